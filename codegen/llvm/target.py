@@ -1,0 +1,90 @@
+"""The processor that code is made for: its name, its features, and how wide its vectors are."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor; `vector_bytes` is the width of one vector register, `fma` whether it fuses."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    fma: bool
+
+    def machine(self) -> Any:
+        """A new LLVM target machine (they are cheap, and not safe to share between threads)."""
+        return llvm.Target.from_triple(self.triple).create_target_machine(
+            cpu=self.cpu, features=self.features, opt=2, codemodel="small", reloc="pic", jit=True
+        )
+
+    @property
+    def layout(self) -> str:
+        """The data layout line of a module for this target."""
+        return _layout(self)
+
+    @property
+    def header(self) -> str:
+        """The first lines of a module for this target."""
+        return f'target datalayout = "{self.layout}"\ntarget triple = "{self.triple}"\n'
+
+    @property
+    def attributes(self) -> str:
+        """Function attributes; LLVM prefers narrower vectors than some processors have."""
+        width = self.vector_bytes * 8
+        features = f' "target-features"="{self.features}"' if self.features else ""
+        return f'nounwind "target-cpu"="{self.cpu}"{features} "prefer-vector-width"="{width}"'
+
+
+def chosen() -> str:
+    """The processor asked for in the environment, such as "x86-64-v3"; empty for this one."""
+    return os.environ.get("FUSEWIRE_CPU", "")
+
+
+def host() -> Target:
+    """The processor to compile for."""
+    return named(chosen())
+
+
+@functools.cache
+def named(cpu: str) -> Target:
+    """The target called `cpu` as LLVM calls it, with its standard features; "" is this machine."""
+    triple = llvm.get_process_triple()
+    if cpu:
+        return Target(triple, cpu, "", *_abilities(triple, _baseline(cpu)))
+    features = llvm.get_host_cpu_features()
+    return Target(
+        triple,
+        llvm.get_host_cpu_name(),
+        features.flatten(),
+        *_abilities(triple, {name for name, present in features.items() if present}),
+    )
+
+
+def _baseline(cpu: str) -> set[str]:
+    """The features that decide our choices, of the x86-64 levels; of other names, none."""
+    level = {"x86-64-v3": {"avx2", "fma"}, "x86-64-v4": {"avx2", "fma", "avx512f"}}
+    return level.get(cpu, set())
+
+
+def _abilities(triple: str, features: set[str]) -> tuple[int, bool]:
+    if not triple.startswith(("x86_64", "i686", "amd64")):
+        return 16, True
+    width = 64 if "avx512f" in features else 32 if "avx2" in features else 16
+    return width, "fma" in features
+
+
+@functools.cache
+def _layout(target: Target) -> str:
+    return str(target.machine().target_data)

@@ -1,0 +1,236 @@
+"""The loop IR: what every kernel is before it becomes LLVM or CUDA, and what `interpret` runs.
+
+    Kernel = name, buffers, tasks, body              body runs once per task, in any order, in parallel
+    Stmt   = For(var, start, stop, body, lanes)      lanes = 0: one after the other; else in lockstep
+           | Assign(register, expr)                  declare or set
+           | Update(register, op, expr)              register = op(register, expr), order left open
+           | Store(buffer, index, expr)
+           | If(condition, body)
+    Expr   = Const | Var | Read(register) | Load(buffer, index, mask, other) | Call(op, args)
+
+Meaning, as `interpret` defines it: plain nested loops over scalars. What emitters add:
+
+* A `For` with `lanes` is run as vectors (CPU) or threads (GPU); its turns must be independent but for
+  `Update`s of registers assigned outside of it, which become one reduction at its end. A register first
+  assigned inside such a loop is private to each lane. A lane loop never stands inside a lane loop.
+* `Update` may be reordered and its multiply-adds contracted, all other arithmetic is as written.
+* Buffers are flat and contiguous; an index is an int64 expression counting elements. Sub-expressions
+  of an index never overflow; `idiv` and `imod` mean floor division by a positive divisor of a
+  numerator that is not negative wherever the result is used.
+* A `Load` with a mask reads nothing where the mask is false and yields `other` there.
+* Expressions are interned: equal ones are one object, so `==` and `hash` are by identity.
+"""
+
+from __future__ import annotations
+
+import struct
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import numpy as np
+
+DType = np.dtype[Any]
+INT = np.dtype("int64")
+BOOL = np.dtype("bool")
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A flat array of `size` elements: an argument of the kernel, or scratch private to a task."""
+
+    name: str
+    dtype: DType
+    size: int
+    scratch: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    """One scalar variable (one per lane when first assigned inside a lane loop)."""
+
+    name: str
+    dtype: DType
+
+
+class Expr:
+    """Base of expressions; every expression has a dtype."""
+
+    __slots__ = ("__weakref__",)
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Const(Expr):
+    """A literal; `value` is a Python bool, int, float or complex that `dtype` holds exactly."""
+
+    value: Any
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Var(Expr):
+    """A loop variable, the task number, or a size given at run time."""
+
+    name: str
+    dtype: DType = INT
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Read(Expr):
+    """The present value of a register."""
+
+    register: Register
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Load(Expr):
+    """buffer[index], or `other` where `mask` is given and false."""
+
+    buffer: Buffer
+    index: Expr
+    mask: Expr | None
+    other: Expr | None
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call(Expr):
+    """A scalar operation by name (`codegen.scalar` lists them all with their meaning)."""
+
+    op: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class For:
+    """Runs body for var = start, start + 1, ... stop - 1.
+
+    `unroll` is a hint: how many copies of the body an emitter should keep in flight.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: tuple[Stmt, ...]
+    lanes: int = 0
+    unroll: int = 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Assign:
+    register: Register
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Update:
+    """register = op(register, value) for an associative op: add, mul, max, min, or, and."""
+
+    register: Register
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Store:
+    buffer: Buffer
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class If:
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+Stmt = Union[For, Assign, Update, Store, If]
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """`tasks` independent runs of `body`, the task number in `task`.
+
+    `inputs` are read, `outputs` written; a buffer in both is updated in place, element by element.
+    `scratch` is memory of a task's own with undefined contents at its start. `cost` is an estimate
+    of the whole kernel's work in nanoseconds on one core, for the choice of threads.
+    """
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    scratch: tuple[Buffer, ...]
+    task: Var
+    tasks: int
+    body: tuple[Stmt, ...]
+    cost: float = 0.0
+    sites: tuple[str, ...] = field(default=())
+
+    @property
+    def arguments(self) -> tuple[Buffer, ...]:
+        """Every buffer the kernel is called with, each once, in calling order."""
+        return tuple(dict.fromkeys(self.inputs + self.outputs))
+
+
+_LIVE: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+
+
+def _intern(key: tuple[Any, ...], made: Expr) -> Any:
+    return _LIVE.setdefault(key, made)
+
+
+def const(value: Any, dtype: Any = INT) -> Const:
+    """The literal `value` as `dtype`; 0.0 and -0.0, 1 and True, and all nans of a kind are told apart."""
+    dtype = np.dtype(dtype)
+    value = dtype.type(value).item()
+    bits = struct.pack("<d", value) if dtype.kind == "f" else value
+    key = ("const", dtype, type(value), bits)
+    return _intern(key, Const(value, dtype))  # type: ignore[no-any-return]
+
+
+def read(register: Register) -> Read:
+    return _intern(("read", register), Read(register, register.dtype))  # type: ignore[no-any-return]
+
+
+def load(
+    buffer: Buffer, index: Expr, mask: Expr | None = None, other: Expr | None = None
+) -> Load:
+    key = ("load", buffer, index, mask, other)
+    return _intern(key, Load(buffer, index, mask, other, buffer.dtype))  # type: ignore[no-any-return]
+
+
+def call(op: str, args: tuple[Expr, ...], dtype: Any) -> Call:
+    dtype = np.dtype(dtype)
+    return _intern(("call", op, args, dtype), Call(op, args, dtype))  # type: ignore[no-any-return]
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The direct sub-expressions of `e`."""
+    if isinstance(e, Call):
+        return e.args
+    if isinstance(e, Load):
+        return tuple(x for x in (e.index, e.mask, e.other) if x is not None)
+    return ()
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement of `body`, outer before inner, in order."""
+    for s in body:
+        yield s
+        if isinstance(s, (For, If)):
+            yield from walk(s.body)
+
+
+def expressions(s: Stmt) -> tuple[Expr, ...]:
+    """The expressions that stand directly in a statement, those of nested statements left out."""
+    if isinstance(s, For):
+        return (s.start, s.stop)
+    if isinstance(s, If):
+        return (s.condition,)
+    if isinstance(s, Store):
+        return (s.index, s.value)
+    return (s.value,)

@@ -1,0 +1,51 @@
+"""The scalar operations of the loop IR, one row each: what it computes, as NumPy does.
+
+This table is the definition that `interpret` runs. The emitters hold the same names as code of their
+targets, and a test checks that each of them has a row for every name here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+
+def _multiply_high(x: Any, y: Any) -> Any:
+    """The upper 32 bits of the product of two uint32."""
+    return ((np.uint64(x) * np.uint64(y)) >> np.uint64(32)).astype(np.uint32)
+
+
+SCALAR: dict[str, Callable[..., Any]] = {
+    # arithmetic; integers wrap, x / 0 follows IEEE, an integer divided by zero is 0
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide,
+    "neg": np.negative, "abs": np.abs, "sign": np.sign,
+    "floor_divide": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod, "pow": np.power,
+    "idiv": np.floor_divide, "imod": np.remainder,  # of indices: not negative, positive divisor
+    "maximum": np.maximum, "minimum": np.minimum,  # nan wins
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
+    "sqrt": np.sqrt, "hypot": np.hypot, "copysign": np.copysign, "nextafter": np.nextafter,
+    # transcendental
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
+    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "erf": _erf,
+    # comparisons give bool
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "eq": np.equal, "ne": np.not_equal,
+    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "signbit": np.signbit,
+    # bits: of bool and of integers
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
+    "shl": np.left_shift, "shr": np.right_shift, "mulhi": _multiply_high,
+    # the rest
+    "where": np.where,  # where(condition, x, y)
+    "cast": lambda x: x,  # to the dtype of the call, as NumPy's astype
+}
+"""name -> function of NumPy scalars; the result is then cast to the dtype of the call."""

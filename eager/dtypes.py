@@ -1,0 +1,88 @@
+"""Data types: NumPy's dtype objects under the Array API's names, and how they combine."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .errors import DTypeError
+
+DType = np.dtype[Any]
+
+bool = np.dtype("bool")
+int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
+float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
+complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+
+DTYPES = {
+    d.name: d
+    for d in (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+    + (float16, float32, float64, complex64, complex128)
+}
+DEFAULT_FLOAT, DEFAULT_INT = float32, int64
+_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+_SCALARS = {"bool": 0, "int": 1, "float": 2, "complex": 3}
+_OF_RANK = {0: bool, 1: DEFAULT_INT, 2: DEFAULT_FLOAT, 3: complex64}
+
+
+def as_dtype(dtype: Any) -> DType:
+    """The dtype meant by a dtype object, NumPy type, Python type or name; float means float32."""
+    if dtype is float:
+        return DEFAULT_FLOAT
+    if dtype is complex:
+        return complex64
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or DTYPES.get(found.name) != found:
+        names = ", ".join(DTYPES)
+        raise DTypeError(f"{dtype!r} is not a dtype of fusewire", f"the dtypes are {names}")
+    return found
+
+
+def is_float(dtype: DType) -> Any:
+    """Whether gradients can flow through values of this dtype: real or complex floating point."""
+    return dtype.kind in "fc"
+
+
+@lru_cache(maxsize=None)
+def promote(a: DType, b: DType) -> DType:
+    """The dtype that `a` and `b` combine to.
+
+    Inside a kind as the Array API has it. Between kinds, which the standard leaves open, the dtype of
+    the higher kind, as in PyTorch: int64 with float32 is float32. Unsigned 64 bits with a signed
+    integer have no common integer dtype and raise DTypeError.
+    """
+    if a == b:
+        return a
+    ra, rb = _RANK[a.kind], _RANK[b.kind]
+    if {ra, rb} == {2, 3}:
+        return np.promote_types(a, b)
+    if ra != rb:
+        return a if ra > rb else b
+    common = np.promote_types(a, b)
+    if _RANK[common.kind] != ra:
+        raise DTypeError(
+            f"{a.name} and {b.name} have no common integer dtype",
+            "cast one of them first: x.astype(fw.int64)",
+        )
+    return common
+
+
+def promote_scalar(dtype: DType, scalar: Any) -> DType:
+    """The dtype of a tensor of `dtype` combined with a Python scalar, which adapts where it can."""
+    rank = _SCALARS[type(scalar).__name__]
+    if rank <= _RANK[dtype.kind]:
+        return dtype
+    if rank == 3:
+        return complex128 if dtype == float64 else complex64
+    return _OF_RANK[rank]
+
+
+def of_scalar(scalar: Any) -> DType:
+    """The default dtype of a Python scalar: bool, int64, float32 or complex64."""
+    return _OF_RANK[_SCALARS[type(scalar).__name__]]

@@ -1,0 +1,92 @@
+"""The errors a user can meet. Each says what happened, with which values, where, and what to do next."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OURS = tuple(_PACKAGE + folder + os.sep for folder in ("eager", "capture", "codegen", "export"))
+
+
+def is_ours(code: CodeType) -> bool:
+    """Whether `code` belongs to fusewire itself and is no place to show to a user."""
+    return code.co_filename.startswith(_OURS)
+
+
+def user_line() -> str:
+    """`file:line, in function` of the innermost frame that is not fusewire's, or an empty text."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and is_ours(frame.f_code):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
+
+
+class FusewireError(Exception):
+    """Base of every error of fusewire: a message, the user's line, the layer path and a next step."""
+
+    def __init__(self, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.message, self.help, self.line = message, help, user_line()
+        self.layers: list[Any] = []  # modules the error went through, innermost first
+
+    def layer_path(self) -> str:
+        """Name of the innermost layer inside the outermost one, or an empty text."""
+        if not self.layers:
+            return ""
+        inner, outer = self.layers[0], self.layers[-1]
+        name = next((n for n, m in outer.named_modules() if m is inner), "")
+        return f"{name or 'the model itself'} ({type(inner).__name__})"
+
+    def __str__(self) -> str:
+        text = self.message
+        path = self.layer_path()
+        for label, value in (("in layer", path), ("at", self.line), ("help", self.help)):
+            text += f"\n  {label}: {value}" if value else ""
+        return text
+
+
+class ShapeError(FusewireError, ValueError):
+    """Shapes or axes do not fit an operation."""
+
+
+class DTypeError(FusewireError, TypeError):
+    """A dtype or a kind of object that an operation does not take."""
+
+
+class DeviceError(FusewireError, RuntimeError):
+    """Tensors on different devices, or a device that is not there."""
+
+
+class IndexingError(FusewireError, IndexError):
+    """An index outside of a tensor."""
+
+
+class GradientError(FusewireError, RuntimeError):
+    """A gradient that cannot be computed as asked."""
+
+
+class StateError(FusewireError, KeyError):
+    """A state dict or checkpoint that does not fit."""
+
+    __str__ = FusewireError.__str__
+
+
+class CaptureError(FusewireError, RuntimeError):
+    """A function that cannot be recorded (raised only where falling back was ruled out)."""
+
+
+class GraphError(FusewireError, RuntimeError):
+    """A graph that is not well formed: a mistake of ours, named by pass and node."""
+
+
+class CodegenError(FusewireError, RuntimeError):
+    """A graph for which no code can be made here."""
+
+
+class ExportError(FusewireError, RuntimeError):
+    """A model that cannot be written, or whose file does not compute what the model does."""

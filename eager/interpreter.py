@@ -1,0 +1,34 @@
+"""Who runs an op: NumPy directly, or an interpreter that an upper layer has installed here."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class Interpreter(Protocol):
+    """What an upper layer (a recorder, a graph builder) provides. Tensors and ops pass through it."""
+
+    def apply(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """The tensor that `op` gives."""
+
+    def shape(self, tensor: Any) -> tuple[Any, ...]:
+        """The shape to show to user code: sizes may be symbolic."""
+
+    def source(self, tensor: Any) -> None:
+        """A tensor was made from Python values."""
+
+    def changed(self, tensor: Any) -> None:
+        """A tensor is about to get a new array."""
+
+    def leaves(self, tensor: Any, how: str) -> None:
+        """The values of a tensor are about to be read by Python code."""
+
+
+active: Interpreter | None = None  # None: plain eager
+
+
+def source(tensor: Any) -> Any:
+    """Tells the interpreter of a tensor made from Python values, and returns it."""
+    if active is not None:
+        active.source(tensor)
+    return tensor

@@ -1,0 +1,123 @@
+"""Binds operators and methods to Tensor, from the functions of the ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import autograd, indexing
+from .dispatch import replace
+from .errors import ShapeError
+from .ops import contract, conv, create, pointwise, reduce, softmax, view
+from .ops.pointwise import astype
+
+from .tensor import Tensor, tensor
+
+_BINARY = {
+    "add": pointwise.add, "sub": pointwise.subtract, "mul": pointwise.multiply,
+    "truediv": pointwise.divide, "floordiv": pointwise.floor_divide, "mod": pointwise.remainder,
+    "pow": pointwise.pow, "matmul": contract.matmul, "and": pointwise.bitwise_and,
+    "or": pointwise.bitwise_or, "xor": pointwise.bitwise_xor,
+    "lshift": pointwise.bitwise_left_shift, "rshift": pointwise.bitwise_right_shift,
+}
+_COMPARE = {"eq": pointwise.equal, "ne": pointwise.not_equal, "lt": pointwise.less,
+            "le": pointwise.less_equal, "gt": pointwise.greater, "ge": pointwise.greater_equal}
+_UNARY = {"neg": pointwise.negative, "abs": pointwise.abs, "invert": pointwise.bitwise_invert}
+_METHODS: dict[Any, tuple[str, ...]] = {
+    pointwise: ("abs sign sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos atan "
+                "sinh cosh tanh asinh acosh atanh erf floor ceil trunc round isnan isinf isfinite "
+                "logical_and logical_or logical_xor logical_not relu sigmoid astype clip square "
+                "maximum minimum reciprocal pow").split(),
+    reduce: tuple("sum prod max min any all mean var std".split()),
+    view: tuple("reshape squeeze expand_dims flatten permute_dims transpose broadcast_to flip "
+                "take".split()),
+    conv: ("argmax", "argmin"),
+    softmax: ("softmax", "log_softmax", "logsumexp"),
+    autograd: ("backward",),
+}
+
+
+def _operator(fn: Callable[..., Tensor], swapped: bool = False) -> Callable[[Tensor, Any], Any]:
+    if swapped:
+        return lambda self, other: fn(other, self) if _operand(other) else NotImplemented
+    return lambda self, other: fn(self, other) if _operand(other) else NotImplemented
+
+
+def _operand(x: Any) -> bool:
+    return isinstance(x, (Tensor, int, float, complex)) or hasattr(x, "__array__")
+
+
+def _compare(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
+    return lambda self, other: fn(self, other) if _operand(other) else NotImplemented
+
+
+def update(x: Tensor, value: Any) -> Tensor:
+    """`x` changed in place to `value`, which broadcasts to its shape and is cast to its dtype."""
+    given = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
+    if given.data.shape != x.data.shape:
+        given = view.broadcast_to(given, x.shape)
+    return replace(x, astype(given, x.dtype))
+
+
+def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], Tensor]:
+    def method(self: Tensor, other: Any) -> Tensor:
+        out = fn(self, other)
+        if out.data.shape != self.data.shape:
+            raise ShapeError(f"{name}: the result has shape {out.shape}, which does not fit back "
+                             f"into {self.shape}", "write x = x + y to make a new tensor")
+        return replace(self, astype(out, self.dtype))
+
+    return method
+
+
+def _fill(self: Tensor, value: Any) -> Tensor:
+    """This tensor with every element set to `value`."""
+    return update(self, create.full(self.shape, value, self.dtype))
+
+
+def _zero(self: Tensor) -> Tensor:
+    """This tensor with every element set to 0."""
+    return _fill(self, 0)
+
+
+def _transposed(self: Tensor) -> Tensor:
+    """The matrix with rows and columns exchanged; needs exactly two axes."""
+    if self.ndim != 2:
+        raise ShapeError(f".T needs a matrix, this tensor has shape {self.shape}",
+                         "use .mT for the last two axes, or permute_dims")
+    return view.transpose(self, 0, 1)
+
+
+def _many(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A method that takes its sequence as one argument or spread out: x.reshape(2, 3)."""
+    def method(self: Tensor, *args: Any) -> Tensor:
+        return fn(self, args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
+
+    method.__doc__ = fn.__doc__
+    return method
+
+
+def _bind() -> None:
+    for name, fn in _BINARY.items():
+        setattr(Tensor, f"__{name}__", _operator(fn))
+        setattr(Tensor, f"__r{name}__", _operator(fn, swapped=True))
+        if name != "matmul":
+            setattr(Tensor, f"__i{name}__", _in_place(fn, f"{name}="))
+            setattr(Tensor, f"{name}_", _in_place(fn, f"{name}_"))
+    for name, fn in _COMPARE.items():
+        setattr(Tensor, f"__{name}__", _compare(fn))
+    for name, fn in _UNARY.items():
+        setattr(Tensor, f"__{name}__", fn)
+    for module, names in _METHODS.items():
+        for name in names:
+            setattr(Tensor, name, getattr(module, name))
+    for name in ("reshape", "permute_dims", "broadcast_to"):
+        setattr(Tensor, name, _many(getattr(view, name)))
+    more = {"__getitem__": indexing.getitem, "__setitem__": indexing.setitem, "copy_": update,
+            "fill_": _fill, "zero_": _zero, "T": property(_transposed),
+            "mT": property(view.matrix_transpose)}
+    for name, value in more.items():
+        setattr(Tensor, name, value)
+
+
+_bind()

@@ -1,0 +1,85 @@
+"""What an op is: one entry that holds everything the four folders need to know about it.
+
+An entry is declared once, in `eager/ops/`. It holds meaning as data and pure functions and imports
+nothing above `eager`: backends are passed in (`xp`, `k`), upper folders keep tables by *kind*.
+
+kind        meaning
+pointwise   formula(k, *scalars, **params) -> scalar, over a builder k (NumPy, or the loop IR's)
+reduce      Reduction(combine, identity): over params axis (tuple of ints) and keepdims
+view        read(k, index, types, at, **params) -> one Source per piece: where an element comes from
+contract    an einsum over two inputs, spelled in params["spec"]
+create      value(k, index, *scalars, **params) -> scalar: an element computed from its own index
+composite   decompose(*tensors, **params) -> tensor, in terms of other ops
+opaque      none: runs as a call of a library
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .shapes import TensorType
+
+KINDS = ("pointwise", "reduce", "view", "contract", "create", "composite", "opaque")
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One entry. `onnx` is an operator's name where the mapping is 1:1; `why` gives, by the name of a
+    fact (vjp, onnx, meaning), the reason for its absence."""
+
+    name: str
+    kind: str
+    result: Callable[..., TensorType]  # result(*types, **params), raises ShapeError or DTypeError
+    impl: Callable[..., Any]  # impl(xp, *arrays, **params)
+    meaning: Any = None
+    vjp: Callable[..., Any] | None = None  # vjp(needs, g, out, *inputs, **params) -> one per input
+    onnx: str = ""
+    why: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+class Reduction(NamedTuple):
+    """A reduction: the scalar op that combines two values, and the value that changes nothing."""
+
+    combine: str
+    identity: Callable[[Any], Any]  # identity(dtype) -> Python scalar
+
+
+class Source(NamedTuple):
+    """A place a view reads: element `index` of input number `input`, where `mask` holds (None: always).
+
+    A view's sources are tried in order; where no mask holds the element is the view's `fill`.
+    """
+
+    input: int
+    index: tuple[Any, ...]
+    mask: Any = None
+
+
+OPS: dict[str, Op] = {}
+
+
+def define(op: Op) -> Op:
+    """Enters `op` in the table, once."""
+    if op.name in OPS:
+        raise KeyError(f"op {op.name!r} is declared twice")
+    if op.kind not in KINDS:
+        raise KeyError(f"op {op.name!r} has unknown kind {op.kind!r}")
+    OPS[op.name] = op
+    return op
+
+
+def each(*rules: Callable[..., Any] | None) -> Callable[..., Any]:
+    """A vjp made of one rule per input, rule(g, out, *inputs, **params); None: no gradient flows."""
+
+    def vjp(needs: tuple[bool, ...], g: Any, out: Any, *inputs: Any, **params: Any) -> list[Any]:
+        return [
+            rule(g, out, *inputs, **params) if need and rule is not None else None
+            for rule, need in zip(rules, needs)
+        ]
+
+    return vjp

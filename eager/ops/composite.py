@@ -1,0 +1,67 @@
+"""Ops made of other ops, kept whole in a recording: codegen opens them or claims them, ONNX names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import interpreter
+from ..dispatch import apply
+from ..op import Op, define
+from ..shapes import TensorType
+from ..tape import enable_grad, no_grad
+from ..tensor import Tensor
+from .pointwise import alias
+
+
+def composite(
+    name: str, decompose: Callable[..., Tensor], result: Callable[..., TensorType] | None = None,
+    impl: Callable[..., Any] | None = None, vjp: Callable[..., Any] | None = None, onnx: str = "",
+    **why: str,
+) -> Op:
+    """Declares an op by its decomposition into other ops.
+
+    result: by default the type of the first input. impl: a direct form for eager, by default the
+    decomposition. vjp: by default the decomposition is run again and its gradient taken.
+    """
+    first = result or (lambda x, *rest, **params: x)
+    return define(Op(name, "composite", first, impl or _run(decompose), decompose,
+                     vjp or _derived(decompose), onnx, why))
+
+
+def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
+    def impl(xp: Any, *arrays: Any, **params: Any) -> Any:
+        before, interpreter.active = interpreter.active, None
+        try:
+            with no_grad():
+                return decompose(*[Tensor(a) if hasattr(a, "shape") else a for a in arrays],
+                                 **params).data
+        finally:
+            interpreter.active = before
+
+    return impl
+
+
+def _derived(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
+    def vjp(needs: Any, g: Tensor, out: Tensor, *inputs: Any, **params: Any) -> Any:
+        with enable_grad():
+            fresh = [alias(x) if need else x for x, need in zip(inputs, needs)]
+            again = decompose(*fresh, **params)
+        found = iter(gradients.of(again, [x for x, n in zip(fresh, needs) if n], g))
+        return [next(found) if need else None for need in needs]
+
+    return vjp
+
+
+class _Gradients:
+    """What the way back of a composite needs from `autograd`, which stands above the ops."""
+
+    of: Callable[[Tensor, list[Tensor], Tensor], tuple[Tensor | None, ...]]
+
+
+gradients = _Gradients()
+
+
+def call(op: Op, *inputs: Any, **params: Any) -> Tensor:
+    """Applies a composite."""
+    return apply(op, inputs, params)

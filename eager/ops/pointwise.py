@@ -1,0 +1,287 @@
+"""Ops on one element at a time: a scalar formula, its derivative, its ONNX name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dispatch import apply
+from ..dtypes import DType, is_float
+from ..errors import DTypeError
+from ..op import Op, define, each
+from ..shapes import TensorType, broadcast
+from ..tensor import Tensor, tensor
+
+_SCALAR = (bool, int, float, complex)
+
+
+def dtype_of_operands(types: tuple[Any, ...]) -> DType:
+    """The dtype that the operands share; a leading bool is the condition of `where`."""
+    found = [t.dtype for t in types if isinstance(t, TensorType)]
+    return found[-1]  # type: ignore[no-any-return]
+
+
+def _result_rule(name: str, gives: str) -> Callable[..., TensorType]:
+    def result(*types: Any, **params: Any) -> TensorType:
+        shape = broadcast(name, *[t.shape for t in types if isinstance(t, TensorType)])
+        if gives == "param":
+            return TensorType(shape, params["dtype"])
+        return TensorType(shape, dtypes.bool if gives == "bool" else dtype_of_operands(types))
+
+    return result
+
+
+def prepare(name: str, xs: tuple[Any, ...], takes: str) -> tuple[Any, ...]:
+    """`xs` as tensors of one dtype that the op takes, and Python scalars that adapt to it."""
+    xs = tuple(x if isinstance(x, _SCALAR) and not hasattr(x, "dtype") else _as_tensor(name, x)
+               for x in xs)
+    dtype: Any = None
+    for x in xs:
+        if isinstance(x, Tensor):
+            dtype = x.dtype if dtype is None else dtypes.promote(dtype, x.dtype)
+    for x in xs:
+        if not isinstance(x, Tensor):
+            dtype = dtypes.of_scalar(x) if dtype is None else dtypes.promote_scalar(dtype, x)
+    dtype = _accept(name, dtype, takes)
+    if not any(isinstance(x, Tensor) for x in xs):
+        xs = (tensor(xs[0], dtype=dtype), *xs[1:])
+    return tuple(_to(x, dtype) for x in xs)
+
+
+def _as_tensor(name: str, x: Any) -> Tensor:
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, (np.ndarray, np.generic)):
+        return tensor(x)
+    raise DTypeError(f"{name}: takes tensors and numbers, not {type(x).__name__}",
+                     "make a tensor of it first: fw.tensor(x)")
+
+
+def _to(x: Any, dtype: DType) -> Any:
+    if isinstance(x, Tensor):
+        return x if x.dtype == dtype else apply(cast_op, (x,), {"dtype": dtype})
+    return bool(x) if dtype.kind == "b" else x
+
+
+def _accept(name: str, dtype: DType, takes: str) -> DType:
+    kind = dtype.kind
+    if takes == "float" and kind in "biu":
+        return dtypes.DEFAULT_FLOAT
+    fits = {"any": "biufc", "float": "fc", "real": "biuf", "bits": "biu", "numeric": "iufc"}
+    if takes == "bool":
+        return dtypes.bool
+    if kind not in fits[takes]:
+        raise DTypeError(f"{name}: does not take {dtype.name}")
+    return dtype
+
+
+def pointwise(
+    name: str, formula: Callable[..., Any], *vjp: Any, takes: str = "any", gives: str = "same",
+    impl: Callable[..., Any] | None = None, onnx: str = "", **why: str,
+) -> Callable[..., Tensor]:
+    """Declares a pointwise op and returns its function of tensors and numbers.
+
+    takes: any; float (others are cast to float32); real; numeric; bits (bool and integers); bool.
+    gives: same as the operands, or bool. `why` holds reasons for facts left out.
+    """
+    rule = each(*vjp) if vjp else None
+    if rule is None and "vjp" not in why and gives != "bool" and takes not in ("bits", "bool"):
+        raise KeyError(f"op {name!r} has no vjp and no reason")
+    op = define(Op(name, "pointwise", _result_rule(name, gives), impl or formula, formula, rule,
+                   onnx, why))
+
+    def unary(x: Any) -> Tensor:
+        return apply(op, prepare(name, (x,), takes))
+
+    def binary(x: Any, y: Any) -> Tensor:
+        if takes == "any" and type(x) is Tensor and type(y) is Tensor and \
+                x.data.dtype is y.data.dtype:
+            return apply(op, (x, y))
+        return apply(op, prepare(name, (x, y), takes))
+
+    arity = formula.__code__.co_argcount - 1
+    function = unary if arity == 1 else binary
+    function.__name__ = function.__qualname__ = name
+    function.op = op  # type: ignore[attr-defined]
+    return function
+
+
+def _sign_of(x: Tensor) -> Tensor:
+    return sign(x.detach())
+
+
+cast_op = define(Op(
+    "cast", "pointwise", _result_rule("cast", "param"), lambda k, x, dtype: k.cast(x, dtype),
+    lambda k, x, dtype: k.cast(x, dtype),
+    each(lambda g, out, x, dtype: astype(g, x.dtype) if is_float(x.dtype) else None), "Cast"))
+
+
+def astype(x: Tensor, dtype: Any) -> Tensor:
+    """`x` in another dtype; a float becomes an integer by dropping its fraction."""
+    dtype = dtypes.as_dtype(dtype)
+    return x if x.dtype == dtype else apply(cast_op, (x,), {"dtype": dtype})
+
+
+alias = pointwise("alias", lambda k, x: x, lambda g, out, x: g, impl=lambda k, x: x.view(),
+                  onnx="Identity")
+
+# ---- arithmetic
+add = pointwise("add", lambda k, x, y: x + y,
+                lambda g, out, x, y: g, lambda g, out, x, y: g, onnx="Add")
+subtract = pointwise("subtract", lambda k, x, y: x - y, lambda g, out, x, y: g,
+                     lambda g, out, x, y: -g, takes="numeric", onnx="Sub")
+multiply = pointwise("multiply", lambda k, x, y: x * y, lambda g, out, x, y: g * y,
+                     lambda g, out, x, y: g * x, onnx="Mul")
+divide = pointwise("divide", lambda k, x, y: x / y, lambda g, out, x, y: g / y,
+                   lambda g, out, x, y: -g * (out / y), takes="float", onnx="Div")
+negative = pointwise("negative", lambda k, x: -x, lambda g, out, x: -g, takes="numeric", onnx="Neg")
+abs = pointwise("abs", lambda k, x: k.abs(x), lambda g, out, x: g * _sign_of(x), takes="numeric",
+                onnx="Abs")
+sign = pointwise("sign", lambda k, x: k.sign(x), lambda g, out, x: g * 0.0, takes="numeric",
+                 onnx="Sign")
+floor_divide = pointwise("floor_divide", lambda k, x, y: k.floor_divide(x, y),
+                         lambda g, out, x, y: g * 0.0, lambda g, out, x, y: g * 0.0, takes="real")
+remainder = pointwise("remainder", lambda k, x, y: k.remainder(x, y), lambda g, out, x, y: g,
+                      lambda g, out, x, y: -g * floor_divide(x, y), takes="real")
+pow = pointwise(
+    "pow", lambda k, x, y: k.pow(x, y), lambda g, out, x, y: g * (y * pow(x, y - 1)),
+    lambda g, out, x, y: g * where(_positive(x), out * log(where(_positive(x), x, 1.0)), 0.0),
+    takes="numeric", onnx="Pow")
+square = pointwise("square", lambda k, x: x * x, lambda g, out, x: g * (x * 2), takes="numeric")
+reciprocal = pointwise("reciprocal", lambda k, x: 1 / x, lambda g, out, x: -g * (out * out),
+                       takes="float", onnx="Reciprocal")
+maximum = pointwise("maximum", lambda k, x, y: k.maximum(x, y),
+                    lambda g, out, x, y: g * _share(x, y), lambda g, out, x, y: g * _share(y, x),
+                    takes="real", onnx="Max")
+minimum = pointwise("minimum", lambda k, x, y: k.minimum(x, y),
+                    lambda g, out, x, y: g * _share(y, x), lambda g, out, x, y: g * _share(x, y),
+                    takes="real", onnx="Min")
+
+
+def _positive(x: Any) -> Any:
+    return greater(x, 0) if isinstance(x, Tensor) else x > 0
+
+
+def _share(x: Any, y: Any) -> Tensor:
+    """How much of the gradient goes to x where the larger of x and y counts: ties go half and half."""
+    return where(equal(x, y), 0.5, where(greater(x, y), 1.0, 0.0))
+
+
+# ---- roots, exponentials, logarithms
+sqrt = pointwise("sqrt", lambda k, x: k.sqrt(x), lambda g, out, x: g / (out * 2), takes="float",
+                 onnx="Sqrt")
+rsqrt = pointwise("rsqrt", lambda k, x: 1 / k.sqrt(x),
+                  lambda g, out, x: g * (out * out * out * -0.5), takes="float")
+exp = pointwise("exp", lambda k, x: k.exp(x), lambda g, out, x: g * out, takes="float", onnx="Exp")
+exp2 = pointwise("exp2", lambda k, x: k.exp2(x), lambda g, out, x: g * (out * math.log(2.0)),
+                 takes="float")
+expm1 = pointwise("expm1", lambda k, x: k.expm1(x), lambda g, out, x: g * (out + 1), takes="float")
+log = pointwise("log", lambda k, x: k.log(x), lambda g, out, x: g / x, takes="float", onnx="Log")
+log1p = pointwise("log1p", lambda k, x: k.log1p(x), lambda g, out, x: g / (x + 1), takes="float")
+log2 = pointwise("log2", lambda k, x: k.log2(x), lambda g, out, x: g / (x * math.log(2.0)),
+                 takes="float")
+log10 = pointwise("log10", lambda k, x: k.log10(x), lambda g, out, x: g / (x * math.log(10.0)),
+                  takes="float")
+hypot = pointwise("hypot", lambda k, x, y: k.hypot(x, y), lambda g, out, x, y: g * (x / out),
+                  lambda g, out, x, y: g * (y / out), takes="float")
+
+# ---- trigonometry
+sin = pointwise("sin", lambda k, x: k.sin(x), lambda g, out, x: g * cos(x), takes="float",
+                onnx="Sin")
+cos = pointwise("cos", lambda k, x: k.cos(x), lambda g, out, x: -g * sin(x), takes="float",
+                onnx="Cos")
+tan = pointwise("tan", lambda k, x: k.tan(x), lambda g, out, x: g * (out * out + 1),
+                takes="float", onnx="Tan")
+asin = pointwise("asin", lambda k, x: k.asin(x), lambda g, out, x: g * rsqrt(1 - x * x),
+                 takes="float", onnx="Asin")
+acos = pointwise("acos", lambda k, x: k.acos(x), lambda g, out, x: -g * rsqrt(1 - x * x),
+                 takes="float", onnx="Acos")
+atan = pointwise("atan", lambda k, x: k.atan(x), lambda g, out, x: g / (x * x + 1),
+                 takes="float", onnx="Atan")
+atan2 = pointwise("atan2", lambda k, x, y: k.atan2(x, y),
+                  lambda g, out, x, y: g * (y / (x * x + y * y)),
+                  lambda g, out, x, y: -g * (x / (x * x + y * y)), takes="float")
+sinh = pointwise("sinh", lambda k, x: k.sinh(x), lambda g, out, x: g * cosh(x), takes="float",
+                 onnx="Sinh")
+cosh = pointwise("cosh", lambda k, x: k.cosh(x), lambda g, out, x: g * sinh(x), takes="float",
+                 onnx="Cosh")
+tanh = pointwise("tanh", lambda k, x: k.tanh(x), lambda g, out, x: g * (1 - out * out),
+                 takes="float", onnx="Tanh")
+asinh = pointwise("asinh", lambda k, x: k.asinh(x), lambda g, out, x: g * rsqrt(x * x + 1),
+                  takes="float", onnx="Asinh")
+acosh = pointwise("acosh", lambda k, x: k.acosh(x), lambda g, out, x: g * rsqrt(x * x - 1),
+                  takes="float", onnx="Acosh")
+atanh = pointwise("atanh", lambda k, x: k.atanh(x), lambda g, out, x: g / (1 - x * x),
+                  takes="float", onnx="Atanh")
+erf = pointwise("erf", lambda k, x: k.erf(x),
+                lambda g, out, x: g * (exp(-x * x) * (2 / math.sqrt(math.pi))), takes="float",
+                onnx="Erf")
+
+# ---- rounding and parts: constant between jumps
+
+floor = pointwise("floor", lambda k, x: k.floor(x), lambda g, out, x: g * 0.0, takes="float",
+                  onnx="Floor")
+ceil = pointwise("ceil", lambda k, x: k.ceil(x), lambda g, out, x: g * 0.0, takes="float",
+                 onnx="Ceil")
+trunc = pointwise("trunc", lambda k, x: k.trunc(x), lambda g, out, x: g * 0.0, takes="float")
+round = pointwise("round", lambda k, x: k.round(x), lambda g, out, x: g * 0.0, takes="float",
+                  onnx="Round")
+copysign = pointwise("copysign", lambda k, x, y: k.copysign(x, y),
+                     lambda g, out, x, y: g * where(equal(out, x), 1.0, -1.0),
+                     lambda g, out, x, y: g * 0.0, takes="float")
+
+# ---- comparisons and logic
+equal = pointwise("equal", lambda k, x, y: x == y, gives="bool", onnx="Equal")
+not_equal = pointwise("not_equal", lambda k, x, y: x != y, gives="bool")
+less = pointwise("less", lambda k, x, y: x < y, takes="real", gives="bool", onnx="Less")
+less_equal = pointwise("less_equal", lambda k, x, y: x <= y, takes="real", gives="bool",
+                       onnx="LessOrEqual")
+greater = pointwise("greater", lambda k, x, y: x > y, takes="real", gives="bool", onnx="Greater")
+greater_equal = pointwise("greater_equal", lambda k, x, y: x >= y, takes="real", gives="bool",
+                          onnx="GreaterOrEqual")
+isnan = pointwise("isnan", lambda k, x: k.isnan(x), takes="float", gives="bool", onnx="IsNaN")
+isinf = pointwise("isinf", lambda k, x: k.isinf(x), takes="float", gives="bool", onnx="IsInf")
+isfinite = pointwise("isfinite", lambda k, x: k.isfinite(x), takes="float", gives="bool")
+signbit = pointwise("signbit", lambda k, x: k.signbit(x), takes="float", gives="bool")
+logical_and = pointwise("logical_and", lambda k, x, y: x & y, takes="bool", onnx="And")
+logical_or = pointwise("logical_or", lambda k, x, y: x | y, takes="bool", onnx="Or")
+logical_xor = pointwise("logical_xor", lambda k, x, y: x ^ y, takes="bool", onnx="Xor")
+logical_not = pointwise("logical_not", lambda k, x: ~x, takes="bool", onnx="Not")
+bitwise_and = pointwise("bitwise_and", lambda k, x, y: x & y, takes="bits")
+bitwise_or = pointwise("bitwise_or", lambda k, x, y: x | y, takes="bits")
+bitwise_xor = pointwise("bitwise_xor", lambda k, x, y: x ^ y, takes="bits")
+bitwise_invert = pointwise("bitwise_invert", lambda k, x: ~x, takes="bits")
+bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, takes="bits")
+bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="bits")
+
+# ---- activations
+relu = pointwise("relu", lambda k, x: k.maximum(x, 0), lambda g, out, x: where(out > 0, g, 0.0),
+                 takes="numeric", onnx="Relu")
+sigmoid = pointwise("sigmoid", lambda k, x: 1 / (1 + k.exp(-x)),
+                    lambda g, out, x: g * (out * (1 - out)), takes="float", onnx="Sigmoid")
+
+# ---- choice
+where_op = define(Op(
+    "where", "pointwise", _result_rule("where", "same"), lambda k, c, x, y: k.where(c, x, y),
+    lambda k, c, x, y: k.where(c, x, y),
+    each(None, lambda g, out, c, x, y: where(c, g, 0.0), lambda g, out, c, x, y: where(c, 0.0, g)),
+    "Where"))
+
+
+def where(condition: Any, x: Any, y: Any) -> Tensor:
+    """Elements of `x` where `condition` holds, else of `y`; shapes broadcast."""
+    (condition,) = prepare("where", (condition,), "bool")
+    x, y = prepare("where", (x, y), "any")
+    return apply(where_op, (condition, x, y))
+
+
+def clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """`x` limited to between `min` and `max`; None leaves a side open."""
+    out = x if min is None else maximum(x, min)
+    return out if max is None else minimum(out, max)
+
+

@@ -1,0 +1,322 @@
+"""Ops that only move elements: each says, for an element of its result, where that element comes from.
+
+The map is written over indices that may be Python ints, NumPy arrays or expressions of the loop IR,
+so it uses arithmetic, comparisons and `&` only; `//` and `%` are used on values that are not
+negative wherever the mask holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import shapes
+from ..dispatch import apply
+from ..errors import IndexingError, ShapeError
+from ..op import Op, Source, define, each
+from ..shapes import TensorType, axis_of, product
+from ..tensor import Tensor
+
+# ---- the same elements in another shape
+
+
+def flatten_index(index: Sequence[Any], shape: Sequence[Any]) -> Any:
+    """The position of element `index` in row-major order."""
+    flat: Any = 0
+    for i, n in zip(index, shape):
+        flat = flat * n + i
+    return flat
+
+
+def unflatten_index(flat: Any, shape: Sequence[Any]) -> tuple[Any, ...]:
+    """The element at position `flat` in row-major order."""
+    out: list[Any] = []
+    for n in reversed(shape[1:]):
+        out.append(flat % n)
+        flat = flat // n
+    return (flat, *reversed(out)) if len(shape) else ()
+
+
+def _reshape_read(k: Any, index: Any, types: Any, at: Any, shape: Any) -> list[Source]:
+    return [Source(0, unflatten_index(flatten_index(index, shape), types[0].shape))]
+
+
+reshape_op = define(Op(
+    "reshape", "view", lambda x, shape: TensorType(shapes.resolve_reshape(x.shape, shape), x.dtype),
+    lambda xp, x, shape: x.reshape(shape), _reshape_read,
+    each(lambda g, out, x, shape: reshape(g, x.shape))))
+
+
+def reshape(x: Tensor, shape: Any) -> Tensor:
+    """The elements of `x`, in row-major order, in another shape; one size may be -1."""
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    wanted = shapes.resolve_reshape(x.shape, given)
+    return x if wanted == x.shape else apply(reshape_op, (x,), {"shape": wanted})
+
+
+def expand_dims(x: Tensor, axis: int = 0) -> Tensor:
+    """`x` with a new axis of size 1 at `axis`."""
+    at = axis_of("expand_dims", axis, x.ndim + 1)
+    return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+
+
+def squeeze(x: Tensor, axis: Any = None) -> Tensor:
+    """`x` without the axes of size 1 given in `axis` (None: all of them)."""
+    sizes = x.shape
+    axes = [i for i, n in enumerate(sizes) if n == 1] if axis is None else \
+        shapes.axes_of("squeeze", axis, x.ndim)
+    for i in axes:
+        if sizes[i] != 1:
+            raise ShapeError(f"squeeze: axis {i} of shape {sizes} has size {sizes[i]}, not 1")
+    return reshape(x, tuple(n for i, n in enumerate(sizes) if i not in axes))
+
+
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """`x` with the axes from `start_dim` to `end_dim` made into one."""
+    first, last = (axis_of("flatten", a, max(x.ndim, 1)) for a in (start_dim, end_dim))
+    sizes = x.shape
+    return reshape(x, (*sizes[:first], product(sizes[first:last + 1]), *sizes[last + 1:]))
+
+
+# ---- another order of axes
+permute_op = define(Op(
+    "permute_dims", "view",
+    lambda x, axes: TensorType(tuple(x.shape[a] for a in axes), x.dtype),
+    lambda xp, x, axes: x.transpose(axes),
+    lambda k, index, types, at, axes: [Source(0, tuple(index[axes.index(i)]
+                                                       for i in range(len(axes))))],
+    each(lambda g, out, x, axes: permute_dims(g, tuple(axes.index(i) for i in range(len(axes))))),
+    "Transpose"))
+
+
+def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """`x` with its axes in the order `axes`: axis i of the result is axis axes[i] of `x`."""
+    order = tuple(axis_of("permute_dims", a, x.ndim) for a in axes)
+    if sorted(order) != list(range(x.ndim)):
+        raise ShapeError(f"permute_dims: {tuple(axes)} is not an order of the {x.ndim} axes")
+    return x if order == tuple(range(x.ndim)) else apply(permute_op, (x,), {"axes": order})
+
+
+def transpose(x: Tensor, axis0: int, axis1: int) -> Tensor:
+    """`x` with two axes exchanged."""
+    a, b = (axis_of("transpose", i, x.ndim) for i in (axis0, axis1))
+    order = list(range(x.ndim))
+    order[a], order[b] = b, a
+    return permute_dims(x, order)
+
+
+def matrix_transpose(x: Tensor) -> Tensor:
+    """`x` with its last two axes exchanged."""
+    if x.ndim < 2:
+        raise ShapeError(f"matrix_transpose: needs two axes or more, got shape {x.shape}")
+    return transpose(x, -1, -2)
+
+
+# ---- repeated elements
+def _broadcast_result(x: TensorType, shape: Any) -> TensorType:
+    if shapes.broadcast("broadcast_to", x.shape, shape) != tuple(shape):
+        raise ShapeError(f"broadcast_to: shape {x.shape} does not grow to {tuple(shape)}")
+    return TensorType(tuple(shape), x.dtype)
+
+
+def _broadcast_read(k: Any, index: Any, types: Any, at: Any, shape: Any) -> list[Source]:
+    sizes = types[0].shape
+    own = index[len(index) - len(sizes):]
+    return [Source(0, tuple(0 if n == 1 else i for i, n in zip(own, sizes)))]
+
+
+def _broadcast_vjp(g: Tensor, out: Tensor, x: Tensor, shape: Any) -> Tensor:
+    return g  # the backward pass sums what was broadcast
+
+
+broadcast_op = define(Op(
+    "broadcast_to", "view", _broadcast_result,
+    lambda xp, x, shape: np.broadcast_to(x, shape), _broadcast_read, each(_broadcast_vjp)))
+
+
+def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
+    """`x` repeated along axes of size 1 and new leading axes to `shape`."""
+    wanted = tuple(shape)
+    if wanted == x.shape:
+        return x
+    _broadcast_result(TensorType(x.shape, x.dtype), wanted)
+    return apply(broadcast_op, (x,), {"shape": wanted})
+
+
+# ---- a part of the elements, and its way back
+
+def _slice_read(k: Any, index: Any, types: Any, at: Any, start: Any, step: Any, size: Any) -> Any:
+    return [Source(0, tuple(b + i * s for i, b, s in zip(index, start, step)))]
+
+
+def _slice_impl(xp: Any, x: Any, start: Any, step: Any, size: Any) -> Any:
+    return x[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, size))]
+
+
+def _as_slice(start: int, step: int, size: int) -> slice:
+    stop = start + step * size
+    return slice(start, None if stop < 0 else stop, step)
+
+
+slice_op = define(Op(
+    "slice", "view", lambda x, start, step, size: TensorType(tuple(size), x.dtype), _slice_impl,
+    _slice_read,
+    each(lambda g, out, x, start, step, size: unslice(g, x.shape, start, step))))
+
+
+def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
+    """`size` elements of `x` along each axis, from `start` on with `step` between them."""
+    if tuple(size) == x.shape and all(s == 1 for s in step) and all(b == 0 for b in start):
+        return x
+    return apply(slice_op, (x,), {"start": tuple(start), "step": tuple(step), "size": tuple(size)})
+
+
+def _unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: Any, step: Any,
+                  fill: Any) -> list[Source]:
+    where, mask = [], None
+    for i, b, s, n in zip(index, start, step, types[0].shape):
+        offset = (i - b) if s > 0 else (b - i)
+        hit = (offset >= 0) & (offset < n * abs(s))
+        if abs(s) != 1:
+            hit = hit & (offset % abs(s) == 0)
+            offset = offset // abs(s)
+        where.append(offset)
+        mask = hit if mask is None else mask & hit
+    return [Source(0, tuple(where), mask)]
+
+
+def _unslice_impl(xp: Any, x: Any, shape: Any, start: Any, step: Any, fill: Any) -> Any:
+    out = np.full(shape, fill, dtype=x.dtype)
+    out[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, x.shape))] = x
+    return out
+
+
+unslice_op = define(Op(
+    "unslice", "view", lambda x, shape, start, step, fill: TensorType(tuple(shape), x.dtype),
+    _unslice_impl, _unslice_read,
+    each(lambda g, out, x, shape, start, step, fill: slice_axes(g, start, step, x.shape))))
+
+
+def unslice(x: Tensor, shape: Any, start: Any, step: Any, fill: Any = 0) -> Tensor:
+    """A tensor of `shape` full of `fill` in which that slice is `x`: what `slice_axes` undoes."""
+    params = {"shape": tuple(shape), "start": tuple(start), "step": tuple(step), "fill": fill}
+    return apply(unslice_op, (x,), params)
+
+
+def pad(x: Tensor, width: Sequence[tuple[int, int]], value: Any = 0) -> Tensor:
+    """`x` with (before, after) elements of `value` added along each axis."""
+    if len(width) != x.ndim or any(len(w) != 2 or min(w) < 0 for w in width):
+        raise ShapeError(f"pad: needs (before, after), not negative, for each of the {x.ndim} axes "
+                         f"of shape {x.shape}, got {width!r}")
+    shape = tuple(n + a + b for n, (a, b) in zip(x.shape, width))
+    return unslice(x, shape, tuple(a for a, _ in width), (1,) * x.ndim, value)
+
+
+def flip(x: Tensor, axis: Any = None) -> Tensor:
+    """`x` with the order of elements turned round along `axis` (None: all axes)."""
+    axes = shapes.axes_of("flip", axis, x.ndim)
+    start = tuple(n - 1 if i in axes else 0 for i, n in enumerate(x.shape))
+    return slice_axes(x, start, tuple(-1 if i in axes else 1 for i in range(x.ndim)), x.shape)
+
+
+# ---- several tensors in one
+def _concat_result(*types: TensorType, axis: int) -> TensorType:
+    first = types[0]
+    for t in types[1:]:
+        if t.ndim != first.ndim or any(
+                i != axis and a != b for i, (a, b) in enumerate(zip(t.shape, first.shape))):
+            raise ShapeError(f"concat: shapes {first.shape} and {t.shape} differ in more than "
+                             f"axis {axis}")
+    total: Any = 0
+    for t in types:
+        total = total + t.shape[axis]
+    return TensorType((*first.shape[:axis], total, *first.shape[axis + 1:]), first.dtype)
+
+
+def _concat_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Source]:
+    sources, start = [], 0
+    for n, t in enumerate(types):
+        stop = start + t.shape[axis]
+        place = (*index[:axis], index[axis] - start, *index[axis + 1:])
+        sources.append(Source(n, place, (index[axis] >= start) & (index[axis] < stop)))
+        start = stop
+    return sources
+
+
+def _concat_vjp(needs: Any, g: Tensor, out: Tensor, *xs: Tensor, axis: int) -> list[Any]:
+    result, start = [], 0
+    for need, x in zip(needs, xs):
+        begin = tuple(start if i == axis else 0 for i in range(x.ndim))
+        result.append(slice_axes(g, begin, (1,) * x.ndim, x.shape) if need else None)
+        start = start + x.shape[axis]
+    return result
+
+
+concat_op = define(Op(
+    "concat", "view", _concat_result, lambda xp, *xs, axis: np.concatenate(xs, axis=axis),
+    _concat_read, _concat_vjp, "Concat"))
+
+
+def concat_same_dtype(xs: Sequence[Tensor], axis: int) -> Tensor:
+    """The tensors `xs`, all of one dtype, one after the other along `axis` (from the front)."""
+    _concat_result(*[TensorType(x.shape, x.dtype) for x in xs], axis=axis)
+    return xs[0] if len(xs) == 1 else apply(concat_op, tuple(xs), {"axis": axis})
+
+
+# ---- elements picked by a tensor of indices
+def _take_result(x: TensorType, i: TensorType, axis: int) -> TensorType:
+    return TensorType((*x.shape[:axis], *i.shape, *x.shape[axis + 1:]), x.dtype)
+
+
+def _take_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Source]:
+    width = types[1].ndim
+    row = at(1, index[axis:axis + width])
+    return [Source(0, (*index[:axis], row, *index[axis + width:]))]
+
+
+def _take_impl(xp: Any, x: Any, i: Any, axis: int) -> Any:
+    n = x.shape[axis]
+    if i.size and (i.min() < 0 or i.max() >= n):
+        bad = int(i.min()) if i.min() < 0 else int(i.max())
+        raise IndexingError(f"take: index {bad} is out of range for axis {axis} with size {n}")
+    return np.take(x, i, axis=axis)
+
+
+take_op = define(Op(
+    "take", "view", _take_result, _take_impl, _take_read,
+    onnx="Gather", why={"vjp": "not built yet: needs scatter_add"}))
+
+
+def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
+    """Elements of `x` at `indices` along `axis`; IndexError outside of the axis, -1 is the last."""
+    at = axis_of("take", axis, x.ndim)
+    if indices.dtype.kind not in "iu":
+        raise IndexingError(f"take: indices must be integers, not {indices.dtype.name}")
+    return apply(take_op, (x, indices), {"axis": at})
+
+
+# ---- a slice replaced
+def _put_read(k: Any, index: Any, types: Any, at: Any, start: Any, step: Any, **rest: Any) -> Any:
+    inner = _unslice_read(k, index, [types[1]], at, types[0].shape, start, step, 0)[0]
+    return [Source(1, inner.index, inner.mask), Source(0, tuple(index))]
+
+
+def _put_impl(xp: Any, x: Any, v: Any, start: Any, step: Any) -> Any:
+    out = x.copy()
+    out[tuple(_as_slice(b, s, n) for b, s, n in zip(start, step, v.shape))] = v
+    return out
+
+
+def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: Any, step: Any) -> Any:
+    cleared = put_slice(g, slice_axes(g, start, step, v.shape) * 0, start, step) if needs[0] else None
+    return [cleared, slice_axes(g, start, step, v.shape) if needs[1] else None]
+
+
+put_op = define(Op("put_slice", "view", lambda x, v, start, step: x, _put_impl, _put_read, _put_vjp))
+
+
+def put_slice(x: Tensor, v: Tensor, start: Any, step: Any) -> Tensor:
+    """`x` with the slice of the shape of `v` that `start` and `step` name replaced by `v`."""
+    return apply(put_op, (x, v), {"start": tuple(start), "step": tuple(step)})
