@@ -20,6 +20,12 @@ class Interpreter(Protocol):
     def changed(self, tensor: Any) -> None:
         """A tensor is about to get a new array."""
 
+    def reads_grad(self, tensor: Any) -> None:
+        """The gradient of a tensor is about to be read."""
+
+    def sets_grad(self, tensor: Any) -> None:
+        """The gradient of a tensor is about to be set."""
+
     def leaves(self, tensor: Any, how: str) -> None:
         """The values of a tensor are about to be read by Python code."""
 

@@ -1,0 +1,112 @@
+"""What a run changed outside of itself, found by comparing, and how a replay does the same.
+
+A replay computes all new values from the old state first and assigns them after, so that an error
+on the way leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..eager.tensor import Tensor
+from .paths import Path
+from .recorder import Recorder
+from .template import Make, Outputs, Read
+
+
+class Effect(NamedTuple):
+    """An assignment: target object by path, how to assign, how to make the value."""
+
+    target: Path
+    assign: Callable[[Any, Any], None]
+    value: Make
+    node: int | None = None  # for a tensor's new array: which output it is
+
+
+def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
+    """The effects of the run that `recorder` noted; refuses what a replay could not do exactly."""
+    effects: list[Effect] = []
+    for path, before, now in recorder.state.changes():
+        value = recorder.state.values[path]
+        if isinstance(value, Tensor):
+            effects.extend(_tensor_effects(path, value, before, now, outputs))
+        elif isinstance(value, (list, dict)):
+            effects.extend(_container_effects(recorder, path, before, now, value, outputs))
+        else:
+            effects.extend(_attribute_effects(recorder, path, before, now, outputs))
+    return effects
+
+
+def _tensor_effects(path: Path, tensor: Tensor, before: Any, now: Any, outputs: Outputs) -> Any:
+    if now[0] is not before[0]:
+        i = outputs.node(tensor)
+        yield Effect(path, _set_array, _array(i), i)
+    if now[1] is not before[1]:
+        yield Effect(path, _set_grad, outputs.template(now[1]))
+
+
+def _array(i: int) -> Make:
+    return lambda tensors, read: i  # the replay puts the array of output i here
+
+
+def _set_array(tensor: Any, array: Any) -> None:
+    tensor.data = array
+
+
+def _set_grad(tensor: Any, value: Any) -> None:
+    tensor._grad = value
+
+
+def _attribute_effects(recorder: Recorder, path: Path, before: Any, now: Any, outputs: Outputs) -> Any:
+    for name, value in now.items():
+        if name not in before or before[name] is not value:
+            _refuse_number(recorder, f"{path}.{name}", before.get(name), value)
+            yield Effect(path, _setter(name), outputs.template(value))
+    for name in before.keys() - now.keys():
+        yield Effect(path, _deleter(name), outputs.template(None))
+
+
+def _container_effects(
+    recorder: Recorder, path: Path, before: Any, now: Any, value: Any, outputs: Outputs
+) -> Any:
+    old, new = dict(before), dict(now)
+    if isinstance(value, list) and len(old) != len(new):
+        recorder.refuse(f"the length of a list changes ({path})")
+    for key, element in new.items():
+        if key not in old or old[key] is not element:
+            _refuse_number(recorder, f"{path}[{key!r}]", old.get(key), element)
+            yield Effect(path, _item_setter(key), outputs.template(element))
+    for key in old.keys() - new.keys():
+        yield Effect(path, _item_deleter(key), outputs.template(None))
+
+
+def _refuse_number(recorder: Recorder, what: str, before: Any, now: Any) -> None:
+    """A number that changes on each call would be another constant each time: not followed yet."""
+    if isinstance(now, (int, float, complex)) and not isinstance(now, bool):
+        recorder.refuse(f"{what} is a Python number that changes ({before!r} -> {now!r}); "
+                        "keep it in a tensor to have it compiled")
+
+
+def _setter(name: str) -> Callable[[Any, Any], None]:
+    return lambda target, value: setattr(target, name, value)
+
+
+def _deleter(name: str) -> Callable[[Any, Any], None]:
+    return lambda target, value: delattr(target, name)
+
+
+def _item_setter(key: Any) -> Callable[[Any, Any], None]:
+    def assign(target: Any, value: Any) -> None:
+        target[key] = value
+
+    return assign
+
+
+def _item_deleter(key: Any) -> Callable[[Any, Any], None]:
+    return lambda target, value: target.pop(key)
+
+
+def targets(effects: list[Effect], read: Read) -> list[Any]:
+    """The objects that the effects change, read before any of them is made."""
+    return [read(e.target) for e in effects]

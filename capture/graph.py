@@ -1,0 +1,126 @@
+"""The graph: frozen nodes, each made once.
+
+A node is a value: what op, of which nodes, with which params, of what type, and the user's line. Equal
+nodes are one object, so common sub-expressions are shared without a pass, and what no output needs is
+simply not reached.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..eager.op import OPS
+from ..eager.shapes import TensorType
+
+SPECIAL = ("input", "const")  # nodes that no op computes
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """One value of a graph. Make it with `Nodes`, so that equal nodes are the same object."""
+
+    op: str
+    inputs: tuple[Node, ...]
+    params: Mapping[str, Any]
+    type: TensorType
+    site: str = ""  # the user's line, shown in errors and reports
+
+    @property
+    def kind(self) -> str:
+        return self.op if self.op in SPECIAL else OPS[self.op].kind
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.type}>"
+
+
+def param_key(value: Any) -> Any:
+    """A hashable stand-in for a param that tells 1, 1.0 and True apart, and 0.0 from -0.0."""
+    if isinstance(value, tuple):
+        return tuple(map(param_key, value))
+    if isinstance(value, float):
+        return ("float", struct.pack("<d", value))
+    return (type(value).__name__, value)
+
+
+class Nodes:
+    """Makes nodes; each distinct one once."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, Node] = {}
+
+    def make(
+        self, op: str, inputs: Sequence[Node], params: Mapping[str, Any], type: TensorType,
+        site: str = "",
+    ) -> Node:
+        """The node of `op` over `inputs`, the same object for the same arguments."""
+        key = (op, tuple(map(id, inputs)),
+               tuple((k, param_key(v)) for k, v in sorted(params.items())), type)
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = Node(op, tuple(inputs), dict(params), type, site)
+        return found
+
+    def apply(self, op: str, inputs: Sequence[Node], params: Mapping[str, Any], site: str = "") -> Node:
+        """The node of an op, its type found by the op's own rule."""
+        return self.make(op, inputs, params, OPS[op].result(*[n.type for n in inputs], **params), site)
+
+    def input(self, name: str, type: TensorType) -> Node:
+        """A value given from outside, told apart by name."""
+        return self.make("input", (), {"name": name}, type)
+
+    def const(self, value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Node:
+        """A small literal: a Python scalar, or a flat tuple of them for a `shape`."""
+        return self.make("const", (), {"value": value}, TensorType(shape, dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A function from `inputs` to `outputs`. `donated[j] = i`: output j may take input i's memory."""
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    donated: Mapping[int, int] = field(default_factory=dict)
+
+    def nodes(self) -> list[Node]:
+        """Every node that an output needs, inputs before users."""
+        return topological(self.outputs)
+
+
+def topological(roots: Iterable[Node]) -> list[Node]:
+    """Every node reachable from `roots`, inputs before users. Graphs are deeper than Python's stack."""
+    seen: dict[Node, None] = {}
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if node in seen:
+            continue
+        if ready:
+            seen[node] = None
+        else:
+            stack.append((node, True))
+            stack.extend((i, False) for i in reversed(node.inputs))
+    return list(seen)
+
+
+def users(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
+    """For each node, the nodes that read it, once for each time it stands among their inputs."""
+    found: dict[Node, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(node, [])
+        for i in node.inputs:
+            found.setdefault(i, []).append(node)
+    return found
+
+
+def rebuild(graph: Graph, visit: Any, nodes: Nodes | None = None) -> Graph:
+    """The graph with every node replaced by `visit(nodes, node, new_inputs)`, inputs first."""
+    made = nodes or Nodes()
+    new: dict[Node, Node] = {}
+    for node in topological((*graph.inputs, *graph.outputs)):
+        new[node] = visit(made, node, tuple(new[i] for i in node.inputs))
+    return Graph(tuple(new[i] for i in graph.inputs), tuple(new[o] for o in graph.outputs),
+                 graph.donated)
+

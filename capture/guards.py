@@ -1,0 +1,200 @@
+"""When a recording is valid: conditions on what the run could read, as one generated Python function.
+
+Each condition is text that reads like what a user would write; a miss names the first that failed.
+Only names that stand in code that ran are looked at.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..eager.tensor import Tensor
+from .paths import Path, describe, steps
+from .recorder import Recorder
+from .state import FIXED, PLAIN
+
+_INTERNAL = {"_parameters", "_modules", "_buffers", "_grad"}  # what walks through modules and tensors
+
+
+class Guard(NamedTuple):
+    """A condition: Python text over `{0}` (the value at `path`) and the constants in `names`."""
+
+    path: Path
+    condition: str
+    constants: dict[str, Any]
+    says: str  # the condition in the user's words
+
+
+class Source:
+    """Collects the lines and constants of a generated function that reads paths."""
+
+    def __init__(self, function: Any, held: dict[int, Any]) -> None:
+        self.lines: list[str] = []
+        self.constants: dict[str, Any] = {"FN": function}
+        self._variables: dict[Path, str] = {Path("args"): "args", Path("kwargs"): "kwargs",
+                                            Path("function"): "FN"}
+        self._held = held
+
+    def read(self, path: Path) -> str:
+        """The variable that holds the value at `path`; its line is added once."""
+        for step in steps(path):
+            if step not in self._variables:
+                self._variables[step] = self._step(step)
+        return self._variables[path]
+
+    def root(self, path: Path) -> Any:
+        """The object that a path which is none of the call's own begins with."""
+        return self._held[path.key]
+
+    def constant(self, value: Any) -> str:
+        name = f"K{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def _step(self, step: Path) -> str:
+        if step.kind in ("globals", "object"):
+            return self.constant(self.root(step))
+        assert step.parent is not None
+        parent, name = self._variables[step.parent], f"v{len(self.lines)}"
+        if step.kind == "attr":
+            expression = f"{parent}.{step.key}"
+        elif step.kind == "cell":
+            expression = f"{parent}.__closure__[{step.key}].cell_contents"
+        else:
+            key = step.key.value
+            text = repr(key) if isinstance(key, (str, int)) else self.constant(key)
+            expression = f"{parent}[{text}]"
+        self.lines.append(f"    {name} = {expression}")
+        return name
+
+
+def find_guards(recorder: Recorder, names: set[str]) -> list[Guard]:
+    """The conditions under which a call takes the path that `recorder` noted."""
+    state = recorder.state
+    wanted = {p: v for p, v in state.values.items() if _read_by(p, names) or p in recorder.sources}
+    for path in list(wanted):
+        for step in steps(path):
+            if step in state.values:
+                wanted[step] = state.values[step]
+    guards = list(_of_call(recorder))
+    guards += [g for path, value in wanted.items() for g in _of_value(recorder, path, value)]
+    guards += [_alias(a, b) for a, b in state.aliases if a in wanted and _matters(state.values[a])]
+    guards += list(_distinct(recorder))
+    return guards
+
+
+def _of_call(recorder: Recorder) -> Iterator[Guard]:
+    yield Guard(Path("args"), "len({0}) == {N}", {"N": recorder.positional},
+                f"there are {recorder.positional} positional arguments")
+    keys = recorder.keywords
+    yield Guard(Path("kwargs"), "len({0}) == {N} and all(map({0}.__contains__, {K}))",
+                {"N": len(keys), "K": keys}, f"the keyword arguments are {', '.join(keys) or 'none'}")
+
+
+def _read_by(path: Path, names: set[str]) -> bool:
+    """Whether code that ran can have followed every attribute and global name of this path."""
+    for step in steps(path):
+        if step.kind == "attr" and step.key not in names and step.key not in _INTERNAL:
+            return step.key in ("__self__", "__func__")
+        if step.kind == "item" and step.parent is not None and step.parent.kind == "globals" \
+                and step.key.value not in names:
+            return False
+    return path.parent is not None and path.key != "_grad"
+
+
+def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
+    if path.parent is None or (path.parent.kind == "function" and path.kind == "attr"):
+        return
+    kind = type(value)
+    if isinstance(value, Tensor):
+        yield from _of_tensor(recorder, path, value)
+    elif value is None or kind is bool or isinstance(value, (*FIXED, types.FunctionType)):
+        yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}")
+    elif kind in PLAIN:
+        yield from _of_plain(path, value)
+    elif isinstance(value, (np.ndarray, np.generic)):
+        recorder.refuse(f"a NumPy array is read ({describe(path)}); make it a tensor")
+    else:
+        yield from _of_object(recorder, path, value)
+
+
+def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
+    same = "{0} == {K} or {0} != {0}" if value != value else "{0} == {K}"
+    yield Guard(path, f"type({{0}}) is {{T}} and ({same})", {"T": type(value), "K": value},
+                f"{describe(path)} is {_short(value)}")
+
+
+def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
+    says = f"{describe(path)} is a {type(value).__name__}"
+    yield Guard(path, "type({0}) is {T}", {"T": type(value)}, says)
+    if isinstance(value, dict):
+        held = [k for k, _ in recorder.state.held.get(path, ())]
+        keys = tuple(held)
+        yield Guard(path, "len({0}) == {N} and all(map({0}.__contains__, {K}))",
+                    {"N": len(keys), "K": keys}, f"{describe(path)} has {len(keys)} keys")
+    elif isinstance(value, (list, tuple)):
+        count = len(recorder.state.held.get(path, value))
+        yield Guard(path, "len({0}) == {N}", {"N": count},
+                    f"{describe(path)} has {count} elements")
+    if path in recorder.state.large:
+        recorder.refuse(f"{describe(path)} has {len(value)} elements, too many to follow")
+
+
+def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard]:
+    array, gradient = recorder.state.held.get(path, (tensor.data, tensor._grad))
+    names = {"T": type(tensor), "S": array.shape, "D": array.dtype}
+    grad = "is not" if tensor.requires_grad else "is"
+    condition = ("type({0}) is {T} and {0}.data.shape == {S} and {0}.data.dtype == {D} "
+                 f"and {{0}}.edge {grad} None")
+    yield Guard(path, condition, names, f"{describe(path)} is {array.dtype.name}"
+                f"{list(array.shape)}{', requires_grad' if tensor.requires_grad else ''}")
+    if id(tensor) in recorder.grads_read and path.attr("_grad") not in recorder.sources:
+        same = "is" if gradient is None else "is not"
+        yield Guard(path, f"{{0}}._grad {same} None", {}, f"{describe(path)}.grad {same} None")
+
+
+def _short(value: Any) -> str:
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    return str(name) if name else f"{value!r:.60}"
+
+
+def _matters(value: Any) -> bool:
+    return isinstance(value, Tensor) or not isinstance(value, (*PLAIN, *FIXED, types.FunctionType))
+
+
+def _alias(path: Path, first: Path) -> Guard:
+    """A second way to a known object must lead to that object again."""
+    return Guard(path, "{0} is {1}", {"1": first},
+                 f"{describe(path)} is the same object as {describe(first)}")
+
+
+def _distinct(recorder: Recorder) -> Iterator[Guard]:
+    """Tensors that were changed, or read beside changed ones, must stay different objects."""
+    state = recorder.state
+    paths = [p for p in recorder.sources if isinstance(state.values.get(p), Tensor)]
+    if recorder.changed_tensors and len(paths) > 1:
+        first, rest = paths[0], paths[1:]
+        yield Guard(first, "len({{id({0}), " + ", ".join(f"id({{{i + 1}}})" for i in range(len(rest)))
+                    + "}}) == " + str(len(paths)),
+                    {str(i + 1): p for i, p in enumerate(rest)},
+                    "the tensors are different objects")
+
+
+def compile_check(guards: list[Guard], source: Source) -> Callable[[Any, Any], int]:
+    """check(args, kwargs): -1 where all guards hold, else the number of the first that fails."""
+    for i, guard in enumerate(guards):
+        names = {k: source.read(v) if isinstance(v, Path) else source.constant(v)
+                 for k, v in guard.constants.items()}
+        value = source.read(guard.path)
+        numbered = [names[str(n)] for n in range(1, len(names) + 1) if str(n) in names]
+        condition = guard.condition.format(value, *numbered, **names)
+        source.lines.append(f"    if not ({condition}): return {i}")
+    body = "\n".join(["def check(args, kwargs):", *source.lines, "    return -1"])
+    scope = dict(source.constants)
+    exec(compile(body, "<guards>", "exec"), scope)
+    return scope["check"]  # type: ignore[no-any-return]
+

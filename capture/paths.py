@@ -1,0 +1,88 @@
+"""Paths: how a value was reached from the function, so that a replay can read it again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+ROOTS = ("args", "kwargs", "function", "globals", "object")
+
+
+@dataclass(frozen=True)
+class Path:
+    """A root, or a step from another path: attribute, item, or closure cell.
+
+    Roots: args and kwargs of the call, the function itself, the globals of a module (key: the
+    dictionary's id), or an object held by the recording (key: its id).
+    """
+
+    kind: str
+    key: Any = None
+    parent: Path | None = None
+
+    def attr(self, name: str) -> Path:
+        return Path("attr", name, self)
+
+    def item(self, key: Any) -> Path:
+        return Path("item", Key(key), self)
+
+    def cell(self, index: int) -> Path:
+        return Path("cell", index, self)
+
+    def __str__(self) -> str:
+        return describe(self)
+
+
+class Key:
+    """A key of an item, compared by type and value, so that 1 and True are different keys."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Key) or type(self.value) is not type(other.value):
+            return False
+        return self.value is other.value or (_plain(self.value) and self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value) if _plain(self.value) else id(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value) if _plain(self.value) else f"<{type(self.value).__name__}>"
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (str, int, float, bytes, bool, type(None)))
+
+
+def describe(path: Path) -> str:
+    """The path in the user's words: `x`, `self.weight`, `global K`."""
+    if path.parent is None:
+        return {"args": "arguments", "kwargs": "keyword arguments", "function": "the function",
+                "globals": "globals", "object": "random generator"}[path.kind]
+    above = path.parent
+    if path.kind == "item":
+        if above.kind == "args":
+            return f"argument {path.key!r}"
+        if above.kind == "kwargs":
+            return f"argument {path.key.value}"
+        if above.kind == "globals":
+            return f"global {path.key.value}"
+        return f"{describe(above)}[{path.key!r}]"
+    if path.kind == "cell":
+        return f"closure variable {path.key} of {describe(above)}"
+    if path.key in ("_parameters", "_modules", "_buffers"):
+        return describe(above)
+    return f"{describe(above)}.{path.key}"
+
+
+def steps(path: Path) -> list[Path]:
+    """The path's ancestors from the root down, itself last."""
+    out: list[Path] = []
+    at: Path | None = path
+    while at is not None:
+        out.append(at)
+        at = at.parent
+    return out[::-1]

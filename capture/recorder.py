@@ -1,0 +1,130 @@
+"""The recorder: an interpreter that runs ops as eager does and notes each as a node."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+from ..eager import interpreter
+from ..eager.dispatch import evaluate
+from ..eager.errors import is_ours
+from ..eager.op import Op
+from ..eager.ops.pointwise import dtype_of_operands
+from ..eager.shapes import TensorType
+from ..eager.tensor import Tensor
+from .builder import constant, literal
+from .graph import Node, Nodes
+from .paths import Path
+from .state import State
+
+_SMALL = 64  # arrays of at most so many elements become constants of the graph
+
+
+class Recorder:
+    """Notes what runs. Arrays never change, so an array's identity says which node it is."""
+
+    def __init__(self, state: State, positional: int, keywords: tuple[str, ...]) -> None:
+        self.state, self.nodes = state, Nodes()
+        self.positional, self.keywords = positional, keywords
+        self.sources: dict[Path, Node] = {}  # tensors that came from outside, in order of use
+        self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
+        self._grads_set: set[int] = set()
+        self.changed_tensors: dict[int, Tensor] = {}
+        self.refusal = ""  # why this run cannot be replayed, with the user's line
+        self._known: dict[int, tuple[Any, Node]] = {}
+        self._lookup: dict[int, Path] = {}
+        self._indexed = 0
+        self._thread = threading.get_ident()
+
+    # ---- the interpreter's side
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        interpreter.active = None
+        try:
+            out = evaluate(op, inputs, params)
+        finally:
+            interpreter.active = self
+        if threading.get_ident() == self._thread:
+            self._note(op, inputs, params, out)
+        return out
+
+    def shape(self, tensor: Tensor) -> tuple[Any, ...]:
+        return tensor.data.shape  # type: ignore[no-any-return]
+
+    def source(self, tensor: Tensor) -> None:
+        array = tensor.data
+        if array.size <= _SMALL:
+            self._learn(array, constant(self.nodes, array))
+        else:
+            self.refuse(f"a tensor with {array.size} elements is made from Python values here")
+
+    def changed(self, tensor: Tensor) -> None:
+        self.changed_tensors[id(tensor)] = tensor
+
+    def reads_grad(self, tensor: Tensor) -> None:
+        if id(tensor) not in self._grads_set:
+            self.grads_read.add(id(tensor))
+
+    def sets_grad(self, tensor: Tensor) -> None:
+        self._grads_set.add(id(tensor))
+
+    def leaves(self, tensor: Tensor, how: str) -> None:
+        self.refuse(f"{how} hands a tensor's values to Python")
+
+    # ---- nodes of arrays
+
+    def _note(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
+        types = tuple(TensorType(x.data.shape, x.data.dtype) if isinstance(x, Tensor) else x
+                      for x in inputs)
+        nodes = [self.node_of(x) if isinstance(x, Tensor) else
+                 self.nodes.const(*literal(x, dtype_of_operands(types))) for x in inputs]
+        made = self.nodes.make(op.name, nodes, params,
+                               TensorType(out.data.shape, out.data.dtype), user_site())
+        self._learn(out.data, made)
+
+    def _learn(self, array: Any, node: Node) -> None:
+        self._known[id(array)] = (array, node)
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Whether the tensor's value was computed in this run, or read from a path."""
+        return id(tensor.data) in self._known
+
+    def node_of(self, tensor: Tensor) -> Node:
+        """The node of a tensor's present value; one that was not made here is an input by its path."""
+        found = self._known.get(id(tensor.data))
+        if found is not None:
+            return found[1]
+        path = self._path_of(tensor.data)
+        if path is None:
+            self.refuse("a tensor is used that neither was made here nor can be reached from the "
+                        "arguments, closure or globals of the function")
+            path = Path("lost", len(self.sources))
+        kind = TensorType(tensor.data.shape, tensor.data.dtype)
+        node = self.sources[path] = self.nodes.input(f"x{len(self.sources)}", kind)
+        self._learn(tensor.data, node)
+        return node
+
+    def _path_of(self, array: Any) -> Path | None:
+        if self._indexed != len(self.state.held):
+            for path, held in self.state.held.items():
+                if isinstance(self.state.values[path], Tensor):
+                    self._lookup.setdefault(id(held[0]), path)
+            self._indexed = len(self.state.held)
+        return self._lookup.get(id(array))
+
+    def refuse(self, why: str) -> None:
+        """This run cannot be replayed, for this reason; the first one is kept."""
+        if not self.refusal and threading.get_ident() == self._thread:
+            self.refusal = f"{user_site() or 'somewhere'}: {why}"
+
+
+def user_site() -> str:
+    """`file.py:line` of the innermost frame that is the user's, or an empty text."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and is_ours(frame.f_code):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{name}:{frame.f_lineno}"
