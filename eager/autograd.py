@@ -1,7 +1,7 @@
 """Reverse mode: walks the tape back and adds up gradients, in our own ops.
 
-Because every vjp is written in ops, the way back is recorded and compiled like anything else, and can
-be differentiated again.
+Because every vjp is written in ops, the way back is recorded and compiled like anything else, and
+can be differentiated again.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-
-from .errors import GradientError, ShapeError
+from .dispatch import apply
+from .dtypes import DType
+from .errors import DTypeError, GradientError, ShapeError
 from .ops import composite, create, pointwise, reduce, view
 from .tape import Entry, Leaf, is_grad_enabled, set_grad_enabled
-from .tensor import Tensor
+from .tensor import Tensor, as_tensor
 
 Edge = Any  # Entry | Leaf
 
@@ -26,12 +27,23 @@ def backward(
 
     A tensor with more than one element needs `gradient`, of its shape. The tape is given up unless
     `retain_graph` or `create_graph` is set; the latter makes the gradients differentiable again.
+
+    >>> import fusewire as fw
+    >>> x = fw.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
     """
     found = _run([tensor], [gradient], None, retain_graph or create_graph, create_graph)
     for leaf, g in found.items():
         owner = leaf.tensor()
-        if owner is not None:
-            owner.grad = g if owner.grad is None else pointwise.add(owner.grad, g)
+        if owner is None:
+            continue
+        before = owner.grad
+        if before is not None:
+            owner.grad = pointwise.add(before, g)
+        else:  # a tensor of its own: g may be the gradient of other leaves too
+            owner.grad = pointwise.alias(g) if create_graph else g.detach()
 
 
 def grad(
@@ -42,10 +54,17 @@ def grad(
     """Gradients of the sum of `outputs` with respect to each of `inputs`; `.grad` stays as it is.
 
     GradientError for an input that the outputs do not depend on, unless `allow_unused`: then None.
+
+    >>> import fusewire as fw
+    >>> x = fw.tensor(3.0, requires_grad=True)
+    >>> fw.grad(x * x, x)
+    (tensor(6.),)
     """
-    outs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    ins = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    given = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs or [None] * len(outs))
+    outs, ins = _listed(outputs), _listed(inputs)
+    given = [None] * len(outs) if grad_outputs is None else _listed(grad_outputs)
+    if len(given) != len(outs):
+        raise GradientError(f"grad: {len(outs)} outputs and {len(given)} grad_outputs",
+                            "give one for each output, or None")
     for i, x in enumerate(ins):
         if x.edge is None:
             raise GradientError(f"grad: input {i} does not require a gradient",
@@ -53,35 +72,40 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     found = _run(outs, given, {x.edge for x in ins}, keep, create_graph)
     result = tuple(found.get(x.edge) for x in ins)
-    if None in [r if r is None else 0 for r in result] and not allow_unused:
-        missing = next(i for i, r in enumerate(result) if r is None)
-        raise GradientError(f"grad: the outputs do not depend on input {missing}",
+    unused = [i for i, g in enumerate(result) if g is None]
+    if unused and not allow_unused:
+        raise GradientError(f"grad: the outputs do not depend on input {unused[0]}",
                             "pass allow_unused=True to get None for it")
     return result
 
 
+def _listed(tensors: Any) -> list[Any]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
 def _run(
-    outputs: list[Tensor], gradients: list[Tensor | None], wanted: set[Edge] | None,
+    outputs: list[Tensor], gradients: list[Any], wanted: set[Edge] | None,
     keep: bool, create_graph: bool, stop: bool = False,
 ) -> dict[Edge, Tensor]:
-    """Gradients by edge: of all leaves, or of the edges in `wanted`, past which `stop` does not go."""
+    """Gradients by edge: of all leaves, or of the edges `wanted`; with `stop` not past those."""
     with set_grad_enabled(create_graph):
         sums: dict[Edge, Tensor] = {}
         for out, g in zip(outputs, gradients):
             _add(sums, _edge_of(out), _seed(out, g))
-        order = _topological([out.edge for out in outputs], wanted if stop else None)
+        order = _topological(list(sums), wanted if stop else None)
+        useful = None if wanted is None else _leading_to(wanted, order)
         found: dict[Edge, Tensor] = {}
         for edge in order:
-            g = sums.pop(edge, None)
-            if g is None:
+            if edge not in sums:
                 continue
-            if (edge in wanted) if wanted is not None else isinstance(edge, Leaf):
+            g = sums.pop(edge)
+            if type(edge) is Leaf if wanted is None else edge in wanted:
                 found[edge] = g
-            if isinstance(edge, Entry) and not (stop and wanted and edge in wanted):
-                _step(edge, g, sums)
+            if type(edge) is Entry and not (stop and edge in found):
+                _step(edge, g, sums, useful)
     if not keep:
         for edge in order:
-            if isinstance(edge, Entry):
+            if type(edge) is Entry:
                 edge.arrays = edge.out = None  # type: ignore[assignment]
     return found
 
@@ -90,6 +114,8 @@ def _gradients_of(
     output: Tensor, inputs: list[Tensor], gradient: Tensor
 ) -> tuple[Tensor | None, ...]:
     """For a composite's way back: gradients at `inputs`, with a tape of their own where it is on."""
+    if output.edge is None:
+        return (None,) * len(inputs)
     wanted = {x.edge for x in inputs}
     found = _run([output], [gradient], wanted, True, is_grad_enabled(), stop=True)
     return tuple(found.get(x.edge) for x in inputs)
@@ -98,20 +124,26 @@ def _gradients_of(
 composite.gradients.of = _gradients_of
 
 
-def _step(entry: Entry, g: Tensor, sums: dict[Edge, Tensor]) -> None:
+def _step(entry: Entry, g: Tensor, sums: dict[Edge, Tensor], useful: set[Edge] | None) -> None:
     """Takes a gradient through one entry: adds to the sums of its inputs' edges."""
     if entry.arrays is None:
         raise GradientError("the tape of this result was given up by an earlier backward",
                             "pass retain_graph=True to the first one")
+    edges = entry.edges
     inputs = [
-        Tensor(a, e) if hasattr(a, "shape") else a for a, e in zip(entry.arrays, entry.edges)
+        Tensor(a, e) if hasattr(a, "shape") else a for a, e in zip(entry.arrays, edges)
     ]
-    needs = tuple(e is not None for e in entry.edges)
-    assert entry.op.vjp is not None
-    gradients = entry.op.vjp(needs, g, Tensor(entry.out, entry), *inputs, **entry.params)
-    for edge, x, gx in zip(entry.edges, inputs, gradients):
-        if edge is not None and gx is not None:
-            _add(sums, edge, unbroadcast(gx, x))
+    if useful is None:
+        needs = tuple([e is not None for e in edges])
+    else:
+        needs = tuple([e in useful for e in edges])
+    gradients = entry.op.vjp(  # type: ignore[misc]
+        needs, g, Tensor(entry.out, entry), *inputs, **entry.params)
+    for edge, need, x, gx in zip(edges, needs, inputs, gradients):
+        if need and gx is not None:
+            if gx.data.shape != x.data.shape:
+                gx = unbroadcast(gx, x)
+            _add(sums, edge, gx)
 
 
 def _add(sums: dict[Edge, Tensor], edge: Edge, g: Tensor) -> None:
@@ -129,45 +161,65 @@ def _edge_of(out: Tensor) -> Edge:
     return out.edge
 
 
-def _seed(out: Tensor, gradient: Tensor | None) -> Tensor:
+def _seed(out: Tensor, gradient: Any) -> Tensor:
     if gradient is not None:
-        if gradient.data.shape != out.data.shape:
-            raise ShapeError(f"backward: gradient has shape {gradient.shape}, the tensor {out.shape}")
-        return gradient
-    if out.data.size != 1:
+        given = as_tensor("backward", gradient)
+        if given.data.shape != out.data.shape:
+            raise ShapeError(f"backward: gradient has shape {given.shape}, the tensor {out.shape}",
+                             "pass a gradient of the tensor's shape")
+        if given.dtype != out.dtype:
+            raise DTypeError(f"backward: gradient is {given.dtype.name}, the tensor "
+                             f"{out.dtype.name}", "cast it: gradient.astype(x.dtype)")
+        return given
+    shape, dtype = out.data.shape, out.data.dtype
+    if shape and out.data.size != 1:
         raise GradientError(
             f"backward: a tensor of shape {out.shape} has no single gradient",
             "reduce it to one number (loss.mean()), or pass gradient= of its shape",
         )
-    return create.full(out.shape, 1.0, dtype=out.dtype)
+    return _one(shape, dtype)
+
+
+def _one(shape: tuple[int, ...], dtype: DType) -> Tensor:
+    return apply(create.full_op, (), {"shape": shape, "value": 1.0, "dtype": dtype})
 
 
 def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
     """`g` summed over the axes along which `x` was broadcast, so that it has the shape of `x`."""
-    if g.data.shape == x.data.shape:
+    from_shape, to_shape = g.data.shape, x.data.shape
+    if from_shape == to_shape:
         return g
-    extra = g.data.ndim - x.data.ndim
-    axes = tuple(range(extra)) + tuple(
-        i + extra for i, n in enumerate(x.data.shape) if n == 1 and g.data.shape[i + extra] != 1
-    )
-    return view.reshape(reduce.sum(g, axis=axes), x.shape)
+    extra = len(from_shape) - len(to_shape)
+    lead = tuple(range(extra))
+    ones = tuple(i + extra for i, n in enumerate(to_shape) if n == 1 and from_shape[i + extra] != 1)
+    if not ones:
+        return reduce.sum(g, axis=lead)
+    summed = reduce.sum(g, axis=lead + ones, keepdims=True)
+    return view.reshape(summed, x.shape) if lead else summed
 
 
 def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
     """Every edge reachable from `roots` without going past `stop`, users before what they use."""
     seen: set[Edge] = set()
     order: list[Edge] = []
-    stack: list[tuple[Edge, bool]] = [(r, False) for r in roots]
-    while stack:
-        edge, ready = stack.pop()
-        if ready:
-            order.append(edge)
+    stack: list[Edge] = list(roots)
+    while stack:  # in place of recursion, which long chains would exhaust
+        edge = stack.pop()
+        if edge is None:  # all that the edge below uses is in `order` now
+            order.append(stack.pop())
         elif edge not in seen:
             seen.add(edge)
-            stack.append((edge, True))
-            if isinstance(edge, Entry) and not (stop and edge in stop):
-                stack.extend((e, False) for e in edge.edges if e is not None)
+            stack += (edge, None)
+            if type(edge) is Entry and not (stop and edge in stop):
+                stack.extend([e for e in edge.edges if e is not None and e not in seen])
     order.reverse()
     return order
 
 
+def _leading_to(wanted: set[Edge], order: list[Edge]) -> set[Edge]:
+    """The edges of `order` from which the way back comes to one of `wanted`, those included."""
+    leading: set[Edge] = set(wanted)
+    for edge in reversed(order):
+        if type(edge) is Entry and any(e in leading for e in edge.edges):
+            leading.add(edge)
+    return leading

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from . import interpreter, kernels
-from .errors import FusewireError, GradientError
+from .errors import DTypeError, FusewireError, GradientError, IndexingError, ShapeError
 from .op import Op
 from .shapes import TensorType
 from .tape import MODE, Entry, Leaf
 from .tensor import Tensor
 
 _NOTHING: dict[str, Any] = {}
+_FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError)
+_ndarray = np.ndarray
+
+# log(0) is -inf and 0 / 0 is nan, without NumPy's RuntimeWarning, as in compiled code. (np.errstate
+# around every op would cost more than most small ops.)
+warnings.filterwarnings("ignore", "", RuntimeWarning, r"fusewire\.eager\.")
 
 
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
@@ -25,42 +32,90 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) ->
 
 def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
     """`apply` on values, right now, with the tape but past any interpreter."""
-    edges: Any = None
+    tracked = False
     arrays = []
     for x in inputs:
         if isinstance(x, Tensor):
             arrays.append(x.data)
             if x.edge is not None:
-                edges = True
+                tracked = True
         else:
             arrays.append(x)
     try:
         data = op.impl(kernels, *arrays, **params)
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
-        raise _explained(op, inputs, params, error) from None
-    if type(data) is not np.ndarray:
+    except (*_FAILURES, RuntimeWarning) as error:
+        data = _again(op, inputs, params, arrays, error)
+    if type(data) is not _ndarray:
         data = np.asarray(data)
     out = Tensor(data)
-    if edges and MODE.enabled and op.vjp is not None:
+    if tracked and MODE.enabled and op.vjp is not None:
         edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])
         out.edge = Entry(op, params, tuple(arrays), edges, data)
     return out
 
 
-def _explained(
+def apply_one(op: Op, x: Tensor) -> Tensor:
+    """`apply` for one tensor and no params; the same as the general form but for its loops."""
+    if interpreter.active is not None:
+        return interpreter.active.apply(op, (x,), _NOTHING)  # type: ignore[no-any-return]
+    array = x.data
+    try:
+        data = op.impl(kernels, array)
+    except (*_FAILURES, RuntimeWarning) as error:
+        data = _again(op, (x,), _NOTHING, [array], error)
+    if type(data) is not _ndarray:
+        data = np.asarray(data)
+    out = Tensor(data)
+    if x.edge is not None and MODE.enabled and op.vjp is not None:
+        out.edge = Entry(op, _NOTHING, (array,), (x.edge,), data)
+    return out
+
+
+def apply_two(op: Op, x: Tensor, y: Tensor) -> Tensor:
+    """`apply` for two tensors and no params; the same as the general form but for its loops."""
+    if interpreter.active is not None:
+        return interpreter.active.apply(op, (x, y), _NOTHING)  # type: ignore[no-any-return]
+    left, right = x.data, y.data
+    try:
+        data = op.impl(kernels, left, right)
+    except (*_FAILURES, RuntimeWarning) as error:
+        data = _again(op, (x, y), _NOTHING, [left, right], error)
+    if type(data) is not _ndarray:
+        data = np.asarray(data)
+    out = Tensor(data)
+    a, b = x.edge, y.edge
+    if (a is not None or b is not None) and MODE.enabled and op.vjp is not None:
+        out.edge = Entry(op, _NOTHING, (left, right), (a, b), data)
+    return out
+
+
+def _again(
+    op: Op, inputs: tuple[Any, ...], params: dict[str, Any], arrays: list[Any], error: Exception
+) -> Any:
+    """After a failure: the values where only a warning was made an error, else our own error."""
+    if not isinstance(error, RuntimeWarning):
+        raise explained(op, inputs, params, error) from None
+    with np.errstate(all="ignore"):
+        return op.impl(kernels, *arrays, **params)
+
+
+def explained(
     op: Op, inputs: tuple[Any, ...], params: dict[str, Any], error: Exception
 ) -> Exception:
-    """The error of the op's own result rule, which names what is wrong, or else NumPy's."""
+    """The error of the op's own result rule, which names what is wrong, or else NumPy's as ours."""
     if isinstance(error, FusewireError):
         return error
     try:
         op.result(*map(type_of, inputs), **params)
     except FusewireError as ours:
         return ours
-    kind = next(k for k in (IndexError, TypeError, ValueError, Exception) if isinstance(error, k))
     given = ", ".join(str(type_of(x)) for x in inputs)
-    made = type("OpError", (FusewireError, kind), {})
-    return made(f"{op.name}({given}): {error}")  # type: ignore[no-any-return]
+    made: type[FusewireError] = ShapeError
+    if isinstance(error, IndexError):
+        made = IndexingError
+    elif isinstance(error, (TypeError, OverflowError)):
+        made = DTypeError
+    return made(f"{op.name}({given}): {error}", "check the shapes and dtypes of these operands")
 
 
 def type_of(x: Any) -> Any:

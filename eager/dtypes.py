@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from .errors import DTypeError
 
 DType = np.dtype[Any]
+
+SCALARS = (bool, int, float, complex)  # Python's numbers, each holding those before it
 
 bool = np.dtype("bool")
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
@@ -24,7 +26,6 @@ DTYPES = {
 }
 DEFAULT_FLOAT, DEFAULT_INT = float32, int64
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-_SCALARS = {"bool": 0, "int": 1, "float": 2, "complex": 3}
 _OF_RANK = {0: bool, 1: DEFAULT_INT, 2: DEFAULT_FLOAT, 3: complex64}
 
 
@@ -45,16 +46,21 @@ def as_dtype(dtype: Any) -> DType:
 
 
 def is_float(dtype: DType) -> Any:
-    """Whether gradients can flow through values of this dtype: real or complex floating point."""
+    """Whether values of this dtype are floating point numbers, real or complex."""
     return dtype.kind in "fc"
 
 
-@lru_cache(maxsize=None)
+def real_of(dtype: DType) -> DType:
+    """The dtype of the real and imaginary parts of complex numbers; any other dtype itself."""
+    return {complex64: float32, complex128: float64}.get(dtype, dtype)
+
+
+@cache
 def promote(a: DType, b: DType) -> DType:
     """The dtype that `a` and `b` combine to.
 
-    Inside a kind as the Array API has it. Between kinds, which the standard leaves open, the dtype of
-    the higher kind, as in PyTorch: int64 with float32 is float32. Unsigned 64 bits with a signed
+    Inside a kind as the Array API has it. Between kinds, which the standard leaves open, the dtype
+    of the higher kind, as in PyTorch: int64 with float32 is float32. Unsigned 64 bits with a signed
     integer have no common integer dtype and raise DTypeError.
     """
     if a == b:
@@ -75,7 +81,7 @@ def promote(a: DType, b: DType) -> DType:
 
 def promote_scalar(dtype: DType, scalar: Any) -> DType:
     """The dtype of a tensor of `dtype` combined with a Python scalar, which adapts where it can."""
-    rank = _SCALARS[type(scalar).__name__]
+    rank = _rank(scalar)
     if rank <= _RANK[dtype.kind]:
         return dtype
     if rank == 3:
@@ -83,6 +89,18 @@ def promote_scalar(dtype: DType, scalar: Any) -> DType:
     return _OF_RANK[rank]
 
 
+def holds(dtype: DType, other: DType) -> Any:
+    """Whether values of `other` are of the kind of `dtype` or a lower one: integers in floats."""
+    return _RANK[other.kind] <= _RANK[dtype.kind]
+
+
 def of_scalar(scalar: Any) -> DType:
     """The default dtype of a Python scalar: bool, int64, float32 or complex64."""
-    return _OF_RANK[_SCALARS[type(scalar).__name__]]
+    return _OF_RANK[_rank(scalar)]
+
+
+def _rank(scalar: Any) -> int:
+    for rank, kind in enumerate(SCALARS):
+        if isinstance(scalar, kind):
+            return rank
+    raise DTypeError(f"{scalar!r:.80} is not a number", "bool, int, float and complex are")

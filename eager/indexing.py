@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .dispatch import replace
+import numpy as np
+
+from . import interpreter
+from .dispatch import apply, replace
 from .errors import IndexingError, ShapeError
-from .ops.pointwise import astype, where
-from .ops.view import broadcast_to, put_slice, reshape, slice_axes, take
+from .ops.pointwise import alias, cast, where
+from .ops.view import broadcast_to, expand_to, from_front, put_slice, reshape, slice_axes, take_op
+from .shapes import broadcast, product
 from .tensor import Tensor, tensor
 
 
 class _Slices(NamedTuple):
-    """A basic index: a slice of every axis, and the shape that is left after dropping and adding axes."""
+    """A basic index: a slice of every axis, and the shape left after dropping and adding axes."""
 
     start: tuple[Any, ...]
     step: tuple[int, ...]
@@ -21,64 +25,82 @@ class _Slices(NamedTuple):
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """x[index]: integers, slices, ..., None, and one tensor of integers."""
-    items = index if isinstance(index, tuple) else (index,)
-    arrays = [i for i, item in enumerate(items) if _is_array(item)]
-    if arrays:
-        return _getitem_array(x, items, arrays)
+    """x[index]: integers, slices, ..., None, tensors of integers, and a mask.
+
+    >>> import fusewire as fw
+    >>> x = fw.arange(12).reshape(3, 4)
+    >>> x[1, ::2], x[fw.tensor([0, 2]), fw.tensor([3, -1])], x[x > 9]
+    (tensor([4, 6]), tensor([ 3, 11]), tensor([10, 11]))
+    """
+    items = _expanded(x, index)
+    if any(map(_is_array, items)):
+        return _getitem_arrays(x, items)
     found = _basic(x, items)
-    return reshape(slice_axes(x, found.start, found.step, found.size), found.shape)
+    out = slice_axes(x, found.start, found.step, found.size)
+    out = out if out.shape == found.shape else reshape(out, found.shape)
+    return alias(x) if out is x else out  # never x itself: it may be changed in place later
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
     """x[index] = value: changes `x` alone, `value` broadcasts to the part named."""
     given = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
-    given = astype(given, x.dtype)
-    items = index if isinstance(index, tuple) else (index,)
-    if len(items) == 1 and isinstance(items[0], Tensor) and items[0].dtype.kind == "b":
-        replace(x, where(items[0], given, x))
+    given = cast(given, x.dtype)
+    items = _expanded(x, index)
+    masks = [i for i in items if _is_array(i)]
+    if masks:
+        mask = masks[0]
+        if mask.dtype.kind != "b" or items[0] is not mask or len(masks) > 1 or \
+                not all(map(_is_full, items[1:])):
+            raise IndexingError("x[indices] = v with a tensor of indices is not built",
+                                "use a boolean mask of the shape of x, or slices")
+        _check_mask(mask, x.shape)
+        mask = reshape(mask, (*mask.shape, *(1,) * (x.ndim - mask.ndim)))
+        replace(x, where(mask, _fitting(given, x.shape), x))
         return
-    if any(_is_array(i) for i in items):
-        raise IndexingError("x[indices] = v with a tensor of indices is not built yet",
-                            "use a boolean mask of the shape of x, or slices")
     found = _basic(x, items)
-    part = reshape(broadcast_to(given, found.shape), found.size)
+    part = reshape(_fitting(given, found.shape), found.size)
     replace(x, put_slice(x, part, found.start, found.step))
 
 
+def _fitting(given: Tensor, shape: Any) -> Tensor:
+    """`given` broadcast to `shape`; leading axes of size 1 too many are dropped, as in NumPy."""
+    extra = given.ndim - len(shape)
+    if extra > 0 and all(n == 1 for n in given.shape[:extra]):
+        given = reshape(given, given.shape[extra:])
+    return broadcast_to(given, shape)
+
+
 def _is_array(item: Any) -> bool:
-    if isinstance(item, Tensor):
-        return item.ndim > 0 or item.dtype.kind == "b"
-    return isinstance(item, list) or (hasattr(item, "__array__") and getattr(item, "ndim", 0) > 0)
+    return isinstance(item, Tensor)
 
 
-def _getitem_array(x: Tensor, items: tuple[Any, ...], arrays: list[int]) -> Tensor:
-    plain = all(isinstance(i, slice) and i == slice(None) for n, i in enumerate(items) if n != arrays[0])
-    picked = items[arrays[0]]
-    picked = picked if isinstance(picked, Tensor) else tensor(picked)
-    if len(arrays) > 1 or not plain or picked.dtype.kind not in "iu":
-        raise IndexingError("indexing by a mask or by several tensors is not built yet",
-                            "use one tensor of integers, with full slices before it")
-    n = x.shape[arrays[0]]
-    return take(x, where(picked < 0, picked + n, picked), arrays[0])
+def _as_index(item: Any) -> Tensor:
+    return tensor(item, dtype=np.int64 if isinstance(item, list) and not item else None)
 
 
-def _expanded(x: Tensor, items: tuple[Any, ...]) -> list[Any]:
-    used = sum(1 for i in items if i is not None and i is not Ellipsis)
+def _expanded(x: Tensor, index: Any) -> list[Any]:
+    """The items of `index`, one per axis of `x` (a mask counts for its axes), beside Nones."""
+    given = index if isinstance(index, tuple) else (index,)
+    items = [_as_index(i) if isinstance(i, (list, np.ndarray)) else i for i in given]
+    used = 0
+    for item in items:
+        if item is not None and item is not Ellipsis:
+            used += item.ndim if _is_array(item) and item.dtype.kind == "b" else 1
     if used > x.ndim:
-        raise IndexingError(f"too many indices: {used} for a tensor with {x.ndim} axes {x.shape}")
-    if sum(1 for i in items if i is Ellipsis) > 1:
-        raise IndexingError("an index can hold ... only once")
-    out: list[Any] = []
-    for item in items if any(i is Ellipsis for i in items) else (*items, Ellipsis):
-        out.extend([slice(None)] * (x.ndim - used) if item is Ellipsis else [item])
-    return out
+        raise IndexingError(f"too many indices: {used} for a tensor with {x.ndim} axes {x.shape}",
+                            "x[..., i] indexes the last axis whatever the number of axes")
+    ellipses = [n for n, item in enumerate(items) if item is Ellipsis]
+    if len(ellipses) > 1:
+        raise IndexingError("an index can hold ... only once", "write the slices in between as :")
+    at = ellipses[0] if ellipses else len(items)
+    return [*items[:at], *[slice(None)] * (x.ndim - used), *items[at + 1:]]
 
 
-def _basic(x: Tensor, items: tuple[Any, ...]) -> _Slices:
+# ---- integers, slices, None
+def _basic(x: Tensor, items: list[Any]) -> _Slices:
     start, step, size, shape = [], [], [], []
     sizes = iter(enumerate(x.shape))
-    for item in _expanded(x, items):
+    for item in items:
         if item is None:
             shape.append(1)
             continue
@@ -95,20 +117,91 @@ def _basic(x: Tensor, items: tuple[Any, ...]) -> _Slices:
 
 
 def _slice(item: slice, n: Any) -> tuple[Any, int, Any]:
-    if item == slice(None):
+    if item.start is None and item.stop is None and item.step is None:
         return 0, 1, n
     if item.step == 0:
-        raise ShapeError("the step of a slice cannot be 0")
-    begin, stop, step = item.indices(n)
+        raise IndexingError("the step of a slice cannot be 0", "use a step of 1 or -1")
+    try:
+        begin, stop, step = item.indices(n)
+    except TypeError:
+        raise IndexingError(f"the limits of a slice are integers or None, got {item}",
+                            "use // for limits that come from a division") from None
     return begin, step, len(range(begin, stop, step))
 
 
 def _integer(item: Any, axis: int, n: Any, shape: Any) -> Any:
-    if isinstance(item, bool) or not hasattr(item, "__index__"):
-        raise IndexingError(f"cannot index with {item!r}",
+    if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__"):
+        raise IndexingError(f"cannot index with {item!r:.80}",
                             "integers, slices, ..., None and tensors of integers can be used")
     i = item.__index__()
     if not -n <= i < n:
         raise IndexingError(f"index {i} is out of range for axis {axis} of shape {shape}",
                             f"indices go from {-n} to {n - 1}")
     return i + n if i < 0 else i
+
+
+# ---- tensors of integers, and masks
+def _getitem_arrays(x: Tensor, items: list[Any]) -> Tensor:
+    """Basic indexing of the other axes first, then one take over the indexed axes made into one."""
+    places = [n for n, item in enumerate(items) if _is_array(item) or _is_integer(item)]
+    if places[-1] - places[0] + 1 != len(places):
+        raise IndexingError("tensors and integers in an index must stand side by side",
+                            "index in two steps: x[:, i][..., j]")
+    arrays = [item for item in items if _is_array(item)]
+    if any(i.dtype.kind == "b" for i in arrays):
+        if len(arrays) > 1:
+            raise IndexingError("a mask cannot stand beside other tensors in an index",
+                                "index in two steps")
+        return _getitem_mask(x, items, arrays[0])
+    x = getitem(x, tuple(slice(None) if _is_array(item) else item for item in items))
+    return _take_many(x, arrays, places[0])
+
+
+def _is_full(item: Any) -> bool:
+    return isinstance(item, slice) and item == slice(None)
+
+
+def _is_integer(item: Any) -> bool:
+    return item is not None and not isinstance(item, slice) and not _is_array(item)
+
+
+def _take_many(x: Tensor, arrays: list[Tensor], axis: int) -> Tensor:
+    """Elements of `x` at indices into the axes from `axis` on, which broadcast with each other."""
+    sizes = x.shape[axis:axis + len(arrays)]
+    for i, n in zip(arrays, sizes):
+        _check_range(i, n)
+    shape = broadcast("index", *[i.shape for i in arrays])
+    flat = from_front("index", arrays[0], sizes[0])
+    for i, n in zip(arrays[1:], sizes[1:]):
+        flat = flat * n + from_front("index", i, n)
+    if len(arrays) > 1:
+        x = reshape(x, (*x.shape[:axis], product(sizes), *x.shape[axis + len(arrays):]))
+    return apply(take_op, (x, expand_to(flat, shape)), {"axis": axis})
+
+
+def _check_range(i: Tensor, n: Any) -> None:
+    """Each axis by itself: in the flat index a bad column would look like another row."""
+    if interpreter.active is None and i.data.size and i.data.dtype.kind in "iu":
+        low, high = i.data.min(), i.data.max()
+        if low < -n or high >= n:
+            raise IndexingError(f"index {low if low < -n else high} is out of range for an axis of "
+                                f"size {n}", f"indices go from {-n} to {n - 1}")
+
+
+def _getitem_mask(x: Tensor, items: list[Any], mask: Tensor) -> Tensor:
+    """The elements where `mask` holds: how many is known only from its values."""
+    before = [n for n, item in enumerate(items) if _is_array(item)][0]
+    others = [*items[:before], *items[before + 1:]]
+    if not all(map(_is_full, others)):
+        raise IndexingError("a mask stands beside full slices only", "index in two steps")
+    _check_mask(mask, x.shape[before:])
+    rest = x.shape[before + mask.ndim:]
+    flat = reshape(x, (*x.shape[:before], product(mask.shape), *rest))
+    places = interpreter.source(Tensor(np.flatnonzero(mask.numpy())))
+    return apply(take_op, (flat, places), {"axis": before})
+
+
+def _check_mask(mask: Tensor, shape: Any) -> None:
+    if mask.shape != shape[:mask.ndim]:
+        raise ShapeError(f"a mask of shape {mask.shape} does not fit the shape {shape}",
+                         "it has the sizes of the axes that it stands for")

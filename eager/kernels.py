@@ -55,12 +55,21 @@ def _float(x: Any) -> Any:
 
 def pow(x: Any, y: Any) -> Any:
     """x ** y; integers to negative powers are 0 (but for 1 and -1) instead of an error."""
-    if getattr(x, "dtype", None) is None or x.dtype.kind not in "iu":
+    dtype = np.result_type(x, y)
+    if dtype.kind not in "iu":
         return _pow(x, y)
-    exponent = np.asarray(y, dtype=x.dtype)
-    value = _pow(x, np.maximum(exponent, 0))
-    odd = np.where(exponent % 2 != 0, x, np.ones_like(x))
-    return np.where(exponent < 0, np.where(np.abs(x) == 1, odd, 0), value).astype(x.dtype)
+    base, exponent = np.asarray(x, dtype), np.asarray(y, dtype)
+    value = _pow(base, np.maximum(exponent, 0))
+    odd = np.where(exponent % 2 != 0, base, np.ones_like(base))
+    one = (base == 1) | (base == dtype.type(0) - 1 if dtype.kind == "i" else False)
+    return np.where(exponent < 0, np.where(one, odd, 0), value).astype(dtype)
+
+
+def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` repeated to `shape` without copying."""
+    if x.size == 1 and x.ndim <= len(shape):  # as gradients of sums are; NumPy's way takes 8 x longer
+        return np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
+    return np.broadcast_to(x, shape)
 
 
 def cast(x: Any, dtype: Any) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import autograd, indexing
-from .dispatch import replace
-from .errors import ShapeError
-from .ops import contract, conv, create, pointwise, reduce, softmax, view
-from .ops.pointwise import astype
+import numpy as np
 
+from . import autograd, dtypes, indexing
+from .dispatch import replace
+from .errors import DTypeError, ShapeError
+from .ops import contract, conv, create, pointwise, reduce, softmax, view
 from .tensor import Tensor, tensor
 
 _BINARY = {
@@ -37,26 +37,27 @@ _METHODS: dict[Any, tuple[str, ...]] = {
 }
 
 
-def _operator(fn: Callable[..., Tensor], swapped: bool = False) -> Callable[[Tensor, Any], Any]:
-    if swapped:
-        return lambda self, other: fn(other, self) if _operand(other) else NotImplemented
-    return lambda self, other: fn(self, other) if _operand(other) else NotImplemented
+_OPERANDS = (Tensor, int, float, complex, np.ndarray, np.generic)
 
 
-def _operand(x: Any) -> bool:
-    return isinstance(x, (Tensor, int, float, complex)) or hasattr(x, "__array__")
+def _operator(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return fn(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return method
 
 
-def _compare(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
-    return lambda self, other: fn(self, other) if _operand(other) else NotImplemented
+def _swapped(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return fn(other, self) if isinstance(other, _OPERANDS) else NotImplemented
+
+    return method
 
 
 def update(x: Tensor, value: Any) -> Tensor:
     """`x` changed in place to `value`, which broadcasts to its shape and is cast to its dtype."""
     given = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
-    if given.data.shape != x.data.shape:
-        given = view.broadcast_to(given, x.shape)
-    return replace(x, astype(given, x.dtype))
+    return replace(x, pointwise.cast(view.broadcast_to(given, x.shape), x.dtype))
 
 
 def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], Tensor]:
@@ -65,7 +66,12 @@ def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], T
         if out.data.shape != self.data.shape:
             raise ShapeError(f"{name}: the result has shape {out.shape}, which does not fit back "
                              f"into {self.shape}", "write x = x + y to make a new tensor")
-        return replace(self, astype(out, self.dtype))
+        if out.data.dtype != self.data.dtype:
+            if not dtypes.holds(self.dtype, out.dtype):
+                raise DTypeError(f"{name}: the result is {out.dtype.name}, which does not fit back "
+                                 f"into {self.dtype.name}", "write x = x + y to make a new tensor")
+            out = pointwise.cast(out, self.dtype)
+        return replace(self, out)
 
     return method
 
@@ -100,12 +106,12 @@ def _many(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _bind() -> None:
     for name, fn in _BINARY.items():
         setattr(Tensor, f"__{name}__", _operator(fn))
-        setattr(Tensor, f"__r{name}__", _operator(fn, swapped=True))
+        setattr(Tensor, f"__r{name}__", _swapped(fn))
         if name != "matmul":
             setattr(Tensor, f"__i{name}__", _in_place(fn, f"{name}="))
             setattr(Tensor, f"{name}_", _in_place(fn, f"{name}_"))
     for name, fn in _COMPARE.items():
-        setattr(Tensor, f"__{name}__", _compare(fn))
+        setattr(Tensor, f"__{name}__", _operator(fn))
     for name, fn in _UNARY.items():
         setattr(Tensor, f"__{name}__", fn)
     for module, names in _METHODS.items():

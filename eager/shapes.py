@@ -65,13 +65,16 @@ def _broadcast_hint(shapes: Sequence[Shape], axis: int) -> str:
 def axis_of(name: str, axis: Any, ndim: int) -> int:
     """`axis` counted from the front, or a ShapeError."""
     if not isinstance(axis, int):
-        raise ShapeError(f"{name}: axis must be an int, not {axis!r}")
-    if not -ndim <= axis < max(ndim, 0):
+        if isinstance(axis, (str, float)) or not hasattr(axis, "__index__"):
+            raise ShapeError(f"{name}: an axis is an int, not {axis!r}",
+                             f"this tensor has {ndim} axes, counted from 0 or from -1 backwards")
+        axis = axis.__index__()
+    if not -ndim <= axis < ndim:
         raise ShapeError(
             f"{name}: axis {axis} is out of range for a tensor with {ndim} axes",
             f"axes go from {-ndim} to {ndim - 1}" if ndim else "a 0-d tensor has no axes",
         )
-    return axis % ndim
+    return int(axis % ndim)
 
 
 def axes_of(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
@@ -79,10 +82,29 @@ def axes_of(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = sorted(axis_of(name, a, ndim) for a in given)
+    axes = sorted([axis_of(name, a, ndim) for a in given])
     if len(set(axes)) != len(axes):
-        raise ShapeError(f"{name}: an axis is given twice in {axis!r}")
+        raise ShapeError(f"{name}: an axis is given twice in {axis!r}", "name each axis once")
     return tuple(axes)
+
+
+def listed(name: str, sizes: Any) -> tuple[Any, ...]:
+    """`sizes`, one number or a sequence of them, as a tuple."""
+    if isinstance(sizes, (tuple, list)):
+        return tuple(sizes)
+    if isinstance(sizes, Iterable):
+        raise ShapeError(f"{name}: takes a tuple of ints, not {sizes!r:.80}", "as in (2, 3)")
+    return (sizes,)
+
+
+def sizes_of(name: str, shape: Any) -> Shape:
+    """`shape`, one size or a sequence of them, as a tuple of whole numbers, or a ShapeError."""
+    sizes = listed(name, shape)
+    for n in sizes:
+        if type(n) is not int and (isinstance(n, (bool, float)) or not hasattr(n, "__index__")):
+            raise ShapeError(f"{name}: a shape is made of whole numbers, got {sizes}",
+                             "use // for sizes that come from a division")
+    return tuple(n.__index__() if hasattr(n, "dtype") else n for n in sizes)
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
@@ -99,7 +121,7 @@ def resolve_reshape(shape: Shape, new: Sequence[Any]) -> Shape:
     wrong = len(unknown) > 1 or any(n < -1 for n in new)
     if unknown and not wrong:
         wrong = known == 0 or size % known != 0
-        out = tuple(size // known if i == unknown[0] else n for i, n in enumerate(new)) if not wrong else ()
+        out = tuple(new) if wrong else tuple(size // known if n == -1 else n for n in new)
     else:
         out = tuple(new)
         wrong = wrong or known != size

@@ -6,24 +6,29 @@ cannot falsify a gradient, and no reference cycle keeps memory alive.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 from .op import Op
 
 
 class Entry:
-    """One op that ran: inputs and output as arrays, and for each input the edge its gradient takes."""
+    """One op that ran: inputs and output as arrays, and for each input the edge of its gradient."""
 
     __slots__ = ("arrays", "edges", "op", "out", "params")
 
     def __init__(
-        self, op: Op, params: dict[str, Any], arrays: tuple[Any, ...], edges: tuple[Any, ...], out: Any
+        self, op: Op, params: dict[str, Any], arrays: tuple[Any, ...], edges: tuple[Any, ...],
+        out: Any,
     ) -> None:
-        self.op, self.params, self.arrays, self.edges, self.out = op, params, arrays, edges, out
+        self.op = op
+        self.params = params
+        self.arrays = arrays
+        self.edges = edges
+        self.out = out
 
 
 class Leaf:
@@ -47,21 +52,48 @@ def is_grad_enabled() -> bool:
     return MODE.enabled
 
 
-@contextlib.contextmanager
-def set_grad_enabled(enabled: bool) -> Iterator[None]:
+class set_grad_enabled:
     """A context, also usable as a decorator, in which the tape is on or off."""
-    before, MODE.enabled = MODE.enabled, enabled
-    try:
-        yield
-    finally:
-        MODE.enabled = before
+
+    __slots__ = ("before", "enabled")
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self.before: list[bool] = []  # a stack, so that one object can be entered inside itself
+
+    def __enter__(self) -> None:
+        self.before.append(MODE.enabled)
+        MODE.enabled = self.enabled
+
+    def __exit__(self, *error: Any) -> None:
+        MODE.enabled = self.before.pop()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fn)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with set_grad_enabled(self.enabled):  # a fresh one: threads must not share a stack
+                return fn(*args, **kwargs)
+
+        return inside
 
 
-def no_grad() -> contextlib.AbstractContextManager[None]:
-    """A context or decorator in which nothing is noted on the tape."""
-    return set_grad_enabled(False)
+def no_grad(fn: Callable[..., Any] | None = None) -> Any:
+    """A context or decorator in which nothing is noted on the tape.
+
+    >>> import fusewire as fw
+    >>> weight = fw.ones(2).requires_grad_()
+    >>> with fw.no_grad():
+    ...     (weight * 2).requires_grad
+    False
+    """
+    return _scope(False, fn)
 
 
-def enable_grad() -> contextlib.AbstractContextManager[None]:
+def enable_grad(fn: Callable[..., Any] | None = None) -> Any:
     """A context or decorator in which the tape is on, inside of `no_grad` too."""
-    return set_grad_enabled(True)
+    return _scope(True, fn)
+
+
+def _scope(enabled: bool, fn: Callable[..., Any] | None) -> Any:
+    scope = set_grad_enabled(enabled)
+    return scope if fn is None else scope(fn)  # @fw.no_grad works like @fw.no_grad()

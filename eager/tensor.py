@@ -8,13 +8,14 @@ the values of a graph.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from . import interpreter
-from .dtypes import as_dtype, is_float
-from .errors import DeviceError, DTypeError, GradientError
+from .dtypes import as_dtype, complex64, float32, int64, uint64
+from .errors import DeviceError, DTypeError, GradientError, ShapeError
 from .shapes import product
 from .tape import Entry, Leaf
 
@@ -22,16 +23,18 @@ from .tape import Entry, Leaf
 class Tensor:
     """An n-dimensional array with a dtype, and optionally a gradient. Make one with `fw.tensor`."""
 
-    __slots__ = ("__weakref__", "data", "edge", "grad")
-    __array_priority__ = 1000  # NumPy's operators give way to ours
+    __slots__ = ("__weakref__", "_grad", "data", "edge")
+    __array_ufunc__ = None  # array + tensor asks our __radd__; NumPy's own functions refuse tensors
 
     data: Any  # a NumPy array; for a tensor without values, a TensorType
     edge: Entry | Leaf | None  # where gradients go
-    grad: Tensor | None
+    _grad: Tensor | None
 
     def __init__(self, data: Any, edge: Any = None) -> None:
         """Wraps the array `data` as it is, without copying. Users call `fw.tensor`."""
-        self.data, self.edge, self.grad = data, edge, None
+        self.data = data
+        self.edge = edge
+        self._grad = None
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -64,8 +67,22 @@ class Tensor:
     def to(self, target: Any) -> Tensor:
         """This tensor on a device ("cpu") or in a dtype."""
         if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
-            return check_device(target) or self
+            check_device(target)
+            target = self.dtype
         return self.astype(target)  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward` has added up, or None."""
+        if interpreter.active is not None:
+            interpreter.active.reads_grad(self)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if interpreter.active is not None:
+            interpreter.active.sets_grad(self)
+        self._grad = value
 
     @property
     def requires_grad(self) -> bool:
@@ -83,10 +100,10 @@ class Tensor:
                 "requires_grad can be taken away from leaves only, this tensor was computed",
                 "use x.detach()",
             )
-        if value and not is_float(self.dtype):
+        if value and self.dtype.kind != "f":
             raise DTypeError(
                 f"a tensor of {self.dtype.name} cannot require a gradient",
-                "only floating point tensors have gradients: x.astype(fw.float32)",
+                "only real floating point tensors have gradients: x.astype(fw.float32)",
             )
         if not from_op:
             self.edge = Leaf(self) if value else None
@@ -147,13 +164,21 @@ class Tensor:
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu":
-            raise DTypeError(f"a tensor of {self.dtype.name} cannot be used as an index")
+            raise DTypeError(f"a tensor of {self.dtype.name} cannot be used as an index",
+                             "indices are integers: x.astype(fw.int64)")
         return int(self._decide("int()"))
 
     def __len__(self) -> int:
         if not self.data.shape:
-            raise DTypeError("len() of a 0-d tensor")
+            raise DTypeError("a 0-d tensor has no length and cannot be iterated over",
+                             "x.item() gives its number")
         return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))  # type: ignore[index]
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())  # type: ignore[attr-defined]
 
     __hash__ = object.__hash__
 
@@ -197,18 +222,49 @@ def tensor(
 
     Python floats become float32, ints int64; arrays keep their dtype. DTypeError for anything
     that is not numbers, DeviceError for a device that is not there.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([[1, 2.5], [3, 4]])
+    tensor([[1. , 2.5],
+            [3. , 4. ]])
+    >>> fw.tensor([1, 2], dtype=fw.float64)
+    tensor([1., 2.], dtype=float64)
     """
     check_device(device)
     if isinstance(data, Tensor):
         made = data.detach() if dtype is None else data.detach().to(as_dtype(dtype))
     else:
-        array = np.array(data if not _has_tensors(data) else _plain(data))
-        if dtype is None and not hasattr(data, "dtype"):
-            dtype = {"f": "float32", "i": "int64", "u": "int64", "c": "complex64"}.get(array.dtype.kind)
-        if array.dtype.kind not in "biufc":
-            raise DTypeError(f"cannot make a tensor of {type(data).__name__}: {data!r:.80}")
-        made = interpreter.source(Tensor(array.astype(as_dtype(dtype or array.dtype), copy=False)))
+        made = interpreter.source(Tensor(_array_of(data, dtype)))
     return made.requires_grad_() if requires_grad else made
+
+
+_DEFAULTS = {"f": float32, "i": int64, "c": complex64}
+
+
+def _array_of(data: Any, dtype: Any) -> Any:
+    """A new array of `data`, in the default dtype of its kind where it has none of its own."""
+    wanted = None if dtype is None else as_dtype(dtype)
+    if _has_tensors(data):
+        data = _plain(data)
+    try:
+        array = np.array(data)
+        if wanted is None and not hasattr(data, "dtype"):
+            wanted = _DEFAULTS.get(array.dtype.kind)
+        elif wanted is not None and array.dtype.kind in "biuf":
+            array = np.array(data, dtype=wanted)  # refuses Python ints that do not fit
+    except ValueError as error:
+        raise ShapeError(f"tensor: cannot make a tensor of {data!r:.80}: {error}",
+                         "the lists at one level must have one length") from None
+    except (TypeError, OverflowError) as error:
+        raise DTypeError(f"tensor: cannot make a tensor of {data!r:.80}: {error}",
+                         "choose a dtype that holds these values") from None
+    unfit = array.dtype.kind not in "biufc" or (array.dtype == uint64 and wanted is None
+                                                and not hasattr(data, "dtype"))
+    if unfit:
+        raise DTypeError(f"tensor: cannot make a tensor of {type(data).__name__}: {data!r:.80}",
+                         "it takes numbers, nested lists of numbers, arrays and tensors; integers "
+                         "of 2**63 and more need dtype=fw.uint64")
+    return array.astype(wanted or as_dtype(array.dtype), copy=False)
 
 
 def _has_tensors(data: Any) -> bool:
@@ -224,8 +280,19 @@ def _plain(data: Any) -> Any:
 
 
 def from_numpy(array: Any) -> Tensor:
-    """A tensor over the memory of `array`, without copying. Do not write to the array afterwards."""
+    """A tensor over the memory of `array`, not a copy. Do not write to the array afterwards."""
     if not isinstance(array, np.ndarray):
-        raise DTypeError(f"from_numpy takes a NumPy array, not {type(array).__name__}")
+        raise DTypeError(f"from_numpy: takes a NumPy array, not {type(array).__name__}",
+                         "fw.tensor takes numbers and lists, and copies")
     as_dtype(array.dtype)
     return interpreter.source(Tensor(array))
+
+
+def as_tensor(name: str, x: Any) -> Tensor:
+    """`x` as a tensor for the op `name`: NumPy's arrays become tensors, all else is a DTypeError."""
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, (np.ndarray, np.generic)):
+        return tensor(x)
+    raise DTypeError(f"{name}: takes tensors, not {type(x).__name__}",
+                     "make a tensor of it first: fw.tensor(x)")

@@ -7,7 +7,6 @@ generator, which takes a tenth of the time.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import itertools
 import sys
@@ -70,7 +69,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
     """The C libraries in which mathematical functions may live."""
     if sys.platform == "win32":
         return (ctypes.CDLL("ucrtbase"),)
-    names = (None, ctypes.util.find_library("m"), "libm.so.6")
+    names = (None, "libm.so.6", "libm.so", "libSystem.dylib")
     found = []
     for name in names:
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import struct
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,6 +102,10 @@ class Module:
         self.helpers: dict[str, str] = {}
         self.symbols: set[str] = set()
 
+    def declare(self, result: str, name: str, types: Iterable[str]) -> None:
+        """Declares a function that is defined elsewhere."""
+        self.declarations[f"declare {result} @{name}({', '.join(types)})"] = None
+
     def text(self, functions: list[str]) -> str:
         """The whole module."""
         parts = [self.target.header, *functions, *self.helpers.values(), *self.declarations]
@@ -129,6 +134,7 @@ class Builder:
         self.regions = [Region([], frozenset(), 0)]
         self.label = "entry"
         self._names = 0
+        self._narrow: dict[tuple[str, str], Value] = {}  # what a widened integer was made of
 
     # Regions
 
@@ -245,8 +251,11 @@ class Builder:
 
     def integer(self, x: Value, kind: str, signed: bool = True) -> Value:
         """An integer widened or narrowed."""
-        small = BITS[x.type] < BITS[kind]
-        return self.cast(("sext" if signed else "zext") if small else "trunc", x, kind)
+        if BITS[x.type] > BITS[kind]:
+            return self._narrow.get((x.text, kind)) or self.cast("trunc", x, kind)
+        wide = self.cast("sext" if signed else "zext", x, kind)
+        self._narrow[wide.text, x.type] = x
+        return wide
 
     def intrinsic(self, name: str, *args: Value | float, flags: str = "") -> Value:
         """llvm.<name> of operands that all have the type of the result."""
@@ -261,8 +270,7 @@ class Builder:
         if helper:
             self.module.helpers[name] = helper
         elif name not in self.module.helpers:
-            types = ", ".join(x.full for x in xs)
-            self.module.declarations[f"declare {full} @{name}({types})"] = None
+            self.module.declare(full, name, (x.full for x in xs))
         args = ", ".join(x.typed for x in xs)
         level = max((x.level for x in xs), default=0)
         return self.emit(f"call {flags}{full} @{name}({args})", kind, lanes, level)

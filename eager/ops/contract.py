@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .. import dtypes
 from ..dispatch import apply
-from ..errors import DTypeError, ShapeError
+from ..errors import ShapeError
 from ..op import Op, define, each
 from ..shapes import TensorType, broadcast
-from ..tensor import Tensor
-from .pointwise import astype
-from .view import broadcast_to
+from ..tensor import Tensor, as_tensor
+from .pointwise import cast
+from .view import expand_to
 
 
 def parts(spec: str) -> tuple[str, str, str]:
@@ -32,11 +32,12 @@ def _result(x: TensorType, y: TensorType, spec: str) -> TensorType:
         for letter, n in zip(letters, t.shape):
             if sizes.setdefault(letter, n) != n:
                 raise ShapeError(f"contract {spec}: axis {letter!r} is {sizes[letter]} on the left "
-                                 f"{x.shape} and {n} on the right {y.shape}")
+                                 f"{x.shape} and {n} on the right {y.shape}",
+                                 "sizes that are multiplied with each other must be equal")
     return TensorType(tuple(sizes[c] for c in out), x.dtype)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _as_matmul(spec: str) -> Callable[[Any, Any], Any]:
     """A function of two arrays that computes the contraction through BLAS."""
     left, right, out = parts(spec)
@@ -85,12 +86,16 @@ def contract(x: Tensor, y: Tensor, spec: str) -> Tensor:
 
 
 def matmul(x: Tensor, y: Tensor) -> Tensor:
-    """The matrix product of the last two axes, the leading axes broadcast; vectors as in NumPy."""
-    for t in (x, y):
-        if not isinstance(t, Tensor):
-            raise DTypeError(f"matmul: takes tensors, not {type(t).__name__}")
-        if t.ndim == 0:
-            raise ShapeError("matmul: does not take 0-d tensors", "use x * y")
+    """The matrix product of the last two axes, the leading axes broadcast; vectors as in NumPy.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([[1, 2], [3, 4]]) @ fw.tensor([10, 1])
+    tensor([12, 34])
+    """
+    x, y = as_tensor("matmul", x), as_tensor("matmul", y)
+    if x.ndim == 0 or y.ndim == 0:
+        raise ShapeError(f"matmul: does not take 0-d tensors, got {x.shape} and {y.shape}",
+                         "use x * y")
     x, y = _same_dtype(x, y)
     _check_inner(x, y)
     if y.ndim == 1:
@@ -102,7 +107,7 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
         lead = _letters(x.ndim - 1)
         return contract(x, y, "ij,jk->ik" if x.ndim == 2 else f"{lead}y,yz->{lead}z")
     batch = broadcast("matmul", x.shape[:-2], y.shape[:-2])
-    x, y = (broadcast_to(t, (*batch, *t.shape[-2:])) for t in (x, y))
+    x, y = (expand_to(t, (*batch, *t.shape[-2:])) for t in (x, y))
     lead = _letters(len(batch))
     return contract(x, y, f"{lead}xy,{lead}yz->{lead}xz")
 
@@ -113,7 +118,7 @@ def _letters(count: int) -> str:
 
 def _same_dtype(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     dtype = dtypes.promote(x.dtype, y.dtype)
-    return astype(x, dtype), astype(y, dtype)
+    return cast(x, dtype), cast(y, dtype)
 
 
 def _check_inner(x: Tensor, y: Tensor) -> None:
@@ -128,7 +133,10 @@ def _check_inner(x: Tensor, y: Tensor) -> None:
 
 def tensordot(x: Tensor, y: Tensor, axes: int = 2) -> Tensor:
     """The sum of products over the last `axes` axes of `x` and the first `axes` of `y`."""
-    x, y = _same_dtype(x, y)
+    x, y = _same_dtype(as_tensor("tensordot", x), as_tensor("tensordot", y))
+    if not isinstance(axes, int) or not 0 <= axes <= min(x.ndim, y.ndim):
+        raise ShapeError(f"tensordot: axes {axes!r} for shapes {x.shape} and {y.shape}",
+                         "it is how many axes are summed over, no more than either side has")
     a, s, b = (_all_letters[i:i + n] for i, n in
                ((0, x.ndim - axes), (20, axes), (30, y.ndim - axes)))
     return contract(x, y, f"{a}{s},{s}{b}->{a}{b}")

@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..op import each
-from ..shapes import TensorType
-from ..tensor import Tensor
+from ..shapes import TensorType, axis_of
+from ..tensor import Tensor, as_tensor
 from . import reduce
 from .composite import call, composite
 from .contract import contract
 from .create import iota
-from .pointwise import astype, equal, where
-from .view import broadcast_to, expand_dims, flatten, flip, reshape
+from .pointwise import bitwise_invert, equal, isnan, logical_or, negative, where
+from .view import expand_dims, expand_to, flatten, flip, reshape
 from .window import unwindow, window, window_count
 
 _SPACE = "uvw"  # letters of the positions of windows
@@ -29,10 +29,13 @@ def _sizes(name: str, x: Any, kernel: Any, stride: Any, dilation: Any, pad: Any)
 
 # ---- convolution
 def _conv_result(x: TensorType, w: TensorType, stride: Any, dilation: Any, pad: Any) -> TensorType:
-    if x.ndim != w.ndim or x.shape[1] != w.shape[1]:
+    if x.ndim != w.ndim or x.ndim < 3 or x.shape[1] != w.shape[1]:
         raise ShapeError(
-            f"conv: input {x.shape} needs {w.shape[1] if w.ndim > 1 else '?'} channels in axis 1, "
-            f"as the weight {w.shape} = (out, in, *kernel) says, and {w.ndim} axes")
+            f"conv: input {x.shape} does not fit the weight {w.shape}",
+            "the input is (n, in, *space), the weight (out, in, *kernel), with as many axes")
+    if x.dtype != w.dtype:
+        raise DTypeError(f"conv: the input is {x.dtype.name}, the weight {w.dtype.name}",
+                         f"cast one of them: x.astype(fw.{w.dtype.name})")
     out = _sizes("conv", x, w.shape[2:], stride, dilation, pad)
     return TensorType((x.shape[0], w.shape[0], *out), x.dtype)
 
@@ -47,7 +50,7 @@ def _conv(x: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Any) -> Tensor:
 
 def _conv_input_vjp(g: Tensor, out: Tensor, x: Tensor, w: Tensor, stride: Any, dilation: Any,
                     pad: Any) -> Tensor:
-    """Every element of x gathers from the windows it stood in: windows of g, holes for the stride."""
+    """Every element of x gathers from the windows it stood in, with holes in g for the stride."""
     d = len(stride)
     kernel = w.shape[2:]
     turned = flip(w, tuple(range(2, 2 + d)))
@@ -71,6 +74,7 @@ conv_op = composite("conv", _conv, _conv_result, vjp=each(_conv_input_vjp, _conv
 
 def conv(x: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Any) -> Tensor:
     """The cross-correlation of x (n, c, *space) with w (f, c, *kernel): (n, f, *out)."""
+    x, w = as_tensor("conv", x), as_tensor("conv", w)
     params = {"stride": tuple(stride), "dilation": tuple(dilation), "pad": tuple(pad)}
     _conv_result(TensorType(x.shape, x.dtype), TensorType(w.shape, w.dtype), **params)
     return call(conv_op, x, w, **params)
@@ -82,10 +86,10 @@ def _argmax_result(x: TensorType, axis: int) -> TensorType:
 
 
 def _argmax(x: Tensor, axis: int) -> Tensor:
-    top = broadcast_to(reduce.max(x, axis, keepdims=True), x.shape)
+    top = expand_to(reduce.max(x, axis, keepdims=True), x.shape)
     hit = equal(x, top)
     if x.dtype.kind == "f":
-        hit = hit.logical_or(x.isnan())  # type: ignore[attr-defined]
+        hit = logical_or(hit, isnan(x))
     return reduce.min(where(hit, iota(x.shape, axis), x.shape[axis]), axis)
 
 
@@ -95,18 +99,36 @@ argmax_op = composite("argmax", _argmax, _argmax_result,
 
 
 def argmax(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The position of the first largest value along `axis` (None: in row-major order), int64."""
-    if axis is None:
-        found = call(argmax_op, reshape(x.detach(), (-1,)), axis=0)
-        return reshape(found, (1,) * x.ndim) if keepdims else found
-    at = axis % x.ndim if -x.ndim <= axis < x.ndim else reduce.axes_of("argmax", axis, x.ndim)[0]
-    found = call(argmax_op, x.detach(), axis=at)
-    return expand_dims(found, at) if keepdims else found
+    """The position of the first largest value along `axis` (None: in row-major order), int64.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([[1, 5, 2], [7, 0, 7]]).argmax(axis=1)
+    tensor([1, 0])
+    """
+    return _first_extreme("argmax", x, axis, keepdims)
 
 
 def argmin(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The position of the first smallest value along `axis` (None: in row-major order), int64."""
-    return argmax(-x if x.dtype.kind != "b" else astype(x, np.int8) * -1, axis, keepdims)
+    return _first_extreme("argmin", x, axis, keepdims)
+
+
+def _first_extreme(name: str, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    x = as_tensor(name, x).detach()
+    if x.dtype.kind == "c":
+        raise DTypeError(f"{name}: complex numbers have no order, got {x.dtype.name}",
+                         "compare their absolute values: x.abs()")
+    if name == "argmin":  # turns the order round; -x would leave 0 and the lowest integer in place
+        x = negative(x) if x.dtype.kind == "f" else bitwise_invert(x)
+    at = 0 if axis is None else axis_of(name, axis, x.ndim)
+    flat = flatten(x) if axis is None else x
+    if flat.shape[at] == 0:
+        raise ShapeError(f"{name}: axis {at} of shape {x.shape} is empty",
+                         "test x.size before looking for an extreme value")
+    found = call(argmax_op, flat, axis=at)
+    if not keepdims:
+        return found
+    return reshape(found, (1,) * x.ndim) if axis is None else expand_dims(found, at)
 
 
 # ---- pooling
@@ -127,8 +149,8 @@ def _max_pool_vjp(g: Tensor, out: Tensor, x: Tensor, kernel: Any, stride: Any, d
     windows = window(x, kernel, out.shape[2:], stride, dilation, pad, fill=-float("inf"))
     flat = flatten(windows, -d, -1)
     first = expand_dims(argmax(flat, -1), -1)
-    hit = equal(iota(flat.shape, -1), broadcast_to(first, flat.shape))
-    spread = broadcast_to(expand_dims(g, -1), flat.shape)
+    hit = equal(iota(flat.shape, -1), expand_to(first, flat.shape))
+    spread = expand_to(expand_dims(g, -1), flat.shape)
     picked = reshape(where(hit, spread, 0.0), windows.shape)
     back = unwindow(picked, x.shape[2:], kernel, stride, dilation, pad, (1,) * d)
     return reduce.sum(back, tuple(range(-d, 0)))
@@ -140,6 +162,10 @@ max_pool_op = composite("max_pool", _max_pool, _pool_result, vjp=each(_max_pool_
 
 def max_pool(x: Tensor, kernel: Any, stride: Any, dilation: Any, pad: Any) -> Tensor:
     """The largest element of each window of x (n, c, *space): (n, c, *out)."""
+    x = reduce.floating("max_pool", x, "f")
+    if x.ndim != 2 + len(kernel):
+        raise ShapeError(f"max_pool: input {x.shape} does not fit a window {tuple(kernel)}",
+                         f"it is (n, channels, *space) with {2 + len(kernel)} axes")
     params = {"kernel": tuple(kernel), "stride": tuple(stride), "dilation": tuple(dilation),
               "pad": tuple(pad)}
     _pool_result(TensorType(x.shape, x.dtype), **params)

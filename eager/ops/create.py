@@ -8,16 +8,22 @@ import numpy as np
 
 from .. import dtypes
 from ..dispatch import apply
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..op import Op, define
-from ..shapes import TensorType
-from ..tensor import Tensor, check_device
+from ..shapes import TensorType, axis_of, sizes_of
+from ..tensor import Tensor, as_tensor, check_device
 
 _NO_INPUT = {"vjp": "has no inputs that could have a gradient"}
 
+
+def _full(xp: Any, shape: Any, value: Any, dtype: Any) -> Any:
+    out = np.empty(shape, dtype)
+    out.fill(value)
+    return out
+
+
 full_op = define(Op(
-    "full", "create", lambda shape, value, dtype: TensorType(tuple(shape), dtype),
-    lambda xp, shape, value, dtype: np.full(shape, value, dtype),
+    "full", "create", lambda shape, value, dtype: TensorType(tuple(shape), dtype), _full,
     lambda k, index, shape, value, dtype: k.const(value, dtype), why=_NO_INPUT))
 
 iota_op = define(Op(
@@ -27,25 +33,37 @@ iota_op = define(Op(
 
 
 def _iota(shape: Any, axis: int, dtype: Any) -> Any:
-    line = np.arange(shape[axis], dtype=dtype)
-    return np.ascontiguousarray(
-        np.broadcast_to(line.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape))
+    out = np.empty(shape, dtype)
+    out[...] = np.arange(shape[axis]).reshape((-1, *(1,) * (len(shape) - axis - 1)))
+    return out
 
 
-def _shape(shape: Any) -> tuple[Any, ...]:
-    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    for n in sizes:
-        if isinstance(n, float) or n < 0:
-            raise ShapeError(f"a shape is made of whole numbers that are not negative, got {sizes}")
+def _shape(shape: Any, name: str = "shape") -> tuple[Any, ...]:
+    sizes = sizes_of(name, shape)
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"{name}: sizes are not negative, got {sizes}",
+                         "only reshape takes -1, for the one size that it can work out")
     return sizes
 
 
 def full(shape: Any, value: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of `shape` with every element `value`."""
+    """A tensor of `shape` with every element `value`.
+
+    >>> import fusewire as fw
+    >>> fw.full((2, 2), 7)
+    tensor([[7, 7],
+            [7, 7]])
+    """
     check_device(device)
-    chosen = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
-    return apply(full_op, (), {"shape": _shape(shape), "value": chosen.type(value).item(),
-                               "dtype": chosen})
+    value = value.item() if isinstance(value, np.generic) else value
+    default = dtypes.of_scalar(value)  # also refuses what is not a number
+    chosen = default if dtype is None else dtypes.as_dtype(dtype)
+    try:
+        held = chosen.type(value).item()
+    except (OverflowError, ValueError, TypeError) as error:
+        raise DTypeError(f"full: {chosen.name} does not hold {value!r}: {error}",
+                         "choose a dtype that does") from None
+    return apply(full_op, (), {"shape": _shape(shape, "full"), "value": held, "dtype": chosen})
 
 
 def zeros(*shape: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -64,6 +82,7 @@ def _one(shape: tuple[Any, ...]) -> Any:
 
 def full_like(x: Tensor, value: Any, dtype: Any = None) -> Tensor:
     """A tensor with the shape and dtype of `x` and every element `value`."""
+    x = as_tensor("full_like", x)
     return full(x.shape, value, dtype or x.dtype)
 
 
@@ -78,19 +97,37 @@ def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
 
 
 def iota(shape: Any, axis: int, dtype: Any = dtypes.int64) -> Tensor:
-    """A tensor of `shape` in which every element is its own index along `axis`."""
-    return apply(iota_op, (), {"shape": _shape(shape), "axis": axis % len(shape),
-                               "dtype": dtypes.as_dtype(dtype)})
+    """A tensor of `shape` in which every element is its own index along `axis`.
+
+    >>> import fusewire as fw
+    >>> fw.iota((2, 3), 1)
+    tensor([[0, 1, 2],
+            [0, 1, 2]])
+    """
+    sizes, chosen = _shape(shape, "iota"), dtypes.as_dtype(dtype)
+    if chosen.kind == "b":
+        raise DTypeError("iota: indices are numbers, not bool", "compare it: fw.iota(...) > 0")
+    return apply(iota_op, (), {"shape": sizes, "axis": axis_of("iota", axis, len(sizes)),
+                               "dtype": chosen})
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
-    """start, start + step, ... up to but without `stop`; arange(n) counts from 0 to n - 1."""
-    if stop is None:
-        start, stop = 0, start
-    whole = all(isinstance(v, int) for v in (start, stop, step))
-    chosen = dtypes.as_dtype(dtype) if dtype is not None else (
-        dtypes.DEFAULT_INT if whole else dtypes.DEFAULT_FLOAT)
-    count = max(0, -((start - stop) // step)) if whole else max(0, int(np.ceil((stop - start) / step)))
-    out = iota((count,), 0, chosen)
+    """start, start + step, ... up to but without `stop`; arange(n) counts from 0 to n - 1.
+
+    >>> import fusewire as fw
+    >>> fw.arange(3), fw.arange(0, 1, 0.25)
+    (tensor([0, 1, 2]), tensor([0.  , 0.25, 0.5 , 0.75]))
+    """
+    start, stop = (0, start) if stop is None else (start, stop)
+    start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
+    whole = not any(isinstance(v, float) for v in (start, stop, step))
+    default = dtypes.DEFAULT_INT if whole else dtypes.DEFAULT_FLOAT
+    chosen = default if dtype is None else dtypes.as_dtype(dtype)
+    if step == 0:
+        raise ShapeError("arange: step is 0", "use fw.full for equal numbers")
+    count = -((start - stop) // step) if whole else int(np.ceil((stop - start) / step))
+    made = chosen if whole or chosen.kind == "f" else dtypes.float64
+    out = iota((count if count > 0 else 0,), 0, made)
     out = out if step == 1 else out * step
-    return out if start == 0 else out + start
+    out = out if start == 0 else out + start
+    return out if made == chosen else out.astype(chosen)  # type: ignore[attr-defined,no-any-return]

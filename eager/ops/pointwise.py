@@ -9,14 +9,25 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..dispatch import apply
-from ..dtypes import DType, is_float
-from ..errors import DTypeError
+from ..dispatch import apply, apply_one, apply_two
+from ..dtypes import SCALARS, DType
+from ..errors import DTypeError, GradientError
 from ..op import Op, define, each
 from ..shapes import TensorType, broadcast
-from ..tensor import Tensor, tensor
+from ..tensor import Tensor, as_tensor, tensor
 
-_SCALAR = (bool, int, float, complex)
+# what an op takes: kinds of NumPy dtypes, and their names in an error
+TAKES = {
+    "any": ("biufc", "all dtypes"),
+    "float": ("fc", "floating point numbers"),
+    "real float": ("f", "real floating point numbers"),
+    "real": ("biuf", "real numbers and bool"),
+    "numeric": ("iufc", "numbers"),
+    "real numeric": ("iuf", "real numbers"),
+    "bits": ("biu", "integers and bool"),
+    "whole": ("iu", "integers"),
+    "bool": ("b", "bool"),
+}
 
 
 def dtype_of_operands(types: tuple[Any, ...]) -> DType:
@@ -30,52 +41,53 @@ def _result_rule(name: str, gives: str) -> Callable[..., TensorType]:
         shape = broadcast(name, *[t.shape for t in types if isinstance(t, TensorType)])
         if gives == "param":
             return TensorType(shape, params["dtype"])
-        return TensorType(shape, dtypes.bool if gives == "bool" else dtype_of_operands(types))
+        dtype = dtypes.bool if gives == "bool" else dtype_of_operands(types)
+        if gives == "real":
+            dtype = dtypes.real_of(dtype)
+        return TensorType(shape, dtype)
 
     return result
 
 
 def prepare(name: str, xs: tuple[Any, ...], takes: str) -> tuple[Any, ...]:
     """`xs` as tensors of one dtype that the op takes, and Python scalars that adapt to it."""
-    xs = tuple(x if isinstance(x, _SCALAR) and not hasattr(x, "dtype") else _as_tensor(name, x)
-               for x in xs)
+    operands = [operand(name, x) for x in xs]
     dtype: Any = None
-    for x in xs:
+    for x in operands:
         if isinstance(x, Tensor):
             dtype = x.dtype if dtype is None else dtypes.promote(dtype, x.dtype)
-    for x in xs:
+    if dtype is None:
+        operands[0] = tensor(operands[0])
+        dtype = operands[0].dtype
+    for x in operands:
         if not isinstance(x, Tensor):
-            dtype = dtypes.of_scalar(x) if dtype is None else dtypes.promote_scalar(dtype, x)
+            dtype = dtypes.promote_scalar(dtype, x)
     dtype = _accept(name, dtype, takes)
-    if not any(isinstance(x, Tensor) for x in xs):
-        xs = (tensor(xs[0], dtype=dtype), *xs[1:])
-    return tuple(_to(x, dtype) for x in xs)
+    return tuple([_to(x, dtype) for x in operands])
 
 
-def _as_tensor(name: str, x: Any) -> Tensor:
-    if isinstance(x, Tensor):
-        return x
-    if isinstance(x, (np.ndarray, np.generic)):
-        return tensor(x)
-    raise DTypeError(f"{name}: takes tensors and numbers, not {type(x).__name__}",
-                     "make a tensor of it first: fw.tensor(x)")
+def operand(name: str, x: Any) -> Any:
+    """`x` as a tensor or a Python scalar; NumPy's arrays become tensors, its scalars Python's."""
+    if isinstance(x, np.generic):
+        x = x.item()
+    return x if isinstance(x, SCALARS) else as_tensor(name, x)
 
 
 def _to(x: Any, dtype: DType) -> Any:
     if isinstance(x, Tensor):
-        return x if x.dtype == dtype else apply(cast_op, (x,), {"dtype": dtype})
+        return cast(x, dtype)
     return bool(x) if dtype.kind == "b" else x
 
 
 def _accept(name: str, dtype: DType, takes: str) -> DType:
-    kind = dtype.kind
-    if takes == "float" and kind in "biu":
-        return dtypes.DEFAULT_FLOAT
-    fits = {"any": "biufc", "float": "fc", "real": "biuf", "bits": "biu", "numeric": "iufc"}
     if takes == "bool":
         return dtypes.bool
-    if kind not in fits[takes]:
-        raise DTypeError(f"{name}: does not take {dtype.name}")
+    kinds, names = TAKES[takes]
+    if takes.endswith("float") and dtype.kind in "biu":
+        return dtypes.DEFAULT_FLOAT
+    if dtype.kind not in kinds:
+        raise DTypeError(f"{name}: takes {names}, not {dtype.name}",
+                         "cast the operands first, as with x.astype(fw.float32)")
     return dtype
 
 
@@ -85,45 +97,85 @@ def pointwise(
 ) -> Callable[..., Tensor]:
     """Declares a pointwise op and returns its function of tensors and numbers.
 
-    takes: any; float (others are cast to float32); real; numeric; bits (bool and integers); bool.
-    gives: same as the operands, or bool. `why` holds reasons for facts left out.
+    takes: a key of TAKES; "float" and "real float" cast integers to float32, "bool" casts all.
+    gives: same as the operands, real (the parts of complex numbers) or bool. `why` holds reasons
+    for facts left out.
     """
-    rule = each(*vjp) if vjp else None
-    if rule is None and "vjp" not in why and gives != "bool" and takes not in ("bits", "bool"):
+    if not vjp and (gives == "bool" or takes in ("bits", "whole", "bool")):
+        why.setdefault("vjp", "its result is not a floating point number")
+    if not vjp and "vjp" not in why:
         raise KeyError(f"op {name!r} has no vjp and no reason")
-    op = define(Op(name, "pointwise", _result_rule(name, gives), impl or formula, formula, rule,
-                   onnx, why))
-
-    def unary(x: Any) -> Tensor:
-        return apply(op, prepare(name, (x,), takes))
-
-    def binary(x: Any, y: Any) -> Tensor:
-        if takes == "any" and type(x) is Tensor and type(y) is Tensor and \
-                x.data.dtype is y.data.dtype:
-            return apply(op, (x, y))
-        return apply(op, prepare(name, (x, y), takes))
-
-    arity = formula.__code__.co_argcount - 1
-    function = unary if arity == 1 else binary
+    op = define(Op(name, "pointwise", _result_rule(name, gives), impl or formula, formula,
+                   each(*vjp) if vjp else None, onnx, why))
+    function = (_unary if formula.__code__.co_argcount == 2 else _binary)(op, takes)
     function.__name__ = function.__qualname__ = name
     function.op = op  # type: ignore[attr-defined]
     return function
+
+
+def _unary(op: Op, takes: str) -> Callable[[Any], Tensor]:
+    kinds = TAKES[takes][0]
+
+    def unary(x: Any) -> Tensor:
+        if isinstance(x, Tensor) and x.data.dtype.kind in kinds:
+            return apply_one(op, x)
+        return apply(op, prepare(op.name, (x,), takes))
+
+    return unary
+
+
+def _binary(op: Op, takes: str) -> Callable[[Any, Any], Tensor]:
+    kinds = TAKES[takes][0]
+
+    def binary(x: Any, y: Any) -> Tensor:
+        if isinstance(x, Tensor):  # the usual cases, without the loops of `prepare`
+            dtype = x.data.dtype
+            if isinstance(y, Tensor):
+                if dtype is y.data.dtype and dtype.kind in kinds:
+                    return apply_two(op, x, y)
+            elif (type(y) is float or type(y) is int) and dtype.kind == "f" and "f" in kinds:
+                return apply(op, (x, y))
+        elif (type(x) is float or type(x) is int) and isinstance(y, Tensor) and "f" in kinds \
+                and y.data.dtype.kind == "f":
+            return apply(op, (x, y))
+        return apply(op, prepare(op.name, (x, y), takes))
+
+    return binary
 
 
 def _sign_of(x: Tensor) -> Tensor:
     return sign(x.detach())
 
 
+def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, dtype: DType) -> Tensor:
+    if dtype.kind == "c":
+        raise GradientError("cast: gradients through complex numbers are not built",
+                            "compute with real and imaginary parts as two tensors, or x.detach()")
+    return cast(g, x.dtype)
+
+
 cast_op = define(Op(
     "cast", "pointwise", _result_rule("cast", "param"), lambda k, x, dtype: k.cast(x, dtype),
-    lambda k, x, dtype: k.cast(x, dtype),
-    each(lambda g, out, x, dtype: astype(g, x.dtype) if is_float(x.dtype) else None), "Cast"))
+    lambda k, x, dtype: k.cast(x, dtype), each(_cast_vjp), "Cast"))
+
+
+def cast(x: Tensor, dtype: DType) -> Tensor:
+    """`x` in another dtype; `x` itself where it has that dtype already."""
+    if x.data.dtype == dtype:
+        return x
+    # integers have no gradient: what is cast to them is off the tape
+    return apply(cast_op, (x if dtype.kind in "fc" else x.detach(),), {"dtype": dtype})
 
 
 def astype(x: Tensor, dtype: Any) -> Tensor:
-    """`x` in another dtype; a float becomes an integer by dropping its fraction."""
-    dtype = dtypes.as_dtype(dtype)
-    return x if x.dtype == dtype else apply(cast_op, (x,), {"dtype": dtype})
+    """`x` in another dtype, as a tensor of its own; a float drops its fraction as an integer.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([-1.5, 2.5]).astype(fw.int64)
+    tensor([-1,  2])
+    """
+    x, wanted = as_tensor("astype", x), dtypes.as_dtype(dtype)
+    return alias(x) if x.dtype == wanted else cast(x, wanted)
 
 
 alias = pointwise("alias", lambda k, x: x, lambda g, out, x: g, impl=lambda k, x: x.view(),
@@ -140,35 +192,47 @@ divide = pointwise("divide", lambda k, x, y: x / y, lambda g, out, x, y: g / y,
                    lambda g, out, x, y: -g * (out / y), takes="float", onnx="Div")
 negative = pointwise("negative", lambda k, x: -x, lambda g, out, x: -g, takes="numeric", onnx="Neg")
 abs = pointwise("abs", lambda k, x: k.abs(x), lambda g, out, x: g * _sign_of(x), takes="numeric",
-                onnx="Abs")
+                gives="real", onnx="Abs")
 sign = pointwise("sign", lambda k, x: k.sign(x), lambda g, out, x: g * 0.0, takes="numeric",
                  onnx="Sign")
 floor_divide = pointwise("floor_divide", lambda k, x, y: k.floor_divide(x, y),
-                         lambda g, out, x, y: g * 0.0, lambda g, out, x, y: g * 0.0, takes="real")
+                         lambda g, out, x, y: g * 0.0, lambda g, out, x, y: g * 0.0,
+                         takes="real numeric")
 remainder = pointwise("remainder", lambda k, x, y: k.remainder(x, y), lambda g, out, x, y: g,
-                      lambda g, out, x, y: -g * floor_divide(x, y), takes="real")
-pow = pointwise(
-    "pow", lambda k, x, y: k.pow(x, y), lambda g, out, x, y: g * (y * pow(x, y - 1)),
-    lambda g, out, x, y: g * where(_positive(x), out * log(where(_positive(x), x, 1.0)), 0.0),
-    takes="numeric", onnx="Pow")
+                      lambda g, out, x, y: -g * floor_divide(x, y), takes="real numeric")
+
+
+def _pow_base_vjp(g: Tensor, out: Tensor, x: Any, y: Any) -> Tensor:
+    """g * y * x ** (y - 1), and 0 for y = 0, where 0 ** -1 would make it nan."""
+    if not isinstance(y, Tensor):
+        return g * (pow(x, y - 1) * y) if y != 0 else g * 0.0
+    return g * where(equal(y, 0), 0.0, y * pow(x, y - 1))
+
+
+def _pow_exponent_vjp(g: Tensor, out: Tensor, x: Any, y: Any) -> Tensor:
+    """g * out * log(x), and 0 for x = 0: 0 ** y does not change with a positive y."""
+    if not isinstance(x, Tensor):
+        return g * (out * (math.log(x) if x > 0 else 0.0 if x == 0 else math.nan))
+    zero = equal(x, 0)
+    return g * where(zero, 0.0, out * log(where(zero, 1.0, x)))
+
+
+pow = pointwise("pow", lambda k, x, y: k.pow(x, y), _pow_base_vjp, _pow_exponent_vjp,
+                takes="numeric", onnx="Pow")
 square = pointwise("square", lambda k, x: x * x, lambda g, out, x: g * (x * 2), takes="numeric")
 reciprocal = pointwise("reciprocal", lambda k, x: 1 / x, lambda g, out, x: -g * (out * out),
                        takes="float", onnx="Reciprocal")
 maximum = pointwise("maximum", lambda k, x, y: k.maximum(x, y),
-                    lambda g, out, x, y: g * _share(x, y), lambda g, out, x, y: g * _share(y, x),
+                    lambda g, out, x, y: _share(g, x, y), lambda g, out, x, y: _share(g, y, x),
                     takes="real", onnx="Max")
 minimum = pointwise("minimum", lambda k, x, y: k.minimum(x, y),
-                    lambda g, out, x, y: g * _share(y, x), lambda g, out, x, y: g * _share(x, y),
+                    lambda g, out, x, y: _share(g, y, x), lambda g, out, x, y: _share(g, x, y),
                     takes="real", onnx="Min")
 
 
-def _positive(x: Any) -> Any:
-    return greater(x, 0) if isinstance(x, Tensor) else x > 0
-
-
-def _share(x: Any, y: Any) -> Tensor:
-    """How much of the gradient goes to x where the larger of x and y counts: ties go half and half."""
-    return where(equal(x, y), 0.5, where(greater(x, y), 1.0, 0.0))
+def _share(g: Tensor, x: Any, y: Any) -> Tensor:
+    """The part of `g` that goes to x where the larger of x and y counts: ties are halved."""
+    return where(equal(x, y), g * 0.5, where(greater(x, y), g, 0.0))
 
 
 # ---- roots, exponentials, logarithms
@@ -187,7 +251,7 @@ log2 = pointwise("log2", lambda k, x: k.log2(x), lambda g, out, x: g / (x * math
 log10 = pointwise("log10", lambda k, x: k.log10(x), lambda g, out, x: g / (x * math.log(10.0)),
                   takes="float")
 hypot = pointwise("hypot", lambda k, x, y: k.hypot(x, y), lambda g, out, x, y: g * (x / out),
-                  lambda g, out, x, y: g * (y / out), takes="float")
+                  lambda g, out, x, y: g * (y / out), takes="real float")
 
 # ---- trigonometry
 sin = pointwise("sin", lambda k, x: k.sin(x), lambda g, out, x: g * cos(x), takes="float",
@@ -204,7 +268,7 @@ atan = pointwise("atan", lambda k, x: k.atan(x), lambda g, out, x: g / (x * x + 
                  takes="float", onnx="Atan")
 atan2 = pointwise("atan2", lambda k, x, y: k.atan2(x, y),
                   lambda g, out, x, y: g * (y / (x * x + y * y)),
-                  lambda g, out, x, y: -g * (x / (x * x + y * y)), takes="float")
+                  lambda g, out, x, y: -g * (x / (x * x + y * y)), takes="real float")
 sinh = pointwise("sinh", lambda k, x: k.sinh(x), lambda g, out, x: g * cosh(x), takes="float",
                  onnx="Sinh")
 cosh = pointwise("cosh", lambda k, x: k.cosh(x), lambda g, out, x: g * sinh(x), takes="float",
@@ -218,21 +282,21 @@ acosh = pointwise("acosh", lambda k, x: k.acosh(x), lambda g, out, x: g * rsqrt(
 atanh = pointwise("atanh", lambda k, x: k.atanh(x), lambda g, out, x: g / (1 - x * x),
                   takes="float", onnx="Atanh")
 erf = pointwise("erf", lambda k, x: k.erf(x),
-                lambda g, out, x: g * (exp(-x * x) * (2 / math.sqrt(math.pi))), takes="float",
+                lambda g, out, x: g * (exp(-x * x) * (2 / math.sqrt(math.pi))), takes="real float",
                 onnx="Erf")
 
 # ---- rounding and parts: constant between jumps
 
-floor = pointwise("floor", lambda k, x: k.floor(x), lambda g, out, x: g * 0.0, takes="float",
+floor = pointwise("floor", lambda k, x: k.floor(x), lambda g, out, x: g * 0.0, takes="real float",
                   onnx="Floor")
-ceil = pointwise("ceil", lambda k, x: k.ceil(x), lambda g, out, x: g * 0.0, takes="float",
+ceil = pointwise("ceil", lambda k, x: k.ceil(x), lambda g, out, x: g * 0.0, takes="real float",
                  onnx="Ceil")
-trunc = pointwise("trunc", lambda k, x: k.trunc(x), lambda g, out, x: g * 0.0, takes="float")
-round = pointwise("round", lambda k, x: k.round(x), lambda g, out, x: g * 0.0, takes="float",
+trunc = pointwise("trunc", lambda k, x: k.trunc(x), lambda g, out, x: g * 0.0, takes="real float")
+round = pointwise("round", lambda k, x: k.round(x), lambda g, out, x: g * 0.0, takes="real float",
                   onnx="Round")
 copysign = pointwise("copysign", lambda k, x, y: k.copysign(x, y),
-                     lambda g, out, x, y: g * where(equal(out, x), 1.0, -1.0),
-                     lambda g, out, x, y: g * 0.0, takes="float")
+                     lambda g, out, x, y: where(equal(out, x), g, -g),
+                     lambda g, out, x, y: g * 0.0, takes="real float")
 
 # ---- comparisons and logic
 equal = pointwise("equal", lambda k, x, y: x == y, gives="bool", onnx="Equal")
@@ -246,7 +310,7 @@ greater_equal = pointwise("greater_equal", lambda k, x, y: x >= y, takes="real",
 isnan = pointwise("isnan", lambda k, x: k.isnan(x), takes="float", gives="bool", onnx="IsNaN")
 isinf = pointwise("isinf", lambda k, x: k.isinf(x), takes="float", gives="bool", onnx="IsInf")
 isfinite = pointwise("isfinite", lambda k, x: k.isfinite(x), takes="float", gives="bool")
-signbit = pointwise("signbit", lambda k, x: k.signbit(x), takes="float", gives="bool")
+signbit = pointwise("signbit", lambda k, x: k.signbit(x), takes="real float", gives="bool")
 logical_and = pointwise("logical_and", lambda k, x, y: x & y, takes="bool", onnx="And")
 logical_or = pointwise("logical_or", lambda k, x, y: x | y, takes="bool", onnx="Or")
 logical_xor = pointwise("logical_xor", lambda k, x, y: x ^ y, takes="bool", onnx="Xor")
@@ -255,12 +319,12 @@ bitwise_and = pointwise("bitwise_and", lambda k, x, y: x & y, takes="bits")
 bitwise_or = pointwise("bitwise_or", lambda k, x, y: x | y, takes="bits")
 bitwise_xor = pointwise("bitwise_xor", lambda k, x, y: x ^ y, takes="bits")
 bitwise_invert = pointwise("bitwise_invert", lambda k, x: ~x, takes="bits")
-bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, takes="bits")
-bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="bits")
+bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, takes="whole")
+bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="whole")
 
 # ---- activations
 relu = pointwise("relu", lambda k, x: k.maximum(x, 0), lambda g, out, x: where(out > 0, g, 0.0),
-                 takes="numeric", onnx="Relu")
+                 takes="real numeric", onnx="Relu")
 sigmoid = pointwise("sigmoid", lambda k, x: 1 / (1 + k.exp(-x)),
                     lambda g, out, x: g * (out * (1 - out)), takes="float", onnx="Sigmoid")
 
@@ -273,15 +337,25 @@ where_op = define(Op(
 
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """Elements of `x` where `condition` holds, else of `y`; shapes broadcast."""
+    """Elements of `x` where `condition` holds, else of `y`; shapes broadcast.
+
+    >>> import fusewire as fw
+    >>> fw.where(fw.tensor([True, False]), fw.tensor([1.0, 2.0]), 0)
+    tensor([1., 0.])
+    """
     (condition,) = prepare("where", (condition,), "bool")
     x, y = prepare("where", (x, y), "any")
     return apply(where_op, (condition, x, y))
 
 
 def clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """`x` limited to between `min` and `max`; None leaves a side open."""
+    """`x` limited to between `min` and `max`; None leaves a side open.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([-1.0, 0.5, 2.0]).clip(0, 1)
+    tensor([0. , 0.5, 1. ])
+    """
+    if min is None and max is None:
+        return alias(as_tensor("clip", x))
     out = x if min is None else maximum(x, min)
     return out if max is None else minimum(out, max)
-
-

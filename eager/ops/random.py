@@ -13,6 +13,7 @@ numbers are the same eager, compiled, on every device and in every fusion.
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 
 from .. import dtypes, interpreter
 from ..dispatch import apply, replace
+from ..errors import DTypeError, ShapeError
 from ..op import Op, define
 from ..shapes import TensorType
 from ..tape import no_grad
@@ -46,17 +48,21 @@ def philox(k: Any, block: list[Any], key: list[Any]) -> list[Any]:
 
 
 def _uniform_value(k: Any, index: Any, state: Any, shape: Any, dtype: Any) -> Any:
-    """One number in [0, 1): 24 random bits for float32, 53 for float64."""
+    """One number in [0, 1): 11 random bits for float16, 24 for float32, 53 for float64."""
     flat = flatten_index(index, shape)
     block = flat // 64 * 16 + flat % 16
     word = k.cast(flat % 64 // 16, np.dtype("uint32"))
     seed, counter = state(0), state(1)
     if dtype.itemsize <= 4:
-        bits = _word(k, block, counter, seed, word)
-        return k.cast(bits >> 8, dtype) * 2.0 ** -24
+        bits = _bits(dtype)
+        return k.cast(_word(k, block, counter, seed, word) >> (32 - bits), dtype) * 2.0 ** -bits
     high = _word(k, block, counter, seed, word) >> 5
     low = _word(k, block + 2 ** 62, counter, seed, word) >> 6
     return (k.cast(high, dtype) * 2.0 ** 26 + k.cast(low, dtype)) * 2.0 ** -53
+
+
+def _bits(dtype: Any) -> int:
+    return 24 if dtype.itemsize == 4 else 11  # as many as a number below 1 can hold
 
 
 def _word(k: Any, block: Any, counter: Any, seed: Any, word: Any) -> Any:
@@ -78,9 +84,13 @@ def _blocks(seed: int, counter: int, positions: Any) -> Any:
     """The words of the blocks at `positions`, as an array (4, len(positions))."""
     u32 = np.uint32
     words = [(positions & _LOW).astype(u32), (positions >> 32).astype(u32)]
-    words += [np.full(len(positions), part, u32) for part in (counter & _LOW, counter >> 32)]
-    key = [np.asarray([part], u32) for part in (seed & _LOW, seed >> 32)]
+    words += [np.full(len(positions), half, u32) for half in _halves(counter)]
+    key = [np.asarray([half], u32) for half in _halves(seed)]
     return np.stack(philox(_Words, words, key))
+
+
+def _halves(value: int) -> tuple[int, int]:
+    return value & _LOW, (value >> 32) & _LOW
 
 
 def _uniform_impl(xp: Any, state: Any, shape: Any, dtype: Any) -> Any:
@@ -93,7 +103,8 @@ def _uniform_impl(xp: Any, state: Any, shape: Any, dtype: Any) -> Any:
         return words.transpose(1, 0, 2).reshape(-1)[:size].reshape(shape)
 
     if dtype.itemsize <= 4:
-        return (bits(0) >> 8).astype(dtype) * dtype.type(2.0 ** -24)
+        kept = _bits(dtype)
+        return (bits(0) >> (32 - kept)).astype(dtype) * dtype.type(2.0 ** -kept)
     high, low = (bits(0) >> 5).astype(dtype), (bits(2 ** 62) >> 6).astype(dtype)
     return (high * 2.0 ** 26 + low) * 2.0 ** -53
 
@@ -114,7 +125,10 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """This generator, put to the start of the stream that belongs to `seed`."""
-        signed = ((int(seed) + 2 ** 63) % 2 ** 64) - 2 ** 63
+        if isinstance(seed, float) or not hasattr(seed, "__index__"):
+            raise DTypeError(f"manual_seed: a seed is a whole number, not {seed!r:.80}",
+                             "any int is taken, by its lowest 64 bits")
+        signed = ((operator.index(seed) + 2 ** 63) % 2 ** 64) - 2 ** 63
         fresh = interpreter.source(Tensor(np.array([signed, 0], np.int64)))
         replace(self.state, fresh)
         return self
@@ -132,6 +146,9 @@ class Generator:
 
     def set_state(self, state: Tensor) -> None:
         """Goes on from a state that `get_state` gave."""
+        if state.shape != (2,) or state.dtype != dtypes.int64:
+            raise ShapeError(f"set_state: takes a state (2,) of int64, got {state.shape} of "
+                             f"{state.dtype.name}", "get_state() gives one")
         replace(self.state, state)
 
 
@@ -143,7 +160,15 @@ default_generator = Generator(int.from_bytes(os.urandom(4), "little"))
 
 
 def manual_seed(seed: int) -> Generator:
-    """Puts the default generator to the start of the stream that belongs to `seed`."""
+    """Puts the default generator to the start of the stream that belongs to `seed`.
+
+    >>> import fusewire as fw
+    >>> _ = fw.manual_seed(3)
+    >>> first = fw.rand(2)
+    >>> _ = fw.manual_seed(3)
+    >>> bool((fw.rand(2) == first).all())
+    True
+    """
     return default_generator.manual_seed(seed)
 
 
@@ -161,16 +186,19 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
          device: Any = None) -> Tensor:
     """A tensor of `shape` of numbers drawn evenly from [0, 1)."""
     check_device(device)
-    sizes = _shape(shape[0] if len(shape) == 1 else shape)
-    state = (generator or default_generator).next()
+    sizes = _shape(shape[0] if len(shape) == 1 else shape, "rand")
     chosen = dtypes.as_dtype(dtype or dtypes.DEFAULT_FLOAT)
+    if chosen.kind != "f":
+        raise DTypeError(f"rand: numbers from 0 to 1 are real floating point, not {chosen.name}",
+                         "fw.randint draws integers")
+    state = (generator or default_generator).next()
     return apply(uniform_op, (state,), {"shape": sizes, "dtype": chosen})
 
 
 def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
           device: Any = None) -> Tensor:
     """A tensor of `shape` of normally distributed numbers, by Box and Muller's transform."""
-    sizes = _shape(shape[0] if len(shape) == 1 else shape)
+    sizes = _shape(shape[0] if len(shape) == 1 else shape, "randn")
     u, v = (rand(sizes, dtype=dtype, generator=generator, device=device) for _ in range(2))
     radius = ((1 - u).log() * -2.0).sqrt()  # type: ignore[attr-defined]
     return radius * (v * (2 * np.pi)).cos()
@@ -181,6 +209,9 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
     """A tensor of `size` of whole numbers drawn evenly from low to high - 1 (or 0 to low - 1)."""
     if high is None:
         low, high = 0, low
+    if not low < high:
+        raise ShapeError(f"randint: there are no whole numbers from {low} to below {high}",
+                         "give the lower limit first; the upper one is left out")
     draws = rand(size, dtype=dtypes.float64, generator=generator)
     return (draws * (high - low)).floor().astype(dtypes.int64) + low  # type: ignore[attr-defined]
 
@@ -188,5 +219,6 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
 def randperm(n: int, generator: Generator | None = None) -> Tensor:
     """A tensor of the whole numbers from 0 to n - 1 in random order."""
     draws = rand(n, dtype=dtypes.float64, generator=generator)
-    return Tensor(np.argsort(draws.numpy(), kind="stable"))
+    order = np.argsort(draws.numpy(), kind="stable")
+    return interpreter.source(Tensor(order))  # type: ignore[no-any-return]
 

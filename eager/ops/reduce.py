@@ -1,7 +1,8 @@
-"""Ops that combine the elements along axes: how two values combine, and the value that changes nothing."""
+"""Ops that combine the elements along axes: how two values combine, and what changes nothing."""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +10,12 @@ import numpy as np
 
 from .. import dtypes
 from ..dispatch import apply
-from ..dtypes import is_float
 from ..errors import DTypeError, ShapeError
 from ..op import Op, Reduction, define, each
 from ..shapes import TensorType, axes_of, product, reduced
-from ..tensor import Tensor
-from .pointwise import astype, equal
-from .view import broadcast_to, expand_dims, permute_dims, reshape
+from ..tensor import Tensor, as_tensor
+from .pointwise import alias, cast, equal
+from .view import broadcast_to, expand_to, permute_dims, reshape, shift
 
 Axis = Any  # None, int or tuple of ints
 
@@ -38,21 +38,26 @@ def _result(x: TensorType, axis: tuple[int, ...], keepdims: bool) -> TensorType:
 
 def reduction(
     name: str, combine: str, identity: Callable[[Any], Any], impl: Callable[..., Any],
-    vjp: Callable[..., Any] | None = None, onnx: str = "", **why: str,
+    vjp: Callable[..., Any] | str, onnx: str = "",
 ) -> Op:
-    """Declares a reduction over params axis (ordered tuple of ints) and keepdims."""
-    return define(Op(name, "reduce", _result, impl, Reduction(combine, identity),
-                     each(vjp) if vjp else None, onnx, why))
+    """Declares a reduction over params axis (ordered tuple of ints) and keepdims.
+
+    vjp: a rule, or the reason why there is none.
+    """
+    rule, why = (None, {"vjp": vjp}) if isinstance(vjp, str) else (each(vjp), {})
+    return define(Op(name, "reduce", _result, impl, Reduction(combine, identity), rule, onnx, why))
 
 
 def spread(g: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """`g`, a value per reduced slice of `x`, repeated to the shape of `x`."""
-    kept = g if keepdims else reshape(g, reduced(x.shape, axis, True))
-    return broadcast_to(kept, x.shape)
+    if not keepdims and axis != tuple(range(len(axis))):  # leading axes come back by themselves
+        g = reshape(g, reduced(x.shape, axis, True))
+    return expand_to(g, x.shape)
 
 
-def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    hit = astype(equal(x, spread(out, x, axis, keepdims)), x.dtype)
+def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool
+                 ) -> Tensor:
+    hit = cast(equal(x, spread(out, x, axis, keepdims)), x.dtype)
     count = sum(hit, axis=axis, keepdims=True)
     return hit * (spread(g, x, axis, keepdims) / count)
 
@@ -60,100 +65,132 @@ def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepd
 def _prod_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """Product of all others, by products from the left and the right: zeros need no division."""
     rest = tuple(i for i in range(x.ndim) if i not in axis)
-    flat = reshape(permute_dims(x, (*rest, *axis)), (product(x.shape[i] for i in rest), -1))
-    n = flat.shape[1]
-    rows, cols = np.arange(n)[:, None], np.arange(n)[None, :]
-    keep = Tensor(rows != cols)
-    others = prod(_choose(keep, expand_dims(flat, 1)), axis=-1)
-    shape = tuple(x.shape[i] for i in (*rest, *axis))
-    back = tuple(int(i) for i in np.argsort((*rest, *axis)))
-    return spread(g, x, axis, keepdims) * permute_dims(reshape(others, shape), back)
+    order = (*rest, *axis)
+    turned = permute_dims(x, order)
+    flat = reshape(turned, (*turned.shape[:len(rest)], product(x.shape[i] for i in axis)))
+    others = reshape(_before(flat, 1) * _before(flat, -1), turned.shape)
+    back = tuple(order.index(i) for i in range(x.ndim))
+    return spread(g, x, axis, keepdims) * permute_dims(others, back)
 
 
-def _choose(keep: Tensor, x: Tensor) -> Tensor:
-    from_one = astype(keep, x.dtype)
-    return x * from_one + (1 - from_one)
+def _before(x: Tensor, way: int) -> Tensor:
+    """For each element the product of those before it (way 1) or after it (-1), on the last axis.
+
+    After the turn with `step`, an element holds the product of up to 2 * step neighbours.
+    """
+    out, step = shift(x, way, 1), 1
+    while step < x.shape[-1]:
+        out, step = out * shift(out, way * step, 1), 2 * step
+    return out
 
 
+_WIDER = {dtypes.float16: dtypes.float32}  # the dtype that sums of small floats are made in
+
+
+def _sum(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    if x.dtype in _WIDER:
+        return np.add.reduce(x, axis, _WIDER[x.dtype], None, keepdims).astype(x.dtype)
+    return np.add.reduce(x, axis, x.dtype, None, keepdims)
+
+
+def _prod(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return np.multiply.reduce(x, axis, x.dtype, None, keepdims)
+
+
+# The ufunc itself: x.max() and the like go through Python code of NumPy's.
 sum_op = reduction(
-    "sum", "add", lambda dtype: 0,
-    lambda xp, x, axis, keepdims: x.sum(axis=axis, keepdims=keepdims, dtype=x.dtype),
+    "sum", "add", lambda dtype: 0, _sum,
     lambda g, out, x, axis, keepdims: spread(g, x, axis, keepdims))
-prod_op = reduction(
-    "prod", "mul", lambda dtype: 1,
-    lambda xp, x, axis, keepdims: x.prod(axis=axis, keepdims=keepdims, dtype=x.dtype), _prod_vjp)
+prod_op = reduction("prod", "mul", lambda dtype: 1, _prod, _prod_vjp)
 max_op = reduction(
     "max", "maximum", _lowest,
-    lambda xp, x, axis, keepdims: x.max(axis=axis, keepdims=keepdims), _extreme_vjp)
+    lambda xp, x, axis, keepdims: np.maximum.reduce(x, axis, keepdims=keepdims), _extreme_vjp)
 min_op = reduction(
     "min", "minimum", _highest,
-    lambda xp, x, axis, keepdims: x.min(axis=axis, keepdims=keepdims), _extreme_vjp)
+    lambda xp, x, axis, keepdims: np.minimum.reduce(x, axis, keepdims=keepdims), _extreme_vjp)
 any_op = reduction(
     "any", "or", lambda dtype: False,
-    lambda xp, x, axis, keepdims: x.any(axis=axis, keepdims=keepdims), vjp=None)
+    lambda xp, x, axis, keepdims: np.logical_or.reduce(x, axis, keepdims=keepdims),
+    vjp="its result is a truth value")
 all_op = reduction(
     "all", "and", lambda dtype: True,
-    lambda xp, x, axis, keepdims: x.all(axis=axis, keepdims=keepdims), vjp=None)
+    lambda xp, x, axis, keepdims: np.logical_and.reduce(x, axis, keepdims=keepdims),
+    vjp="its result is a truth value")
 
 
 def _reduce(op: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     axes = axes_of(op.name, axis, x.ndim)
-    return apply(op, (x,), {"axis": axes, "keepdims": bool(keepdims)}) if axes or x.ndim == 0 else x
+    if not axes and x.ndim:
+        return alias(x)
+    return apply(op, (x,), {"axis": axes, "keepdims": bool(keepdims)})
 
 
-def _accumulated(x: Tensor, dtype: Any) -> Tensor:
+def _accumulated(name: str, x: Any, dtype: Any) -> Tensor:
     """`x` in the dtype that sums are made in: small integers and bool become 64 bits wide."""
-    if dtype is None and x.dtype.kind in "bi":
-        dtype = dtypes.int64
-    elif dtype is None and x.dtype.kind == "u":
-        dtype = dtypes.uint64
-    return x if dtype is None else astype(x, dtype)
+    x = as_tensor(name, x)
+    if dtype is not None:
+        return cast(x, dtypes.as_dtype(dtype))
+    kind = x.data.dtype.kind
+    if kind in "fc":
+        return x
+    return cast(x, dtypes.uint64 if kind == "u" else dtypes.int64)
 
 
 def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
-    """The sum along `axis` (None: all)."""
-    return _reduce(sum_op, _accumulated(x, dtype), axis, keepdims)
+    """The sum along `axis` (None: all).
+
+    >>> import fusewire as fw
+    >>> fw.tensor([[1, 2], [3, 4]]).sum(axis=0)
+    tensor([4, 6])
+    """
+    return _reduce(sum_op, _accumulated("sum", x, dtype), axis, keepdims)
 
 
 def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The product along `axis` (None: all)."""
-    return _reduce(prod_op, _accumulated(x, dtype), axis, keepdims)
+    return _reduce(prod_op, _accumulated("prod", x, dtype), axis, keepdims)
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest value along `axis`; nan if there is one. ShapeError for an empty axis."""
-    return _reduce(max_op, _not_empty("max", x, axis), axis, keepdims)
+    return _reduce(max_op, _ordered("max", x, axis), axis, keepdims)
 
 
 def min(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest value along `axis`; nan if there is one. ShapeError for an empty axis."""
-    return _reduce(min_op, _not_empty("min", x, axis), axis, keepdims)
+    return _reduce(min_op, _ordered("min", x, axis), axis, keepdims)
 
 
 def any(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether any element along `axis` is true."""
-    return _reduce(any_op, astype(x, dtypes.bool), axis, keepdims)
+    return _reduce(any_op, cast(as_tensor("any", x), dtypes.bool), axis, keepdims)
 
 
 def all(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether all elements along `axis` are true."""
-    return _reduce(all_op, astype(x, dtypes.bool), axis, keepdims)
+    return _reduce(all_op, cast(as_tensor("all", x), dtypes.bool), axis, keepdims)
 
 
 def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The arithmetic mean along `axis`; DTypeError for integers."""
-    _need_float("mean", x)
+    """The arithmetic mean along `axis`; DTypeError for integers.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([[1.0, 2.0], [3.0, 4.0]]).mean(axis=1)
+    tensor([1.5, 3.5])
+    """
+    x = floating("mean", x)
     axes = axes_of("mean", axis, x.ndim)
     return sum(x, axes, keepdims) / product(x.shape[i] for i in axes)
 
 
 def var(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The variance along `axis`, divided by n - correction."""
-    _need_float("var", x)
+    """The variance along `axis`, divided by n - correction; nan where that is 0 or less."""
+    x = floating("var", x, "f")
     axes = axes_of("var", axis, x.ndim)
     centred = x - mean(x, axes, keepdims=True)
     count = product(x.shape[i] for i in axes)
-    return sum(centred * centred, axes, keepdims) / (count - correction)
+    left = count - correction
+    return sum(centred * centred, axes, keepdims) / (left if left > 0 else float("nan"))
 
 
 def std(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -161,14 +198,26 @@ def std(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
     return var(x, axis, correction, keepdims).sqrt()  # type: ignore[attr-defined,no-any-return]
 
 
-def _need_float(name: str, x: Tensor) -> None:
-    if not is_float(x.dtype):
-        raise DTypeError(f"{name}: takes floating point tensors, not {x.dtype.name}",
+def floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
+    """`x` as a tensor of floating point numbers, or a DTypeError."""
+    x = as_tensor(name, x)
+    if x.dtype.kind not in kinds:
+        raise DTypeError(f"{name}: takes {'real ' * (kinds == 'f')}floating point tensors, not "
+                         f"{x.dtype.name}",
                          "cast first: x.astype(fw.float32)")
+    return x
 
 
-def _not_empty(name: str, x: Tensor, axis: Axis) -> Tensor:
-    for i in axes_of(name, axis, x.ndim):
-        if x.shape[i] == 0:
-            raise ShapeError(f"{name}: axis {i} of shape {x.shape} is empty and has no {name}imum")
+def _ordered(name: str, x: Any, axis: Axis) -> Tensor:
+    """`x` as a tensor that has a largest element along each of `axis`."""
+    x = as_tensor(name, x)
+    if x.dtype.kind == "c":
+        raise DTypeError(f"{name}: complex numbers have no order, got {x.dtype.name}",
+                         "compare their absolute values: x.abs()")
+    sizes = x.shape
+    reduced_axes = axes_of(name, axis, x.ndim)
+    empty = [i for i in reduced_axes if sizes[i] == 0]
+    if empty and builtins.all(sizes[i] != 0 for i in range(x.ndim) if i not in reduced_axes):
+        raise ShapeError(f"{name}: axis {empty[0]} of shape {sizes} is empty and has no "
+                         f"{name}imum", "check where the empty axis comes from, or test x.size first")
     return x

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import int64
 from ..errors import DTypeError, IndexingError, ShapeError
-from ..op import each
+from ..op import Op, each
 from ..shapes import TensorType, axis_of
-from ..tensor import Tensor
+from ..tensor import Tensor, as_tensor
 from . import reduce
 from .composite import call, composite
 from .create import iota
-from .pointwise import astype, equal, exp, log, where
-from .view import broadcast_to, expand_dims
+from .pointwise import alias, cast, equal, exp, isfinite, log, where
+from .view import expand_dims, expand_to, squeeze
 
 
 def _softmax(x: Tensor, axis: int) -> Tensor:
@@ -36,20 +37,33 @@ log_softmax_op = composite(
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
-    """exp(x) divided by its sum along `axis`, of the shape of `x`; large values do not overflow."""
-    return call(softmax_op, x, axis=axis_of("softmax", axis, x.ndim))
+    """exp(x) divided by its sum along `axis`, of the shape of `x`; large values do not overflow.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([0.0, 0.0, -float("inf")]).softmax()
+    tensor([0.5, 0.5, 0. ])
+    """
+    return _along(softmax_op, x, axis)
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """The logarithm of `softmax`, of the shape of `x`."""
-    return call(log_softmax_op, x, axis=axis_of("log_softmax", axis, x.ndim))
+    return _along(log_softmax_op, x, axis)
+
+
+def _along(op: Op, x: Tensor, axis: int) -> Tensor:
+    x = reduce.floating(op.name, x, "f")
+    at = axis_of(op.name, axis, x.ndim)
+    return call(op, x, axis=at) if x.shape[at] else alias(x)  # an empty axis has no maximum
 
 
 def logsumexp(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) along `axis`, without overflow."""
+    x = reduce.floating("logsumexp", x, "f")
     top = reduce.max(x, axis, keepdims=True).detach()
+    top = where(isfinite(top), top, 0.0)  # inf - inf would be nan
     out = log(reduce.sum(exp(x - top), axis, keepdims=True)) + top
-    return out if keepdims else out.squeeze(axis)  # type: ignore[attr-defined,no-any-return]
+    return out if keepdims else squeeze(out, axis)
 
 
 # ---- cross entropy of logits (n, classes) against class numbers (n,), a value per row
@@ -59,8 +73,8 @@ def _rows(x: TensorType, target: TensorType) -> TensorType:
 
 def _hits(x: Tensor, target: Tensor) -> Tensor:
     """A boolean (n, classes): whether the column is the row's target."""
-    columns = iota(x.shape, 1, target.dtype)
-    return equal(columns, broadcast_to(expand_dims(target, 1), x.shape))
+    numbers = expand_dims(cast(target, int64), 1)  # uint8 could not count the columns
+    return equal(iota(x.shape, 1), expand_to(numbers, x.shape))
 
 
 def _nll(x: Tensor, target: Tensor) -> Tensor:
@@ -78,7 +92,7 @@ def _nll_impl(xp: Any, x: Any, target: Any) -> Any:
 
 
 def _nll_vjp(g: Tensor, out: Tensor, x: Tensor, target: Tensor) -> Tensor:
-    hit = astype(_hits(x, target), x.dtype)
+    hit = cast(_hits(x, target), x.dtype)
     return (softmax(x, 1) - hit) * expand_dims(g, 1)
 
 
@@ -88,6 +102,8 @@ nll_op = composite("cross_entropy_rows", _nll, _rows, _nll_impl, each(_nll_vjp, 
 
 def cross_entropy_rows(x: Tensor, target: Tensor) -> Tensor:
     """-log softmax(x)[i, target[i]] for each row i of logits `x` (n, classes), shape (n,)."""
+    x = reduce.floating("cross_entropy", x, "f")
+    target = as_tensor("cross_entropy", target)
     if x.ndim != 2 or target.ndim != 1 or x.shape[0] != target.shape[0]:
         raise ShapeError(f"cross_entropy: takes logits (n, classes) and class numbers (n,), got "
                          f"{x.shape} and {target.shape}",

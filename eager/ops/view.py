@@ -17,7 +17,9 @@ from ..dispatch import apply
 from ..errors import IndexingError, ShapeError
 from ..op import Op, Source, define, each
 from ..shapes import TensorType, axis_of, product
-from ..tensor import Tensor
+from ..tensor import Tensor, as_tensor
+from .create import zeros_like
+from .pointwise import alias, where
 
 # ---- the same elements in another shape
 
@@ -50,32 +52,45 @@ reshape_op = define(Op(
 
 
 def reshape(x: Tensor, shape: Any) -> Tensor:
-    """The elements of `x`, in row-major order, in another shape; one size may be -1."""
-    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    wanted = shapes.resolve_reshape(x.shape, given)
-    return x if wanted == x.shape else apply(reshape_op, (x,), {"shape": wanted})
+    """The elements of `x`, in row-major order, in another shape; one size may be -1.
+
+    >>> import fusewire as fw
+    >>> fw.arange(6).reshape(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    x = as_tensor("reshape", x)
+    wanted = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
+    return alias(x) if wanted == x.shape else apply(reshape_op, (x,), {"shape": wanted})
 
 
 def expand_dims(x: Tensor, axis: int = 0) -> Tensor:
     """`x` with a new axis of size 1 at `axis`."""
+    x = as_tensor("expand_dims", x)
     at = axis_of("expand_dims", axis, x.ndim + 1)
     return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
 def squeeze(x: Tensor, axis: Any = None) -> Tensor:
     """`x` without the axes of size 1 given in `axis` (None: all of them)."""
+    x = as_tensor("squeeze", x)
     sizes = x.shape
     axes = [i for i, n in enumerate(sizes) if n == 1] if axis is None else \
         shapes.axes_of("squeeze", axis, x.ndim)
     for i in axes:
         if sizes[i] != 1:
-            raise ShapeError(f"squeeze: axis {i} of shape {sizes} has size {sizes[i]}, not 1")
+            raise ShapeError(f"squeeze: axis {i} of shape {sizes} has size {sizes[i]}, not 1",
+                             "only axes of size 1 can be left out; reduce or index the others")
     return reshape(x, tuple(n for i, n in enumerate(sizes) if i not in axes))
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """`x` with the axes from `start_dim` to `end_dim` made into one."""
+    x = as_tensor("flatten", x)
     first, last = (axis_of("flatten", a, max(x.ndim, 1)) for a in (start_dim, end_dim))
+    if first > last:
+        raise ShapeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} in shape "
+                         f"{x.shape}", "give the first axis first")
     sizes = x.shape
     return reshape(x, (*sizes[:first], product(sizes[first:last + 1]), *sizes[last + 1:]))
 
@@ -93,14 +108,17 @@ permute_op = define(Op(
 
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
     """`x` with its axes in the order `axes`: axis i of the result is axis axes[i] of `x`."""
-    order = tuple(axis_of("permute_dims", a, x.ndim) for a in axes)
+    x, given = as_tensor("permute_dims", x), shapes.listed("permute_dims", axes)
+    order = tuple(axis_of("permute_dims", a, x.ndim) for a in given)
     if sorted(order) != list(range(x.ndim)):
-        raise ShapeError(f"permute_dims: {tuple(axes)} is not an order of the {x.ndim} axes")
-    return x if order == tuple(range(x.ndim)) else apply(permute_op, (x,), {"axes": order})
+        raise ShapeError(f"permute_dims: {given} is not an order of the {x.ndim} axes of shape "
+                         f"{x.shape}", "name every axis once")
+    return alias(x) if order == tuple(range(x.ndim)) else apply(permute_op, (x,), {"axes": order})
 
 
 def transpose(x: Tensor, axis0: int, axis1: int) -> Tensor:
     """`x` with two axes exchanged."""
+    x = as_tensor("transpose", x)
     a, b = (axis_of("transpose", i, x.ndim) for i in (axis0, axis1))
     order = list(range(x.ndim))
     order[a], order[b] = b, a
@@ -109,15 +127,18 @@ def transpose(x: Tensor, axis0: int, axis1: int) -> Tensor:
 
 def matrix_transpose(x: Tensor) -> Tensor:
     """`x` with its last two axes exchanged."""
+    x = as_tensor("matrix_transpose", x)
     if x.ndim < 2:
-        raise ShapeError(f"matrix_transpose: needs two axes or more, got shape {x.shape}")
+        raise ShapeError(f"matrix_transpose: needs two axes or more, got shape {x.shape}",
+                         "a vector becomes a row with x[None, :], a column with x[:, None]")
     return transpose(x, -1, -2)
 
 
 # ---- repeated elements
 def _broadcast_result(x: TensorType, shape: Any) -> TensorType:
     if shapes.broadcast("broadcast_to", x.shape, shape) != tuple(shape):
-        raise ShapeError(f"broadcast_to: shape {x.shape} does not grow to {tuple(shape)}")
+        raise ShapeError(f"broadcast_to: shape {x.shape} does not grow to {tuple(shape)}",
+                         "only axes of size 1 and new leading axes are repeated")
     return TensorType(tuple(shape), x.dtype)
 
 
@@ -133,16 +154,21 @@ def _broadcast_vjp(g: Tensor, out: Tensor, x: Tensor, shape: Any) -> Tensor:
 
 broadcast_op = define(Op(
     "broadcast_to", "view", _broadcast_result,
-    lambda xp, x, shape: np.broadcast_to(x, shape), _broadcast_read, each(_broadcast_vjp)))
+    lambda xp, x, shape: xp.broadcast_to(x, shape), _broadcast_read, each(_broadcast_vjp)))
 
 
 def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
     """`x` repeated along axes of size 1 and new leading axes to `shape`."""
-    wanted = tuple(shape)
+    x, wanted = as_tensor("broadcast_to", x), shapes.sizes_of("broadcast_to", shape)
     if wanted == x.shape:
-        return x
+        return alias(x)
     _broadcast_result(TensorType(x.shape, x.dtype), wanted)
     return apply(broadcast_op, (x,), {"shape": wanted})
+
+
+def expand_to(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
+    """`broadcast_to` where the shapes are known to fit; `x` itself where it has that shape."""
+    return x if x.shape == shape else apply(broadcast_op, (x,), {"shape": shape})
 
 
 # ---- a part of the elements, and its way back
@@ -156,6 +182,8 @@ def _slice_impl(xp: Any, x: Any, start: Any, step: Any, size: Any) -> Any:
 
 
 def _as_slice(start: int, step: int, size: int) -> slice:
+    if size == 0:  # a negative start would count from the end
+        return slice(0, 0)
     stop = start + step * size
     return slice(start, None if stop < 0 else stop, step)
 
@@ -167,7 +195,10 @@ slice_op = define(Op(
 
 
 def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
-    """`size` elements of `x` along each axis, from `start` on with `step` between them."""
+    """`size` elements of `x` along each axis, from `start` on with `step` between them.
+
+    `x` itself where those are all.
+    """
     if tuple(size) == x.shape and all(s == 1 for s in step) and all(b == 0 for b in start):
         return x
     return apply(slice_op, (x,), {"start": tuple(start), "step": tuple(step), "size": tuple(size)})
@@ -207,18 +238,32 @@ def unslice(x: Tensor, shape: Any, start: Any, step: Any, fill: Any = 0) -> Tens
 
 def pad(x: Tensor, width: Sequence[tuple[int, int]], value: Any = 0) -> Tensor:
     """`x` with (before, after) elements of `value` added along each axis."""
+    x = as_tensor("pad", x)
     if len(width) != x.ndim or any(len(w) != 2 or min(w) < 0 for w in width):
         raise ShapeError(f"pad: needs (before, after), not negative, for each of the {x.ndim} axes "
-                         f"of shape {x.shape}, got {width!r}")
+                         f"of shape {x.shape}, got {width!r}",
+                         "as in pad(x, [(0, 0), (1, 1)]); slices take elements away")
     shape = tuple(n + a + b for n, (a, b) in zip(x.shape, width))
     return unslice(x, shape, tuple(a for a, _ in width), (1,) * x.ndim, value)
 
 
 def flip(x: Tensor, axis: Any = None) -> Tensor:
     """`x` with the order of elements turned round along `axis` (None: all axes)."""
+    x = as_tensor("flip", x)
     axes = shapes.axes_of("flip", axis, x.ndim)
+    if not axes:
+        return alias(x)
     start = tuple(n - 1 if i in axes else 0 for i, n in enumerate(x.shape))
     return slice_axes(x, start, tuple(-1 if i in axes else 1 for i in range(x.ndim)), x.shape)
+
+
+def shift(x: Tensor, by: int, fill: Any) -> Tensor:
+    """`x` moved by `by` places along the last axis, with `fill` where elements are missing."""
+    n = x.shape[-1]
+    size = (*x.shape[:-1], n - abs(by) if n > abs(by) else 0)
+    origin = (0,) * (x.ndim - 1)
+    kept = slice_axes(x, (*origin, max(-by, 0)), (1,) * x.ndim, size)
+    return unslice(kept, x.shape, (*origin, max(by, 0)), (1,) * x.ndim, fill)
 
 
 # ---- several tensors in one
@@ -228,7 +273,7 @@ def _concat_result(*types: TensorType, axis: int) -> TensorType:
         if t.ndim != first.ndim or any(
                 i != axis and a != b for i, (a, b) in enumerate(zip(t.shape, first.shape))):
             raise ShapeError(f"concat: shapes {first.shape} and {t.shape} differ in more than "
-                             f"axis {axis}")
+                             f"axis {axis}", "all other sizes must be equal")
     total: Any = 0
     for t in types:
         total = total + t.shape[axis]
@@ -262,7 +307,7 @@ concat_op = define(Op(
 def concat_same_dtype(xs: Sequence[Tensor], axis: int) -> Tensor:
     """The tensors `xs`, all of one dtype, one after the other along `axis` (from the front)."""
     _concat_result(*[TensorType(x.shape, x.dtype) for x in xs], axis=axis)
-    return xs[0] if len(xs) == 1 else apply(concat_op, tuple(xs), {"axis": axis})
+    return alias(xs[0]) if len(xs) == 1 else apply(concat_op, tuple(xs), {"axis": axis})
 
 
 # ---- elements picked by a tensor of indices
@@ -277,24 +322,88 @@ def _take_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Sourc
 
 
 def _take_impl(xp: Any, x: Any, i: Any, axis: int) -> Any:
-    n = x.shape[axis]
+    _check_indices("take", i, x.shape[axis], axis)
+    return x.take(i, axis=axis)
+
+
+def _check_indices(name: str, i: Any, n: int, axis: int) -> None:
     if i.size and (i.min() < 0 or i.max() >= n):
         bad = int(i.min()) if i.min() < 0 else int(i.max())
-        raise IndexingError(f"take: index {bad} is out of range for axis {axis} with size {n}")
-    return np.take(x, i, axis=axis)
+        raise IndexingError(f"{name}: index {bad} is out of range for axis {axis} with size {n}",
+                            f"indices go from {-n} to {n - 1}")
 
 
 take_op = define(Op(
     "take", "view", _take_result, _take_impl, _take_read,
-    onnx="Gather", why={"vjp": "not built yet: needs scatter_add"}))
+    each(lambda g, out, x, i, axis: scatter_add(g, i, x.shape[axis], axis), None), "Gather"))
 
 
 def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
-    """Elements of `x` at `indices` along `axis`; IndexError outside of the axis, -1 is the last."""
+    """Elements of `x` at `indices` along `axis`; IndexError outside of the axis, -1 is the last.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([10, 20, 30]).take(fw.tensor([0, -1]))
+    tensor([10, 30])
+    """
+    x, indices = as_tensor("take", x), as_tensor("take", indices)
     at = axis_of("take", axis, x.ndim)
+    return apply(take_op, (x, from_front("take", indices, x.shape[at])), {"axis": at})
+
+
+def from_front(name: str, indices: Tensor, n: Any) -> Tensor:
+    """`indices` with those that count from the end of an axis of size `n` counted from the front."""
+    kind = indices.dtype.kind
+    if kind not in "iu":
+        raise IndexingError(f"{name}: indices must be integers, not {indices.dtype.name}",
+                            "cast them: indices.astype(fw.int64)")
+    return indices if kind == "u" else where(indices < 0, indices + n, indices)
+
+
+# ---- the way back of take: elements added at places known only at run time
+def _scatter_result(g: TensorType, i: TensorType, size: Any, axis: int) -> TensorType:
+    return TensorType((*g.shape[:axis], size, *g.shape[axis + i.ndim:]), g.dtype)
+
+
+def _scatter_impl(xp: Any, g: Any, i: Any, size: int, axis: int) -> Any:
+    """Sorts by place and sums each run of equal places: much faster than numpy.add.at."""
+    _check_indices("scatter_add", i, size, axis)
+    lead, rest = g.shape[:axis], g.shape[axis + i.ndim:]
+    out = np.zeros((*lead, size, *rest), g.dtype)
+    if g.size:
+        order = i.reshape(-1).argsort(kind="stable")
+        places = i.reshape(-1)[order]
+        starts = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
+        sorted_g = g.reshape(*lead, -1, *rest).take(order, axis=axis)
+        target = (*[slice(None)] * axis, places[starts])
+        out[target] = np.add.reduceat(sorted_g, starts, axis=axis, dtype=g.dtype)
+    return out
+
+
+scatter_op = define(Op(
+    "scatter_add", "opaque", _scatter_result, _scatter_impl, None,
+    each(lambda g, out, x, i, size, axis: apply(take_op, (g, i), {"axis": axis}), None),
+    why={"meaning": "several elements may be added to one place, known only at run time",
+         "onnx": "written as ScatterND with reduction='add'"}))
+
+
+def scatter_add(values: Tensor, indices: Tensor, size: Any, axis: int = 0) -> Tensor:
+    """Zeros with `size` elements along `axis`, and each of `values` added at its index.
+
+    `values` has the axes of `indices` (integers from 0 to size - 1) in the place of `axis`.
+
+    >>> import fusewire as fw
+    >>> scatter_add(fw.tensor([1.0, 2.0, 3.0]), fw.tensor([0, 2, 0]), 3)
+    tensor([4., 0., 2.])
+    """
+    values, indices = as_tensor("scatter_add", values), as_tensor("scatter_add", indices)
+    at = axis_of("scatter_add", axis, values.ndim - indices.ndim + 1)
     if indices.dtype.kind not in "iu":
-        raise IndexingError(f"take: indices must be integers, not {indices.dtype.name}")
-    return apply(take_op, (x, indices), {"axis": at})
+        raise IndexingError(f"scatter_add: indices must be integers, not {indices.dtype.name}",
+                            "cast them: indices.astype(fw.int64)")
+    if values.shape[at:at + indices.ndim] != indices.shape:
+        raise ShapeError(f"scatter_add: values {values.shape} do not have the shape of the indices "
+                         f"{indices.shape} from axis {at} on", "give one value for each index")
+    return apply(scatter_op, (values, indices), {"size": size, "axis": at})
 
 
 # ---- a slice replaced
@@ -309,9 +418,10 @@ def _put_impl(xp: Any, x: Any, v: Any, start: Any, step: Any) -> Any:
     return out
 
 
-def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: Any, step: Any) -> Any:
-    cleared = put_slice(g, slice_axes(g, start, step, v.shape) * 0, start, step) if needs[0] else None
-    return [cleared, slice_axes(g, start, step, v.shape) if needs[1] else None]
+def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: Any, step: Any
+             ) -> Any:
+    return [put_slice(g, zeros_like(v), start, step) if needs[0] else None,
+            slice_axes(g, start, step, v.shape) if needs[1] else None]
 
 
 put_op = define(Op("put_slice", "view", lambda x, v, start, step: x, _put_impl, _put_read, _put_vjp))

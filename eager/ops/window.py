@@ -2,10 +2,10 @@
 
 `window` of x (..., s1, s2) is (..., o1, o2, k1, k2): element (o, k) of an axis is element
 `(o * stride + k * dilation - pad) / spread` of x where that is whole and inside, else `fill`.
-`spread` > 1 reads x as if `spread - 1` holes stood between its elements, as the gradient of a strided
-convolution needs. `unwindow` is the way back: (..., s1, s2, k1, k2) with, for each element of x and
-each position in a window, the window's element that came from it, or 0; its sum over the last axes is
-the gradient of `window`.
+`spread` > 1 reads x as if `spread - 1` holes stood between its elements, as the gradient of a
+strided convolution needs. `unwindow` is the way back: (..., s1, s2, k1, k2) with, for each element
+of x and each position in a window, the window's element that came from it, or 0; its sum over the
+last axes is the gradient of `window`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _never_outside(out: Any, kernel: Any, stride: Any, dilation: Any, pad: Any, 
 
 
 def position_mask(position: Any, size: Any, spread: int, always: bool = False) -> Any:
-    """Whether `position` hits one of `size` elements with `spread - 1` holes between; None: always."""
+    """Whether `position` hits one of `size` elements, `spread - 1` holes between; None: always."""
     if always:
         return None
     inside = (position >= 0) & (position < (size - 1) * spread + 1)
@@ -78,7 +78,8 @@ def _spread_and_padded(x: Any, need: Any, pad: Any, spread: Any, fill: Any) -> A
         first = max(0, -(-(-pad[a]) // s))  # the first element that lands inside
         last = min(size - 1, (need[a] - 1 - pad[a]) // s)
         begin = first * s + pad[a]
-        into.append(slice(begin, begin + max(0, (last - first) * s) + 1 if last >= first else begin, s))
+        end = begin + (last - first) * s + 1 if last >= first else begin
+        into.append(slice(begin, end, s))
         taken.append(slice(first, last + 1))
     made[tuple(into)] = x[tuple(taken)]
     return made
@@ -116,7 +117,7 @@ def _unwindow_impl(xp: Any, g: Any, kernel: Any, size: Any, stride: Any, dilatio
 
 
 def _overlap(g: Any, w: Any, size: Any, stride: Any, dilation: Any, pad: Any, spread: Any) -> Any:
-    """The windows whose position `w` falls on an element of x, and those elements, as index arrays."""
+    """The windows whose position `w` falls on an element of x, and those elements, as indices."""
     d = len(w)
     source, target = [], []
     for a in range(d):

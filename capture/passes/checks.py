@@ -1,0 +1,35 @@
+"""Takes range checks out of a graph, so that they can be made where an error can be raised."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..graph import Graph, Node, Nodes, rebuild
+
+
+class Check(NamedTuple):
+    """Output number `output` of the graph must lie in 0 ... size - 1."""
+
+    output: int
+    size: Any
+    what: str
+
+
+def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:
+    """The graph without checks, the values to be checked added to its outputs."""
+    found: dict[tuple[Node, Any, str], None] = {}
+
+    def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.op == "check_index":
+            found[(inputs[0], node.params["size"], node.params["what"])] = None
+            return inputs[0]
+        return nodes.make(node.op, inputs, node.params, node.type, node.site)
+
+    made = rebuild(graph, visit)
+    outputs = list(made.outputs)
+    checks = []
+    for node, size, what in found:
+        if node not in outputs:
+            outputs.append(node)
+        checks.append(Check(outputs.index(node), size, what))
+    return Graph(made.inputs, tuple(outputs), made.donated), checks

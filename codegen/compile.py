@@ -1,0 +1,109 @@
+"""Graph -> program, one step per line: passes, fuse, lower, plan memory, emit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..capture.graph import Graph, Node, topological
+from ..capture.passes.checks import Check, extract_checks
+from ..capture.passes.decompose import decompose
+from ..capture.passes.fold import fold_constants
+from ..capture.passes.simplify import simplify
+from ..capture.passes.vectors import open_vector_products
+from ..capture.pipeline import run
+from .contract import Contraction
+from .donate import in_place
+from .executable import Executable, Plan
+from .fuse import Group, fuse
+from .llvm.program import Step, build
+from .llvm.target import Target, host
+from .loops import Buffer, Kernel
+from .lower import lower
+from .machine import Machine
+from .memory import plan_arena
+
+PASSES = [
+    decompose,
+    simplify,
+    fold_constants,
+    simplify,  # again: folding exposes x * 1
+    open_vector_products,
+    simplify,  # again: opening leaves reshapes of reshapes
+]
+
+
+def compile_graph(graph: Graph, target: Target | None = None) -> Executable:
+    """A callable that takes the graph's inputs as arrays and gives its outputs as arrays."""
+    target = target or host()
+    plan, kernels = lower_graph(graph, machine_of(target))
+    slots, arena = plan_arena(kernels, plan.arguments)
+    steps = [Step(k, [slots[b] for b in k.arguments]) for k in kernels]
+    return Executable(plan, kernels, build(steps, "program", target), arena)
+
+
+def machine_of(target: Target) -> Machine:
+    """What the choice of loops needs to know of a target."""
+    narrow = target.triple.startswith(("x86_64", "i686", "amd64")) and target.vector_bytes < 64
+    return Machine(target.vector_bytes, 16 if narrow else 32)
+
+
+def lower_graph(graph: Graph, machine: Machine) -> tuple[Plan, list[Kernel]]:
+    """The kernels of a graph and the plan of its arguments, before any code is made."""
+    ready, checks = extract_checks(run(graph, PASSES))
+    values, outputs = strip_reshapes(ready)
+    groups = fuse(values)
+    plan = plan_values(values, groups, checks, outputs, len(graph.outputs))
+    kernels: list[Kernel] = []
+    for number, group in enumerate(groups):
+        kernels += lower_group(group, plan.buffers, machine, f"k{number}_{_label(group)}")
+    return plan, kernels
+
+
+def lower_group(
+    group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+) -> list[Kernel]:
+    """The kernels of one group."""
+    if group.kind == "contract":
+        return [Contraction(group, buffers, machine, name).kernel()]
+    return lower(group, buffers, machine, name)
+
+
+def _label(group: Group) -> str:
+    names = [n.op for n in group.members]
+    return "_".join(dict.fromkeys(names if len(names) <= 3 else [*names[:2], names[-1]]))
+
+
+def strip_reshapes(graph: Graph) -> tuple[Graph, tuple[Any, ...]]:
+    """The graph without reshapes at its outputs, and the shapes that the outputs are to have."""
+    stripped, shapes = [], []
+    for node in graph.outputs:
+        shapes.append(node.type.shape)
+        while node.op == "reshape" and node.inputs[0].op != "broadcast_to":
+            node = node.inputs[0]
+        stripped.append(node)
+    donated = {j: i for j, i in graph.donated.items() if stripped[j] is graph.outputs[j]}
+    return Graph(graph.inputs, tuple(stripped), donated), tuple(shapes)
+
+
+def plan_values(
+    graph: Graph, groups: list[Group], checks: list[Check], shapes: tuple[Any, ...], wanted: int
+) -> Plan:
+    """Buffers for everything that lies in memory: inputs, constants, outputs, and what a group
+    reads from another."""
+    buffers = {n: _buffer(n, n.params["name"]) for n in graph.inputs}
+    constants = [n for n in topological(graph.outputs) if n.op == "const" and n.type.shape]
+    buffers |= {n: _buffer(n, f"c{i}") for i, n in enumerate(constants)}
+    needed = set(graph.outputs).union(*[g.reads for g in groups]) if groups else set(graph.outputs)
+    members = [m for g in groups for m in g.members if m in needed]
+    taken = in_place(graph, groups)
+    for number, node in enumerate(members):
+        buffers[node] = buffers[taken[node]] if node in taken else _buffer(node, f"b{number}")
+    results = [n for n in dict.fromkeys(graph.outputs) if n in members and n not in taken]
+    arguments: dict[Buffer, int] = {}
+    for node in (*graph.inputs, *constants, *results):
+        arguments.setdefault(buffers[node], len(arguments))
+    return Plan(graph, buffers, arguments, constants, results, taken, checks, shapes, wanted)
+
+
+def _buffer(node: Node, name: str) -> Buffer:
+    return Buffer(name, node.type.dtype, node.type.size)

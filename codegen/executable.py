@@ -1,0 +1,102 @@
+"""A compiled graph that can be called: arrays in, arrays out."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..capture.evaluate import evaluate_node
+from ..capture.graph import Graph, Node
+from ..capture.passes.checks import Check
+from ..eager.ops.check import require
+from .llvm.program import NativeProgram
+from .loops import Buffer, Kernel
+
+_EXCLUSIVE = 3  # references to an array that only its tensor holds: tensor, argument list, the question
+
+
+@dataclass
+class Plan:
+    """What a program is called with. The table holds inputs, then constants, then results."""
+
+    graph: Graph
+    buffers: dict[Node, Buffer]
+    arguments: dict[Buffer, int]
+    constants: list[Node]
+    results: list[Node]
+    taken: dict[Node, Node]  # outputs that take an input's memory
+    checks: list[Check]
+    shapes: tuple[Any, ...]
+    wanted: int  # how many of the graph's outputs the caller asked for
+
+
+class Executable:
+    """A native program with its plan. Calls may come from several threads at once."""
+
+    def __init__(
+        self, plan: Plan, kernels: Sequence[Kernel], program: NativeProgram, arena: int
+    ) -> None:
+        self.plan, self.kernels, self.program, self.arena = plan, list(kernels), program, arena
+        number = {n: i for i, n in enumerate(plan.graph.inputs)}
+        self._overwritten = sorted(number[n] for n in plan.taken.values())
+        self._constants = [np.ascontiguousarray(evaluate_node(n, [])) for n in plan.constants]
+        self._results = [(n.type.shape, n.type.dtype) for n in plan.results]
+        self._outputs = [self._where(n, number) for n in plan.graph.outputs]
+        self._arenas: list[Any] = []
+        before = [c for c in plan.checks if plan.graph.outputs[c.output] in number]
+        self._before = [(number[plan.graph.outputs[c.output]], c) for c in before]
+        self._after = [c for c in plan.checks if c not in before]
+
+    def _where(self, node: Node, number: dict[Node, int]) -> int:
+        """The output's place among inputs, constants and results."""
+        node = self.plan.taken.get(node, node)
+        if node in number:
+            return number[node]
+        others = [*self.plan.constants, *self.plan.results]
+        return len(number) + others.index(node)
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """The outputs for these inputs; IndexError for indices out of range, before anything else."""
+        for i, check in self._before:
+            require(arrays[i], check.size, check.what)
+        for i in self._overwritten:
+            if sys.getrefcount(arrays[i]) > _EXCLUSIVE or arrays[i].base is not None:
+                arrays[i] = arrays[i].copy()
+        results = self.new_results()
+        self.run(arrays, results, self.program.run)
+        everything = [*arrays, *self._constants, *results]
+        found = [everything[i] for i in self._outputs]
+        for check in self._after:
+            require(found[check.output], check.size, check.what)
+        return [a if a.shape == shape else a.reshape(shape)
+                for a, shape in zip(found[:self.plan.wanted], self.plan.shapes)]
+
+    def new_results(self) -> list[Any]:
+        """Fresh arrays for the results."""
+        return [np.empty(shape, dtype) for shape, dtype in self._results]
+
+    def run(self, arrays: list[Any], results: list[Any], call: Any) -> Any:
+        """call(table, arena) with the addresses of these arrays."""
+        for i, a in enumerate(arrays):
+            if not a.flags.c_contiguous:
+                arrays[i] = np.ascontiguousarray(a).reshape(a.shape)
+        held = [*arrays, *self._constants, *results]
+        table = (ctypes.c_void_p * len(held))(*[a.ctypes.data for a in held])
+        arena = self._take_arena()
+        try:
+            return call(ctypes.addressof(table), arena.ctypes.data)
+        finally:
+            self._arenas.append(arena)
+
+    def _take_arena(self) -> Any:
+        try:
+            return self._arenas.pop()
+        except IndexError:
+            raw = np.empty(self.arena + 64, np.uint8)
+            start = -raw.ctypes.data % 64
+            return raw[start:start + self.arena]

@@ -1,0 +1,311 @@
+"""Which nodes are computed together: graph -> groups, each of which becomes one kernel.
+
+A node is *placed* when it gets a home in a group; all others are computed where they are read.
+Placed are outputs, contractions and what they read, reductions, and values that several readers would
+otherwise compute again. A group has a domain, the shape of its loops; every member is an element of
+the domain, or of the domain with the group's `axes` reduced. A member reads other members only at its
+own element, so the whole group is one pass over its domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..capture.graph import SPECIAL, Graph, Node, users
+from .index import Index, as_index, variable
+from .inline import Indices, Inliner, broadcast_index
+from .values import BUILDER, Value
+
+_HEAVY = {"exp", "log", "tanh", "pow", "sin", "cos", "erf", "uniform", "expm1", "log1p", "sigmoid",
+          "atan2"}
+_LARGEST_TREE = 150  # nodes computed in place, before a value gets a home of its own
+
+
+@dataclass
+class Group:
+    """Nodes computed by one kernel. `axes`: what is reduced, None while nothing is."""
+
+    kind: str  # rows, columns or contract
+    domain: tuple[int, ...]
+    axes: tuple[int, ...] | None
+    members: list[Node] = field(default_factory=list)
+    reads: set[Node] = field(default_factory=set)  # placed nodes of other groups, and inputs
+    refusals: list[str] = field(default_factory=list)
+    fan: int = 1  # how many computations read the first member
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes of the domain that are not reduced."""
+        return tuple(i for i in range(len(self.domain)) if i not in (self.axes or ()))
+
+    def variables(self) -> Indices:
+        return axis_variables(self.domain)
+
+
+_AXES: dict[tuple[int, ...], Indices] = {}
+
+
+def axis_variables(shape: tuple[int, ...]) -> Indices:
+    """The loop variables of a domain, the same ones each time."""
+    if shape not in _AXES:
+        _AXES[shape] = tuple(variable(f"i{a}", n) for a, n in enumerate(shape))
+    return _AXES[shape]
+
+
+def fuse(graph: Graph) -> list[Group]:
+    """The groups of a graph, in an order in which they can run."""
+    nodes = graph.nodes()
+    placed = choose_placed(graph, nodes)
+    fan = _fan_out(nodes, users(nodes), set(graph.outputs))
+    groups: list[Group] = []
+    home: dict[Node, Group] = {}
+    for node in nodes:
+        if node in placed and not given(node):
+            group = _place(node, groups, home, placed)
+            if len(group.members) == 1:
+                group.fan = fan[node]
+            home[node] = group
+    return _in_order(groups, home)
+
+
+def given(node: Node) -> bool:
+    """Whether a value lies in memory before the program begins: an input, or an array constant."""
+    return node.op == "input" or (node.op == "const" and bool(node.type.shape))
+
+
+def choose_placed(graph: Graph, nodes: list[Node]) -> set[Node]:
+    """The nodes that get a home."""
+    readers, outputs = users(nodes), set(graph.outputs)
+    fan, packed = _fan_out(nodes, readers, outputs), _contracted(nodes)
+    placed: set[Node] = set()
+    size: dict[Node, int] = {}
+    for node in nodes:
+        size[node] = 1 + sum(size[i] for i in node.inputs if i not in placed)
+        if node.op in SPECIAL:
+            needed = given(node) or node in outputs
+        else:
+            needed = node in outputs or _needs_home(
+                node, size[node], fan[node], node in packed, readers[node])
+        if needed:
+            placed.add(node)
+    return placed
+
+
+def _needs_home(node: Node, size: int, fan: int, packed: bool, readers: list[Node]) -> bool:
+    if node.kind in ("reduce", "contract"):
+        return True
+    if node.kind == "view" or not node.type.shape:
+        return size > _LARGEST_TREE
+    if packed or any(_spreads(r, node) for r in readers) or size > _LARGEST_TREE:
+        return True
+    return fan > 1 and (node.op in _HEAVY or size > 3)
+
+
+def _fan_out(nodes: list[Node], readers: dict[Node, list[Node]], outputs: set[Node]) -> dict[Node, int]:
+    """How many computations read a node, directly or through views."""
+    fan: dict[Node, int] = {}
+    for node in reversed(nodes):
+        fan[node] = sum(fan[r] if r.kind == "view" else 1 for r in readers[node]) + (node in outputs)
+    return fan
+
+
+def _contracted(nodes: list[Node]) -> set[Node]:
+    """The nodes that contractions read, directly or through views."""
+    found: set[Node] = set()
+    stack = [i for n in nodes if n.kind == "contract" for i in n.inputs]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(node.inputs if node.kind == "view" else ())
+    return found
+
+
+def _spreads(reader: Node, node: Node) -> bool:
+    """Whether a reader reads an element many times: it would be computed many times."""
+    return reader.kind == "view" and reader.type.size > 1.5 * max(1, node.type.size)
+
+
+# ---- what a node reads, and at which element
+def domain_of(node: Node) -> tuple[int, ...]:
+    """The shape of the loops that compute a node."""
+    return node.inputs[0].type.shape if node.kind == "reduce" else node.type.shape
+
+
+def reads_of(node: Node, placed: Iterable[Node]) -> list[tuple[Node, Indices]]:
+    """The placed nodes that computing one element of `node` reads, each with the element read."""
+    found: list[tuple[Node, Indices]] = []
+
+    def leaf(n: Node, index: Indices, mask: object) -> Value | None:
+        if n is node or n not in placed:
+            return None
+        found.append((n, tuple(as_index(i) for i in index)))
+        return BUILDER.const(0, n.type.dtype) if n.type.dtype.kind != "i" else _opaque(n, index)
+
+    inline = Inliner(leaf)
+    where = axis_variables(domain_of(node))
+    if node.kind == "contract":
+        for n in node.inputs:
+            inline.value(n, axis_variables(n.type.shape))
+    elif node.kind == "reduce":
+        inline.value(node.inputs[0], where)
+    else:
+        inline.value(node, where)
+    return found
+
+
+def _opaque(node: Node, index: Indices) -> Value:
+    """A stand-in for an integer that is read: it may be used as an index."""
+    from_memory = variable(f"x{id(node)}", 1 << 40)
+    return Value(from_memory.expr())
+
+
+# ---- joining
+def _place(node: Node, groups: list[Group], home: dict[Node, Group], placed: set[Node]) -> Group:
+    reads = reads_of(node, placed)
+    refusals = []
+    for group in reversed(groups):
+        related = any(n in group.members for n, _ in reads) or bool(
+            group.reads & {n for n, _ in reads})
+        if not related:
+            continue
+        why = _refusal(node, reads, group, home)
+        if why:
+            refusals.append(f"{node.op} ({node.site}) not with {group.members[-1].op}: {why}")
+            continue
+        _join(node, reads, group)
+        return group
+    made = _new_group(node)
+    made.refusals = refusals
+    _join(node, reads, made)
+    groups.append(made)
+    return made
+
+
+def _new_group(node: Node) -> Group:
+    domain = domain_of(node)
+    if node.kind == "contract":
+        return Group("contract", domain, ())
+    if node.kind != "reduce":
+        return Group("rows", domain, None)
+    return Group(reduce_kind(node), domain, tuple(node.params["axis"]))
+
+
+def reduce_kind(node: Node) -> str:
+    """rows where the last axis longer than 1 is reduced, else columns."""
+    shape, axes = node.inputs[0].type.shape, node.params["axis"]
+    last = max((i for i, n in enumerate(shape) if n != 1), default=len(shape) - 1)
+    return "rows" if last in axes or not shape else "columns"
+
+
+def _join(node: Node, reads: list[tuple[Node, Indices]], group: Group) -> None:
+    if node.kind == "reduce" and group.axes is None:
+        group.axes, group.kind = tuple(node.params["axis"]), reduce_kind(node)
+    group.members.append(node)
+    group.reads |= {n for n, _ in reads if n not in group.members}
+
+
+def _refusal(
+    node: Node, reads: list[tuple[Node, Indices]], group: Group, home: dict[Node, Group]
+) -> str:
+    """Why `node` cannot join `group`; an empty text if it can."""
+    if node.kind == "contract":
+        return "a contraction begins a kernel of its own"
+    why = _shape_refusal(node, group)
+    if why:
+        return why
+    where = group.variables()
+    for n, index in reads:
+        if n in group.members and not own_element(n, index, group, where):
+            return f"it reads other elements of {n.op}"
+    if group.kind == "contract" and _stored_anyway(group) and _extra_reads(node, reads, group):
+        return "the product is stored anyway, and a sweep of its own is faster"
+    outside = {id(home[n]): home[n] for n, _ in reads if n in home and n not in group.members}
+    if any(_depends(h, group, home) for h in outside.values()):
+        return "something between them runs in another kernel"
+    return ""
+
+
+def _stored_anyway(group: Group) -> bool:
+    return group.fan > 1
+
+
+def _extra_reads(node: Node, reads: list[tuple[Node, Indices]], group: Group) -> bool:
+    return any(n.type.shape == group.domain and n not in group.members for n, _ in reads)
+
+
+def _shape_refusal(node: Node, group: Group) -> str:
+    if node.kind == "reduce":
+        if group.kind == "contract":
+            return "sums over a contraction's result are not made in its epilogue"
+        if domain_of(node) != group.domain:
+            return f"its loops run over {domain_of(node)}, the kernel's over {group.domain}"
+        if group.axes is None:
+            plain = reduce_kind(node) == "rows" or len(group.members) == 0
+            return "" if plain else "the kernel writes rows, it sums columns"
+        same = tuple(node.params["axis"]) == group.axes
+        return "" if same else f"it reduces axes {node.params['axis']}, the kernel {group.axes}"
+    if node.type.shape == group.domain:
+        return {"columns": "the kernel sums columns", "rows": ""}.get(group.kind, "")
+    if group.axes and is_reduced_shape(node.type.shape, group):
+        return ""
+    return f"its shape is {node.type.shape}, the kernel's {group.domain}"
+
+
+def is_reduced_shape(shape: tuple[int, ...], group: Group) -> bool:
+    """Whether a shape is the group's domain with its axes reduced, dropped or kept with size 1."""
+    kept = tuple(group.domain[i] for i in group.kept)
+    ones = tuple(1 if i in (group.axes or ()) else n for i, n in enumerate(group.domain))
+    return shape in (kept, ones)
+
+
+def reduced_index(shape: tuple[int, ...], group: Group, where: Indices) -> Indices:
+    """The element of a reduced member that belongs to the loops' present position."""
+    kept = [where[i] for i in group.kept]
+    if len(shape) == len(kept):
+        return tuple(kept)
+    return tuple(0 if i in (group.axes or ()) else where[i] for i in range(len(group.domain)))
+
+
+def own_element(node: Node, index: Indices, group: Group, where: Indices) -> bool:
+    full = node.type.shape == group.domain and node.kind != "reduce"
+    own = where if full else reduced_index(node.type.shape, group, where)
+    own = broadcast_index(own, node.type.shape)
+    return len(index) == len(own) and all(
+        Index.same(as_index(a), b) for a, b in zip(index, own))
+
+
+def _depends(group: Group, on: Group, home: dict[Node, Group]) -> bool:
+    """Whether `group` needs something that `on` computes, directly or through others."""
+    seen: set[int] = set()
+    stack = [group]
+    while stack:
+        g = stack.pop()
+        if g is on:
+            return True
+        if id(g) not in seen:
+            seen.add(id(g))
+            stack.extend(home[n] for n in g.reads if n in home)
+    return False
+
+
+def _in_order(groups: list[Group], home: dict[Node, Group]) -> list[Group]:
+    """The groups, each after those it reads from."""
+    done: dict[int, Group] = {}
+
+    def visit(group: Group) -> None:
+        stack = [(group, False)]
+        while stack:
+            g, ready = stack.pop()
+            if id(g) in done:
+                continue
+            if ready:
+                done[id(g)] = g
+            else:
+                stack.append((g, True))
+                stack.extend((home[n], False) for n in g.reads if n in home and home[n] is not g)
+
+    for group in groups:
+        visit(group)
+    return list(done.values())

@@ -1,0 +1,113 @@
+"""An element of a node as an expression: what has no memory of its own is computed where it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..capture.graph import Node
+from ..eager.errors import CodegenError
+from ..eager.op import OPS
+from ..eager.shapes import TensorType
+from . import loops
+from .index import Index, as_index, atom
+from .loops import INT, Expr
+from .values import BUILDER, Value, call, cast
+
+Indices = tuple[Any, ...]
+Leaf = Callable[[Node, Indices, Any], Value | None]  # (node, index, mask) -> its value, or None: go on
+
+
+class Inliner:
+    """Expressions of elements. `leaf` answers for the nodes that are not to be computed here."""
+
+    def __init__(self, leaf: Leaf) -> None:
+        self._leaf = leaf
+        self._memo: dict[Any, Value] = {}
+
+    def value(self, node: Node, index: Indices, mask: Any = None) -> Value:
+        """Element `index` of `node`; nothing is read from memory where `mask` is false."""
+        key = (node, tuple(as_index(i).expr() for i in index), _key(mask))
+        found = self._memo.get(key)
+        if found is None:
+            found = self._leaf(node, index, mask)
+            if found is None:
+                found = self._compute(node, index, mask)
+            self._memo[key] = found
+        return found
+
+    def _compute(self, node: Node, index: Indices, mask: Any) -> Value:
+        if node.op == "const":
+            return BUILDER.const(node.params["value"], node.type.dtype)
+        maker = _MAKERS.get(OPS[node.op].kind)
+        if maker is None:
+            raise CodegenError(f"{node.op} cannot be computed one element at a time ({node.site})")
+        value = maker(self, node, index, mask)
+        return cast(value, node.type.dtype)
+
+
+def _key(mask: Any) -> Any:
+    return mask.expr if isinstance(mask, Value) else mask
+
+
+def broadcast_index(index: Indices, shape: Sequence[int]) -> Indices:
+    """The index into an operand of `shape` for element `index` of the result."""
+    own = index[len(index) - len(shape):]
+    return tuple(0 if n == 1 else i for i, n in zip(own, shape))
+
+
+def _pointwise(inline: Inliner, node: Node, index: Indices, mask: Any) -> Any:
+    args = [inline.value(n, broadcast_index(index, n.type.shape), mask) for n in node.inputs]
+    return OPS[node.op].meaning(BUILDER, *args, **node.params)
+
+
+def _create(inline: Inliner, node: Node, index: Indices, mask: Any) -> Any:
+    readers = [_reader(inline, n, mask) for n in node.inputs]
+    where = tuple(as_index(i) for i in index)
+    return OPS[node.op].meaning(BUILDER, where, *readers, **node.params)
+
+
+def _reader(inline: Inliner, node: Node, mask: Any) -> Callable[..., Value]:
+    return lambda *index: inline.value(node, tuple(as_index(i) for i in index), mask)
+
+
+def _view(inline: Inliner, node: Node, index: Indices, mask: Any) -> Any:
+    types = [n.type for n in node.inputs]
+
+    def at(n: int, where: Indices) -> Index:
+        value = inline.value(node.inputs[n], where, mask)
+        return atom(cast(value, INT).expr)
+
+    where = tuple(as_index(i) for i in index)
+    sources = OPS[node.op].meaning(BUILDER, where, types, at, **node.params)
+    result: Any = node.params.get("fill", 0)
+    for source in reversed(sources):
+        if source.mask is None or source.mask is True:
+            result = inline.value(node.inputs[source.input], source.index, mask)
+        elif source.mask is not False:
+            both = source.mask if mask is None else call("and", mask, source.mask)
+            inner = inline.value(node.inputs[source.input], source.index, both)
+            result = call("where", source.mask, inner, result)
+    return result if isinstance(result, Value) else BUILDER.const(result, node.type.dtype)
+
+
+_MAKERS = {"pointwise": _pointwise, "create": _create, "view": _view}
+
+
+def flat(index: Indices, shape: Sequence[int]) -> Index:
+    """The position of an element in row-major memory."""
+    total = as_index(0)
+    for i, n in zip(index, shape):
+        total = total * n + as_index(i)
+    return total
+
+
+def load(buffer: loops.Buffer, kind: TensorType, index: Indices, mask: Any) -> Value:
+    """An element read from memory, or 0 where the mask is false."""
+    where = flat(index, kind.shape).expr()
+    if mask is None or mask is True:
+        return Value(loops.load(buffer, where))
+    other: Expr = loops.const(0, kind.dtype)
+    if mask is False:
+        return Value(other)
+    return Value(loops.load(buffer, where, mask.expr, other))

@@ -1,0 +1,310 @@
+"""Statements of the loop IR as LLVM IR: one function per kernel, `task(buffers..., scratch..., t)`.
+
+Registers are SSA values; the writer makes the phis itself, since no LLVM pass will. A lane loop runs
+as vectors of exactly `lanes` elements: whole ones first, `unroll` of them at a time, then one under a
+mask for what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from fusewire.codegen.llvm import scalar
+from fusewire.codegen.llvm.affine import LANE, Affine, Atom, total
+from fusewire.codegen.llvm.flow import Flow, Turns, stored
+from fusewire.codegen.llvm.sums import Lane
+from fusewire.codegen.llvm.text import Module, Value, constant, lane_numbers, listed, suffix
+from fusewire.codegen.llvm.values import SPARE
+from fusewire.codegen.loops import (
+    Assign,
+    Call,
+    For,
+    If,
+    Kernel,
+    Register,
+    Stmt,
+    Store,
+    Update,
+    walk,
+)
+
+_BOOL = np.dtype(bool)
+_SPARE_LINE = "@fw.spare = internal constant [2 x i64] zeroinitializer, align 16"
+
+
+def task_function(kernel: Kernel, name: str, module: Module) -> str:
+    """The text of the function that runs one task of `kernel`."""
+    return Writer(module).function(kernel, name)
+
+
+class Writer(Flow):
+    """Writes statements at the present point of the function."""
+
+    def function(self, kernel: Kernel, name: str) -> str:
+        """The whole function."""
+        self.module.declarations[_SPARE_LINE] = None
+        self.pointers[SPARE] = Value("@fw.spare", "ptr")
+        parameters = []
+        for kind, buffers in (("a", kernel.arguments), ("s", kernel.scratch)):
+            for number, buffer in enumerate(buffers):
+                self.pointers[buffer] = Value(f"%{kind}{number}", "ptr")
+                parameters.append(f"ptr noalias %{kind}{number}")
+        task = self.atom(Value("%task", "i64"), 0, kernel.tasks - 1)
+        self.bind(kernel.task, task if kernel.tasks > 1 else Affine({}))
+        self.statements(kernel.body)
+        head = f"define internal void @{name}({', '.join([*parameters, 'i64 %task'])}) #0 {{"
+        return f"{head}\nentry:\n{self.body()}\n  ret void\n}}\n"
+
+    def statements(self, body: Iterable[Stmt]) -> None:
+        """Writes statements one after the other."""
+        for s in body:
+            if isinstance(s, Assign):
+                self._assign(s)
+            elif isinstance(s, Update):
+                self._update(s)
+            elif isinstance(s, Store):
+                self._store(s)
+            elif isinstance(s, If):
+                self._if(s)
+            elif s.lanes:
+                self._lane_loop(s)
+            else:
+                self._serial_loop(s)
+
+    # Registers
+
+    def _assign(self, s: Assign) -> None:
+        value = scalar.convert(self, self.value(s.value), s.value.dtype, s.register.dtype)
+        self.set(s.register, self._merged(s.register, value))
+
+    def _merged(self, r: Register, value: Value) -> Value:
+        """The new value of a register in the lanes under the guard, the old one in the others."""
+        if self.lane is None or self.lane.guard is None or r not in self.registers:
+            return value
+        return self.select(self.lane.guard, value, self.registers[r])
+
+    def _update(self, s: Update) -> None:
+        r, lane = s.register, self.lane
+        new = self._combined(s, self.register(r))
+        if lane is None or r not in lane.outer:
+            self.set(r, self._merged(r, new))
+            return
+        mask = self.mask()
+        self.set(r, new if mask is None else self.select(mask, new, self.registers[r]))
+
+    def _combined(self, s: Update, old: Value) -> Value:
+        """The register and the value put together, a product added in one instruction."""
+        e, dtype = s.value, s.register.dtype
+        if s.op == "add" and dtype.kind == "f" and isinstance(e, Call) and e.op == "mul":
+            if all(x.dtype == dtype for x in (e, *e.args)):
+                x, y = (self.value(a) for a in e.args)
+                return self.intrinsic("fmuladd", x, y, old)
+        value = scalar.convert(self, self.value(e), e.dtype, dtype)
+        return scalar.apply(self, s.op, [old, value], [dtype, dtype], dtype)
+
+    # Stores
+
+    def _store(self, s: Store) -> None:
+        buffer, size = s.buffer, s.buffer.dtype.itemsize
+        value = scalar.convert(self, self.value(s.value), s.value.dtype, buffer.dtype)
+        if buffer.dtype == _BOOL:
+            value = self.integer(value, "i8", signed=False)
+        index = self.affine(s.index)
+        if self.lane is None:
+            self.raw(f"store {value.typed}, {self.pointer(buffer, index).typed}, align {size}")
+        else:
+            uniform, varying = self.parts(index)
+            value = self.wide(value, self.lane.lanes)
+            if varying == {LANE: 1}:
+                self._store_row(value, self.pointer(buffer, uniform), size)
+            else:
+                mask = self.mask() or constant(True, "i1", value.lanes)
+                self._masked("scatter", value, self.addresses(buffer, index), size, mask)
+        self.changed(buffer)
+
+    def _store_row(self, value: Value, p: Value, size: int) -> None:
+        mask = self.mask()
+        if mask is None:
+            self.raw(f"store {value.typed}, {p.typed}, align {size}")
+        else:
+            self._masked("store", value, p, size, mask)
+
+    def _masked(self, kind: str, value: Value, p: Value, size: int, mask: Value) -> None:
+        name = f"llvm.masked.{kind}.{suffix(value)}.{suffix(p)}"
+        self.module.declare("void", name, [value.full, p.full, "i32", mask.full])
+        self.raw(f"call void @{name}({value.typed}, {p.typed}, i32 {size}, {mask.typed})")
+
+    # Branches
+
+    def _if(self, s: If) -> None:
+        condition = scalar.convert(self, self.value(s.condition), s.condition.dtype, _BOOL)
+        if condition.text == "false":
+            return
+        if condition.text == "true":
+            self._inline(s.body)
+        elif condition.lanes:
+            self._predicated(s, condition)
+        else:
+            carried = self.carried(s.body)
+
+            def body() -> list[Value]:
+                self.statements(s.body)
+                return self.get_all(carried)
+
+            ends = self.branch(condition, self.get_all(carried), stored(s.body), body)
+            self.set_all(carried, ends)
+
+    def _inline(self, body: tuple[Stmt, ...]) -> None:
+        self.enter(stored(body))
+        self.statements(body)
+        self.leave()
+
+    def _predicated(self, s: If, condition: Value) -> None:
+        """Runs a body in the lanes where the condition holds."""
+        assert self.lane is not None
+        before = self.lane.guard
+        self.enter(stored(s.body), pinned=True)
+        self.lane.guard = self.both(before, condition)
+        self.statements(s.body)
+        self.lane.guard = before
+        self.leave()
+
+    # Loops
+
+    def _bounds_of(self, s: For) -> tuple[Affine, Affine]:
+        start, stop = self.affine(s.start), self.affine(s.stop)
+        if self.varies(start) or self.varies(stop):
+            raise ValueError(f"the bounds of the loop over {s.var.name} differ between lanes")
+        return start, stop
+
+    def _turn(self, s: For, index: Affine) -> None:
+        """One run of a loop's body."""
+        self.enter(stored(s.body))
+        self.bind(s.var, index)
+        self.statements(s.body)
+        self.leave()
+
+    def _serial_loop(self, s: For) -> None:
+        start, stop = self._bounds_of(s)
+        carried, stores = self.carried(s.body), stored(s.body)
+
+        def run(low: Affine, high: Affine, copies: int) -> None:
+            def turns(index: Affine, values: list[Value]) -> list[Value]:
+                self.set_all(carried, values)
+                for copy in range(copies):
+                    self._turn(s, total(index, Affine({}, copy)))
+                return self.get_all(carried)
+
+            values = self.get_all(carried)
+            self.set_all(carried, self.stretch(low, high, copies, values, stores, turns))
+
+        middle = self.round_down(start, stop, s.unroll)
+        run(start, middle, s.unroll)
+        if s.unroll > 1:
+            run(middle, stop, 1)
+
+    def _lane_loop(self, s: For) -> None:
+        if self.lane is not None:
+            raise ValueError(f"the lane loop over {s.var.name} stands inside another lane loop")
+        start, stop = self._bounds_of(s)
+        reduced = _reductions(s, self.carried(s.body))
+        before = self.get_all(list(reduced))
+        neutral = [scalar.identity(op, r.dtype) for r, op in reduced.items()]
+        self.lane = Lane(s.lanes, frozenset(reduced), None)
+        self.atoms[LANE] = Atom(Value(LANE, "i64", s.lanes), 0, s.lanes - 1)
+        ends = self._lanes(s, start, stop, [self.wide(v, s.lanes) for v in neutral], reduced)
+        self.lane = None
+        for (r, op), old, v in zip(reduced.items(), before, ends, strict=True):
+            one = scalar.across(self, op, r.dtype, v)
+            self.set(r, scalar.apply(self, op, [old, one], [r.dtype, r.dtype], r.dtype))
+
+    def _lanes(
+        self, s: For, start: Affine, stop: Affine, values: list[Value], reduced: dict[Register, str]
+    ) -> list[Value]:
+        """All turns of a lane loop; returns its reduced registers, still one value per lane."""
+        trips, stores = total(stop, start, -1), stored(s.body)
+        unroll = s.unroll if trips.terms or trips.constant >= s.unroll * s.lanes else 1
+        if unroll > 1:
+            middle = self.round_down(start, stop, unroll * s.lanes)
+            turns = self._vectors(s, unroll, list(reduced))
+            parts = self.stretch(start, middle, unroll * s.lanes, values * unroll, stores, turns)
+            values, start = self._added(parts, unroll, reduced), middle
+        whole = self.round_down(start, stop, s.lanes)
+        turns = self._vectors(s, 1, list(reduced))
+        values = self.stretch(start, whole, s.lanes, values, stores, turns)
+        return self._rest(s, whole, stop, values, list(reduced))
+
+    def _vectors(self, s: For, copies: int, reduced: list[Register]) -> Turns:
+        """The turns of `copies` vectors, each with reduced registers of its own."""
+        count = len(reduced)
+
+        def turns(index: Affine, values: list[Value]) -> list[Value]:
+            ends = []
+            for copy in range(copies):
+                self.set_all(reduced, values[copy * count : (copy + 1) * count])
+                self._turn(s, total(index, Affine({LANE: 1}, copy * s.lanes)))
+                ends += self.get_all(reduced)
+            return ends
+
+        return turns
+
+    def _added(self, parts: list[Value], copies: int, reduced: dict[Register, str]) -> list[Value]:
+        """The registers of several copies put together, as a tree."""
+        count = len(reduced)
+        rows = [parts[c * count : (c + 1) * count] for c in range(copies)]
+        while len(rows) > 1:
+            pairs = zip(rows[::2], rows[1::2], strict=False)
+            odd = rows[-1:] if len(rows) % 2 else []
+            rows = [self._pair(a, b, reduced) for a, b in pairs] + odd
+        return rows[0]
+
+    def _pair(self, a: list[Value], b: list[Value], reduced: dict[Register, str]) -> list[Value]:
+        return [
+            scalar.apply(self, op, [x, y], [r.dtype, r.dtype], r.dtype)
+            for (r, op), x, y in zip(reduced.items(), a, b, strict=True)
+        ]
+
+    def _rest(
+        self, s: For, start: Affine, stop: Affine, values: list[Value], reduced: list[Register]
+    ) -> list[Value]:
+        """The last turns, too few for a whole vector."""
+        assert self.lane is not None
+        lane, rest = self.lane, total(stop, start, -1)
+
+        def body() -> list[Value]:
+            self.set_all(reduced, values)
+            lane.tail = self._first_lanes(rest)
+            self._turn(s, total(start, Affine({LANE: 1})))
+            lane.tail = None
+            return self.get_all(reduced)
+
+        if not rest.terms:
+            self.atoms[LANE] = self.atoms[LANE]._replace(high=rest.constant - 1)
+            return body() if rest.constant > 0 else values
+        some = self.compare("sgt", self.sum_value(rest), 0)
+        return self.branch(some, values, stored(s.body), body)
+
+    def _first_lanes(self, count: Affine) -> Value:
+        """The mask of that many lanes."""
+        lanes = self.lanes()
+        if not count.terms:
+            return listed([n < count.constant for n in range(lanes)], "i1")
+        few = self.integer(self.sum_value(count), "i32")
+        return self.compare("ult", lane_numbers(lanes), few)
+
+
+def _reductions(s: For, registers: list[Register]) -> dict[Register, str]:
+    """register -> operation, for the registers from outside that a lane loop changes."""
+    found: dict[Register, str] = {}
+    for x in walk(s.body):
+        if isinstance(x, (Assign, Update)) and x.register in registers:
+            op = x.op if isinstance(x, Update) else "Assign"
+            if found.setdefault(x.register, op) != op or op == "Assign":
+                raise ValueError(
+                    f"register {x.register.name} stands outside of the lane loop over {s.var.name}: "
+                    "there it can only be reduced, by Updates with one operation"
+                )
+    return found
+

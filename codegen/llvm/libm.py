@@ -1,0 +1,107 @@
+"""Functions out of line: calls of the C library for each lane, and helpers that branch inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fusewire.codegen.llvm.text import Builder, Value, constant, suffix
+
+
+def per_lane(k: Builder, name: str, *args: Value | float) -> Value:
+    """A function of the C library, called once for each lane."""
+    xs = k.match(*args)
+    if xs[0].type == "half":
+        wide = [k.cast("fpext", x, "float") for x in xs]
+        return k.cast("fptrunc", per_lane(k, name, *wide), "half")
+    kind, lanes = xs[0].type, xs[0].lanes
+    symbol = name + ("f" if kind == "float" else "")
+    k.module.symbols.add(symbol)
+    if not lanes:
+        return k.call(symbol, xs, kind, 0)
+    helper = f"fw.{symbol}.{suffix(xs[0])}"
+    if helper not in k.module.helpers:
+        k.module.declare(kind, symbol, [kind] * len(xs))
+        k.module.helpers[helper] = _lane_by_lane(helper, symbol, xs)
+    return k.call(helper, xs, kind, lanes)
+
+
+def _lane_by_lane(helper: str, symbol: str, xs: list[Value]) -> str:
+    kind, full = xs[0].type, xs[0].full
+    head = ", ".join(f"{full} %x{j}" for j in range(len(xs)))
+    lines = [f"define internal {full} @{helper}({head}) #0 {{"]
+    made = "poison"
+    for i in range(xs[0].lanes):
+        for j in range(len(xs)):
+            lines.append(f"  %e{i}_{j} = extractelement {full} %x{j}, i64 {i}")
+        args = ", ".join(f"{kind} %e{i}_{j}" for j in range(len(xs)))
+        lines.append(f"  %c{i} = call {kind} @{symbol}({args})")
+        lines.append(f"  %r{i} = insertelement {full} {made}, {kind} %c{i}, i64 {i}")
+        made = f"%r{i}"
+    return "\n".join([*lines, f"  ret {full} {made}", "}"])
+
+
+def outlined(k: Builder, name: str, xs: list[Value], write: Callable[..., Value]) -> Value:
+    """A call of a function whose body `write(builder, *xs)` writes, with blocks if it likes."""
+    helper = f"fw.{name}.{suffix(xs[0])}"
+    if helper not in k.module.helpers:
+        inner = Builder(k.module)
+        parameters = [x._replace(text=f"%x{j}", level=0) for j, x in enumerate(xs)]
+        result = write(inner, *parameters)
+        head = ", ".join(x.typed for x in parameters)
+        k.module.helpers[helper] = (
+            f"define internal {result.full} @{helper}({head}) #0 {{\n"
+            f"entry:\n{inner.body()}\n  ret {result.typed}\n}}"
+        )
+    return k.call(helper, xs, xs[0].type, xs[0].lanes)
+
+
+def corrected(k: Builder, fast: Value, wrong: Value, slow: Callable[[], Value]) -> Value:
+    """`fast`, but `slow()` in the lanes that are `wrong`, computed only if there are any."""
+    some = wrong
+    if wrong.lanes:
+        some = k.call(f"llvm.vector.reduce.or.{suffix(wrong)}", [wrong], "i1", 0)
+    before = k.label
+    k.raw(f"br i1 {some.text}, label %slow, label %done")
+    k.block("slow")
+    right = k.select(wrong, slow(), fast)
+    k.raw("br label %done")
+    k.block("done")
+    name = k.fresh()
+    k.raw(f"{name} = phi {fast.full} [{fast.text}, %{before}], [{right.text}, %slow]")
+    return Value(name, fast.type, fast.lanes)
+
+
+def integer_pow(k: Builder, x: Value, y: Value) -> Value:
+    """x to the power of an integer that is not negative, wrapping."""
+    if y.text.isdigit() and int(y.text) <= 4:
+        result = constant(1, x.type, x.lanes)
+        for _ in range(int(y.text)):
+            result = k.binary("mul", result, x)
+        return result
+    return outlined(k, "ipow", k.match(x, y), _square_and_multiply)
+
+
+def _square_and_multiply(k: Builder, x: Value, y: Value) -> Value:
+    one, zero = constant(1, x.type, x.lanes), constant(0, x.type, x.lanes)
+    base, left, result = (Value(f"%{name}", x.type, x.lanes) for name in ("base", "left", "result"))
+    phis: list[str] = []
+    k.raw("br label %loop")
+    k.block("loop")
+    k.lines.append(phis)
+    odd = k.compare("ne", k.binary("and", left, 1), zero)
+    product = k.select(odd, k.binary("mul", result, base), result)
+    square = k.binary("mul", base, base)
+    rest = k.binary("lshr", left, 1)
+    more = k.compare("ne", rest, zero)
+    some = more
+    if more.lanes:
+        some = k.call(f"llvm.vector.reduce.or.{suffix(more)}", [more], "i1", 0)
+    k.raw(f"br i1 {some.text}, label %loop, label %end")
+    k.block("end")
+    for phi, start, following in ((base, x, square), (left, y, rest), (result, one, product)):
+        phis.append(
+            f"  {phi.text} = phi {x.full} [{start.text}, %entry], [{following.text}, %loop]"
+        )
+    return product
+
+

@@ -1,0 +1,248 @@
+"""The native half of the thread pool, as LLVM IR over a block of 64-bit words.
+
+`state` is generation << 32 | open << 31 | workers inside. A caller publishes a job by raising the
+generation with the bit `open` set; a worker enters by adding one while it is open; the caller closes
+the job and waits until nobody is inside. So a worker that comes late never touches an old job.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Word(IntEnum):
+    """Where things stand in the block; what different threads write is kept in separate lines."""
+
+    STATE = 0
+    NEXT = 8  # the next task of the job
+    JOB = 16
+    ARGUMENTS = 17
+    SLEEPERS = 24
+    BUSY = 32  # someone's job runs, or the pool is being changed
+    MUTEX = 40
+    CONDITION = 48
+    SPIN = 56  # how often a worker looks for work before it sleeps
+    STOP = 57
+    TEAM = 58  # threads with the caller; 0 before the start
+    STARTER = 59  # function that starts the workers
+    WAITING = 60  # nanoseconds of work that sleeping workers were not woken for
+    COUNT = 64
+
+
+WAKE_NANOSECONDS = 60_000  # what waking a worker costs: less work is not worth it
+
+_WORDS = "\n".join(
+    f"  %{word.name.lower()} = getelementptr i64, ptr %pool, i64 {word.value}" for word in Word
+)
+
+_ALONE = """
+  %local = alloca [16 x i64], align 64
+  %first = getelementptr i64, ptr %local, i64 8
+  store i64 0, ptr %first
+  call void %job_function(ptr %job_arguments, ptr %local)
+"""
+
+SERIAL = f"""
+define void @fusewire_parallel(ptr %job_function, ptr %job_arguments, i64 %cost) #0 {{
+{_ALONE}  ret void
+}}
+"""
+
+_PARALLEL = f"""
+define void @fusewire_parallel(ptr %job_function, ptr %job_arguments, i64 %cost) #0 {{
+entry:
+  %pool = load ptr, ptr @pool
+{_WORDS}
+  %take = cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic
+  %mine = extractvalue {{i64, i1}} %take, 1
+  br i1 %mine, label %started, label %alone
+started:
+  %team0 = load i64, ptr %team
+  %cold = icmp eq i64 %team0, 0
+  br i1 %cold, label %begin, label %ready
+begin:
+  %function = load ptr, ptr %starter
+  call void %function()
+  br label %ready
+ready:
+  %members = load i64, ptr %team
+  %lonely = icmp sle i64 %members, 1
+  br i1 %lonely, label %release, label %asleep
+asleep:
+  %workers = sub i64 %members, 1
+  %sleeping = load atomic i64, ptr %sleepers monotonic, align 8
+  %all = icmp eq i64 %sleeping, %workers
+  br i1 %all, label %worth, label %publish
+worth:
+  %before = load i64, ptr %waiting
+  %sum = add i64 %before, %cost
+  %small = icmp slt i64 %sum, {WAKE_NANOSECONDS}
+  %kept = select i1 %small, i64 %sum, i64 0
+  store i64 %kept, ptr %waiting
+  br i1 %small, label %release, label %publish
+publish:
+  store ptr %job_function, ptr %job
+  store ptr %job_arguments, ptr %arguments
+  store atomic i64 0, ptr %next monotonic, align 8
+  call void @raise(ptr %pool, i64 2147483648)
+  call void %job_function(ptr %job_arguments, ptr %pool)
+  %closed = atomicrmw and ptr %state, i64 -2147483649 acq_rel
+  br label %join
+join:
+  %turns = phi i64 [0, %publish], [%more, %pause]
+  %now = load atomic i64, ptr %state acquire, align 8
+  %inside = and i64 %now, 2147483647
+  %empty = icmp eq i64 %inside, 0
+  br i1 %empty, label %done, label %wait
+wait:
+  PAUSE
+  %more = add i64 %turns, 1
+  %low = and i64 %more, 255
+  %often = icmp eq i64 %low, 0
+  br i1 %often, label %yield, label %pause
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %pause
+pause:
+  br label %join
+done:
+  store atomic i64 0, ptr %busy release, align 8
+  ret void
+release:
+  store atomic i64 0, ptr %busy release, align 8
+  br label %alone
+alone:
+{_ALONE}  ret void
+}}
+
+; A new generation, for all workers to see: %flags says whether there is a job.
+define void @raise(ptr %pool, i64 %flags) #0 {{
+{_WORDS}
+  %old = load atomic i64, ptr %state monotonic, align 8
+  %number = lshr i64 %old, 32
+  %up = add i64 %number, 1
+  %shifted = shl i64 %up, 32
+  %new = or i64 %shifted, %flags
+  store atomic i64 %new, ptr %state seq_cst, align 8
+  %sleeping = load atomic i64, ptr %sleepers seq_cst, align 8
+  %some = icmp ne i64 %sleeping, 0
+  br i1 %some, label %wake, label %done
+wake:
+  %r0 = call i32 @pthread_mutex_lock(ptr %mutex)
+  %r1 = call i32 @pthread_cond_broadcast(ptr %condition)
+  %r2 = call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %done
+done:
+  ret void
+}}
+
+; Makes the pool one's own, for starting and stopping workers.
+define void @acquire(ptr %pool) #0 {{
+entry:
+{_WORDS}
+  br label %try
+try:
+  %take = cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic
+  %mine = extractvalue {{i64, i1}} %take, 1
+  br i1 %mine, label %done, label %wait
+wait:
+  %ignored = call i32 @sched_yield()
+  br label %try
+done:
+  ret void
+}}
+
+define void @release(ptr %pool) #0 {{
+{_WORDS}
+  store atomic i64 0, ptr %busy release, align 8
+  ret void
+}}
+
+define void @pauses(i64 %count) #0 {{
+entry:
+  br label %again
+again:
+  %i = phi i64 [0, %entry], [%up, %again]
+  PAUSE
+  %up = add i64 %i, 1
+  %more = icmp slt i64 %up, %count
+  br i1 %more, label %again, label %done
+done:
+  ret void
+}}
+
+define ptr @worker(ptr %pool) #0 {{
+entry:
+{_WORDS}
+  br label %outer
+outer:
+  %last = phi i64 [0, %entry], [%g, %look], [%g, %work]
+  %limit = load atomic i64, ptr %spin monotonic, align 8
+  br label %looking
+looking:
+  %turns = phi i64 [0, %outer], [%more, %idle]
+  %s0 = load atomic i64, ptr %state acquire, align 8
+  %g0 = lshr i64 %s0, 32
+  %new0 = icmp ne i64 %g0, %last
+  br i1 %new0, label %got, label %idle
+idle:
+  PAUSE
+  %more = add i64 %turns, 1
+  %enough = icmp sgt i64 %more, %limit
+  br i1 %enough, label %sleep, label %looking
+sleep:
+  %r0 = call i32 @pthread_mutex_lock(ptr %mutex)
+  %a0 = atomicrmw add ptr %sleepers, i64 1 seq_cst
+  br label %check
+check:
+  %s1 = load atomic i64, ptr %state seq_cst, align 8
+  %g1 = lshr i64 %s1, 32
+  %new1 = icmp ne i64 %g1, %last
+  br i1 %new1, label %awake, label %wait
+wait:
+  %r1 = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
+  br label %check
+awake:
+  %a1 = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  %r2 = call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %got
+got:
+  %s = load atomic i64, ptr %state acquire, align 8
+  %g = lshr i64 %s, 32
+  %flag = load atomic i64, ptr %stop monotonic, align 8
+  %stopped = icmp ne i64 %flag, 0
+  br i1 %stopped, label %exit, label %look
+look:
+  %bit = and i64 %s, 2147483648
+  %open = icmp ne i64 %bit, 0
+  br i1 %open, label %enter, label %outer
+enter:
+  %entered = add i64 %s, 1
+  %swap = cmpxchg ptr %state, i64 %s, i64 %entered acq_rel monotonic
+  %in = extractvalue {{i64, i1}} %swap, 1
+  br i1 %in, label %work, label %got
+work:
+  %function = load ptr, ptr %job
+  %given = load ptr, ptr %arguments
+  call void %function(ptr %given, ptr %pool)
+  %left = atomicrmw sub ptr %state, i64 1 acq_rel
+  br label %outer
+exit:
+  ret ptr null
+}}
+
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @sched_yield()
+"""
+
+
+def parallel_text(block: int, triple: str) -> str:
+    """The pool over the block of words at an address; waiting tells x86 processors that it waits."""
+    x86 = triple.startswith(("x86_64", "i686", "amd64"))
+    pause = "call void @llvm.x86.sse2.pause()" if x86 else "fence syncscope(\"singlethread\") seq_cst"
+    declaration = "declare void @llvm.x86.sse2.pause()\n" if x86 else ""
+    address = f"@pool = internal constant ptr inttoptr (i64 {block} to ptr)\n"
+    return address + _PARALLEL.replace("PAUSE", pause) + declaration

@@ -1,0 +1,323 @@
+"""The scalar operations of the loop IR as LLVM instructions, one row each, for scalars and vectors.
+
+A row is called with the builder, the dtype that the operands have, and the operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fusewire.codegen.llvm import math
+from fusewire.codegen.llvm.libm import integer_pow, per_lane
+from fusewire.codegen.llvm.text import BITS, Builder, Value, constant, suffix, type_of
+
+DType = np.dtype[Any]
+Row = Callable[..., Value]
+_BOOL, _DOUBLE = np.dtype(bool), np.dtype("float64")
+
+TRANSCENDENTAL = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 "
+    "sinh cosh tanh asinh acosh atanh erf hypot"
+).split()
+_FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
+_PREDICATES = set("lt le gt ge eq ne isnan isinf isfinite signbit".split())
+
+
+def apply(k: Builder, op: str, args: list[Value], dtypes: list[DType], result: DType) -> Value:
+    """The value of an operation, as `codegen.scalar` defines it, converted to `result`."""
+    if op == "cast":
+        return convert(k, args[0], dtypes[0], result)
+    if op == "where":
+        x, y = (convert(k, a, t, result) for a, t in zip(args[1:], dtypes[1:], strict=True))
+        return k.select(convert(k, args[0], dtypes[0], _BOOL), x, y)
+    work = _work_type(op, dtypes)
+    operands = [convert(k, a, t, work) for a, t in zip(args, dtypes, strict=True)]
+    value = SCALAR[op](k, work, *operands)
+    return convert(k, value, _BOOL if op in _PREDICATES else work, result)
+
+
+def _work_type(op: str, dtypes: list[DType]) -> DType:
+    """The dtype in which NumPy would compute."""
+    first = dtypes[0] if all(t == dtypes[0] for t in dtypes) else np.result_type(*dtypes)
+    return _DOUBLE if op in _FLOAT_ONLY and first.kind != "f" else first
+
+
+def convert(k: Builder, v: Value, source: DType, to: DType) -> Value:
+    """A value as another dtype, as NumPy's astype where that is defined."""
+    if source == to:
+        return v
+    kind = type_of(to)
+    if to.kind == "b":
+        return k.compare("une" if source.kind == "f" else "ne", v, 0)
+    if source.kind == "b":
+        return k.select(v, constant(1, kind), constant(0, kind))
+    if source.kind == "f":
+        return _from_float(k, v, to)
+    if to.kind == "f":
+        return k.cast("sitofp" if source.kind == "i" else "uitofp", v, kind)
+    return k.integer(v, kind, source.kind == "i")
+
+
+def _from_float(k: Builder, v: Value, to: DType) -> Value:
+    """A float as another float, or as an integer by way of what the processor converts to."""
+    kind = type_of(to)
+    if to.kind == "f":
+        return k.cast("fpext" if BITS[kind] > BITS[v.type] else "fptrunc", v, kind)
+    unsigned = to.kind == "u"
+    middle = "i64" if to.itemsize == 8 or (unsigned and to.itemsize == 4) else "i32"
+    v = k.cast("fptoui" if unsigned and to.itemsize == 8 else "fptosi", v, middle)
+    # What does not fit is poison to LLVM; frozen it is merely some number, as in NumPy.
+    v = k.place(f"freeze {v.typed}", v.type, v.lanes, v.level)
+    return k.integer(v, kind)
+
+
+# Builders of rows
+
+
+def by_kind(floats: str, signed: str, unsigned: str = "", booleans: str = "") -> Row:
+    """A row of one two-operand instruction for each kind of dtype."""
+    names = {"f": floats, "i": signed, "u": unsigned or signed, "b": booleans or signed}
+    return lambda k, t, x, y: k.binary(names[t.kind], x, y)
+
+
+def comparison(name: str) -> Row:
+    """A row that compares; only `ne` holds between nans."""
+    floats = ("u" if name == "ne" else "o") + name
+    signed = name if name in ("eq", "ne") else "s" + name
+    unsigned = name if name in ("eq", "ne") else "u" + name
+
+    def row(k: Builder, t: DType, x: Value, y: Value) -> Value:
+        return k.compare({"f": floats, "i": signed}.get(t.kind, unsigned), x, y)
+
+    return row
+
+
+def rounding(name: str) -> Row:
+    """A row that changes floats only."""
+    return lambda k, t, x: k.intrinsic(name, x) if t.kind == "f" else x
+
+
+def extreme(op: str) -> Row:
+    """maximum or minimum, in which nan wins."""
+    predicate, short = ("ogt", "max") if op == "maximum" else ("olt", "min")
+
+    def row(k: Builder, t: DType, x: Value, y: Value) -> Value:
+        if t.kind == "b":
+            return k.binary("or" if short == "max" else "and", x, y)
+        if t.kind != "f":
+            return k.intrinsic(("s" if t.kind == "i" else "u") + short, x, y)
+        if _is_number(x):
+            x, y = y, x
+        if _is_number(y):  # one instruction: x when it is nan
+            return k.select(k.compare(predicate, y, x), y, x)
+        best = k.select(k.compare(predicate, x, y), x, y)
+        return k.select(k.compare("uno", x, x), x, best)
+
+    return row
+
+
+def _is_number(x: Value) -> bool:
+    return x.text[0] != "%" and "0x7FF8" not in x.text and "0xFFF8" not in x.text
+
+
+def of_float(name: str) -> Row:
+    """A row that a function of `math` computes."""
+    function = math.function(name)
+    return lambda k, t, *xs: function(k, *xs)
+
+
+def classify(predicate: str, integers: bool) -> Row:
+    """A row that compares |x| with infinity; `integers` is the answer for integers."""
+
+    def row(k: Builder, t: DType, x: Value) -> Value:
+        if t.kind != "f":
+            return constant(integers, "i1")
+        return k.compare(predicate, k.intrinsic("fabs", x), float("inf"))
+
+    return row
+
+
+# Rows with more to say
+
+
+def _neg(k: Builder, t: DType, x: Value) -> Value:
+    if t.kind == "f":
+        return k.emit(f"fneg {x.typed}", x.type, x.lanes, x.level)
+    return k.binary("sub", 0, x)
+
+
+def _abs(k: Builder, t: DType, x: Value) -> Value:
+    if t.kind == "f":
+        return k.intrinsic("fabs", x)
+    if t.kind != "i":
+        return x
+    return k.call(f"llvm.abs.{suffix(x)}", [x, constant(False, "i1")], x.type, x.lanes)
+
+
+def _sign(k: Builder, t: DType, x: Value) -> Value:
+    if t.kind == "f":
+        sign = k.select(k.compare("oeq", x, 0), 0.0, k.intrinsic("copysign", constant(1, x.type), x))
+        return k.select(k.compare("uno", x, x), x, sign)
+    one = k.select(k.compare("ne", x, 0), constant(1, x.type), constant(0, x.type))
+    return k.select(k.compare("slt", x, 0), constant(-1, x.type), one) if t.kind == "i" else one
+
+
+def _signbit(k: Builder, t: DType, x: Value) -> Value:
+    if t.kind == "f":
+        x = k.cast("bitcast", x, f"i{BITS[x.type]}")
+    return k.compare("slt", x, 0) if t.kind in "fi" else constant(False, "i1")
+
+
+def _integer_division(remainder: bool, floor: bool) -> Row:
+    """Division of integers that never traps: by zero it gives 0, and by -1 it wraps."""
+
+    def row(k: Builder, t: DType, x: Value, y: Value) -> Value:
+        op = ("rem" if remainder else "div",)
+        if t.kind != "i":
+            zero = k.compare("eq", y, 0)
+            result = k.binary("u" + op[0], x, k.select(zero, constant(1, y.type), y))
+            return k.select(zero, constant(0, y.type), result)
+        zero, minus = k.compare("eq", y, 0), k.compare("eq", y, -1)
+        safe = k.select(k.binary("or", zero, minus), constant(1, y.type), y)
+        rest = k.binary("srem", x, safe)
+        differ = k.compare("slt", k.binary("xor", rest, safe), 0)
+        adjust = k.binary("and", differ, k.compare("ne", rest, 0))
+        if remainder:
+            if floor:
+                rest = k.select(adjust, k.binary("add", rest, safe), rest)
+            return rest  # of 1, when the divisor was replaced: 0
+        quotient = k.binary("sdiv", x, safe)
+        quotient = k.select(adjust, k.binary("sub", quotient, 1), quotient)
+        quotient = k.select(minus, k.binary("sub", 0, x), quotient)
+        return k.select(zero, constant(0, y.type), quotient)
+
+    return row
+
+
+def _fmod(k: Builder, t: DType, x: Value, y: Value) -> Value:
+    if t.kind != "f":
+        return _integer_division(True, False)(k, t, x, y)
+    return per_lane(k, "fmod", x, y)
+
+
+def _remainder(k: Builder, t: DType, x: Value, y: Value) -> Value:
+    if t.kind != "f":
+        return _integer_division(True, True)(k, t, x, y)
+    rest = per_lane(k, "fmod", x, y)
+    adjusted = k.select(_signs_differ(k, rest, y), k.binary("fadd", rest, y), rest)
+    return k.select(k.compare("une", rest, 0), adjusted, k.intrinsic("copysign", 0.0, y))
+
+
+def _signs_differ(k: Builder, rest: Value, y: Value) -> Value:
+    return k.binary("xor", k.compare("olt", rest, 0), k.compare("olt", y, 0))
+
+
+def _floor_divide(k: Builder, t: DType, x: Value, y: Value) -> Value:
+    if t.kind != "f":
+        return _integer_division(False, True)(k, t, x, y)
+    rest = per_lane(k, "fmod", x, y)
+    plain = k.binary("fdiv", x, y)
+    exact = k.binary("fdiv", k.binary("fsub", x, rest), y)
+    lower = k.binary("and", k.compare("une", rest, 0), _signs_differ(k, rest, y))
+    exact = k.select(lower, k.binary("fsub", exact, 1), exact)
+    whole = k.intrinsic("floor", exact)
+    behind = k.compare("ogt", k.binary("fsub", exact, whole), 0.5)
+    whole = k.select(behind, k.binary("fadd", whole, 1), whole)
+    whole = k.select(k.compare("une", exact, 0), whole, k.intrinsic("copysign", 0.0, plain))
+    return k.select(k.compare("oeq", y, 0), plain, whole)
+
+
+def _pow(k: Builder, t: DType, x: Value, y: Value) -> Value:
+    return math.pow(k, x, y) if t.kind == "f" else integer_pow(k, x, y)
+
+
+def _not(k: Builder, t: DType, x: Value) -> Value:
+    return k.binary("xor", x, True if t.kind == "b" else -1)
+
+
+def _shift(op: str) -> Row:
+    """A shift in which all bits may leave."""
+
+    def row(k: Builder, t: DType, x: Value, y: Value) -> Value:
+        width = BITS[x.type]
+        arithmetic = op == "shr" and t.kind == "i"
+        name = "shl" if op == "shl" else "ashr" if arithmetic else "lshr"
+        if y.text.isdigit() and int(y.text) < width:
+            return k.binary(name, x, y)
+        inside = k.compare("ult", y, width)
+        last = constant(width - 1, y.type)
+        if arithmetic:
+            return k.binary(name, x, k.select(inside, y, last))
+        shifted = k.binary(name, x, k.select(inside, y, last))
+        return k.select(inside, shifted, constant(0, x.type))
+
+    return row
+
+
+def _multiply_high(k: Builder, t: DType, x: Value, y: Value) -> Value:
+    long = [k.integer(v, "i64", False) for v in (x, y)]
+    return k.integer(k.binary("lshr", k.binary("mul", *long), 32), "i32")
+
+
+SCALAR: dict[str, Row] = {
+    "add": by_kind("fadd", "add", booleans="or"), "sub": by_kind("fsub", "sub"),
+    "mul": by_kind("fmul", "mul", booleans="and"), "div": by_kind("fdiv", ""),
+    "neg": _neg, "abs": _abs, "sign": _sign,
+    "floor_divide": _floor_divide, "remainder": _remainder, "fmod": _fmod, "pow": _pow,
+    "idiv": _floor_divide, "imod": _remainder,
+    "maximum": extreme("maximum"), "minimum": extreme("minimum"),
+    "floor": rounding("floor"), "ceil": rounding("ceil"),
+    "trunc": rounding("trunc"), "round": rounding("rint"),
+    "sqrt": rounding("sqrt"), "copysign": lambda k, t, x, y: k.intrinsic("copysign", x, y),
+    "nextafter": lambda k, t, x, y: per_lane(k, "nextafter", x, y),
+    **{name: of_float(name) for name in TRANSCENDENTAL},
+    **{name: comparison(name) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
+    "isnan": classify("uno", False), "isinf": classify("oeq", False),
+    "isfinite": classify("olt", True), "signbit": _signbit,
+    "and": by_kind("", "and"), "or": by_kind("", "or"), "xor": by_kind("", "xor"), "not": _not,
+    "shl": _shift("shl"), "shr": _shift("shr"), "mulhi": _multiply_high,
+    "where": lambda k, t, c, x, y: k.select(c, x, y), "cast": lambda k, t, x: x,
+}
+"""operation -> how to write it; `where` and `cast` are `apply`'s."""
+
+
+# Reductions
+
+
+def identity(op: str, dtype: DType) -> Value:
+    """The value that leaves every other unchanged under `op`; -0.0 for sums of floats."""
+    kind = type_of(dtype)
+    if op == "add":
+        return constant(-0.0 if dtype.kind == "f" else 0, kind)
+    if op in ("maximum", "minimum") and dtype.kind == "f":
+        return constant(float("-inf" if op == "maximum" else "inf"), kind)
+    if op in ("maximum", "minimum") and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return constant(info.min if op == "maximum" else info.max, kind)
+    if op == "mul":
+        return constant(1, kind)
+    ones = op in ("and", "minimum")
+    return constant((1 if dtype.kind == "b" else -1) if ones else 0, kind)
+
+
+_INTEGER_REDUCTION = {"add": "add", "mul": "mul", "and": "and", "or": "or"}
+
+
+def across(k: Builder, op: str, dtype: DType, v: Value) -> Value:
+    """The lanes of a vector combined into one value, in the order of a tree."""
+    scalar = v._replace(text="", lanes=0)
+    if dtype.kind == "f" and op in ("add", "mul"):
+        name = f"llvm.vector.reduce.f{op}.{suffix(v)}"
+        return k.call(name, [identity(op, dtype), v], v.type, scalar.lanes, flags="reassoc ")
+    if op in ("maximum", "minimum"):
+        short = op[:3]
+        if dtype.kind == "f":  # f...imum lets nan win
+            return k.call(f"llvm.vector.reduce.f{op}.{suffix(v)}", [v], v.type, 0, flags="nsz ")
+        sign = {"i": "s", "u": "u", "b": "u"}[dtype.kind]
+        return k.call(f"llvm.vector.reduce.{sign}{short}.{suffix(v)}", [v], v.type, 0)
+    if dtype.kind == "b":
+        op = {"add": "or", "mul": "and"}.get(op, op)
+    return k.call(f"llvm.vector.reduce.{_INTEGER_REDUCTION[op]}.{suffix(v)}", [v], v.type, 0)

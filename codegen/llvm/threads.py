@@ -1,0 +1,177 @@
+"""The threads that all native programs of this process share.
+
+One job at a time: a function that takes task numbers off a shared counter until none are left, run by
+the caller and by every worker that comes in time. The caller never waits for a worker that has not
+started, so on a busy machine it loses the help and nothing else. A second caller, or a job inside a
+job, runs alone. Which thread runs a task never changes a result.
+
+Workers look for work for a tenth of a millisecond, then sleep. They are started when first needed,
+also after a fork, and stopped at exit. Where there are no POSIX threads every job runs on its caller.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from fusewire.codegen.llvm.jit import c_function, compile_object, load_object
+from fusewire.codegen.llvm.pool import SERIAL, Word, parallel_text
+from fusewire.codegen.llvm.target import host
+
+_NATIVE = (
+    "pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_broadcast sched_yield"
+).split()
+_SETUP = (
+    "pthread_create pthread_join pthread_attr_init pthread_attr_setstacksize pthread_sigmask "
+    "pthread_mutex_init pthread_cond_init sigfillset"
+).split()
+_STACK = 16 << 20  # of a worker: kernels keep their scratch there
+_SPIN_SECONDS = 1e-4
+_SIG_SETMASK = 3 if sys.platform == "darwin" else 2
+_ENTRY = "fusewire_parallel"
+
+
+def set_num_threads(count: int) -> None:
+    """Uses `count` threads from now on, the caller among them; waits for a running job to end."""
+    if count < 1:
+        raise ValueError(f"set_num_threads: expected at least 1 thread, got {count}")
+    _pool().resize(count)
+
+
+def get_num_threads() -> int:
+    """How many threads a job may run on, the caller among them."""
+    return _pool().count
+
+
+def parallel_address() -> int:
+    """The address of `void fusewire_parallel(job, arguments, cost in nanoseconds)`."""
+    return _pool().entry
+
+
+def default_count() -> int:
+    """The number of threads by the environment, or else of processors this process may use."""
+    for name in ("FUSEWIRE_NUM_THREADS", "OMP_NUM_THREADS"):
+        first = os.environ.get(name, "").split(",")[0].strip()
+        if first.isdigit() and int(first) > 0:
+            return int(first)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Pool:
+    """The workers and the block of words that they share with callers."""
+
+    def __init__(self) -> None:
+        self.count = default_count()
+        self.lock = threading.Lock()
+        self.workers: list[ctypes.c_void_p] = []
+        memory = (ctypes.c_int64 * (Word.COUNT + 8))()
+        offset = -ctypes.addressof(memory) % 64 // 8
+        self._keep: list[Any] = [memory]
+        self.block = ctypes.addressof(memory) + 8 * offset
+        self.words = (ctypes.c_int64 * Word.COUNT).from_address(self.block)
+        self.threads = all(c_function(name) for name in (*_NATIVE, *_SETUP))
+        self._load()
+        if self.threads:
+            self._prepare()
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=self.forget)
+            atexit.register(self.stop)
+
+    def _load(self) -> None:
+        target = host()
+        text = parallel_text(self.block, target.triple) if self.threads else SERIAL
+        ir = f"{target.header}{text}\nattributes #0 = {{ {target.attributes} }}\n"
+        own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
+        imports = {name: c_function(name) for name in _NATIVE} if self.threads else {}
+        self.code = load_object(compile_object(ir, target), [_ENTRY, *own], imports, target)
+        self.entry = self.code[_ENTRY]
+
+    def _prepare(self) -> None:
+        starter = ctypes.CFUNCTYPE(None)(self.start)
+        self._keep.append(starter)
+        self.words[Word.STARTER] = ctypes.cast(starter, ctypes.c_void_p).value or 0
+        began = time.perf_counter()
+        self._native("pauses", 1000)
+        each = max(time.perf_counter() - began, 1e-6) / 1000
+        self.words[Word.SPIN] = max(int(_SPIN_SECONDS / each), 100)
+        self.forget()
+
+    def _native(self, name: str, *args: int) -> None:
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(args))
+        function(self.code[name])(*args)
+
+    def _c(self, name: str, *args: Any) -> int:
+        function = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * len(args))
+        return int(function(c_function(name))(*args))
+
+    def forget(self) -> None:
+        """Sets the words to those of a pool without workers, as a forked child has."""
+        self.lock = threading.Lock()
+        self.workers = []
+        for word in range(Word.SPIN):
+            self.words[word] = 0
+        for word in (Word.STOP, Word.TEAM, Word.WAITING):
+            self.words[word] = 0
+        self._c("pthread_mutex_init", self.block + 8 * Word.MUTEX, None)
+        self._c("pthread_cond_init", self.block + 8 * Word.CONDITION, None)
+
+    def start(self) -> None:
+        """Starts the workers; called by the native code of a job that holds the pool."""
+        attributes = (ctypes.c_int64 * 32)()
+        self._c("pthread_attr_init", ctypes.addressof(attributes))
+        self._c("pthread_attr_setstacksize", ctypes.addressof(attributes), _STACK)
+        # Signals are Python's, and its handlers run in the main thread: workers block them all.
+        every, before = (ctypes.c_int64 * 16)(), (ctypes.c_int64 * 16)()
+        self._c("sigfillset", ctypes.addressof(every))
+        self._c("pthread_sigmask", _SIG_SETMASK, ctypes.addressof(every), ctypes.addressof(before))
+        for _ in range(self.count - 1):
+            thread = ctypes.c_void_p()
+            place = ctypes.addressof(thread)
+            code = self.code["worker"]
+            args = (place, ctypes.addressof(attributes), code, self.block)
+            if self._c("pthread_create", *args) != 0:
+                break
+            self.workers.append(thread)
+        self._c("pthread_sigmask", _SIG_SETMASK, ctypes.addressof(before), None)
+        self.words[Word.TEAM] = 1 + len(self.workers)
+
+    def stop(self) -> None:
+        """Ends the workers; the next job starts them again."""
+        if not self.threads:
+            return
+        with self.lock:
+            self._native("acquire", self.block)
+            self.words[Word.STOP] = 1
+            self._native("raise", self.block, 0)
+            for thread in self.workers:
+                self._c("pthread_join", thread.value, None)
+            self.workers = []
+            self.words[Word.STOP] = self.words[Word.TEAM] = self.words[Word.SLEEPERS] = 0
+            self._native("release", self.block)
+
+    def resize(self, count: int) -> None:
+        """Changes the number of threads."""
+        if count != self.count:
+            self.stop()
+            self.count = count
+
+
+_LOCK = threading.Lock()
+
+
+def _pool() -> _Pool:
+    with _LOCK:
+        return _the_pool()
+
+
+@functools.cache
+def _the_pool() -> _Pool:
+    return _Pool()

@@ -1,0 +1,333 @@
+"""Groups of rows and columns as kernels: the loops around a body, and how the work is cut into tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..capture.graph import Node
+from ..eager.op import OPS
+from . import loops
+from .fuse import Group
+from .index import Index
+from .loops import Buffer, Expr, For, Kernel, Stmt, Var
+from .machine import Machine
+from .nest import Axes, Body, counter, decode, work
+
+_TASK = 8192  # elements that make a task worth while
+_MOST_TASKS = 64
+_PARTIAL = 1 << 15  # a reduction longer than this is cut into pieces of fixed size
+
+
+def c(value: int) -> Expr:
+    return loops.const(value)
+
+
+@dataclass
+class Nest:
+    """Everything that is known of a group when its loops are made."""
+
+    group: Group
+    body: Body
+    axes: Axes
+    machine: Machine
+    name: str
+    cost: float  # simple operations of one element
+
+    @property
+    def lanes(self) -> int:
+        widest = max((n.type.dtype.itemsize for n in self.group.members), default=4)
+        return self.machine.lanes(min(4, widest) if widest < 8 else 8)
+
+    @property
+    def outer(self) -> int:
+        total = 1
+        for run in self.axes.kept:
+            total *= self.axes.size(run)
+        return total
+
+    @property
+    def inner(self) -> int:
+        total = 1
+        for run in self.axes.inner:
+            total *= self.axes.size(run)
+        return total
+
+
+def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str) -> list[Kernel]:
+    """The kernels of a group without contraction, mostly one. `buffers` holds what lies in memory."""
+    body = Body(group, buffers)
+    expressions, forms = body.expressions()
+    nest = Nest(group, body, Axes(group, forms), machine, name, work(expressions))
+    if 0 in group.domain and not group.axes:
+        return []
+    if group.kind == "columns":
+        return _columns(nest)
+    if group.axes is None:
+        return [_elementwise(nest)]
+    return _rows(nest)
+
+
+def kernel(nest: Nest, var: Var, tasks: int, body: list[Stmt], name: str = "") -> Kernel:
+    """The kernel around a body; the buffers that it reads and writes are found in it."""
+    reads, writes = buffers_of(tuple(body))
+    elements = max(1, nest.outer * nest.inner)
+    sites = tuple(dict.fromkeys(n.site for n in nest.group.members if n.site))
+    nanoseconds = elements * nest.cost / (2.5 * nest.machine.lanes())
+    return Kernel(name or nest.name, reads, writes, (), var, tasks, tuple(body), nanoseconds, sites)
+
+
+def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
+    """The buffers that statements read and write, scratch left out."""
+    reads: dict[Buffer, None] = {}
+    writes: dict[Buffer, None] = {}
+    seen: set[Expr] = set()
+    for s in loops.walk(body):
+        stack = list(loops.expressions(s))
+        while stack:
+            e = stack.pop()
+            if e not in seen:
+                seen.add(e)
+                stack.extend(loops.children(e))
+                if isinstance(e, loops.Load) and not e.buffer.scratch:
+                    reads[e.buffer] = None
+        if isinstance(s, loops.Store) and not s.buffer.scratch:
+            writes[s.buffer] = None
+    return tuple(reads), tuple(writes)
+
+
+def chunks(total: int, smallest: int) -> tuple[int, int]:
+    """(how many tasks, how large each): at least `smallest` each, at most _MOST_TASKS."""
+    count = max(1, min(_MOST_TASKS, total // max(1, smallest)))
+    size = -(-total // count)
+    return max(1, -(-total // size)), size
+
+
+def bounds(task: Index, size: int, total: int) -> tuple[Expr, Expr]:
+    """The range of a task: [task * size, the same + size), but not past `total`."""
+    start = task * size
+    stop = start + size
+    if stop.range()[1] <= total:
+        return start.expr(), stop.expr()
+    return start.expr(), loops.call("minimum", (stop.expr(), c(total)), loops.INT)
+
+
+# ---- no reduction
+def _elementwise(nest: Nest) -> Kernel:
+    runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
+    last = runs[-1] if runs else ([], 1)
+    if len(runs) > 1 and last[1] < nest.lanes // 2:
+        return _flattened(nest, runs)
+    if len(runs) <= 1:
+        return _line(nest, last)
+    return _outer_lines(nest, runs)
+
+
+def _line(nest: Nest, run: tuple[list[int], int]) -> Kernel:
+    """One loop over everything: tasks are pieces of it."""
+    axes, size = run
+    tasks, piece = chunks(size, _TASK)
+    piece = -(-piece // nest.lanes) * nest.lanes if tasks > 1 else piece
+    tasks = max(1, -(-size // piece))
+    var, task = counter("task", tasks)
+    lane, i = counter("i", size)
+    where = nest.axes.where([(axes, i)] if axes else [])
+    start, stop = bounds(task, piece, size)
+    loop = For(lane, start, stop, tuple(nest.body.step(0, where)), nest.lanes, 2)
+    return kernel(nest, var, tasks, [loop])
+
+
+def _flattened(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
+    """Lanes over all positions; the axes are found from the position by division."""
+    total = nest.outer
+    tasks, piece = chunks(total, _TASK // 2)
+    piece = -(-piece // nest.lanes) * nest.lanes if tasks > 1 else piece
+    tasks = max(1, -(-total // piece))
+    var, task = counter("task", tasks)
+    lane, i = counter("i", total)
+    where = nest.axes.where(decode(i, runs))
+    start, stop = bounds(task, piece, total)
+    loop = For(lane, start, stop, tuple(nest.body.step(0, where)), nest.lanes)
+    return kernel(nest, var, tasks, [loop])
+
+
+def _outer_lines(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
+    """Outer positions one after the other, lanes along the last run of axes."""
+    (axes, size), before = runs[-1], runs[:-1]
+    outer = nest.outer // size
+    tasks, piece = chunks(outer, max(1, _TASK // size))
+    var, task = counter("task", tasks)
+    position, o = counter("o", outer)
+    lane, i = counter("i", size)
+    where = nest.axes.where([*decode(o, before), (axes, i)])
+    loop = For(lane, c(0), c(size), tuple(nest.body.step(0, where)), nest.lanes,
+               2 if size >= 2 * nest.lanes else 1)
+    start, stop = bounds(task, piece, outer)
+    return kernel(nest, var, tasks, [For(position, start, stop, (loop,))])
+
+
+# ---- reductions along the last axis
+def _rows(nest: Nest) -> list[Kernel]:
+    if nest.outer < 4 and nest.inner > 2 * _PARTIAL and len(nest.body.sweeps) == 1:
+        return _pieces(nest)
+    runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
+    tasks, piece = chunks(nest.outer, max(1, _TASK // max(1, nest.inner)))
+    var, task = counter("task", tasks)
+    position, o = counter("o", nest.outer)
+    kept = decode(o, runs) if runs else []
+    body: list[Stmt] = []
+    for i in range(len(nest.body.sweeps)):
+        body += nest.body.begin(i)
+        body += _inner_loops(nest, i, kept)
+        body += nest.body.finish(i, nest.axes.where(kept))
+    start, stop = bounds(task, piece, nest.outer)
+    return [kernel(nest, var, tasks, [For(position, start, stop, tuple(body))])]
+
+
+def _inner_loops(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
+    """The loops of a sweep over the reduced axes: the last of them as lanes."""
+    runs = nest.axes.inner
+    if not runs:
+        return nest.body.step(sweep, nest.axes.where(kept))
+    counters = [counter(f"k{n}", nest.axes.size(r)) for n, r in enumerate(runs)]
+    if len(runs) > 1 and nest.axes.size(runs[-1]) < nest.lanes // 2:
+        var, k = counter("k", nest.inner)
+        sizes = [(r, nest.axes.size(r)) for r in runs]
+        where = nest.axes.where([*kept, *decode(k, sizes)])
+        return [For(var, c(0), c(nest.inner), tuple(nest.body.step(sweep, where)), nest.lanes)]
+    where = nest.axes.where([*kept, *[(r, k) for r, (_, k) in zip(runs, counters)]])
+    body: tuple[Stmt, ...] = tuple(nest.body.step(sweep, where))
+    for n in range(len(runs) - 1, -1, -1):
+        size = nest.axes.size(runs[n])
+        last = n == len(runs) - 1
+        unroll = 4 if last and size >= 8 * nest.lanes else 1
+        body = (For(counters[n][0], c(0), c(size), body, nest.lanes if last else 0, unroll),)
+    return list(body)
+
+
+# ---- few long rows: pieces of fixed size, so that the result does not depend on the threads
+def _pieces(nest: Nest) -> list[Kernel]:
+    runs = nest.axes.inner
+    sizes = [(r, nest.axes.size(r)) for r in runs]
+    cut = max(range(len(runs)), key=lambda n: sizes[n][1])
+    count, piece = _piece_sizes(sizes[cut][1], nest.inner)
+    outer_runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
+    var, task = counter("task", count * nest.outer)
+    kept = decode(task // count, outer_runs) if outer_runs else []
+    part = task % count
+    partial = _partials(nest, count)
+    body: list[Stmt] = list(nest.body.begin(0))
+    counters = [counter(f"k{n}", size) for n, (_, size) in enumerate(sizes)]
+    where = nest.axes.where([*kept, *[(r, k) for r, (_, k) in zip(runs, counters)]])
+    inner: tuple[Stmt, ...] = tuple(nest.body.step(0, where))
+    for n in range(len(runs) - 1, -1, -1):
+        limits = bounds(part, piece, sizes[n][1]) if n == cut else (c(0), c(sizes[n][1]))
+        last = n == len(runs) - 1
+        inner = (For(counters[n][0], *limits, inner, nest.lanes if last else 0, 4 if last else 1),)
+    body += inner
+    body += [loops.Store(partial[r], task.expr(), loops.read(nest.body.registers[r]))
+             for r in nest.body.sweeps[0].reductions]
+    first = kernel(nest, var, count * nest.outer, body)
+    return [first, _gather_pieces(nest, partial, count)]
+
+
+def _piece_sizes(longest: int, inner: int) -> tuple[int, int]:
+    rest = max(1, inner // longest)
+    piece = max(1, _PARTIAL // rest)
+    return -(-longest // piece), piece
+
+
+def _partials(nest: Nest, count: int) -> dict[Node, Buffer]:
+    return {r: Buffer(f"{nest.name}_part{i}", r.type.dtype, count * nest.outer)
+            for i, r in enumerate(nest.body.sweeps[0].reductions)}
+
+
+def _gather_pieces(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kernel:
+    """The second kernel: adds up the pieces in order, then what follows the reduction."""
+    runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
+    var, _ = counter("task", 1)
+    position, o = counter("o", nest.outer)
+    number, p = counter("p", count)
+    body: list[Stmt] = list(nest.body.begin(0))
+    body.append(For(number, c(0), c(count), tuple(
+        loops.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
+                     loops.load(b, (o * count + p).expr())) for r, b in partial.items())))
+    body += nest.body.finish(0, nest.axes.where(decode(o, runs) if runs else []))
+    return kernel(nest, var, 1, [For(position, c(0), c(nest.outer), tuple(body))],
+                  nest.name + "_total")
+
+
+# ---- reductions along other axes: lanes run along the last kept one
+def _columns(nest: Nest) -> list[Kernel]:
+    width = nest.axes.size(nest.axes.kept[-1])
+    rows = nest.outer // width
+    block = min(4 * nest.lanes, width)
+    blocks = -(-width // block)
+    if blocks * rows < 4 and nest.inner * width > 4 * _TASK and len(nest.body.sweeps) == 1:
+        return _column_pieces(nest, width)
+    var, task = counter("task", rows * blocks)
+    body = _column_block(nest, task // blocks, bounds(task % blocks, block, width), None)
+    return [kernel(nest, var, rows * blocks, body)]
+
+
+def _column_block(
+    nest: Nest, row: Index, limits: tuple[Expr, Expr],
+    piece: tuple[tuple[Expr, Expr], dict[Node, Buffer], Index] | None,
+) -> list[Stmt]:
+    """Lanes over columns, and in each lane the sweeps over the reduced axes."""
+    runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
+    lane, i = counter("i", runs[-1][1])
+    kept = [*(decode(row, runs[:-1]) if runs[:-1] else []), (runs[-1][0], i)]
+    body: list[Stmt] = []
+    for s in range(len(nest.body.sweeps)):
+        body += nest.body.begin(s)
+        body += _column_sweep(nest, s, kept, piece[0] if piece else None)
+        if piece is None:
+            body += nest.body.finish(s, nest.axes.where(kept))
+    if piece is not None:
+        _, partial, number = piece
+        at = (number * nest.outer + row * runs[-1][1] + i).expr()
+        body += [loops.Store(b, at, loops.read(nest.body.registers[r])) for r, b in partial.items()]
+    return [For(lane, *limits, tuple(body), nest.lanes)]
+
+
+def _column_sweep(nest: Nest, sweep: int, kept: Any, limits: tuple[Expr, Expr] | None) -> list[Stmt]:
+    runs = nest.axes.inner
+    counters = [counter(f"k{n}", nest.axes.size(r)) for n, r in enumerate(runs)]
+    where = nest.axes.where([*kept, *[(r, k) for r, (_, k) in zip(runs, counters)]])
+    body: tuple[Stmt, ...] = tuple(nest.body.step(sweep, where))
+    for n in range(len(runs) - 1, -1, -1):
+        ends = limits if n == 0 and limits else (c(0), c(nest.axes.size(runs[n])))
+        body = (For(counters[n][0], *ends, body, 0, 4 if n == len(runs) - 1 else 1),)
+    return list(body)
+
+
+def _column_pieces(nest: Nest, width: int) -> list[Kernel]:
+    first = nest.axes.size(nest.axes.inner[0])
+    rest = max(1, nest.inner // first) * width
+    piece = max(1, _PARTIAL // rest)
+    count = -(-first // piece)
+    rows = nest.outer // width
+    partial = _partials(nest, count)
+    var, task = counter("task", count * rows)
+    number = task % count
+    body = _column_block(nest, task // count, (c(0), c(width)),
+                         (bounds(number, piece, first), partial, number))
+    return [kernel(nest, var, count * rows, body), _total_columns(nest, partial, count, width)]
+
+
+def _total_columns(nest: Nest, partial: dict[Node, Buffer], count: int, width: int) -> Kernel:
+    runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
+    rows = nest.outer // width
+    var, task = counter("task", rows)
+    lane, i = counter("i", width)
+    number, p = counter("p", count)
+    kept = [*(decode(task, runs[:-1]) if runs[:-1] else []), (runs[-1][0], i)]
+    at = (p * nest.outer + task * width + i).expr()
+    body: list[Stmt] = list(nest.body.begin(0))
+    body.append(For(number, c(0), c(count), tuple(
+        loops.Update(nest.body.registers[r], OPS[r.op].meaning.combine, loops.load(b, at))
+        for r, b in partial.items())))
+    body += nest.body.finish(0, nest.axes.where(kept))
+    return kernel(nest, var, rows, [For(lane, c(0), c(width), tuple(body), nest.lanes)],
+                  nest.name + "_total")

@@ -1,0 +1,22 @@
+"""What the choice of loops needs to know about a processor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`vector_bytes` is the width of a vector register, `registers` how many there are."""
+
+    vector_bytes: int = 64
+    registers: int = 32
+
+    def lanes(self, itemsize: int = 4) -> int:
+        """Elements of `itemsize` bytes in a vector."""
+        return max(1, self.vector_bytes // itemsize)
+
+    @property
+    def tile_rows(self) -> int:
+        """Rows of a matrix tile two vectors wide whose sums stay in registers."""
+        return (self.registers - 4) // 2

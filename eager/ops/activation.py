@@ -1,0 +1,101 @@
+"""Smooth and leaky activations: scalar formulas with parameters, and derivatives in our own ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ..dispatch import apply
+from ..op import Op, define, each
+from ..tensor import Tensor
+from .pointwise import _result_rule, erf, exp, prepare, sigmoid, tanh, where
+
+_SQRT_HALF = math.sqrt(0.5)
+_SQRT_2_PI = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715  # of the approximation with tanh: Hendrycks and Gimpel, arXiv 1606.08415
+
+
+def _activation(
+    name: str, formula: Callable[..., Any], vjp: Callable[..., Any], onnx: str = "",
+    why: Mapping[str, str] = MappingProxyType({}),
+) -> Op:
+    return define(Op(name, "pointwise", _result_rule(name, "same"), formula, formula, each(vjp),
+                     onnx, why))
+
+
+def _call(op: Op, x: Any, **params: Any) -> Tensor:
+    return apply(op, prepare(op.name, (x,), "float"), params)
+
+
+# ---- gelu
+def _gelu(k: Any, x: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + k.tanh(_SQRT_2_PI * (x + _CUBIC * x * x * x)))
+    return 0.5 * x * (1 + k.erf(x * _SQRT_HALF))
+
+
+def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, approximate: str) -> Tensor:
+    square = x * x
+    if approximate == "tanh":
+        t = tanh(x * (square * (_SQRT_2_PI * _CUBIC) + _SQRT_2_PI))
+        inner = square * (3 * _SQRT_2_PI * _CUBIC) + _SQRT_2_PI
+        return g * (((1 - t * t) * inner * x + t + 1) * 0.5)
+    density = exp(square * -0.5) * (0.5 * _SQRT_2_PI)
+    return g * (erf(x * _SQRT_HALF) * 0.5 + 0.5 + x * density)
+
+
+gelu_op = _activation("gelu", _gelu, _gelu_vjp, "Gelu")
+
+
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function of x, or "tanh", an approximation; shape of `x`."""
+    return _call(gelu_op, x, approximate=approximate)
+
+
+# ---- silu
+def _silu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    s = sigmoid(x)
+    return g * (s * (x * (1 - s) + 1))
+
+
+silu_op = _activation("silu", lambda k, x: x / (1 + k.exp(-x)), _silu_vjp,
+                      why={"onnx": "written as x * Sigmoid(x)"})
+
+
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x), of the shape of `x`."""
+    return _call(silu_op, x)
+
+
+# ---- softplus
+softplus_op = _activation(
+    "softplus", lambda k, x: k.maximum(x, 0) + k.log1p(k.exp(-k.abs(x))),  # no overflow
+    lambda g, out, x: g * sigmoid(x), "Softplus")
+
+
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), of the shape of `x`, without overflow."""
+    return _call(softplus_op, x)
+
+
+# ---- leaky_relu and elu
+leaky_relu_op = _activation(
+    "leaky_relu", lambda k, x, alpha: k.where(x > 0, x, x * alpha),
+    lambda g, out, x, alpha: where(x > 0, g, g * alpha), "LeakyRelu")
+
+
+def leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
+    """x where it is positive, else alpha * x; of the shape of `x`."""
+    return _call(leaky_relu_op, x, alpha=float(alpha))
+
+
+elu_op = _activation(
+    "elu", lambda k, x, alpha: k.where(x > 0, x, alpha * k.expm1(k.minimum(x, 0))),
+    lambda g, out, x, alpha: where(x > 0, g, g * (out + alpha)), "Elu")
+
+
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where it is positive, else alpha * (exp(x) - 1); of the shape of `x`."""
+    return _call(elu_op, x, alpha=float(alpha))

@@ -1,0 +1,33 @@
+"""Values that must lie in a range: eager looks at them at once, compiled code before and after it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dispatch import apply
+from ..errors import IndexingError
+from ..op import Op, define
+from ..tensor import Tensor
+
+
+def _impl(xp: Any, x: Any, size: int, what: str) -> Any:
+    require(x, size, what)
+    return x.view()
+
+
+def require(x: Any, size: int, what: str) -> None:
+    """Raises IndexError unless every element of the array `x` is one of 0 ... size - 1."""
+    if x.size and (x.min() < 0 or x.max() >= size):
+        bad = int(x.min()) if x.min() < 0 else int(x.max())
+        raise IndexingError(f"{what}: {bad} is out of range for size {size}",
+                            f"valid are 0 to {size - 1}")
+
+
+check_index_op = define(Op(
+    "check_index", "pointwise", lambda x, size, what: x, _impl, lambda k, x, size, what: x,
+    why={"vjp": "integers have no gradient", "onnx": "a model does not check its inputs"}))
+
+
+def check_index(x: Tensor, size: int, what: str) -> Tensor:
+    """`x` itself. IndexError where an element is not one of 0 ... size - 1; `what` names it."""
+    return apply(check_index_op, (x,), {"size": size, "what": what})

@@ -1,0 +1,5 @@
+"""Things around training: the loading of data."""
+
+from . import data
+
+__all__ = ["data"]

@@ -1,0 +1,1 @@
+"""The demonstration: a small network learns handwritten digits, eagerly and compiled."""

@@ -1,0 +1,48 @@
+"""1,797 handwritten digits of 8 by 8 pixels; ATTRIBUTION.md says where they are from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...eager.tensor import Tensor, from_numpy
+
+FILE = Path(__file__).with_name("digits.npz")
+BRIGHTEST = 16  # the largest value of a pixel in the file
+
+
+class Split(NamedTuple):
+    """Images (n, 1, 8, 8) and labels (n,), for training and for testing."""
+
+    train_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+
+
+def load_arrays() -> tuple[np.ndarray, np.ndarray]:
+    """The file as it is: images (1797, 8, 8) of 0 to 16 and labels (1797,), both uint8."""
+    with np.load(FILE) as archive:
+        return archive["images"], archive["labels"]
+
+
+def load_digits() -> tuple[Tensor, Tensor]:
+    """All images, (1797, 1, 8, 8) float32 of 0 to 1, and labels, (1797,) int64."""
+    images, labels = load_arrays()
+    scaled = images[:, None].astype(np.float32) / np.float32(BRIGHTEST)
+    return from_numpy(scaled), from_numpy(labels.astype(np.int64))
+
+
+def split_digits(test_share: float = 0.2, seed: int = 0) -> Split:
+    """The digits in a fixed random order, the last `test_share` of each class kept for testing."""
+    images, labels = (tensor.numpy() for tensor in load_digits())
+    # RandomState: its numbers are promised to stay the same in every version of NumPy.
+    order = np.random.RandomState(seed).permutation(len(labels))
+    test = np.zeros(len(labels), dtype=bool)
+    for label in range(10):
+        members = order[labels[order] == label]
+        test[members[len(members) - round(len(members) * test_share):]] = True
+    parts = (order[~test[order]], order[test[order]])
+    return Split(*(from_numpy(array[part]) for part in parts for array in (images, labels)))

@@ -1,0 +1,55 @@
+"""What this machine and installation are, for reports and for `fusewire doctor`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from pathlib import Path
+
+from ...codegen.llvm.target import host
+from ...codegen.llvm.threads import default_count
+
+PACKAGES = ("fusewire", "numpy", "llvmlite", "onnx", "onnxruntime", "cupy")
+NOTABLE = ("avx2", "avx512f", "avx512_bf16", "amx-tile", "fma", "neon", "sve")  # CPU features
+CPU_FILE = Path("/proc/cpuinfo")  # where Linux says what is written on the processor
+
+
+def version(package: str) -> str:
+    """The installed version of `package`, or "-"."""
+    names = {"cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy")}.get(package, (package,))
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "-"
+
+
+def processor() -> str:
+    """The processor's name as it is sold, or else as LLVM calls it."""
+    if CPU_FILE.exists():
+        for line in CPU_FILE.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or host().cpu
+
+
+def features() -> list[str]:
+    """The features of the processor that matter most to generated code."""
+    present = host().features.split(",")
+    return [name for name in NOTABLE if f"+{name}" in present]
+
+
+def environment() -> dict[str, str]:
+    """Names and values, for people: versions, system, processor, threads."""
+    target = host()
+    versions = {name: version(name) for name in PACKAGES}
+    rows = {"fusewire": versions.pop("fusewire")}
+    rows["Python"] = f"{platform.python_version()} ({sys.implementation.name})"
+    rows["packages"] = ", ".join(f"{name} {v}" for name, v in versions.items() if v != "-")
+    rows["system"] = f"{platform.system()} {platform.release()} {platform.machine()}"
+    rows["processor"] = f"{processor()} (LLVM: {target.cpu})"
+    rows["features"] = ", ".join([*features(), f"{8 * target.vector_bytes}-bit vectors"])
+    rows["threads"] = str(default_count())
+    return rows

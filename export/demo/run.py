@@ -1,0 +1,132 @@
+"""The demo itself: train eagerly, train compiled, test, export, report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from ...eager import optim
+from ...eager.ops.random import manual_seed
+from ...eager.tensor import Tensor
+from ...eager.utils.data import DataLoader, TensorDataset
+from .digits import Split, split_digits
+from .environment import environment
+from .model import DigitNet
+from .report import Findings, write_report
+from .train import Batches, History, Step, predict, train, training_step
+
+BATCH = 32
+GOAL = 0.97  # test accuracy below which the demo reports failure
+LEARNING_RATE = 2e-3
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose: where results go, passes over the data, seed, whether to show bars."""
+
+    out: Path
+    epochs: int = 8
+    seed: int = 0
+    bars: bool = True
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What lies beside the demo and is handed to it: fw.compile, fw.onnx.export, print."""
+
+    compile: Callable[[Step], Any]
+    export: Callable[..., Any]
+    say: Callable[[str], None] = print
+
+
+def run_demo(options: Options, tools: Tools) -> Findings:
+    """What the demo found; the model and report.html lie in `options.out`."""
+    digits = split_digits()
+    options.out.mkdir(parents=True, exist_ok=True)
+    tools.say(_opening(digits, options))
+    eager, _, _ = _trained(digits, options, "eager", 1, lambda step: step)
+    tools.say(f"eager      {_speed(eager)}")
+    compiled, model, step = _trained(digits, options, "compiled", options.epochs, tools.compile)
+    findings = _tested(digits, model, eager, compiled)
+    tools.say(f"compiled   {_speed(compiled)}, {findings.speedup:.2f} times as fast")
+    tools.say(f"           {_agreement(findings, step)}")
+    tools.say(f"test       {100 * findings.accuracy:.1f} % of {len(findings.labels)} digits right")
+    _describe(findings, step)
+    findings.exported = _exported(model, digits, options, tools)
+    tools.say(f"onnx       {_written(findings.exported)}")
+    write_report(findings, options.out / "report.html")
+    tools.say(f"report     {options.out / 'report.html'}")
+    return findings
+
+
+def _opening(digits: Split, options: Options) -> str:
+    count = sum(int(np.prod(p.shape)) for p in DigitNet().parameters())
+    return (f"fusewire demo: {len(digits.train_labels)} digits to learn from, "
+            f"{len(digits.test_labels)} to test with, {count:,} parameters\n")
+
+
+def _trained(digits: Split, options: Options, name: str, epochs: int,
+             prepare: Callable[[Step], Any]) -> tuple[History, DigitNet, Any]:
+    """A model trained from the seed by its step after `prepare`, with the run's history."""
+    manual_seed(options.seed)
+    model = DigitNet()
+    optimizer = optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    step, history = prepare(training_step(model, optimizer)), History(name)
+    loader = DataLoader(TensorDataset(digits.train_images, digits.train_labels), BATCH,
+                        shuffle=True, drop_last=True)
+    train(step, _batches(loader, epochs, history, options.bars), history)
+    return history, model, step
+
+
+def _batches(loader: DataLoader, epochs: int, history: History, bars: bool) -> Batches:
+    """The batches of all epochs, with a progress bar that shows the latest loss."""
+    with tqdm(total=epochs * len(loader), desc=f"{history.name:8}", unit="step", leave=False,
+              disable=not bars) as bar:
+        yield from _counted(loader, epochs, history, bar)
+
+
+def _counted(loader: DataLoader, epochs: int, history: History,
+             bar: tqdm) -> Iterator[tuple[Tensor, Tensor]]:
+    for _ in range(epochs):
+        for images, labels in loader:
+            yield images, labels
+            bar.set_postfix_str(f"loss {history.losses[-1]:.3f}", refresh=False)
+            bar.update()
+
+
+def _tested(digits: Split, model: DigitNet, eager: History, compiled: History) -> Findings:
+    return Findings(eager, compiled, digits.test_images.numpy()[:, 0], digits.test_labels.numpy(),
+                    predict(model, digits.test_images), environment=environment())
+
+
+def _describe(findings: Findings, step: Any) -> None:
+    """Puts into `findings` what the compiled step knows about itself."""
+    findings.stats, findings.kernels = step.stats, step.kernels()
+    findings.explanation = step.explain()
+
+
+def _exported(model: DigitNet, digits: Split, options: Options, tools: Tools) -> Any:
+    model.eval()
+    return tools.export(model, (digits.test_images[:2],), options.out / "digits.onnx",
+                        input_names=["images"], output_names=["scores"],
+                        dynamic_shapes={"images": {0: "batch"}})
+
+
+def _speed(run: History) -> str:
+    return f"{len(run.losses):3} steps, {1e3 * run.typical:6.2f} ms per step"
+
+
+def _agreement(findings: Findings, step: Any) -> str:
+    return (f"compiled in {step.stats.compile_seconds:.2f} s; "
+            f"the first {findings.shared} losses {findings.agreement}")
+
+
+def _written(done: Any) -> str:
+    sizes = ", ".join(map(str, done.checked_sizes))
+    return (f"{done.path}: {done.bytes / 1024:.0f} KiB, opset {done.opset}, checked with {sizes}: "
+            f"error {done.max_error:.1e} at most")

@@ -1,0 +1,454 @@
+"""Layers against formulas in NumPy, modules as trees, and what errors say."""
+
+import copy
+import math
+import pickle
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import fusewire as fw
+from fusewire.eager import nn, optim
+from fusewire.eager.errors import DTypeError, IndexingError, ShapeError, StateError
+from fusewire.eager.utils.arguments import ArgumentError
+
+F = nn.functional
+
+
+def values(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def close(tensor, expected, rtol=1e-5, atol=1e-6):
+    assert_allclose(tensor.detach().numpy(), expected, rtol=rtol, atol=atol)
+
+
+def small_model():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Sequential(nn.Linear(8, 3), nn.Tanh()))
+
+
+# ---- layers compute their formulas
+def test_linear_is_x_times_the_transposed_weight_plus_bias():
+    layer, x = nn.Linear(5, 3), values(2, 4, 5)
+    w, b = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    close(layer(fw.tensor(x)), x @ w.T + b)
+    assert nn.Linear(5, 3, bias=False).bias is None
+
+
+def conv_by_loops(x, w, b, stride, pad, dilation):
+    x = np.pad(x, ((0, 0), (0, 0), (pad[0], pad[0]), (pad[1], pad[1])))
+    kh, kw = ((k - 1) * d + 1 for k, d in zip(w.shape[2:], dilation, strict=True))
+    rows, cols = (x.shape[2] - kh) // stride[0] + 1, (x.shape[3] - kw) // stride[1] + 1
+    out = np.zeros((len(x), len(w), rows, cols), np.float32)
+    for i in range(rows):
+        for j in range(cols):
+            top, left = i * stride[0], j * stride[1]
+            part = x[:, :, top:top + kh:dilation[0], left:left + kw:dilation[1]]
+            out[:, :, i, j] = np.tensordot(part, w, ((1, 2, 3), (1, 2, 3)))
+    return out + b[:, None, None]
+
+
+@pytest.mark.parametrize(("stride", "pad", "dilation"), [
+    ((1, 1), (0, 0), (1, 1)), ((2, 1), (1, 0), (1, 1)), ((1, 2), (2, 1), (2, 1))])
+def test_conv2d_is_the_sum_over_windows(stride, pad, dilation):
+    layer, x = nn.Conv2d(2, 4, (3, 2), stride, pad, dilation), values(2, 2, 7, 6)
+    w, b = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    expected = conv_by_loops(x, w, b, stride, pad, dilation)
+    close(layer(fw.tensor(x)), expected, rtol=1e-4, atol=1e-5)
+    close(layer(fw.tensor(x[0])), expected[0], rtol=1e-4, atol=1e-5)  # without the axis of samples
+
+
+def test_conv2d_same_padding_keeps_the_size():
+    x = fw.zeros(1, 1, 6, 5)
+    assert nn.Conv2d(1, 2, 3, padding="same", dilation=2)(x).shape == (1, 2, 6, 5)
+    assert nn.Conv2d(1, 2, 3, padding="valid")(x).shape == (1, 2, 4, 3)
+
+
+def test_max_pool_takes_the_largest_of_each_window():
+    x = values(2, 3, 4, 6)
+    close(nn.MaxPool2d(2)(fw.tensor(x)), x.reshape(2, 3, 2, 2, 3, 2).max((3, 5)))
+    assert nn.MaxPool2d(3, stride=1, padding=1)(fw.tensor(x)).shape == x.shape
+
+
+ERF = np.vectorize(math.erf)
+ACTIVATIONS = [
+    (nn.ReLU(), lambda x: np.maximum(x, 0)),
+    (nn.LeakyReLU(0.2), lambda x: np.where(x > 0, x, 0.2 * x)),
+    (nn.ELU(1.5), lambda x: np.where(x > 0, x, 1.5 * np.expm1(x))),
+    (nn.GELU(), lambda x: 0.5 * x * (1 + ERF(x / 2 ** 0.5))),
+    (nn.GELU("tanh"),
+     lambda x: 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x ** 3)))),
+    (nn.SiLU(), lambda x: x / (1 + np.exp(-x))),
+    (nn.Softplus(2.0), lambda x: np.log1p(np.exp(2 * x)) / 2),
+    (nn.Sigmoid(), lambda x: 1 / (1 + np.exp(-x))),
+    (nn.Tanh(), np.tanh),
+    (nn.Softmax(dim=1), lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True)),
+    (nn.LogSoftmax(dim=0), lambda x: x - np.log(np.exp(x).sum(0, keepdims=True))),
+]
+
+
+@pytest.mark.parametrize(("layer", "formula"), ACTIVATIONS, ids=lambda v: repr(v)[:20])
+def test_activation_and_its_gradient(layer, formula):
+    x, direction, eps = values(4, 5).astype(np.float64), values(4, 5, seed=1), 1e-6
+    given = fw.tensor(x, requires_grad=True)
+    out = layer(given)
+    close(out, formula(x))
+    (out * fw.tensor(direction.astype(np.float64))).sum().backward()
+    for at in [(0, 0), (1, 3), (3, 4)]:
+        step = np.zeros_like(x)
+        step[at] = eps
+        slope = ((formula(x + step) - formula(x - step)) * direction).sum() / (2 * eps)
+        assert_allclose(given.grad.numpy()[at], slope, rtol=1e-5, atol=1e-8)
+
+
+def test_softplus_and_gelu_of_large_values():
+    x = fw.tensor([-200.0, 0.0, 200.0])
+    close(F.softplus(x), [0, math.log(2), 200])
+    close(F.gelu(x), [0, 0, 200])
+
+
+def test_dropout_zeroes_a_share_and_scales_the_rest():
+    fw.manual_seed(3)
+    layer, x = nn.Dropout(0.25), fw.ones(200, 100)
+    out = layer(x).numpy()
+    assert set(np.unique(out)) == {0.0, np.float32(1 / 0.75)}
+    assert abs((out == 0).mean() - 0.25) < 0.02
+    fw.manual_seed(3)
+    assert np.array_equal(layer(x).numpy(), out)
+    assert layer.eval()(x) is x
+    assert not F.dropout(x, 1.0).numpy().any()
+
+
+def test_dropout_passes_gradients_where_it_passed_values():
+    x = fw.tensor(np.full((50,), 2.0, np.float32), requires_grad=True)
+    out = F.dropout(x, 0.5)
+    out.sum().backward()
+    close(x.grad, out.detach().numpy() / 2)
+
+
+def test_inplace_changes_the_input():
+    x = fw.tensor([-1.0, 2.0])
+    assert nn.ReLU(inplace=True)(x) is x
+    assert x.tolist() == [0.0, 2.0]
+
+
+# ---- losses
+def log_softmax(x, axis=1):
+    shifted = x - x.max(axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+
+
+def test_cross_entropy_and_its_reductions():
+    x, t = values(6, 4), np.array([0, 3, 1, 2, 2, 0])
+    expected = -log_softmax(x)[np.arange(6), t]
+    args = fw.tensor(x), fw.tensor(t)
+    close(nn.CrossEntropyLoss()(*args), expected.mean())
+    close(F.cross_entropy(*args, reduction="sum"), expected.sum())
+    close(F.cross_entropy(*args, reduction="none"), expected)
+    close(F.nll_loss(F.log_softmax(args[0], 1), args[1]), expected.mean())
+
+
+def test_cross_entropy_over_more_axes():
+    x, t = values(2, 4, 3), np.array([[0, 1, 2], [3, 3, 0]])
+    picked = -np.take_along_axis(log_softmax(x), t[:, None], 1)[:, 0]
+    close(F.cross_entropy(fw.tensor(x), fw.tensor(t), reduction="none"), picked)
+
+
+def test_cross_entropy_with_weight_ignore_index_and_smoothing():
+    x, t, w = values(4, 3), np.array([0, -100, 2, 1]), np.array([0.5, 1.0, 2.0], np.float32)
+    kept, logs = np.array([0, 2, 3]), log_softmax(x)
+    hit = -logs[kept, t[kept]] * w[t[kept]]
+    even = -(logs[kept] * w).mean(1)
+    loss = nn.CrossEntropyLoss(fw.tensor(w), ignore_index=-100, label_smoothing=0.1)
+    close(loss(fw.tensor(x), fw.tensor(t)), (0.9 * hit + 0.1 * even).sum() / w[t[kept]].sum())
+
+
+def test_cross_entropy_with_probabilities():
+    x, p = values(5, 3), np.exp(log_softmax(values(5, 3, seed=1)))
+    expected = -(log_softmax(x) * p).sum(1).mean()
+    close(F.cross_entropy(fw.tensor(x), fw.tensor(p)), expected)
+
+
+def test_mse_loss():
+    x, y = values(3, 4), values(3, 4, seed=1)
+    close(nn.MSELoss()(fw.tensor(x), fw.tensor(y)), ((x - y) ** 2).mean())
+    close(F.mse_loss(fw.tensor(x), fw.tensor(y), "none"), (x - y) ** 2)
+
+
+def test_one_hot():
+    assert F.one_hot(fw.tensor([2, 0])).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert F.one_hot(fw.tensor([[1]]), 2).tolist() == [[[0, 1]]]
+
+
+# ---- initial values
+def test_layers_start_within_the_bounds_of_their_fan_in():
+    fw.manual_seed(0)
+    for layer, fan_in in ((nn.Linear(100, 50), 100), (nn.Conv2d(4, 32, 5), 100)):
+        for p in layer.parameters():
+            assert abs(p.detach().numpy()).max() <= 0.1
+        w = layer.weight.detach().numpy()
+        assert_allclose(w.std(), 1 / math.sqrt(3 * fan_in), rtol=0.05)
+
+
+def test_init_functions_set_in_place_and_return_the_tensor():
+    p = nn.Parameter(fw.zeros(200, 100))
+    assert nn.init.xavier_uniform_(p) is p and p.is_leaf
+    assert 0.95 < abs(p.detach().numpy()).max() / math.sqrt(6 / 300) <= 1
+    nn.init.normal_(p, mean=2.0, std=0.5)
+    assert_allclose([p.detach().numpy().mean(), p.detach().numpy().std()], [2.0, 0.5], rtol=0.02)
+    nn.init.kaiming_normal_(p, nonlinearity="relu", mode="fan_out")
+    assert_allclose(p.detach().numpy().std(), math.sqrt(2 / 200), rtol=0.02)
+    assert nn.init.constant_(p, 7.0).detach().numpy().min() == 7
+    assert nn.init.zeros_(p).detach().numpy().max() == 0
+    with pytest.raises(ShapeError, match=r"two axes"):
+        nn.init.kaiming_uniform_(fw.zeros(3))
+
+
+def test_init_takes_a_generator_of_its_own():
+    a, b = (nn.init.uniform_(fw.zeros(5), generator=fw.manual_seed(1)) for _ in range(2))
+    assert a.tolist() == b.tolist()
+
+
+# ---- the tree
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 3)
+        self.shared = self.first
+        self.scale = nn.Parameter(fw.ones(3))
+        self.register_buffer("count", fw.zeros(1))
+        self.register_buffer("scratch", fw.zeros(1), persistent=False)
+
+    def forward(self, x):
+        return self.shared(x) * self.scale
+
+
+def test_names_of_parts():
+    net = Net()
+    assert [n for n, _ in net.named_parameters()] == ["scale", "first.weight", "first.bias"]
+    assert [n for n, _ in net.named_modules()] == ["", "first"]
+    assert [n for n, _ in net.named_children()] == ["first"]
+    assert [n for n, _ in net.named_buffers()] == ["count", "scratch"]
+    assert list(net.state_dict()) == ["scale", "count", "first.weight", "first.bias",
+                                      "shared.weight", "shared.bias"]
+    assert net.get_submodule("first") is net.first
+    assert "scale" in dir(net)
+
+
+def test_attributes_move_between_tables():
+    net = Net()
+    net.scale = None
+    assert net.scale is None and "scale" not in net.state_dict()
+    net.count = fw.ones(1)
+    assert net.count.tolist() == [1.0] and "count" in net.state_dict()
+    net.first = nn.Identity()
+    assert isinstance(net.first, nn.Identity)
+    del net.first
+    assert not hasattr(net, "first")
+    net.later = 5
+    net.later = nn.Parameter(fw.ones(1))
+    assert "later" in dict(net.named_parameters()) and "later" not in net.__dict__
+
+
+def test_assignments_that_make_no_sense():
+    net = Net()
+    with pytest.raises(DTypeError, match=r"'scale' is a Parameter, it cannot be set to Tensor"):
+        net.scale = fw.ones(3)
+    with pytest.raises(DTypeError, match=r"buffer 'count' takes a tensor or None, not int"):
+        net.count = 3
+    with pytest.raises(AttributeError, match=r"'Net' object has no attribute 'secnd'"):
+        net.secnd  # noqa: B018
+    with pytest.raises(StateError, match="no dot"):
+        net.register_buffer("a.b", None)
+
+    class Early(nn.Module):
+        def __init__(self):
+            self.layer = nn.Linear(1, 1)
+
+    with pytest.raises(AttributeError, match=r"before super\(\).__init__\(\)"):
+        Early()
+
+
+def test_train_eval_apply_and_requires_grad():
+    model, seen = small_model(), []
+    model.eval()
+    assert not any(m.training for m in model.modules())
+    assert model.train() is model and model[2][0].training
+    model.apply(lambda m: seen.append(type(m).__name__))
+    assert seen == ["Linear", "ReLU", "Linear", "Tanh", "Sequential", "Sequential"]
+    model.requires_grad_(False)
+    assert not model(fw.ones(1, 4)).requires_grad
+
+
+def test_zero_grad_to_none_or_to_zeros():
+    layer = nn.Linear(2, 2)
+    layer(fw.ones(1, 2)).sum().backward()
+    layer.zero_grad(set_to_none=False)
+    assert layer.weight.grad.tolist() == [[0, 0], [0, 0]]
+    layer.zero_grad()
+    assert layer.weight.grad is None
+
+
+def test_to_changes_floats_only_and_keeps_the_parameters():
+    layer = nn.Linear(2, 2)
+    layer.register_buffer("steps", fw.tensor([1]))
+    weight = layer.weight
+    assert layer.to("cpu").to(fw.float64) is layer
+    assert layer.weight is weight and weight.dtype == fw.float64 and weight.is_leaf
+    assert layer.steps.dtype == fw.int64
+    assert layer.float().weight.dtype == fw.float32
+    with pytest.raises(DTypeError, match="no floating point dtype"):
+        layer.to("int32")
+
+
+def test_copies_and_pickles_are_independent():
+    model, x = small_model(), fw.ones(2, 4)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        close(other(x), model(x).detach().numpy())
+        nn.init.zeros_(other[0].weight)
+        assert abs(model[0].weight.detach().numpy()).max() > 0
+    net = copy.deepcopy(Net())
+    assert net.shared is net.first and isinstance(net.scale, nn.Parameter)
+
+
+# ---- containers
+def test_sequential_by_index_slice_and_name():
+    model = nn.Sequential(OrderedDict([("fc", nn.Linear(2, 3)), ("act", nn.ReLU())]))
+    assert model.fc is model[0] and model[-1] is model.act and len(model) == 2
+    assert list(model[:1].state_dict()) == ["fc.weight", "fc.bias"]
+    model[1] = nn.Tanh()
+    assert isinstance(model.act, nn.Tanh)
+    with pytest.raises(IndexingError, match="index 2 is out of range for a Sequential of 2"):
+        model[2]
+
+
+def test_module_list_grows_and_renumbers():
+    layers = nn.ModuleList([nn.Linear(1, 1)]).append(nn.Tanh()).extend([nn.ReLU()])
+    layers.insert(1, nn.Identity())
+    assert [type(m).__name__ for m in layers] == ["Linear", "Identity", "Tanh", "ReLU"]
+    del layers[0]
+    assert list(layers._modules) == ["0", "1", "2"] and isinstance(layers[0], nn.Identity)
+    assert isinstance(layers[1:], nn.ModuleList) and len(layers[1:]) == 2
+
+
+def test_repr_shows_the_tree():
+    model = nn.Sequential(nn.Conv2d(1, 6, 3, padding=1, bias=False), nn.Sequential(nn.MaxPool2d(2)))
+    assert repr(model) == """\
+Sequential(
+  (0): Conv2d(1, 6, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)
+  (1): Sequential(
+    (0): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
+  )
+)"""
+    assert repr(nn.Linear(2, 3)) == "Linear(in_features=2, out_features=3, bias=True)"
+    assert repr(nn.Parameter(fw.ones(1))).startswith("Parameter containing:\ntensor([1.]")
+
+
+# ---- state
+def test_state_dict_round_trip_is_a_snapshot():
+    model, other, x = small_model(), small_model(), fw.ones(2, 4)
+    state, before = model.state_dict(), model(x).detach().numpy()
+    nn.init.zeros_(model[0].weight)
+    assert other.load_state_dict(state) == ([], [])
+    close(other(x), before)
+    assert other.load_state_dict({k: v.numpy() for k, v in state.items()}) == ([], [])
+
+
+def test_state_that_does_not_fit_is_listed_and_changes_nothing():
+    model = small_model()
+    before, state = model.state_dict(), small_model().state_dict()
+    state["0.weigth"] = state.pop("0.weight")
+    state["2.0.bias"] = fw.ones(5)
+    with pytest.raises(StateError) as info:
+        model.load_state_dict(state)
+    text = str(info.value)
+    assert "shape of 2.0.bias: (5,) in the state dict, (3,) in the model" in text
+    assert "missing: 0.weight (nearest: 0.weigth)" in text
+    assert "unexpected: 0.weigth (nearest: 0.weight)" in text
+    for name, value in model.state_dict().items():
+        assert np.array_equal(value.numpy(), before[name].numpy())
+    del state["2.0.bias"]
+    assert model.load_state_dict(state, strict=False) == (["0.weight", "2.0.bias"], ["0.weigth"])
+
+
+# ---- errors name the layer
+def test_wrong_last_size_names_both_sizes_and_the_layer():
+    with pytest.raises(ShapeError) as info:
+        nn.Sequential(nn.Identity(), nn.Sequential(nn.Linear(4, 8)))(fw.ones(2, 5))
+    text = str(info.value)
+    assert "input (2, 5) ends in 5, but the weight (8, 4) = (n_out, n_in) takes 4" in text
+    assert "in layer: 1.0 (Linear)" in text
+
+
+def test_forgotten_flatten_is_guessed():
+    with pytest.raises(ShapeError, match=r"flatten the input first"):
+        nn.Linear(12, 2)(fw.ones(5, 3, 4))
+
+
+def test_wrong_channels():
+    text = r"has 8 channels in axis 1, .* takes 3[\s\S]*look to be last"
+    with pytest.raises(ShapeError, match=text):
+        nn.Conv2d(3, 4, 3)(fw.ones(1, 8, 8, 3))
+    with pytest.raises(ShapeError, match=r"does not fit into an axis of size 2"):
+        nn.Conv2d(3, 4, 3)(fw.ones(1, 3, 2, 8))
+
+
+def test_what_is_not_built_says_so():
+    for make in (lambda: nn.Conv2d(2, 2, 3, groups=2), lambda: nn.MaxPool2d(2, ceil_mode=True),
+                 lambda: nn.Conv2d(2, 2, 3, padding_mode="reflect"),
+                 lambda: nn.Conv2d(2, 2, 2, padding="same")(fw.ones(1, 2, 4, 4))):
+        with pytest.raises(ArgumentError, match="not built yet"):
+            make()
+
+
+def test_losses_explain_wrong_targets():
+    x = fw.ones(2, 3)
+    with pytest.raises(ShapeError, match=r"argmax"):
+        F.cross_entropy(x, F.one_hot(fw.tensor([0, 1]), 3))
+    with pytest.raises(ShapeError, match=r"target.squeeze\(1\)"):
+        F.cross_entropy(x, fw.tensor([[0], [1]]))
+    with pytest.raises(IndexingError, match=r"target -100[\s\S]*ignore_index=-100"):
+        F.cross_entropy(x, fw.tensor([0, -100]))
+    with pytest.raises(ShapeError, match=r"input \(2, 3\) and target \(2,\)"):
+        F.mse_loss(x, fw.ones(2))
+    with pytest.raises(ArgumentError, match="reduction 'avg' is not known"):
+        nn.MSELoss("avg")
+    with pytest.raises(ArgumentError, match="p must be between 0 and 1"):
+        nn.Dropout(1.5)
+    with pytest.raises(ShapeError, match="pass dim"):
+        nn.Softmax()(x)
+
+
+# ---- all together
+def test_a_small_network_learns_xor():
+    fw.manual_seed(1)
+    model = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 2))
+    x, y = fw.tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]]), fw.tensor([0, 1, 1, 0])
+    optimizer, losses = optim.Adam(model.parameters(), lr=0.05), []
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.05 < losses[0]
+    assert model(x).argmax(1).tolist() == y.tolist()
+
+
+def test_a_small_convolutional_network_learns():
+    fw.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                          nn.Linear(16, 2))
+    images = values(16, 1, 4, 4)
+    images[8:] += 1
+    x, y = fw.tensor(images), fw.tensor([0] * 8 + [1] * 8)
+    optimizer, losses = optim.SGD(model.parameters(), lr=0.2, momentum=0.9), []
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 5
