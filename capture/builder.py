@@ -14,6 +14,7 @@ from ..eager.op import Op
 from ..eager.ops.pointwise import dtype_of_operands
 from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
+from .dims import Dim
 from .graph import Node, Nodes
 
 
@@ -66,8 +67,8 @@ class Builder:
 
 
 def literal(x: Any, dtype: Any) -> tuple[Any, Any]:
-    """A number as the dtype it adapts to, and that dtype."""
-    return dtype.type(x).item(), dtype
+    """A number as the dtype it adapts to, and that dtype. A size that may vary stays one."""
+    return (x if type(x) is Dim else dtype.type(x).item()), dtype
 
 
 def constant(nodes: Nodes, array: Any) -> Node:
@@ -79,11 +80,11 @@ def constant(nodes: Nodes, array: Any) -> Node:
 @contextlib.contextmanager
 def building(builder: Builder) -> Iterator[None]:
     """A context in which ops go to `builder`."""
-    before, interpreter.active = interpreter.active, builder
+    before, interpreter.STATE.active = interpreter.STATE.active, builder
     try:
         yield
     finally:
-        interpreter.active = before
+        interpreter.STATE.active = before
 
 
 def build(nodes: Nodes, fn: Callable[..., Tensor], inputs: tuple[Node, ...],

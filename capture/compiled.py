@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..eager import interpreter
-from ..eager.errors import CaptureError
+from ..eager.errors import CaptureError, CodegenError
 from ..eager.settings import settings
 from .recording import Backend, Recording, record
+from .text import to_text
 
+ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
 LIMIT = 64  # recordings kept per function; the least used one makes room
 
 
@@ -49,7 +51,7 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if interpreter.active is not None or not settings.compile:
+        if interpreter.STATE.active is not None or not settings.compile:
             return self.original(*args, **kwargs)
         for recording in self.recordings:
             if recording.fits(args, kwargs):
@@ -58,24 +60,35 @@ class Compiled:
             return self._record(args, kwargs)
 
     def _replay(self, recording: Recording, args: Any, kwargs: Any) -> Any:
-        if recording.executable is None:
-            with self._lock:
-                self._compile(recording)
+        if recording.executable is None and not self._compiles(recording):
+            return self._eager(args, kwargs)
         self.stats.replays += 1
         return recording.replay(args, kwargs)
 
-    def _compile(self, recording: Recording) -> None:
-        if recording.executable is None:
+    def _compiles(self, recording: Recording) -> bool:
+        """Makes a recording's code; False where none can be made, which is said once."""
+        with self._lock:
             start = time.perf_counter()
-            recording.executable = self.backend(recording.graph)
-            self.stats.compile_seconds += time.perf_counter() - start
+            try:
+                recording.executable = recording.executable or self.backend(recording.graph)
+            except CodegenError as error:
+                self.recordings.remove(recording)
+                self._refuse(error.message)
+                return False
+            finally:
+                self.stats.compile_seconds += time.perf_counter() - start
+        return True
 
     def _record(self, args: Any, kwargs: Any) -> Any:
-        if self.refusals or sys.getprofile() is not None:
+        if sum(self.refusals.values()) >= ATTEMPTS:
+            return self._eager(args, kwargs)
+        if sys.getprofile() is not None:
+            self._warn("a profiler is running, and recording needs its place")
             return self._eager(args, kwargs)
         self._note_miss(args, kwargs)
         run = record(self.original, args, kwargs)
         if run.recording is None:
+            self.stats.fallbacks += 1
             self._refuse(run.refusal)
             return run.result
         self.stats.recordings += 1
@@ -85,9 +98,6 @@ class Compiled:
         return run.result
 
     def _eager(self, args: Any, kwargs: Any) -> Any:
-        if not self.refusals:
-            self._refuse("a profiler is running, and recording needs its place")
-            self.refusals.clear()
         self.stats.fallbacks += 1
         return self.original(*args, **kwargs)
 
@@ -100,11 +110,40 @@ class Compiled:
 
     def _refuse(self, why: str) -> None:
         self.refusals[why] = self.refusals.get(why, 0) + 1
-        text = f"{self.__name__} runs eagerly: {why}"
         if self.fullgraph:
-            raise CaptureError(text)
+            raise CaptureError(f"{self.__name__} cannot be recorded whole: {why}")
         if self.refusals[why] == 1:
-            warnings.warn(text, CaptureWarning, stacklevel=5)
+            self._warn(why)
+
+    def _warn(self, why: str) -> None:
+        warnings.warn(f"{self.__name__} runs eagerly: {why}", CaptureWarning, stacklevel=5)
+
+    # ---- insight
+
+    def kernels(self) -> list[dict[str, Any]]:
+        """A row per kernel of every compiled recording: name, line, seconds, bytes, flops."""
+        return [row for r in self.recordings if r.executable for row in r.executable.rows()]
+
+    def graph(self) -> str:
+        """The newest recording as text, each line with the user's line it came from."""
+        return to_text(self.recordings[0].graph, sites=True) if self.recordings else ""
+
+    def code(self) -> str:
+        """The generated code of the newest compiled recording."""
+        return next((r.executable.code for r in self.recordings if r.executable), "")
+
+    def explain(self) -> str:
+        """What was recorded, when it is valid, why it recorded again, and its kernels, in words."""
+        s = self.stats
+        lines = [f"{self.__name__}: {len(self.recordings)} recording(s), {s.replays} replays, "
+                 f"{s.fallbacks} eager calls, {s.compile_seconds:.2f} s compiling"]
+        lines += [f"  runs eagerly: {why}" for why in self.refusals]
+        lines += [f"  recorded again, {why}" for why in self.misses]
+        for number, r in enumerate(self.recordings, 1):
+            lines.append(f"recording {number}, replayed {r.uses} times, is valid while")
+            lines += [f"  {g.says}" for g in r.guards]
+            lines += r.executable.explain().splitlines() if r.executable else ["  not compiled yet"]
+        return "\n".join(lines)
 
     def clear(self) -> None:
         """Forgets all recordings, refusals and counts."""

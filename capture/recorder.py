@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from typing import Any
 
 from ..eager import interpreter
@@ -35,18 +34,16 @@ class Recorder:
         self._known: dict[int, tuple[Any, Node]] = {}
         self._lookup: dict[int, Path] = {}
         self._indexed = 0
-        self._thread = threading.get_ident()
 
     # ---- the interpreter's side
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        interpreter.active = None
+        interpreter.STATE.active = None
         try:
             out = evaluate(op, inputs, params)
         finally:
-            interpreter.active = self
-        if threading.get_ident() == self._thread:
-            self._note(op, inputs, params, out)
+            interpreter.STATE.active = self
+        self._note(op, inputs, params, out)
         return out
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
@@ -115,7 +112,7 @@ class Recorder:
 
     def refuse(self, why: str) -> None:
         """This run cannot be replayed, for this reason; the first one is kept."""
-        if not self.refusal and threading.get_ident() == self._thread:
+        if not self.refusal:
             self.refusal = f"{user_site() or 'somewhere'}: {why}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ..eager import interpreter
 from ..eager.ops.random import default_generator
@@ -19,7 +19,25 @@ from .recorder import Recorder
 from .state import State
 from .template import Make, Outputs
 
-Executable = Callable[[list[Any]], list[Any]]
+
+
+class Executable(Protocol):
+    """What a backend makes of a graph."""
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """The graph's outputs for these inputs."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per kernel: name, line, seconds, bytes, flops."""
+
+    def explain(self) -> str:
+        """The kernels in words."""
+
+    @property
+    def code(self) -> str:
+        """The generated code."""
+
+
 Backend = Callable[[Graph], Executable]
 
 
@@ -107,13 +125,13 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     state.walk(Path("function"), fn)
     held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-    before, interpreter.active = interpreter.active, recorder
+    before, interpreter.STATE.active = interpreter.STATE.active, recorder
     hook = Hook(entered, recorder.refuse)
     try:
         with hook:
             result = fn(*args, **kwargs)
     finally:
-        interpreter.active = before
+        interpreter.STATE.active = before
     recording = None
     if not recorder.refusal:
         recording = _finish(fn, recorder, hook.names, held, result)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..capture.graph import Graph, Node, topological
+from ..capture.graph import SPECIAL, Graph, Node, topological
 from ..capture.passes.checks import Check, extract_checks
 from ..capture.passes.decompose import decompose
 from ..capture.passes.fold import fold_constants
 from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import run
-from .contract import Contraction
+from ..eager.errors import CodegenError
+from ..eager.op import OPS
+from .contract import lower_contract
 from .donate import in_place
 from .executable import Executable, Plan
 from .fuse import Group, fuse
@@ -50,6 +52,7 @@ def machine_of(target: Target) -> Machine:
 def lower_graph(graph: Graph, machine: Machine) -> tuple[Plan, list[Kernel]]:
     """The kernels of a graph and the plan of its arguments, before any code is made."""
     ready, checks = extract_checks(run(graph, PASSES))
+    check_supported(ready)
     values, outputs = strip_reshapes(ready)
     groups = fuse(values)
     plan = plan_values(values, groups, checks, outputs, len(graph.outputs))
@@ -59,12 +62,26 @@ def lower_graph(graph: Graph, machine: Machine) -> tuple[Plan, list[Kernel]]:
     return plan, kernels
 
 
+_KINDS = {("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n in (1, 2, 4, 8)}
+
+
+def check_supported(graph: Graph) -> None:
+    """Raises CodegenError for a value that no native code can be made for, by its line."""
+    for node in graph.nodes():
+        dtype = node.type.dtype
+        if (dtype.kind, dtype.itemsize) not in _KINDS:
+            raise CodegenError(f"{node.site or node.op}: no code can be made for {dtype.name} yet")
+        if node.op not in SPECIAL and OPS[node.op].kind == "opaque":
+            why = OPS[node.op].why.get("meaning", "it is a call of a library")
+            raise CodegenError(f"{node.site or 'somewhere'}: no code can be made for {node.op}: {why}")
+
+
 def lower_group(
     group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
 ) -> list[Kernel]:
     """The kernels of one group."""
     if group.kind == "contract":
-        return [Contraction(group, buffers, machine, name).kernel()]
+        return lower_contract(group, buffers, machine, name)
     return lower(group, buffers, machine, name)
 
 

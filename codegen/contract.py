@@ -22,13 +22,14 @@ from typing import Any
 from ..capture.graph import Node
 from ..eager.ops.contract import parts
 from . import loops
-from .collapse import merge_axes, whole_numbers
+from .collapse import linear, merge_axes, whole_numbers
 from .fuse import Group
-from .index import Index, as_index, atom, comparisons
+from .index import Index, as_index, atom, comparisons, variable
 from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Expr, For, Kernel, Register, Stmt, Var
-from .lower import buffers_of
+from .lower import bounds, buffers_of, chunks
 from .machine import Machine
+from .nest import counter
 from .values import Value
 
 _BLOCK = 128  # columns of a block
@@ -38,6 +39,15 @@ _PAD = 16  # keeps rows of packed blocks out of the same cache sets
 
 def c(value: int) -> Expr:
     return loops.const(value)
+
+
+def lower_contract(
+    group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+) -> list[Kernel]:
+    """The kernels of a group that begins with a contraction, in the orientation that moves less."""
+    both = [Contraction(group, buffers, machine, name, operand) for operand in (0, 1)]
+    best = min(both, key=Contraction.moves)
+    return [*([best.packing_kernel()] if best.shared else []), best.kernel()]
 
 
 @dataclass
@@ -58,14 +68,12 @@ class Roles:
         return total
 
 
-def roles_of(node: Node, lanes: int) -> Roles:
-    """Columns are the letters of the operand that has the result's last letter; all but as many of
-    them as fill two vectors count as batch."""
+def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:
+    """The letters' roles with this operand as rows. Of the other operand's letters all but as many
+    as fill two vectors count as batch: the rows are multiplied with each of them anew."""
     names = parts(node.params["spec"])
     size = {a: n for letters, i in zip(names, node.inputs) for a, n in zip(letters, i.type.shape)}
-    out = names[2]
-    row_operand = 1 if out[-1] in names[0] and out[-1] not in names[1] else 0
-    mine, other = names[row_operand], names[1 - row_operand]
+    mine, other, out = names[row_operand], names[1 - row_operand], names[2]
     batch = [a for a in out if a in mine and a in other]
     columns = [a for a in out if a in other and a not in mine]
     roles = Roles(batch, [a for a in out if a in mine and a not in other], columns,
@@ -78,12 +86,15 @@ def roles_of(node: Node, lanes: int) -> Roles:
 class Contraction:
     """The loops of one contraction group."""
 
-    def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str) -> None:
+    def __init__(
+        self, group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
+        row_operand: int,
+    ) -> None:
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
         self.node = group.members[0]
         self.dtype = self.node.type.dtype
         self.vector = machine.lanes(self.dtype.itemsize)
-        self.roles = roles_of(self.node, self.vector)
+        self.roles = roles_of(self.node, self.vector, row_operand)
         self.letters = parts(self.node.params["spec"])
         self._choose_blocks()
 
@@ -122,6 +133,17 @@ class Contraction:
         self.depth_step = -(-first // self.depth_blocks)
         self.block_depth = self.depth_step * rest
 
+    def moves(self) -> float:
+        """Roughly what packing and storing cost, in vector operations: what orientation is chosen by."""
+        place = _Place(self, *[as_index(0)] * 3)
+        tasks = self.batches * self.column_blocks * self.shares
+        columns = place.packing_cost(self.roles.summed, self.roles.columns) * tasks
+        repeats = self.row_batches if self.shared else self.batches * self.column_blocks
+        rows = place.packing_cost(self.roles.summed, self.roles.rows) * repeats
+        out = self.letters[2]
+        stored = self.batches * self.rows * self.columns
+        return columns + rows + stored * (1 / self.vector if out[-1] in self.roles.columns else 2.0)
+
     # ---- names of memory
     @cached_property
     def packed_columns(self) -> Buffer:
@@ -129,13 +151,53 @@ class Contraction:
 
     @cached_property
     def packed_rows(self) -> Buffer:
-        return Buffer("rows", self.dtype, self.tile * (self.block_depth + _PAD), scratch=True)
+        return Buffer("rows", self.dtype, self.tile * self.row_pitch, scratch=True)
+
+    @cached_property
+    def shared(self) -> bool:
+        """Whether many tasks use the same rows, so that they are packed once, by a kernel of its own."""
+        own = set(self.letters[self.roles.row_operand])
+        repeats = self.roles.count([a for a in self.roles.batch if a not in own])
+        return repeats * self.column_blocks >= 4 and self.depth_blocks == 1
+
+    @cached_property
+    def shared_rows(self) -> Buffer:
+        """The rows of every batch element, each `row_pitch` apart."""
+        return Buffer(f"{self.name}_rows", self.dtype, self.row_batches * self.rows * self.row_pitch)
+
+    @property
+    def row_pitch(self) -> int:
+        return self.block_depth + _PAD
+
+    @property
+    def row_letters(self) -> list[str]:
+        """The batch letters that the rows' operand has."""
+        own = self.letters[self.roles.row_operand]
+        return [a for a in self.roles.batch if a in own]
+
+    @property
+    def row_batches(self) -> int:
+        return self.roles.count(self.row_letters)
 
     @cached_property
     def sums(self) -> Buffer:
         return Buffer("sums", self.dtype, self.share * self.pitch, scratch=True)
 
-    # ---- the kernel
+    # ---- the kernels
+    def packing_kernel(self) -> Kernel:
+        """Packs the rows for all tasks."""
+        total = self.row_batches * self.rows
+        tasks, piece = chunks(total, max(1, 4096 // self.block_depth))
+        var, task = counter("task", tasks)
+        line, i = counter("i", total)
+        place = _Place(self, *[as_index(0)] * 3)
+        where = _decode(i // self.rows, self.row_letters, self.roles.size)
+        inner = place.packed_row(where, i % self.rows, i, self.shared_rows)
+        body = [For(line, *bounds(task, piece, total), tuple(inner))]
+        reads, writes = buffers_of(tuple(body))
+        return Kernel(self.name + "_pack", reads, writes, (), var, tasks, tuple(body),
+                      total * self.block_depth * 0.5)
+
     def kernel(self) -> Kernel:
         tasks = self.batches * self.column_blocks * self.shares
         var = Var("task")
@@ -145,7 +207,7 @@ class Contraction:
         place = _Place(self, batch, block, share)
         body = place.statements()
         reads, writes = buffers_of(tuple(body))
-        scratch = [self.packed_columns, self.packed_rows]
+        scratch = [self.packed_columns, *([] if self.shared else [self.packed_rows])]
         if self.depth_blocks > 1:
             scratch.append(self.sums)
         flops = 2.0 * self.batches * self.rows * self.columns * self.depth
@@ -197,58 +259,64 @@ class _Place:
     # ---- packing
     def _pack_columns(self, first: Index, stop: Expr) -> list[Stmt]:
         of, roles = self.of, self.roles
-        limits = {a: c(roles.size[a]) for a in (*roles.columns, *roles.summed)}
-        limits[roles.columns[0]], limits[roles.summed[0]] = self.column_stop, stop
-        local = {a: atom(Var(a), (0, roles.size[a] - 1)) for a in limits}
         shift = {roles.columns[0]: self.first_column, roles.summed[0]: first}
-        where = self.fixed | {a: i + shift.get(a, 0) for a, i in local.items()}
-        value = self._operand(1 - roles.row_operand, where)
-        k = _flat([local[a] for a in roles.summed], [roles.size[a] for a in roles.summed])
-        j = _flat([local[a] for a in roles.columns], [roles.size[a] for a in roles.columns])
-        store = loops.Store(of.packed_columns, (k * of.pitch + j).expr(), value.expr)
-        order = [*roles.summed, *roles.columns]
-        return self._pack_loops(order, local, limits, value.expr, store)
+        limits = {roles.columns[0]: self.column_stop, roles.summed[0]: stop}
+
+        def store(local: dict[str, Index]) -> loops.Store:
+            where = self.fixed | {a: i + shift.get(a, 0) for a, i in local.items()}
+            value = self._operand(1 - roles.row_operand, where)
+            k, j = self._position(roles.summed, local), self._position(roles.columns, local)
+            return loops.Store(of.packed_columns, (k * of.pitch + j).expr(), value.expr)
+
+        return pack_loops(self._pack_sizes([*roles.summed, *roles.columns]), limits, store, of.vector)
 
     def _pack_rows(self, row: Index, count: int, first: Index, stop: Expr) -> list[Stmt]:
         """Rows `row`... one after the other, the summed axes along them."""
-        of, roles = self.of, self.roles
-        out: list[Stmt] = []
-        limits = {a: c(roles.size[a]) for a in roles.summed}
-        limits[roles.summed[0]] = stop
-        local = {a: atom(Var(a), (0, roles.size[a] - 1)) for a in limits}
-        shift = {roles.summed[0]: first}
-        i = atom(Var("i"), (0, count - 1))
-        where = self.fixed | {a: k + shift.get(a, 0) for a, k in local.items()}
-        where |= _decode(row + i, roles.rows, roles.size)
-        value = self._operand(roles.row_operand, where)
-        k = _flat([local[a] for a in roles.summed], [roles.size[a] for a in roles.summed])
-        index = i * (of.block_depth + _PAD) + k
-        store = loops.Store(of.packed_rows, index.expr(), value.expr)
-        inner = self._pack_loops(roles.summed, local, limits, value.expr, store)
-        (var,) = i.terms or {Var("i"): 1}
-        out.append(For(var, c(0), c(count), tuple(inner)))  # type: ignore[arg-type]
-        return out
+        line, i = counter("i", count)
+        inner = self.packed_row(self.fixed, row + i, i, self.of.packed_rows, first, stop)
+        return [For(line, c(0), c(count), tuple(inner))]
 
-    def _pack_loops(
-        self, order: list[str], local: dict[str, Index], limits: dict[str, Expr], value: Expr,
-        store: Stmt,
+    def packed_row(
+        self, fixed: dict[str, Index], row: Index, place: Index, into: Buffer,
+        first: Index | None = None, stop: Expr | None = None,
     ) -> list[Stmt]:
-        """Loops over `order`, the letter that the operand is contiguous along as lanes and inside."""
-        def step(letter: str) -> tuple[int, int]:
-            var = next(iter(local[letter].terms), None)
-            factors = [f.get(var, 0) for f in whole_numbers([value]) if var in f] if var else [0]
-            good = bool(factors) and all(f == 1 for f in factors[:1])
-            return (1 if good else 0, self.roles.size[letter])
+        """Loops that write one row of the rows' operand as number `place` of `into`."""
+        of, roles = self.of, self.roles
 
-        lane = max(order, key=step)
-        body: tuple[Stmt, ...] = (store,)
-        for letter in [lane, *[a for a in reversed(order) if a != lane]]:
+        def store(local: dict[str, Index]) -> loops.Store:
+            where = fixed | _decode(row, roles.rows, roles.size) | local
+            where[roles.summed[0]] = where[roles.summed[0]] + (first or 0)
+            value = self._operand(roles.row_operand, where)
+            index = place * of.row_pitch + self._position(roles.summed, local)
+            return loops.Store(into, index.expr(), value.expr)
+
+        limits = {} if stop is None else {roles.summed[0]: stop}
+        return pack_loops(self._pack_sizes(roles.summed), limits, store, of.vector)
+
+    def packing_cost(self, summed: list[str], others: list[str]) -> float:
+        """Vector operations that packing one operand for one task takes."""
+        number = self.roles.row_operand if others == self.roles.rows else 1 - self.roles.row_operand
+        sizes = {a: self.roles.size[a] for a in (*others, *summed)}
+        local = {a: variable(a, n) for a, n in sizes.items()}
+        value = self._operand(number, self.fixed | local)
+        last = (others if number != self.roles.row_operand else summed)[-1]
+        total, best = self.roles.count(list(sizes)), 3.0
+        for letter, n in sizes.items():
             var = next(iter(local[letter].terms), None)
-            if var is None:
-                continue
-            wide = self.of.vector if letter == lane else 0
-            body = (For(var, c(0), limits[letter], body, wide),)  # type: ignore[arg-type]
-        return list(body)
+            reads = [linear(e.index)[0].get(var, 0) for e in loads_of(value.expr)] if var else []
+            if reads and all(f == 1 for f in reads):
+                wide = min(n, self.of.vector)
+                best = min(best, 2 / wide if letter == last else 1 / wide + 2.0)
+        return total * best
+
+    def _pack_sizes(self, letters: list[str]) -> dict[str, int]:
+        """The sizes of packed letters: those of the blocked ones are the blocks'."""
+        steps = {self.roles.columns[0]: self.of.column_step,
+                 self.roles.summed[0]: self.of.depth_step}
+        return {a: steps.get(a, self.roles.size[a]) for a in letters}
+
+    def _position(self, letters: list[str], local: dict[str, Index]) -> Index:
+        return flat(tuple(local[a] for a in letters), [self.roles.size[a] for a in letters])
 
     def _operand(self, number: int, where: dict[str, Index]) -> Value:
         """An element of an operand, read through the views before it."""
@@ -287,8 +355,8 @@ class _Place:
 
     def _tile(self, row: Index, count: int, first: Index, stop: Expr) -> list[Stmt]:
         depth = self._depth(stop)
-        return [*self._pack_rows(row, count, first, stop),
-                *self._panels(lambda base, lane: self._panel(row, count, base, lane, depth))]
+        packing = [] if self.of.shared else self._pack_rows(row, count, first, stop)
+        return [*packing, *self._panels(lambda base, lane: self._panel(row, count, base, lane, depth))]
 
     def _depth(self, stop: Expr) -> Expr:
         rest = self.roles.count(self.roles.summed[1:])
@@ -335,10 +403,10 @@ class _Place:
         k = Var("k")
         position = atom(k, (0, of.block_depth - 1))
         b = loops.load(of.packed_columns, (position * of.pitch + column).expr())
+        rows, first = self._row_memory(row)
         steps = tuple(
             loops.Update(r, "add", loops.call("mul", (loops.load(
-                of.packed_rows, (as_index(i * (of.block_depth + _PAD)) + position).expr()), b),
-                of.dtype))
+                rows, (first + i * of.row_pitch + position).expr()), b), of.dtype))
             for i, r in enumerate(registers))
         out.append(For(k, c(0), depth, steps, 0, 4 if count <= 4 else 2))
         for i, register in enumerate(registers):
@@ -347,6 +415,15 @@ class _Place:
             else:
                 out += self._results(row + i, column, Value(loops.read(register)))
         return out
+
+    def _row_memory(self, row: Index) -> tuple[Buffer, Index]:
+        """Where the packed rows of a tile begin."""
+        of = self.of
+        if not of.shared:
+            return of.packed_rows, as_index(0)
+        letters = of.row_letters
+        batch = self._position(letters, self.fixed) if letters else as_index(0)
+        return of.shared_rows, (batch * of.rows + row) * of.row_pitch
 
     # ---- sums kept over several blocks of depth
     def _clear(self) -> list[Stmt]:
@@ -393,6 +470,167 @@ class _Place:
         return tuple(letters[a] for a in self.of.letters[2])
 
 
+def pack_loops(
+    sizes: dict[str, int], limits: dict[str, Expr], store: Any, vector: int
+) -> list[Stmt]:
+    """Loops around store(local): letters that are stepped through as one are merged, and the lanes
+    run along what is contiguous in memory, before and after."""
+    letters = list(sizes)
+    separate = {a: variable(a, n) for a, n in sizes.items()}
+    with comparisons() as compared:
+        probe = store(separate)
+    forms = whole_numbers([probe.index, probe.value]) + [dict(x.terms) for x in compared]
+    runs = merge_axes(tuple(sizes.values()), tuple(separate.values()), forms)
+    names = [[letters[i] for i in run] for run in runs]
+    order = sorted(names, key=lambda run: _contiguous(probe, separate, run, sizes))
+    return _nest(order, sizes, limits, store, vector)
+
+
+def _nest(
+    order: list[list[str]], sizes: dict[str, int], limits: dict[str, Expr], store: Any, vector: int
+) -> list[Stmt]:
+    counters, local = [], dict.fromkeys(sizes, as_index(0))
+    for run in order:
+        var, size = Var(run[-1]), _run_size(run, sizes)
+        long = [a for a in run if sizes[a] != 1]
+        local[long[-1] if long else run[-1]] = atom(var, (0, size - 1)) if size > 1 else as_index(0)
+        counters.append((var, size, limits.get(run[0])))
+    body: tuple[Stmt, ...] = (store(local),)
+    for depth, (var, size, limit) in enumerate(reversed(counters)):
+        if size == 1:
+            continue
+        stop: Expr = c(size)
+        if limit is not None and not isinstance(limit, loops.Const):
+            run = order[len(order) - 1 - depth]
+            rest = size // sizes[run[0]]
+            stop = loops.call("mul", (limit, c(rest)), loops.INT) if rest > 1 else limit
+        lanes = min(vector, 1 << (size - 1).bit_length()) if depth == 0 else 0
+        body = (For(var, c(0), stop, body, lanes),)
+    return list(body)
+
+
+def _contiguous(
+    probe: loops.Store, local: dict[str, Index], run: list[str], sizes: dict[str, int]
+) -> tuple[int, int]:
+    """How well a run serves as lanes: read and written at neighbouring places, and long."""
+    var = next((next(iter(local[a].terms)) for a in reversed(run) if local[a].terms), None)
+    if var is None:
+        return (-1, 0)
+    reads = [linear(e.index)[0].get(var, 0) for e in loads_of(probe.value)]
+    good = (bool(reads) and all(f == 1 for f in reads)) + (linear(probe.index)[0].get(var) == 1)
+    return (good, _run_size(run, sizes))
+
+
+def loads_of(e: Expr) -> list[loops.Load]:
+    """Every load in an expression."""
+    found, stack = [], [e]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, loops.Load):
+            found.append(e)
+        stack.extend(loops.children(e))
+    return found
+
+
+def _run_size(run: list[str], sizes: dict[str, int]) -> int:
+    total = 1
+    for a in run:
+        total *= sizes[a]
+    return total
+
+
+def _merged(of: Contraction) -> bool:
+    """Whether the columns' letters can be stepped through as one by everything in the epilogue."""
+    group, columns = of.group, of.roles.columns
+    if len(columns) == 1:
+        return True
+    where = group.variables()
+
+    def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
+        if node is of.node:
+            return Value(loops.read(Register("sum", of.dtype)))
+        return load(of.buffers[node], node.type, index, mask) if node in of.buffers else None
+
+    with comparisons() as compared:
+        found = [Inliner(leaf).value(m, where).expr for m in group.members]
+        found += [flat(where, group.domain).expr()]
+    forms = whole_numbers(found) + [dict(x.terms) for x in compared]
+    runs = merge_axes(group.domain, where, forms)
+    axes = [of.letters[2].index(a) for a in columns]
+    between = range(axes[0], axes[-1] + 1)  # other letters between them would be stepped over
+    alone = all(i in axes or group.domain[i] == 1 for i in between)
+    return alone and any(set(axes) <= set(run) for run in runs)
+
+
+def pack_loops(
+    sizes: dict[str, int], limits: dict[str, Expr], store: Any, vector: int
+) -> list[Stmt]:
+    """Loops around store(local): letters that are stepped through as one are merged, and the lanes
+    run along what is contiguous in memory, before and after."""
+    letters = list(sizes)
+    separate = {a: variable(a, n) for a, n in sizes.items()}
+    with comparisons() as compared:
+        probe = store(separate)
+    forms = whole_numbers([probe.index, probe.value]) + [dict(x.terms) for x in compared]
+    runs = merge_axes(tuple(sizes.values()), tuple(separate.values()), forms)
+    names = [[letters[i] for i in run] for run in runs]
+    order = sorted(names, key=lambda run: _contiguous(probe, separate, run, sizes))
+    return _nest(order, sizes, limits, store, vector)
+
+
+def _nest(
+    order: list[list[str]], sizes: dict[str, int], limits: dict[str, Expr], store: Any, vector: int
+) -> list[Stmt]:
+    counters, local = [], dict.fromkeys(sizes, as_index(0))
+    for run in order:
+        var, size = Var(run[-1]), _run_size(run, sizes)
+        long = [a for a in run if sizes[a] != 1]
+        local[long[-1] if long else run[-1]] = atom(var, (0, size - 1)) if size > 1 else as_index(0)
+        counters.append((var, size, limits.get(run[0])))
+    body: tuple[Stmt, ...] = (store(local),)
+    for depth, (var, size, limit) in enumerate(reversed(counters)):
+        if size == 1:
+            continue
+        stop: Expr = c(size)
+        if limit is not None and not isinstance(limit, loops.Const):
+            run = order[len(order) - 1 - depth]
+            rest = size // sizes[run[0]]
+            stop = loops.call("mul", (limit, c(rest)), loops.INT) if rest > 1 else limit
+        lanes = min(vector, 1 << (size - 1).bit_length()) if depth == 0 else 0
+        body = (For(var, c(0), stop, body, lanes),)
+    return list(body)
+
+
+def _contiguous(
+    probe: loops.Store, local: dict[str, Index], run: list[str], sizes: dict[str, int]
+) -> tuple[int, int]:
+    """How well a run serves as lanes: read and written at neighbouring places, and long."""
+    var = next((next(iter(local[a].terms)) for a in reversed(run) if local[a].terms), None)
+    if var is None:
+        return (-1, 0)
+    reads = [linear(e.index)[0].get(var, 0) for e in loads_of(probe.value)]
+    good = (bool(reads) and all(f == 1 for f in reads)) + (linear(probe.index)[0].get(var) == 1)
+    return (good, _run_size(run, sizes))
+
+
+def loads_of(e: Expr) -> list[loops.Load]:
+    """Every load in an expression."""
+    found, stack = [], [e]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, loops.Load):
+            found.append(e)
+        stack.extend(loops.children(e))
+    return found
+
+
+def _run_size(run: list[str], sizes: dict[str, int]) -> int:
+    total = 1
+    for a in run:
+        total *= sizes[a]
+    return total
+
+
 def _merged(of: Contraction) -> bool:
     """Whether the columns' letters can be stepped through as one by everything in the epilogue."""
     group, columns = of.group, of.roles.columns
@@ -423,6 +661,3 @@ def _decode(position: Index, letters: list[str], size: dict[str, int]) -> dict[s
         position = position if last else position // size[letter]
     return out
 
-
-def _flat(index: list[Index], sizes: list[int]) -> Index:
-    return flat(tuple(index), sizes)

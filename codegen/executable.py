@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from ..capture.passes.checks import Check
 from ..eager.ops.check import require
 from .llvm.program import NativeProgram
 from .loops import Buffer, Kernel
+from .report import kernel_rows, kernel_table
 
 _EXCLUSIVE = 3  # references to an array that only its tensor holds: tensor, argument list, the question
 
@@ -79,6 +81,24 @@ class Executable:
     def new_results(self) -> list[Any]:
         """Fresh arrays for the results."""
         return [np.empty(shape, dtype) for shape, dtype in self._results]
+
+    def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
+        """A row per kernel with its median time on made-up inputs: what a kernel takes depends on
+        its sizes, hardly on the values."""
+        times = []
+        for _ in range(repeats):
+            arrays = [np.ones(n.type.shape, n.type.dtype) for n in self.plan.graph.inputs]
+            times.append(self.run(arrays, self.new_results(), self.program.profile))
+        return kernel_rows(self.kernels, [statistics.median(t) for t in zip(*times)])
+
+    def explain(self) -> str:
+        """The kernels as a table."""
+        return kernel_table(self.rows())
+
+    @property
+    def code(self) -> str:
+        """The LLVM IR of the program."""
+        return self.program.ir
 
     def run(self, arrays: list[Any], results: list[Any], call: Any) -> Any:
         """call(table, arena) with the addresses of these arrays."""

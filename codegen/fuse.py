@@ -19,6 +19,7 @@ from .values import BUILDER, Value
 
 _HEAVY = {"exp", "log", "tanh", "pow", "sin", "cos", "erf", "uniform", "expm1", "log1p", "sigmoid",
           "atan2"}
+SHORT = 9  # elements of a reduction that is unrolled
 _LARGEST_TREE = 150  # nodes computed in place, before a value gets a home of its own
 
 
@@ -193,8 +194,14 @@ def _new_group(node: Node) -> Group:
 
 
 def reduce_kind(node: Node) -> str:
-    """rows where the last axis longer than 1 is reduced, else columns."""
+    """rows where the last axis longer than 1 is reduced, else columns. Many short rows are columns
+    too: lanes run over the rows, and what is reduced is unrolled inside of each."""
     shape, axes = node.inputs[0].type.shape, node.params["axis"]
+    length = 1
+    for a in axes:
+        length *= shape[a]
+    if length <= SHORT and node.type.size >= 16 * SHORT:
+        return "columns"
     last = max((i for i, n in enumerate(shape) if n != 1), default=len(shape) - 1)
     return "rows" if last in axes or not shape else "columns"
 

@@ -153,22 +153,44 @@ def variable(name: str, size: int) -> Index:
     return atom(Var(name), (0, max(0, size - 1)))
 
 
+_assumed: dict[Expr, Range] = {}  # ranges that hold where a mask does, while its source is read
+
+
+@contextlib.contextmanager
+def assuming(index: tuple[Any, ...], sizes: tuple[int, ...]) -> Iterator[None]:
+    """A context in which each index lies inside its axis: true wherever what is made there is used."""
+    global _assumed
+    before = _assumed
+    _assumed = before | {as_index(i).expr(): (0, n - 1) for i, n in zip(index, sizes)}
+    try:
+        yield
+    finally:
+        _assumed = before
+
+
+def _inside(x: Index, d: int) -> bool:
+    """Whether x is known to be one of 0 ... d - 1, by its variables' ranges or by assumption."""
+    low, high = x.range()
+    if not (0 <= low and high < d) and _assumed:
+        low, high = _assumed.get(x.expr(), (low, high))
+    return 0 <= low and high < d
+
+
 def _divide(x: Index, d: int) -> tuple[Index, Index]:
     """x // d and x % d: the multiples of d are taken out, the rest is divided if it has to be."""
-    if d == 1:
+    if d in (0, 1):  # along an axis of size 0 nothing is ever read
         return x, Index({}, 0)
     whole = Index({e: c // d for e, c in x.terms.items() if c % d == 0}, x.const // d)
     rest = Index({e: c for e, c in x.terms.items() if c % d}, x.const % d)
+    if _inside(rest, d) or not rest.terms:
+        return whole, rest
+    if _assumed and _inside(rest - d, d):
+        return whole + 1, rest - d
     low, high = rest.range()
-    if 0 <= low and high < d:
-        return whole, rest
-    if not rest.terms:
-        return whole, rest
     common = _common_factor(rest, d)
     if common > 1:
         small = Index({e: c for e, c in rest.terms.items() if c % common}, rest.const % common)
-        a, b = small.range()
-        if 0 <= a and b < common:  # (common * y + small) // (common * e) = y // e
+        if _inside(small, common):  # (common * y + small) // (common * e) = y // e
             y = Index({e: c // common for e, c in rest.terms.items() if c % common == 0},
                       rest.const // common)
             q, r = _divide(y, d // common)

@@ -10,7 +10,7 @@ from ..eager.errors import CodegenError
 from ..eager.op import OPS
 from ..eager.shapes import TensorType
 from . import loops
-from .index import Index, as_index, atom
+from .index import Index, as_index, assuming, atom
 from .loops import INT, Expr
 from .values import BUILDER, Value, call, cast
 
@@ -74,9 +74,15 @@ def _reader(inline: Inliner, node: Node, mask: Any) -> Callable[..., Value]:
 def _view(inline: Inliner, node: Node, index: Indices, mask: Any) -> Any:
     types = [n.type for n in node.inputs]
 
+    bounds = OPS[node.op].bounds
+    sizes = dict(bounds(*types, **node.params)) if bounds else {}
+
     def at(n: int, where: Indices) -> Index:
-        value = inline.value(node.inputs[n], where, mask)
-        return atom(cast(value, INT).expr)
+        # Indices are checked around the program; until then nothing outside may be touched.
+        value = cast(inline.value(node.inputs[n], where, mask), INT)
+        last = max(0, sizes[n] - 1)
+        inside = call("minimum", call("maximum", value, 0), last)
+        return atom(inside.expr, (0, last))
 
     where = tuple(as_index(i) for i in index)
     sources = OPS[node.op].meaning(BUILDER, where, types, at, **node.params)
@@ -86,7 +92,8 @@ def _view(inline: Inliner, node: Node, index: Indices, mask: Any) -> Any:
             result = inline.value(node.inputs[source.input], source.index, mask)
         elif source.mask is not False:
             both = source.mask if mask is None else call("and", mask, source.mask)
-            inner = inline.value(node.inputs[source.input], source.index, both)
+            with assuming(source.index, node.inputs[source.input].type.shape):
+                inner = inline.value(node.inputs[source.input], source.index, both)
             result = call("where", source.mask, inner, result)
     return result if isinstance(result, Value) else BUILDER.const(result, node.type.dtype)
 

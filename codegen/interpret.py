@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.codegen.loops import (
+from .loops import (
     Assign,
     Buffer,
     Call,
@@ -30,7 +30,7 @@ from fusewire.codegen.loops import (
     children,
     expressions,
 )
-from fusewire.codegen.scalar import SCALAR
+from .scalar import SCALAR
 
 Frame = dict[Any, Any]  # Var | Register | Expr -> NumPy scalar
 Run = Callable[[Frame], None]
@@ -44,7 +44,7 @@ def run(
     order: Iterable[int] | None = None,
 ) -> None:
     """Runs all tasks, in `order` if given; `arrays` holds a contiguous array for each argument."""
-    memory = {b: arrays[b].reshape(-1, copy=False) for b in kernel.arguments}
+    memory = {b: arrays[b].reshape(-1) for b in kernel.arguments}
     machine = _Machine(kernel, memory)
     body = machine.block(kernel.body)
     with np.errstate(all="ignore"):
@@ -200,7 +200,7 @@ class _Machine:
             at = self._checked(e.buffer, index(frame), "load")
             if flags is not None and not flags[at]:
                 raise ValueError(
-                    f"{self.kernel.name}: scratch {e.buffer.name}[{at}] is read before it is written"
+                    f"{self.kernel.name}: scratch {e.buffer.name}[{at}] is read before it is set"
                 )
             frame[e] = array[at]
 

@@ -8,8 +8,8 @@ from typing import Any
 from ..capture.graph import Node
 from ..eager.op import OPS
 from . import loops
-from .fuse import Group
-from .index import Index
+from .fuse import SHORT, Group
+from .index import Index, as_index
 from .loops import Buffer, Expr, For, Kernel, Stmt, Var
 from .machine import Machine
 from .nest import Axes, Body, counter, decode, work
@@ -39,6 +39,10 @@ class Nest:
         widest = max((n.type.dtype.itemsize for n in self.group.members), default=4)
         return self.machine.lanes(min(4, widest) if widest < 8 else 8)
 
+    def fitting(self, size: int) -> int:
+        """Lanes for a loop of `size`: no more than it has turns, rounded up to a power of two."""
+        return max(2, min(self.lanes, 1 << (size - 1).bit_length()))
+
     @property
     def outer(self) -> int:
         total = 1
@@ -59,8 +63,10 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
     body = Body(group, buffers)
     expressions, forms = body.expressions()
     nest = Nest(group, body, Axes(group, forms), machine, name, work(expressions))
-    if 0 in group.domain and not group.axes:
+    if any(group.domain[a] == 0 for a in group.kept):
         return []
+    if 0 in group.domain:
+        return [_identities(nest)]
     if group.kind == "columns":
         return _columns(nest)
     if group.axes is None:
@@ -112,6 +118,17 @@ def bounds(task: Index, size: int, total: int) -> tuple[Expr, Expr]:
     return start.expr(), loops.call("minimum", (stop.expr(), c(total)), loops.INT)
 
 
+def _identities(nest: Nest) -> Kernel:
+    """Reductions over nothing: what they start from is their result."""
+    var, _ = counter("task", 1)
+    position, o = counter("o", nest.outer)
+    kept = decode(o, [(r, nest.axes.size(r)) for r in nest.axes.kept])
+    body: list[Stmt] = []
+    for i in range(len(nest.body.sweeps)):
+        body += [*nest.body.begin(i), *nest.body.finish(i, nest.axes.where(kept))]
+    return kernel(nest, var, 1, [For(position, c(0), c(nest.outer), tuple(body))])
+
+
 # ---- no reduction
 def _elementwise(nest: Nest) -> Kernel:
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
@@ -160,7 +177,7 @@ def _outer_lines(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
     position, o = counter("o", outer)
     lane, i = counter("i", size)
     where = nest.axes.where([*decode(o, before), (axes, i)])
-    loop = For(lane, c(0), c(size), tuple(nest.body.step(0, where)), nest.lanes,
+    loop = For(lane, c(0), c(size), tuple(nest.body.step(0, where)), nest.fitting(size),
                2 if size >= 2 * nest.lanes else 1)
     start, stop = bounds(task, piece, outer)
     return kernel(nest, var, tasks, [For(position, start, stop, (loop,))])
@@ -201,7 +218,7 @@ def _inner_loops(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
         size = nest.axes.size(runs[n])
         last = n == len(runs) - 1
         unroll = 4 if last and size >= 8 * nest.lanes else 1
-        body = (For(counters[n][0], c(0), c(size), body, nest.lanes if last else 0, unroll),)
+        body = (For(counters[n][0], c(0), c(size), body, nest.fitting(size) if last else 0, unroll),)
     return list(body)
 
 
@@ -260,14 +277,55 @@ def _gather_pieces(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kerne
 # ---- reductions along other axes: lanes run along the last kept one
 def _columns(nest: Nest) -> list[Kernel]:
     width = nest.axes.size(nest.axes.kept[-1])
+    if nest.inner <= SHORT and width < nest.lanes // 2 < nest.outer:
+        return [_short_rows(nest)]
     rows = nest.outer // width
-    block = min(4 * nest.lanes, width)
+    block = min(4 * nest.lanes, width) if nest.inner > SHORT else width
     blocks = -(-width // block)
     if blocks * rows < 4 and nest.inner * width > 4 * _TASK and len(nest.body.sweeps) == 1:
         return _column_pieces(nest, width)
+    if rows > 1 and nest.inner * width < _TASK:
+        return [_many_columns(nest, rows, width)]
     var, task = counter("task", rows * blocks)
     body = _column_block(nest, task // blocks, bounds(task % blocks, block, width), None)
     return [kernel(nest, var, rows * blocks, body)]
+
+
+def _many_columns(nest: Nest, rows: int, width: int) -> Kernel:
+    """Small blocks of columns, many of them in a task."""
+    tasks, piece = chunks(rows, max(1, _TASK // (nest.inner * width)))
+    var, task = counter("task", tasks)
+    position, row = counter("o", rows)
+    body = _column_block(nest, row, (c(0), c(width)), None)
+    return kernel(nest, var, tasks, [For(position, *bounds(task, piece, rows), tuple(body))])
+
+
+def _short_rows(nest: Nest) -> Kernel:
+    """Lanes over all positions, found by division, and in each the unrolled reduction."""
+    runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
+    tasks, piece = chunks(nest.outer, max(nest.lanes, _TASK // 4 // nest.inner))
+    piece = -(-piece // nest.lanes) * nest.lanes
+    tasks = -(-nest.outer // piece)
+    var, task = counter("task", tasks)
+    lane, i = counter("i", nest.outer)
+    kept = decode(i, runs)
+    body: list[Stmt] = []
+    for s in range(len(nest.body.sweeps)):
+        body += nest.body.begin(s)
+        body += _unrolled(nest, s, kept)
+        body += nest.body.finish(s, nest.axes.where(kept))
+    return kernel(nest, var, tasks, [For(lane, *bounds(task, piece, nest.outer), tuple(body),
+                                         nest.lanes)])
+
+
+def _unrolled(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
+    """Every step of a short sweep, one after the other."""
+    runs = [(r, nest.axes.size(r)) for r in nest.axes.inner]
+    out: list[Stmt] = []
+    for k in range(nest.inner):
+        position = decode(as_index(k), runs) if runs else []
+        out += nest.body.step(sweep, nest.axes.where([*kept, *position]))
+    return out
 
 
 def _column_block(
@@ -288,11 +346,13 @@ def _column_block(
         _, partial, number = piece
         at = (number * nest.outer + row * runs[-1][1] + i).expr()
         body += [loops.Store(b, at, loops.read(nest.body.registers[r])) for r, b in partial.items()]
-    return [For(lane, *limits, tuple(body), nest.lanes)]
+    return [For(lane, *limits, tuple(body), nest.fitting(runs[-1][1]))]
 
 
 def _column_sweep(nest: Nest, sweep: int, kept: Any, limits: tuple[Expr, Expr] | None) -> list[Stmt]:
     runs = nest.axes.inner
+    if nest.inner <= SHORT and limits is None:
+        return _unrolled(nest, sweep, kept)
     counters = [counter(f"k{n}", nest.axes.size(r)) for n, r in enumerate(runs)]
     where = nest.axes.where([*kept, *[(r, k) for r, (_, k) in zip(runs, counters)]])
     body: tuple[Stmt, ...] = tuple(nest.body.step(sweep, where))

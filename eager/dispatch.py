@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .tape import MODE, Entry, Leaf
 from .tensor import Tensor
 
 _NOTHING: dict[str, Any] = {}
-_FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError)
+_FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeWarning)
 _ndarray = np.ndarray
 
 # log(0) is -inf and 0 / 0 is nan, without NumPy's RuntimeWarning, as in compiled code. (np.errstate
@@ -25,8 +26,8 @@ warnings.filterwarnings("ignore", "", RuntimeWarning, r"fusewire\.eager\.")
 
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
     """The tensor that `op` makes of `inputs` (tensors, and Python scalars that adapt to them)."""
-    if interpreter.active is not None:
-        return interpreter.active.apply(op, inputs, params)  # type: ignore[no-any-return]
+    if interpreter.STATE.active is not None:
+        return interpreter.STATE.active.apply(op, inputs, params)  # type: ignore[no-any-return]
     return evaluate(op, inputs, params)
 
 
@@ -43,7 +44,7 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
             arrays.append(x)
     try:
         data = op.impl(kernels, *arrays, **params)
-    except (*_FAILURES, RuntimeWarning) as error:
+    except _FAILURES as error:
         data = _again(op, inputs, params, arrays, error)
     if type(data) is not _ndarray:
         data = np.asarray(data)
@@ -54,39 +55,53 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
     return out
 
 
-def apply_one(op: Op, x: Tensor) -> Tensor:
-    """`apply` for one tensor and no params; the same as the general form but for its loops."""
-    if interpreter.active is not None:
-        return interpreter.active.apply(op, (x,), _NOTHING)  # type: ignore[no-any-return]
-    array = x.data
-    try:
-        data = op.impl(kernels, array)
-    except (*_FAILURES, RuntimeWarning) as error:
-        data = _again(op, (x,), _NOTHING, [array], error)
-    if type(data) is not _ndarray:
-        data = np.asarray(data)
-    out = Tensor(data)
-    if x.edge is not None and MODE.enabled and op.vjp is not None:
-        out.edge = Entry(op, _NOTHING, (array,), (x.edge,), data)
-    return out
+def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`apply(op, (x,))` for a tensor whose dtype is of `kinds`, without its loops; else `otherwise`."""
+
+    def function(x: Any) -> Any:
+        if interpreter.STATE.active is not None or not isinstance(x, Tensor) \
+                or x.data.dtype.kind not in kinds:
+            return otherwise(x)
+        array = x.data
+        try:
+            data = op.impl(kernels, array)
+        except _FAILURES as error:
+            data = _again(op, (x,), _NOTHING, [array], error)
+        if type(data) is not _ndarray:
+            data = np.asarray(data)
+        out = Tensor(data)
+        if x.edge is not None and MODE.enabled and op.vjp is not None:
+            out.edge = Entry(op, _NOTHING, (array,), (x.edge,), data)
+        return out
+
+    return function
 
 
-def apply_two(op: Op, x: Tensor, y: Tensor) -> Tensor:
-    """`apply` for two tensors and no params; the same as the general form but for its loops."""
-    if interpreter.active is not None:
-        return interpreter.active.apply(op, (x, y), _NOTHING)  # type: ignore[no-any-return]
-    left, right = x.data, y.data
-    try:
-        data = op.impl(kernels, left, right)
-    except (*_FAILURES, RuntimeWarning) as error:
-        data = _again(op, (x, y), _NOTHING, [left, right], error)
-    if type(data) is not _ndarray:
-        data = np.asarray(data)
-    out = Tensor(data)
-    a, b = x.edge, y.edge
-    if (a is not None or b is not None) and MODE.enabled and op.vjp is not None:
-        out.edge = Entry(op, _NOTHING, (left, right), (a, b), data)
-    return out
+def function_of_two(
+    op: Op, kinds: str, otherwise: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
+    """The same for two tensors of one dtype."""
+
+    def function(x: Any, y: Any) -> Any:
+        if interpreter.STATE.active is not None or not isinstance(x, Tensor) or not isinstance(y, Tensor):
+            return otherwise(x, y)
+        left, right = x.data, y.data
+        dtype = left.dtype
+        if dtype is not right.dtype or dtype.kind not in kinds:
+            return otherwise(x, y)
+        try:
+            data = op.impl(kernels, left, right)
+        except _FAILURES as error:
+            data = _again(op, (x, y), _NOTHING, [left, right], error)
+        if type(data) is not _ndarray:
+            data = np.asarray(data)
+        out = Tensor(data)
+        a, b = x.edge, y.edge
+        if (a is not None or b is not None) and MODE.enabled and op.vjp is not None:
+            out.edge = Entry(op, _NOTHING, (left, right), (a, b), data)
+        return out
+
+    return function
 
 
 def _again(
@@ -137,7 +152,7 @@ def replace(tensor: Tensor, new: Tensor) -> Tensor:
             )
     else:
         tensor.edge = new.edge
-    if interpreter.active is not None:
-        interpreter.active.changed(tensor)
+    if interpreter.STATE.active is not None:
+        interpreter.STATE.active.changed(tensor)
     tensor.data = new.data
     return tensor

@@ -8,12 +8,14 @@ from types import CodeType
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_EXAMPLES = os.path.join(_PACKAGE, "export", "demo") + os.sep  # written as a user would
 _OURS = tuple(_PACKAGE + folder + os.sep for folder in ("eager", "capture", "codegen", "export"))
 
 
 def is_ours(code: CodeType) -> bool:
     """Whether `code` belongs to fusewire itself and is no place to show to a user."""
-    return code.co_filename.startswith(_OURS)
+    name = code.co_filename
+    return name.startswith(_OURS) and not name.startswith(_EXAMPLES)
 
 
 def user_line() -> str:

@@ -181,7 +181,7 @@ def _take_many(x: Tensor, arrays: list[Tensor], axis: int) -> Tensor:
 
 def _check_range(i: Tensor, n: Any) -> None:
     """Each axis by itself: in the flat index a bad column would look like another row."""
-    if interpreter.active is None and i.data.size and i.data.dtype.kind in "iu":
+    if interpreter.STATE.active is None and i.data.size and i.data.dtype.kind in "iu":
         low, high = i.data.min(), i.data.max()
         if low < -n or high >= n:
             raise IndexingError(f"index {low if low < -n else high} is out of range for an axis of "

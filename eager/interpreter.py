@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Protocol
 
 
@@ -30,11 +31,15 @@ class Interpreter(Protocol):
         """The values of a tensor are about to be read by Python code."""
 
 
-active: Interpreter | None = None  # None: plain eager
+class _State(threading.local):
+    active: Interpreter | None = None  # None: plain eager
+
+
+STATE = _State()  # each thread has its own interpreter
 
 
 def source(tensor: Any) -> Any:
     """Tells the interpreter of a tensor made from Python values, and returns it."""
-    if active is not None:
-        active.source(tensor)
+    if STATE.active is not None:
+        STATE.active.source(tensor)
     return tensor

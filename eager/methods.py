@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from . import autograd, dtypes, indexing
 from .dispatch import replace
 from .errors import DTypeError, ShapeError
 from .ops import contract, conv, create, pointwise, reduce, softmax, view
+from .ops.pointwise import OPERANDS
 from .tensor import Tensor, tensor
 
 _BINARY = {
@@ -37,21 +36,14 @@ _METHODS: dict[Any, tuple[str, ...]] = {
 }
 
 
-_OPERANDS = (Tensor, int, float, complex, np.ndarray, np.generic)
-
-
 def _operator(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        return fn(self, other) if isinstance(other, _OPERANDS) else NotImplemented
-
-    return method
+    if hasattr(fn, "takes"):
+        return pointwise.operator_of(fn)
+    return lambda self, other: fn(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
 
 def _swapped(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> Any:
-        return fn(other, self) if isinstance(other, _OPERANDS) else NotImplemented
-
-    return method
+    return lambda self, other: fn(other, self) if isinstance(other, OPERANDS) else NotImplemented
 
 
 def update(x: Tensor, value: Any) -> Tensor:

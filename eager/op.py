@@ -37,6 +37,8 @@ class Op:
     vjp: Callable[..., Any] | None = None  # vjp(needs, g, out, *inputs, **params) -> one per input
     onnx: str = ""
     why: Mapping[str, str] = field(default_factory=dict)
+    bounds: Callable[..., Any] | None = None  # bounds(*types, **params): ((input, size), ...): the
+    # elements of these inputs are used as indices and must be one of 0 ... size - 1
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -76,7 +78,7 @@ def define(op: Op) -> Op:
 def each(*rules: Callable[..., Any] | None) -> Callable[..., Any]:
     """A vjp made of one rule per input, rule(g, out, *inputs, **params); None: no gradient flows."""
 
-    def vjp(needs: tuple[bool, ...], g: Any, out: Any, *inputs: Any, **params: Any) -> list[Any]:
+    def vjp(needs: tuple[bool, ...], g: Any, out: Any, /, *inputs: Any, **params: Any) -> list[Any]:
         return [
             rule(g, out, *inputs, **params) if need and rule is not None else None
             for rule, need in zip(rules, needs)

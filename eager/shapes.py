@@ -62,13 +62,24 @@ def _broadcast_hint(shapes: Sequence[Shape], axis: int) -> str:
     return "sizes must be equal or 1; insert an axis with x[:, None] or change one with reshape"
 
 
-def axis_of(name: str, axis: Any, ndim: int) -> int:
-    """`axis` counted from the front, or a ShapeError."""
-    if not isinstance(axis, int):
-        if isinstance(axis, (str, float)) or not hasattr(axis, "__index__"):
-            raise ShapeError(f"{name}: an axis is an int, not {axis!r}",
-                             f"this tensor has {ndim} axes, counted from 0 or from -1 backwards")
-        axis = axis.__index__()
+def whole(number: Any) -> Any:
+    """`number` where it is a whole number, Python's for one of NumPy's; else None."""
+    if type(number) is int:
+        return number
+    if isinstance(number, (bool, float)) or not hasattr(number, "__index__"):
+        return None
+    try:
+        return number.__index__() if hasattr(number, "dtype") else number
+    except TypeError:
+        return None
+
+
+def axis_of(name: str, given: Any, ndim: int) -> int:
+    """The axis `given`, counted from the front, or a ShapeError."""
+    axis = whole(given)
+    if axis is None:
+        raise ShapeError(f"{name}: an axis is an int, not {given!r}",
+                         f"this tensor has {ndim} axes, counted from 0 or from -1 backwards")
     if not -ndim <= axis < ndim:
         raise ShapeError(
             f"{name}: axis {axis} is out of range for a tensor with {ndim} axes",
@@ -99,12 +110,12 @@ def listed(name: str, sizes: Any) -> tuple[Any, ...]:
 
 def sizes_of(name: str, shape: Any) -> Shape:
     """`shape`, one size or a sequence of them, as a tuple of whole numbers, or a ShapeError."""
-    sizes = listed(name, shape)
-    for n in sizes:
-        if type(n) is not int and (isinstance(n, (bool, float)) or not hasattr(n, "__index__")):
-            raise ShapeError(f"{name}: a shape is made of whole numbers, got {sizes}",
-                             "use // for sizes that come from a division")
-    return tuple(n.__index__() if hasattr(n, "dtype") else n for n in sizes)
+    given = listed(name, shape)
+    sizes = tuple(map(whole, given))
+    if None in sizes:
+        raise ShapeError(f"{name}: a shape is made of whole numbers, got {given}",
+                         "use // for sizes that come from a division")
+    return sizes
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:

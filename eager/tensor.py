@@ -39,7 +39,7 @@ class Tensor:
     @property
     def shape(self) -> tuple[Any, ...]:
         """Sizes of the axes."""
-        active = interpreter.active
+        active = interpreter.STATE.active
         return self.data.shape if active is None else active.shape(self)
 
     @property
@@ -74,14 +74,14 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         """The gradient that `backward` has added up, or None."""
-        if interpreter.active is not None:
-            interpreter.active.reads_grad(self)
+        if interpreter.STATE.active is not None:
+            interpreter.STATE.active.reads_grad(self)
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        if interpreter.active is not None:
-            interpreter.active.sets_grad(self)
+        if interpreter.STATE.active is not None:
+            interpreter.STATE.active.sets_grad(self)
         self._grad = value
 
     @property
@@ -122,8 +122,8 @@ class Tensor:
 
     def numpy(self) -> Any:
         """The values as a NumPy array that must not be written to."""
-        if interpreter.active is not None:
-            interpreter.active.leaves(self, "NumPy")
+        if interpreter.STATE.active is not None:
+            interpreter.STATE.active.leaves(self, "NumPy")
         view = self.data.view()
         view.flags.writeable = False
         return view
@@ -146,27 +146,27 @@ class Tensor:
                 f"{how} needs a tensor with one element, this one has shape {self.data.shape}",
                 "reduce it first: x.sum(), x.any(), x.all(), or pick one element x[0]",
             )
-        if interpreter.active is not None:
-            interpreter.active.leaves(self, how)
+        if interpreter.STATE.active is not None:
+            interpreter.STATE.active.leaves(self, how)
         return self.data
 
     def __bool__(self) -> bool:
-        return bool(self._decide("bool()"))
+        return bool(self._decide("bool()").item())
 
     def __int__(self) -> int:
-        return int(self._decide("int()"))
+        return int(self._decide("int()").item())
 
     def __float__(self) -> float:
-        return float(self._decide("float()"))
+        return float(self._decide("float()").item())
 
     def __complex__(self) -> complex:
-        return complex(self._decide("complex()"))
+        return complex(self._decide("complex()").item())
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu":
             raise DTypeError(f"a tensor of {self.dtype.name} cannot be used as an index",
                              "indices are integers: x.astype(fw.int64)")
-        return int(self._decide("int()"))
+        return int(self._decide("int()").item())
 
     def __len__(self) -> int:
         if not self.data.shape:
@@ -252,6 +252,8 @@ def _array_of(data: Any, dtype: Any) -> Any:
             wanted = _DEFAULTS.get(array.dtype.kind)
         elif wanted is not None and array.dtype.kind in "biuf":
             array = np.array(data, dtype=wanted)  # refuses Python ints that do not fit
+        elif array.dtype.kind == "c" and wanted is not None and wanted.kind != "c":
+            raise TypeError("a complex number is no real one")
     except ValueError as error:
         raise ShapeError(f"tensor: cannot make a tensor of {data!r:.80}: {error}",
                          "the lists at one level must have one length") from None

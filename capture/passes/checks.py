@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ...eager.op import OPS
 from ..graph import Graph, Node, Nodes, rebuild
 
 
@@ -23,6 +24,10 @@ def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:
         if node.op == "check_index":
             found[(inputs[0], node.params["size"], node.params["what"])] = None
             return inputs[0]
+        bounds = OPS[node.op].bounds if node.op in OPS else None
+        if bounds is not None:
+            for i, size in bounds(*[n.type for n in inputs], **node.params):
+                found[(inputs[i], size, f"{node.op}: index")] = None
         return nodes.make(node.op, inputs, node.params, node.type, node.site)
 
     made = rebuild(graph, visit)

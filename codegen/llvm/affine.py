@@ -1,7 +1,7 @@
 """Index arithmetic as sums: 3*i + j + 5 is {i: 3, j: 1} and 5, with what is known of i and j.
 
-The sum shows how an index moves along the lanes (not at all, by one, or otherwise), lets its parts be
-computed in front of the loops that they do not depend on, and proves most divisions away.
+The sum shows how an index moves along the lanes (not at all, by one, or otherwise), lets its parts
+be computed in front of the loops that they do not depend on, and proves most divisions away.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fusewire.codegen.llvm.text import Value
+from .text import Value
 
 LANE = "lane"  # the number of the lane, 0, 1, 2 ... across a vector
 UNKNOWN = 1 << 63
@@ -64,7 +64,7 @@ def multiple(a: Affine, atoms: Mapping[str, Atom]) -> int:
 
 
 class Division(NamedTuple):
-    """a = divisor * whole + rest + low, where floor((rest + low) / divisor) = floor(rest / divisor).
+    """a = divisor * whole + rest + low, where `low` never fills a step of `rest`.
 
     So a // divisor is whole + rest // divisor, and a % divisor is rest % divisor + low.
     """
@@ -75,7 +75,7 @@ class Division(NamedTuple):
 
 
 def divide(a: Affine, divisor: int, atoms: Mapping[str, Atom]) -> Division:
-    """Splits a sum that is not negative as far as its bounds allow; `rest` is not negative either."""
+    """Splits a sum that is not negative, as far as its bounds allow; nor is `rest` negative."""
     whole = {n: c // divisor for n, c in a.terms.items() if c % divisor == 0}
     others = Affine({n: c for n, c in a.terms.items() if c % divisor}, a.constant)
     least = bounds(others, atoms)[0]

@@ -1,8 +1,8 @@
-"""Statements of the loop IR as LLVM IR: one function per kernel, `task(buffers..., scratch..., t)`.
+"""Statements of the loop IR as LLVM IR: one function per kernel, `task(buffers, task number)`.
 
-Registers are SSA values; the writer makes the phis itself, since no LLVM pass will. A lane loop runs
-as vectors of exactly `lanes` elements: whole ones first, `unroll` of them at a time, then one under a
-mask for what is left.
+Registers are SSA values; the writer makes the phis itself, since no LLVM pass will. A lane loop
+runs as vectors of exactly `lanes` elements: whole ones first, `unroll` of them at a time, then one
+under a mask for what is left.
 """
 
 from __future__ import annotations
@@ -11,13 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fusewire.codegen.llvm import scalar
-from fusewire.codegen.llvm.affine import LANE, Affine, Atom, total
-from fusewire.codegen.llvm.flow import Flow, Turns, stored
-from fusewire.codegen.llvm.sums import Lane
-from fusewire.codegen.llvm.text import Module, Value, constant, lane_numbers, listed, suffix
-from fusewire.codegen.llvm.values import SPARE
-from fusewire.codegen.loops import (
+from ..loops import (
     Assign,
     Call,
     For,
@@ -29,6 +23,12 @@ from fusewire.codegen.loops import (
     Update,
     walk,
 )
+from . import scalar
+from .affine import LANE, Affine, Atom, total
+from .flow import Flow, Turns, stored
+from .sums import Lane
+from .text import Module, Value, constant, lane_numbers, listed, suffix
+from .values import SPARE
 
 _BOOL = np.dtype(bool)
 _SPARE_LINE = "@fw.spare = internal constant [2 x i64] zeroinitializer, align 16"
@@ -46,15 +46,18 @@ class Writer(Flow):
         """The whole function."""
         self.module.declarations[_SPARE_LINE] = None
         self.pointers[SPARE] = Value("@fw.spare", "ptr")
-        parameters = []
-        for kind, buffers in (("a", kernel.arguments), ("s", kernel.scratch)):
-            for number, buffer in enumerate(buffers):
-                self.pointers[buffer] = Value(f"%{kind}{number}", "ptr")
-                parameters.append(f"ptr noalias %{kind}{number}")
+        for number, buffer in enumerate(kernel.arguments):
+            self.raw(f"%p{number} = getelementptr ptr, ptr %buffers, i64 {number}")
+            self.raw(f"%a{number} = load ptr, ptr %p{number}")
+            self.pointers[buffer] = Value(f"%a{number}", "ptr")
+        for number, buffer in enumerate(kernel.scratch):
+            size = max(buffer.size * buffer.dtype.itemsize, 1)
+            self.raw(f"%s{number} = alloca [{size} x i8], align 64")
+            self.pointers[buffer] = Value(f"%s{number}", "ptr")
         task = self.atom(Value("%task", "i64"), 0, kernel.tasks - 1)
         self.bind(kernel.task, task if kernel.tasks > 1 else Affine({}))
         self.statements(kernel.body)
-        head = f"define internal void @{name}({', '.join([*parameters, 'i64 %task'])}) #0 {{"
+        head = f"define internal void @{name}(ptr %buffers, i64 %task) #0 {{"
         return f"{head}\nentry:\n{self.body()}\n  ret void\n}}\n"
 
     def statements(self, body: Iterable[Stmt]) -> None:
@@ -303,8 +306,7 @@ def _reductions(s: For, registers: list[Register]) -> dict[Register, str]:
             op = x.op if isinstance(x, Update) else "Assign"
             if found.setdefault(x.register, op) != op or op == "Assign":
                 raise ValueError(
-                    f"register {x.register.name} stands outside of the lane loop over {s.var.name}: "
-                    "there it can only be reduced, by Updates with one operation"
+                    f"register {x.register.name} from outside is changed in the lane loop over "
+                    f"{s.var.name}: there it can only be reduced, by Updates with one operation"
                 )
     return found
-

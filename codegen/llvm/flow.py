@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fusewire.codegen.llvm.affine import Affine, Atom, bounds, multiple, total
-from fusewire.codegen.llvm.text import Module, Value
-from fusewire.codegen.llvm.values import Values
-from fusewire.codegen.loops import Assign, Buffer, Register, Stmt, Store, Update, walk
+from ..loops import Assign, Buffer, Register, Stmt, Store, Update, walk
+from .affine import Affine, bounds, multiple, total
+from .text import Module, Value
+from .values import Values
 
 Stored = frozenset[Buffer]
 Turns = Callable[[Affine, list[Value]], list[Value]]  # index, registers before -> registers after

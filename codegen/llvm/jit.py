@@ -16,7 +16,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from fusewire.codegen.llvm.target import Target
+from .target import Target
 
 _LOCK = threading.RLock()
 _NUMBERS = itertools.count()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fusewire.codegen.llvm.text import Builder, Value, constant, suffix
+from .text import Builder, Value, constant, suffix
 
 
 def per_lane(k: Builder, name: str, *args: Value | float) -> Value:
@@ -103,5 +103,3 @@ def _square_and_multiply(k: Builder, x: Value, y: Value) -> Value:
             f"  {phi.text} = phi {x.full} [{start.text}, %entry], [{following.text}, %loop]"
         )
     return product
-
-

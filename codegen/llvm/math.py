@@ -1,19 +1,19 @@
-"""Mathematical functions of floats: float32 here, float64 in `math64`, the rest from the C library.
+"""Functions of floats: those of float32 here, of float64 in `math64`, the rest from the C library.
 
-Results lie within 4 units in the last place, with nan, infinities, zeros of both signs and subnormals
-as NumPy has them. Without fused multiply-add the splittings below are not exact: then, too, the
-C library is called. Arguments are reduced with a number that pushes the integer part into the low
-bits, which needs no conversion instruction: x * c + MAGIC.
+Results lie within 4 units in the last place, with nan, infinities, zeros of both signs and
+subnormals as NumPy has them. Without fused multiply-add the splittings below are not exact: then,
+too, the C library is called. Arguments are reduced with a number that pushes the integer part into
+the low bits, which needs no conversion instruction: x * c + MAGIC.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from fusewire.codegen.llvm import math64
-from fusewire.codegen.llvm.libm import corrected, outlined, per_lane
-from fusewire.codegen.llvm.math64 import clamp, fma, log1p_of, polynomial, tanh_of
-from fusewire.codegen.llvm.text import Builder, Value, constant, suffix
+from . import math64
+from .libm import corrected, outlined, per_lane
+from .math64 import clamp, fma, log1p_of, polynomial, tanh_of
+from .text import Builder, Value, constant, suffix
 
 Function = Callable[..., Value]
 
@@ -326,4 +326,3 @@ def pow(k: Builder, x: Value, y: Value) -> Value:
     if y.text in _SQUARE or y.text == "0x4000000000000000":
         return k.binary("fmul", x, x)
     return function("pow")(k, x, y)
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from fusewire.codegen.llvm.text import Builder, Value, constant
+from .text import Builder, Value, constant
 
 Function = Callable[..., Value]
 
@@ -200,18 +200,16 @@ def _pow(k: Builder, x: Value, y: Value) -> Value:
     negative = k.compare("slt", k.cast("bitcast", x, "i64"), 0)
     flipped = k.emit(f"fneg {result.typed}", result.type, result.lanes, result.level)
     result = k.select(k.binary("and", negative, odd), flipped, result)
-    nowhere = k.binary("and", k.compare("olt", x, 0.0), k.compare("one", whole_part(k, y), y))
+    nowhere = k.binary(
+        "and", k.compare("olt", x, 0.0), k.compare("one", k.intrinsic("trunc", y), y)
+    )
     finite = k.compare("olt", a, float("inf"))
     result = k.select(k.binary("and", nowhere, finite), float("nan"), result)
-    unit = k.binary("and", k.compare("oeq", a, 1.0),
-                    k.compare("oeq", k.intrinsic("fabs", y), float("inf")))
+    unit = k.binary(
+        "and", k.compare("oeq", a, 1.0), k.compare("oeq", k.intrinsic("fabs", y), float("inf"))
+    )
     one = k.binary("or", k.compare("oeq", x, 1.0), k.compare("oeq", y, 0.0))
     return k.select(k.binary("or", one, unit), 1.0, result)
-
-
-def whole_part(k: Builder, y: Value) -> Value:
-    """y without its fraction."""
-    return k.intrinsic("trunc", y)
 
 
 DOUBLE: dict[str, Function] = {

@@ -1,8 +1,9 @@
 """The native half of the thread pool, as LLVM IR over a block of 64-bit words.
 
 `state` is generation << 32 | open << 31 | workers inside. A caller publishes a job by raising the
-generation with the bit `open` set; a worker enters by adding one while it is open; the caller closes
-the job and waits until nobody is inside. So a worker that comes late never touches an old job.
+generation with the bit `open` set; a worker enters by adding one while it is open; the caller
+closes the job and waits until nobody is inside. So a worker that comes late never touches an old
+job.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ class Word(IntEnum):
     NEXT = 8  # the next task of the job
     JOB = 16
     ARGUMENTS = 17
+    TASKS = 18
     SLEEPERS = 24
     BUSY = 32  # someone's job runs, or the pool is being changed
     MUTEX = 40
@@ -35,21 +37,49 @@ _WORDS = "\n".join(
     f"  %{word.name.lower()} = getelementptr i64, ptr %pool, i64 {word.value}" for word in Word
 )
 
-_ALONE = """
-  %local = alloca [16 x i64], align 64
-  %first = getelementptr i64, ptr %local, i64 8
-  store i64 0, ptr %first
-  call void %job_function(ptr %job_arguments, ptr %local)
+_ALONE = "call void @fusewire_serial(ptr %job_function, ptr %job_arguments, i64 %job_tasks)"
+_HEAD = """
+define void @fusewire_parallel(
+  ptr %job_function, ptr %job_arguments, i64 %job_tasks, i64 %cost
+) #0 {
 """
 
-SERIAL = f"""
-define void @fusewire_parallel(ptr %job_function, ptr %job_arguments, i64 %cost) #0 {{
-{_ALONE}  ret void
+_SERIAL = """
+; All tasks of a job, one after the other.
+define void @fusewire_serial(ptr %function, ptr %arguments, i64 %tasks) #0 {
+entry:
+  %some = icmp sgt i64 %tasks, 0
+  br i1 %some, label %again, label %done
+again:
+  %task = phi i64 [0, %entry], [%up, %again]
+  call void %function(ptr %arguments, i64 %task)
+  %up = add i64 %task, 1
+  %more = icmp slt i64 %up, %tasks
+  br i1 %more, label %again, label %done
+done:
+  ret void
+}
+"""
+
+SERIAL = f"{_SERIAL}{_HEAD}  {_ALONE}\n  ret void\n}}\n"
+"""A pool without threads."""
+
+_PARALLEL = f"""{_SERIAL}
+; The tasks of a job that this thread comes to.
+define internal void @share(ptr %function, ptr %arguments, i64 %tasks, ptr %counter) #0 {{
+entry:
+  br label %again
+again:
+  %task = atomicrmw add ptr %counter, i64 1 monotonic
+  %more = icmp slt i64 %task, %tasks
+  br i1 %more, label %work, label %done
+work:
+  call void %function(ptr %arguments, i64 %task)
+  br label %again
+done:
+  ret void
 }}
-"""
-
-_PARALLEL = f"""
-define void @fusewire_parallel(ptr %job_function, ptr %job_arguments, i64 %cost) #0 {{
+{_HEAD}
 entry:
   %pool = load ptr, ptr @pool
 {_WORDS}
@@ -83,9 +113,10 @@ worth:
 publish:
   store ptr %job_function, ptr %job
   store ptr %job_arguments, ptr %arguments
+  store i64 %job_tasks, ptr %tasks
   store atomic i64 0, ptr %next monotonic, align 8
   call void @raise(ptr %pool, i64 2147483648)
-  call void %job_function(ptr %job_arguments, ptr %pool)
+  call void @share(ptr %job_function, ptr %job_arguments, i64 %job_tasks, ptr %next)
   %closed = atomicrmw and ptr %state, i64 -2147483649 acq_rel
   br label %join
 join:
@@ -112,7 +143,8 @@ release:
   store atomic i64 0, ptr %busy release, align 8
   br label %alone
 alone:
-{_ALONE}  ret void
+  {_ALONE}
+  ret void
 }}
 
 ; A new generation, for all workers to see: %flags says whether there is a job.
@@ -224,7 +256,8 @@ enter:
 work:
   %function = load ptr, ptr %job
   %given = load ptr, ptr %arguments
-  call void %function(ptr %given, ptr %pool)
+  %count_of_tasks = load i64, ptr %tasks
+  call void @share(ptr %function, ptr %given, i64 %count_of_tasks, ptr %next)
   %left = atomicrmw sub ptr %state, i64 1 acq_rel
   br label %outer
 exit:
@@ -240,9 +273,9 @@ declare i32 @sched_yield()
 
 
 def parallel_text(block: int, triple: str) -> str:
-    """The pool over the block of words at an address; waiting tells x86 processors that it waits."""
+    """The pool over the block of words at an address."""
     x86 = triple.startswith(("x86_64", "i686", "amd64"))
-    pause = "call void @llvm.x86.sse2.pause()" if x86 else "fence syncscope(\"singlethread\") seq_cst"
+    pause = "call void @llvm.x86.sse2.pause()" if x86 else ""
     declaration = "declare void @llvm.x86.sse2.pause()\n" if x86 else ""
     address = f"@pool = internal constant ptr inttoptr (i64 {block} to ptr)\n"
     return address + _PARALLEL.replace("PAUSE", pause) + declaration

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.codegen.llvm import math
-from fusewire.codegen.llvm.libm import integer_pow, per_lane
-from fusewire.codegen.llvm.text import BITS, Builder, Value, constant, suffix, type_of
+from . import math
+from .libm import integer_pow, per_lane
+from .text import BITS, Builder, Value, constant, suffix, type_of
 
 DType = np.dtype[Any]
 Row = Callable[..., Value]
@@ -159,7 +159,9 @@ def _abs(k: Builder, t: DType, x: Value) -> Value:
 
 def _sign(k: Builder, t: DType, x: Value) -> Value:
     if t.kind == "f":
-        sign = k.select(k.compare("oeq", x, 0), 0.0, k.intrinsic("copysign", constant(1, x.type), x))
+        sign = k.select(
+            k.compare("oeq", x, 0), 0.0, k.intrinsic("copysign", constant(1, x.type), x)
+        )
         return k.select(k.compare("uno", x, x), x, sign)
     one = k.select(k.compare("ne", x, 0), constant(1, x.type), constant(0, x.type))
     return k.select(k.compare("slt", x, 0), constant(-1, x.type), one) if t.kind == "i" else one
@@ -280,7 +282,7 @@ SCALAR: dict[str, Row] = {
     "and": by_kind("", "and"), "or": by_kind("", "or"), "xor": by_kind("", "xor"), "not": _not,
     "shl": _shift("shl"), "shr": _shift("shr"), "mulhi": _multiply_high,
     "where": lambda k, t, c, x, y: k.select(c, x, y), "cast": lambda k, t, x: x,
-}
+}  # fmt: skip
 """operation -> how to write it; `where` and `cast` are `apply`'s."""
 
 

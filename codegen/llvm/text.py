@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fusewire.codegen.llvm.target import Target
+from .target import Target
 
 FLOATS = ("float", "double", "half")
 BITS = {"float": 32, "double": 64, "half": 16, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}

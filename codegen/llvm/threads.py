@@ -1,12 +1,12 @@
 """The threads that all native programs of this process share.
 
-One job at a time: a function that takes task numbers off a shared counter until none are left, run by
-the caller and by every worker that comes in time. The caller never waits for a worker that has not
-started, so on a busy machine it loses the help and nothing else. A second caller, or a job inside a
+One job at a time: task numbers are taken off a shared counter until none are left, by the caller
+and by every worker that comes in time. The caller never waits for a worker that has not started,
+so on a busy machine it loses the help and nothing else. A second caller, or a job inside a
 job, runs alone. Which thread runs a task never changes a result.
 
 Workers look for work for a tenth of a millisecond, then sleep. They are started when first needed,
-also after a fork, and stopped at exit. Where there are no POSIX threads every job runs on its caller.
+also after a fork, and stopped at exit. Without POSIX threads every job runs on its caller.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import threading
 import time
 from typing import Any
 
-from fusewire.codegen.llvm.jit import c_function, compile_object, load_object
-from fusewire.codegen.llvm.pool import SERIAL, Word, parallel_text
-from fusewire.codegen.llvm.target import host
+from .jit import c_function, compile_object, load_object
+from .pool import SERIAL, Word, parallel_text
+from .target import host
 
 _NATIVE = (
     "pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_broadcast sched_yield"
@@ -34,7 +34,7 @@ _SETUP = (
 _STACK = 16 << 20  # of a worker: kernels keep their scratch there
 _SPIN_SECONDS = 1e-4
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
-_ENTRY = "fusewire_parallel"
+_ENTRIES = ("fusewire_parallel", "fusewire_serial")
 
 
 def set_num_threads(count: int) -> None:
@@ -49,9 +49,14 @@ def get_num_threads() -> int:
     return _pool().count
 
 
-def parallel_address() -> int:
-    """The address of `void fusewire_parallel(job, arguments, cost in nanoseconds)`."""
-    return _pool().entry
+def entries() -> dict[str, int]:
+    """The functions that programs call: they run `task(arguments, number)` for each task of a job.
+
+    void fusewire_parallel(task, arguments, tasks, nanoseconds of work), on all threads if worth it
+    void fusewire_serial(task, arguments, tasks), on this one
+    """
+    code = _pool().code
+    return {name: code[name] for name in _ENTRIES}
 
 
 def default_count() -> int:
@@ -91,8 +96,7 @@ class _Pool:
         ir = f"{target.header}{text}\nattributes #0 = {{ {target.attributes} }}\n"
         own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
         imports = {name: c_function(name) for name in _NATIVE} if self.threads else {}
-        self.code = load_object(compile_object(ir, target), [_ENTRY, *own], imports, target)
-        self.entry = self.code[_ENTRY]
+        self.code = load_object(compile_object(ir, target), [*_ENTRIES, *own], imports, target)
 
     def _prepare(self) -> None:
         starter = ctypes.CFUNCTYPE(None)(self.start)

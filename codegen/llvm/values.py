@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fusewire.codegen.llvm import scalar
-from fusewire.codegen.llvm.affine import LANE, Affine, bounds
-from fusewire.codegen.llvm.sums import COMPARE, Remembered, Sums, fits32, is_sum
-from fusewire.codegen.llvm.text import Module, Value, constant, suffix, type_of, vector
-from fusewire.codegen.loops import (
+from ..loops import (
     INT,
     Buffer,
     Call,
@@ -20,6 +16,10 @@ from fusewire.codegen.loops import (
     Var,
     children,
 )
+from . import scalar
+from .affine import LANE, Affine, bounds
+from .sums import COMPARE, Remembered, Sums, fits32, is_sum
+from .text import Module, Value, constant, suffix, type_of, vector
 
 _DEEP = 40  # a deeper expression is evaluated from its leaves, to spare Python's stack
 
@@ -135,7 +135,7 @@ class Values(Sums):
         return level
 
     def load(self, e: Load) -> Value:
-        """The element that `e` names, in each lane if its index or its mask differs between them."""
+        """The element that `e` names, for each lane if its index or its mask differs there."""
         index = self.affine(e.index)
         mask = None if e.mask is None else self.value(e.mask)
         if mask is not None and mask.text in ("true", "false"):
@@ -224,8 +224,4 @@ def memory_type(buffer: Buffer) -> str:
     return "i8" if kind == "i1" else kind
 
 
-
-
 SPARE = Buffer("spare", np.dtype("int64"), 1, scratch=True)  # read in place of what must not be
-
-

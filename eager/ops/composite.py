@@ -31,13 +31,13 @@ def composite(
 
 def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
     def impl(xp: Any, *arrays: Any, **params: Any) -> Any:
-        before, interpreter.active = interpreter.active, None
+        before, interpreter.STATE.active = interpreter.STATE.active, None
         try:
             with no_grad():
                 return decompose(*[Tensor(a) if hasattr(a, "shape") else a for a in arrays],
                                  **params).data
         finally:
-            interpreter.active = before
+            interpreter.STATE.active = before
 
     return impl
 

@@ -16,7 +16,7 @@ from .contract import contract
 from .create import iota
 from .pointwise import bitwise_invert, equal, isnan, logical_or, negative, where
 from .view import expand_dims, expand_to, flatten, flip, reshape
-from .window import unwindow, window, window_count
+from .window import fold, window, window_count
 
 _SPACE = "uvw"  # letters of the positions of windows
 _KERNEL = "xyz"  # letters of the positions inside a window
@@ -152,8 +152,7 @@ def _max_pool_vjp(g: Tensor, out: Tensor, x: Tensor, kernel: Any, stride: Any, d
     hit = equal(iota(flat.shape, -1), expand_to(first, flat.shape))
     spread = expand_to(expand_dims(g, -1), flat.shape)
     picked = reshape(where(hit, spread, 0.0), windows.shape)
-    back = unwindow(picked, x.shape[2:], kernel, stride, dilation, pad, (1,) * d)
-    return reduce.sum(back, tuple(range(-d, 0)))
+    return fold(picked, x.shape[2:], kernel, stride, dilation, pad, (1,) * d)
 
 
 max_pool_op = composite("max_pool", _max_pool, _pool_result, vjp=each(_max_pool_vjp),

@@ -99,8 +99,7 @@ def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
 def iota(shape: Any, axis: int, dtype: Any = dtypes.int64) -> Tensor:
     """A tensor of `shape` in which every element is its own index along `axis`.
 
-    >>> import fusewire as fw
-    >>> fw.iota((2, 3), 1)
+    >>> iota((2, 3), 1)
     tensor([[0, 1, 2],
             [0, 1, 2]])
     """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..dispatch import apply, apply_one, apply_two
+from ..dispatch import apply, function_of_one, function_of_two
 from ..dtypes import SCALARS, DType
 from ..errors import DTypeError, GradientError
 from ..op import Op, define, each
@@ -28,6 +28,7 @@ TAKES = {
     "whole": ("iu", "integers"),
     "bool": ("b", "bool"),
 }
+OPERANDS = (Tensor, *SCALARS, np.ndarray, np.generic)  # what may stand beside a tensor
 
 
 def dtype_of_operands(types: tuple[Any, ...]) -> DType:
@@ -107,40 +108,37 @@ def pointwise(
         raise KeyError(f"op {name!r} has no vjp and no reason")
     op = define(Op(name, "pointwise", _result_rule(name, gives), impl or formula, formula,
                    each(*vjp) if vjp else None, onnx, why))
-    function = (_unary if formula.__code__.co_argcount == 2 else _binary)(op, takes)
+    if formula.__code__.co_argcount == 2:
+        function = function_of_one(
+            op, TAKES[takes][0], lambda x: apply(op, prepare(name, (x,), takes)))
+    else:
+        function = function_of_two(
+            op, TAKES[takes][0], lambda x, y: apply(op, _pair(name, x, y, takes)))
     function.__name__ = function.__qualname__ = name
-    function.op = op  # type: ignore[attr-defined]
+    function.op, function.takes = op, takes  # type: ignore[attr-defined]
     return function
 
 
-def _unary(op: Op, takes: str) -> Callable[[Any], Tensor]:
-    kinds = TAKES[takes][0]
+def operator_of(function: Any) -> Callable[[Any, Any], Any]:
+    """A pointwise function of two as Python's operators want it: NotImplemented for strangers."""
+    op, takes = function.op, function.takes
 
-    def unary(x: Any) -> Tensor:
-        if isinstance(x, Tensor) and x.data.dtype.kind in kinds:
-            return apply_one(op, x)
-        return apply(op, prepare(op.name, (x,), takes))
+    def otherwise(x: Any, y: Any) -> Any:
+        if not isinstance(y, OPERANDS):
+            return NotImplemented
+        return apply(op, _pair(op.name, x, y, takes))
 
-    return unary
+    return function_of_two(op, TAKES[takes][0], otherwise)
 
 
-def _binary(op: Op, takes: str) -> Callable[[Any, Any], Tensor]:
-    kinds = TAKES[takes][0]
-
-    def binary(x: Any, y: Any) -> Tensor:
-        if isinstance(x, Tensor):  # the usual cases, without the loops of `prepare`
-            dtype = x.data.dtype
-            if isinstance(y, Tensor):
-                if dtype is y.data.dtype and dtype.kind in kinds:
-                    return apply_two(op, x, y)
-            elif (type(y) is float or type(y) is int) and dtype.kind == "f" and "f" in kinds:
-                return apply(op, (x, y))
-        elif (type(x) is float or type(x) is int) and isinstance(y, Tensor) and "f" in kinds \
-                and y.data.dtype.kind == "f":
-            return apply(op, (x, y))
-        return apply(op, prepare(op.name, (x, y), takes))
-
-    return binary
+def _pair(name: str, x: Any, y: Any, takes: str) -> tuple[Any, Any]:
+    """`prepare` of two; a number beside a float tensor needs no search for a common dtype."""
+    first, number = (x, y) if isinstance(x, Tensor) else (y, x)
+    if (type(number) is float or type(number) is int) and isinstance(first, Tensor) \
+            and first.data.dtype.kind == "f" and "f" in TAKES[takes][0]:
+        return x, y
+    x, y = prepare(name, (x, y), takes)
+    return x, y
 
 
 def _sign_of(x: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from ..op import Op, each
 from ..shapes import TensorType, axis_of
 from ..tensor import Tensor, as_tensor
 from . import reduce
+from .check import check_index
 from .composite import call, composite
 from .create import iota
 from .pointwise import alias, cast, equal, exp, isfinite, log, where
@@ -78,6 +79,7 @@ def _hits(x: Tensor, target: Tensor) -> Tensor:
 
 
 def _nll(x: Tensor, target: Tensor) -> Tensor:
+    target = check_index(target, x.shape[1], "cross_entropy: target")
     return -reduce.sum(where(_hits(x, target), log_softmax(x, 1), 0.0), 1)
 
 

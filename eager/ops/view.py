@@ -335,7 +335,8 @@ def _check_indices(name: str, i: Any, n: int, axis: int) -> None:
 
 take_op = define(Op(
     "take", "view", _take_result, _take_impl, _take_read,
-    each(lambda g, out, x, i, axis: scatter_add(g, i, x.shape[axis], axis), None), "Gather"))
+    each(lambda g, out, x, i, axis: scatter_add(g, i, x.shape[axis], axis), None), "Gather",
+    bounds=lambda x, i, axis: ((1, x.shape[axis]),)))
 
 
 def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:

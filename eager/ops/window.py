@@ -19,6 +19,8 @@ from ..errors import ShapeError
 from ..op import Op, Source, define, each
 from ..shapes import TensorType
 from ..tensor import Tensor
+from .view import pad as pad_with
+from .view import permute_dims, reshape
 
 
 def _result(x: TensorType, kernel: Any, out: Any, **rest: Any) -> TensorType:
@@ -131,16 +133,23 @@ def _overlap(g: Any, w: Any, size: Any, stride: Any, dilation: Any, pad: Any, sp
     return np.ix_(*source), np.ix_(*target)
 
 
-def _window_vjp(g: Tensor, out: Tensor, x: Tensor, kernel: Any, stride: Any, dilation: Any,
+# The tensors are positional-only in these rules, since a param is called `out` too.
+def _window_vjp(g: Tensor, out: Tensor, x: Tensor, /, kernel: Any, stride: Any, dilation: Any,
                 pad: Any, spread: Any, **rest: Any) -> Tensor:
     d = len(kernel)
-    back = unwindow(g, x.shape[-d:], kernel, stride, dilation, pad, spread)
-    return back.sum(axis=tuple(range(-d, 0)))  # type: ignore[attr-defined,no-any-return]
+    return fold(g, x.shape[-d:], kernel, stride, dilation, pad, spread)
 
 
-def _unwindow_vjp(g: Tensor, out: Tensor, x: Tensor, kernel: Any, stride: Any, dilation: Any,
+def _unwindow_vjp(g: Tensor, out: Tensor, x: Tensor, /, kernel: Any, stride: Any, dilation: Any,
                   pad: Any, spread: Any, **rest: Any) -> Tensor:
-    return rewindow(g, x.shape[-2 * len(kernel):-len(kernel)], kernel, stride, dilation, pad, spread)
+    d = len(kernel)
+    return rewindow(g, x.shape[-2 * d:-d], kernel, stride, dilation, pad, spread)
+
+
+def _rewindow_vjp(g: Tensor, out: Tensor, x: Tensor, /, kernel: Any, stride: Any, dilation: Any,
+                  pad: Any, spread: Any, **rest: Any) -> Tensor:
+    d = len(kernel)
+    return unwindow(g, x.shape[-2 * d:-d], kernel, stride, dilation, pad, spread)
 
 
 def _rewindow_read(k: Any, index: Any, types: Any, at: Any, kernel: Any, out: Any, stride: Any,
@@ -148,6 +157,10 @@ def _rewindow_read(k: Any, index: Any, types: Any, at: Any, kernel: Any, out: An
     found = _read(k, index, [TensorType(types[0].shape[:-len(kernel)], types[0].dtype)], at, kernel,
                   out, stride, dilation, pad, spread, 0)[0]
     return [Source(0, (*found.index, *index[-len(kernel):]), found.mask)]
+
+
+def _rewindow_result(x: TensorType, kernel: Any, out: Any, **rest: Any) -> TensorType:
+    return TensorType((*x.shape[:x.ndim - 2 * len(kernel)], *out, *kernel), x.dtype)
 
 
 def _rewindow_impl(xp: Any, x: Any, kernel: Any, out: Any, stride: Any, dilation: Any, pad: Any,
@@ -166,10 +179,8 @@ _WHY = {"onnx": "standing alone it has no operator; Conv and the pools are writt
 window_op = define(Op("window", "view", _result, _impl, _read, each(_window_vjp), why=_WHY))
 unwindow_op = define(Op("unwindow", "view", _unwindow_result, _unwindow_impl, _unwindow_read,
                         each(_unwindow_vjp), why=_WHY))
-rewindow_op = define(Op("rewindow", "view", _result, _rewindow_impl, _rewindow_read,
-                        each(lambda g, out, x, kernel, stride, dilation, pad, spread, **rest:
-                             unwindow(g, x.shape[-2 * len(kernel):-len(kernel)], kernel, stride,
-                                      dilation, pad, spread)), why=_WHY))
+rewindow_op = define(Op("rewindow", "view", _rewindow_result, _rewindow_impl, _rewindow_read,
+                        each(_rewindow_vjp), why=_WHY))
 
 
 def window_count(size: Any, kernel: int, stride: int, dilation: int, pad: int, name: str) -> Any:
@@ -205,3 +216,25 @@ def rewindow(x: Tensor, out: Any, kernel: Any, stride: Any, dilation: Any, pad: 
     return apply(rewindow_op, (x,), {
         "kernel": kernel, "out": tuple(out), "stride": stride, "dilation": dilation, "pad": pad,
         "spread": spread})
+
+
+def fold(g: Tensor, size: Any, kernel: Any, stride: Any, dilation: Any, pad: Any,
+         spread: Any) -> Tensor:
+    """(..., *out, *kernel) added up to (..., *size): each element gets the sum of its windows."""
+    d = len(kernel)
+    apart = all(k == s and r == 1 and p == 0 and q == 1
+                for k, s, r, p, q in zip(kernel, stride, dilation, pad, spread))
+    if apart:
+        return _side_by_side(g, size, d)
+    back = unwindow(g, size, kernel, stride, dilation, pad, spread)
+    return back.sum(axis=tuple(range(-d, 0)))  # type: ignore[attr-defined,no-any-return]
+
+
+def _side_by_side(g: Tensor, size: Any, d: int) -> Tensor:
+    """`fold` of windows that neither overlap nor leave holes: only axes move, nothing is added."""
+    lead = g.ndim - 2 * d
+    order = [*range(lead), *(a for i in range(d) for a in (lead + i, lead + d + i))]
+    covered = tuple(g.shape[lead + i] * g.shape[lead + d + i] for i in range(d))
+    joined = reshape(permute_dims(g, order), (*g.shape[:lead], *covered))
+    width = [(0, 0)] * lead + [(0, n - c) for n, c in zip(size, covered)]
+    return joined if covered == tuple(size) else pad_with(joined, width)

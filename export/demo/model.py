@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...eager import nn
+from ...eager.nn import functional as F
 from ...eager.tensor import Tensor
 
 
@@ -11,15 +12,18 @@ class DigitNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.features = nn.Sequential(
-            nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(),
-            nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(),
-            nn.MaxPool2d(2), nn.Dropout(0.25),
-        )
-        self.classifier = nn.Sequential(
-            nn.Flatten(), nn.Linear(64 * 4 * 4, 128), nn.ReLU(), nn.Dropout(0.5),
-            nn.Linear(128, 10),
-        )
+        self.conv1 = nn.Conv2d(1, 32, 3, padding=1)
+        self.conv2 = nn.Conv2d(32, 64, 3, padding=1)
+        self.dropout1 = nn.Dropout(0.25)
+        self.linear1 = nn.Linear(64 * 4 * 4, 128)
+        self.dropout2 = nn.Dropout(0.5)
+        self.linear2 = nn.Linear(128, 10)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.classifier(self.features(images))
+        x = F.relu(self.conv1(images))
+        x = F.relu(self.conv2(x))
+        x = F.max_pool2d(x, 2)
+        x = self.dropout1(x)
+        x = F.relu(self.linear1(x.flatten(1)))
+        x = self.dropout2(x)
+        return self.linear2(x)

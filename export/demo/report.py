@@ -180,12 +180,18 @@ def _summed(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _kernel(row: Mapping[str, Any], total: float) -> list[str]:
     seconds = float(row["seconds"])
-    place = str(row["line"]).replace("\\", "/").rsplit("/", 1)[-1]  # without the folders
+    places = str(row["line"]).replace("\\", "/").split(", ")
+    place = ", ".join(p.rsplit("/", 1)[-1] for p in places)  # without the folders
     share = 100 * seconds / total
-    return [f'<span class="mono">{html.escape(str(row["name"]))}</span>',
-            f'<span class="mono">{html.escape(place)}</span>',
+    return [_code(str(row["name"])), _code(place),
             f"{1e6 * seconds:.0f} µs", f"{share:.0f} %", f'<i style="width:{share:.1f}%"></i>',
             _rate(row["bytes"], seconds, "GB/s"), _rate(row["flops"], seconds, "GFLOP/s")]
+
+
+def _code(text: str) -> str:
+    """`text` in one line of code type, cut off where it is too long and whole under the pointer."""
+    text = html.escape(text)
+    return f'<span class="cut mono" title="{text}">{text}</span>'
 
 
 def _rate(amount: Any, seconds: float, unit: str) -> str:

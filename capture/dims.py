@@ -1,0 +1,329 @@
+"""Sizes that may vary: `Dim` behaves as an int and remembers how it follows from the named sizes.
+
+A `Dim` is not an int, since a subclass of int would leak its value without a word (`math.sqrt(n)`,
+`range(n)`). Arithmetic gives further `Dim`s. A comparison that holds for all sizes is just answered;
+any other is answered for the sizes at hand, and noted as a condition. A use that only a plain number
+can serve fixes the size, and is noted with the user's line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..eager.errors import user_line
+from .polynomial import Expr, constant, symbol
+
+
+class Condition(NamedTuple):
+    """A comparison that was made: `expr` == 0 ("eq") or < 0 ("lt") was `outcome`, on a user's line."""
+
+    relation: str
+    expr: Expr
+    outcome: bool
+    line: str
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it comes out the same for these sizes."""
+        value = self.expr.value(sizes)
+        return (value == 0 if self.relation == "eq" else value < 0) is self.outcome
+
+    def __str__(self) -> str:
+        left = Expr({m: c for m, c in self.expr.terms if c > 0})
+        right = Expr({m: -c for m, c in self.expr.terms if c < 0})
+        if self.expr.remainder() is not None:
+            left, right = self.expr, constant(0)
+        sign = {"eq": ("!=", "=="), "lt": (">=", "<")}[self.relation][self.outcome]
+        return f"{left} {sign} {right}"
+
+
+class Fixed(NamedTuple):
+    """A size that was handed to Python as a plain number: which, its value, how, and where."""
+
+    expr: Expr
+    value: int
+    how: str
+    line: str
+
+
+class Sizes:
+    """The named sizes of one recording, and what the run asked of them.
+
+    While `live`, questions are noted; afterwards they are answered from what was noted, and `Dim`s
+    are equal and hash by their formulas, as the parts of a graph must.
+    """
+
+    def __init__(self, values: Mapping[str, int]) -> None:
+        self.values = dict(values)
+        self.live = False
+        self.conditions: dict[tuple[str, Expr], Condition] = {}
+        self.fixed: list[Fixed] = []
+        self.shown: list[Fixed] = []  # made into text, which is rarely computed with
+
+    def named(self, name: str) -> Any:
+        """The size called `name`."""
+        return self.make(symbol(name))
+
+    def make(self, expr: Expr) -> Any:
+        """The size that `expr` gives: an int where it is the same for all sizes."""
+        number = expr.number
+        return Dim(expr, expr.value(self.values), self) if number is None else number
+
+    @contextlib.contextmanager
+    def listening(self, live: bool = True) -> Iterator[None]:
+        """A context in which what is asked of sizes is noted, or is not."""
+        before, self.live = self.live, live
+        try:
+            yield
+        finally:
+            self.live = before
+
+    def decide(self, relation: str, expr: Expr) -> bool:
+        """Whether `expr` is 0 ("eq") or below 0 ("lt")."""
+        if expr.leading < 0:  # one form of each question: n < 8 is not 8 <= n
+            if relation == "lt":
+                return not self.decide("lt", -expr - constant(1))
+            expr = -expr
+        known = _decided(relation, expr)
+        if known is not None:
+            return known
+        noted = self.conditions.get((relation, expr))
+        if noted is not None:
+            return noted.outcome
+        value = expr.value(self.values)
+        outcome = value == 0 if relation == "eq" else value < 0
+        if not self.live:
+            return outcome and relation == "lt"
+        self.conditions[relation, expr] = Condition(relation, expr, outcome, user_line())
+        return outcome
+
+    def leak(self, dim: Dim, how: str) -> int:
+        """The plain number, noted as one that Python has got hold of."""
+        if self.live:
+            self.fixed.append(Fixed(dim.expr, dim.value, how, user_line()))
+        return dim.value
+
+
+def _decided(relation: str, expr: Expr) -> bool | None:
+    """The answer where it is the same for all sizes."""
+    low, high = expr.low(), expr.high()
+    if relation == "eq":
+        if low == high == 0:
+            return True
+        return False if (low or 0) > 0 or (high is not None and high < 0) else None
+    if high is not None and high < 0:
+        return True
+    return False if low is not None and low >= 0 else None
+
+
+def _binary(name: str, fn: Callable[[Expr, Expr], Expr], swap: bool = False) -> Any:
+    def method(self: Dim, other: Any) -> Any:
+        expr = _expr(other, whole=name in ("add", "sub"))
+        if expr is None:
+            return _with_number(self, other, name, swap)
+        a, b = (expr, self.expr) if swap else (self.expr, expr)
+        return self.sizes.make(fn(a, b))
+
+    return method
+
+
+def _expr(x: Any, whole: bool = False) -> Expr | None:
+    """The formula of a size or a whole number; with `whole`, of a float without fraction too."""
+    if type(x) is Dim:
+        return x.expr
+    if isinstance(x, (int, np.integer)) or (whole and type(x) is float and x.is_integer()):
+        return constant(int(x))
+    return None
+
+
+_PLAIN = (float, complex, np.generic, np.ndarray, list, tuple, str, bytes)
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "truediv": lambda a, b: a / b,
+    "pow": lambda a, b: a ** b, "divmod": divmod, "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "lshift": lambda a, b: a << b,
+    "rshift": lambda a, b: a >> b,
+}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "truediv": "/",
+          "pow": "**", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
+
+
+def _with_number(dim: Dim, other: Any, name: str, swap: bool) -> Any:
+    """The operator on plain numbers, which fixes the size; what is not a number has its own way."""
+    if type(other) is not Dim and not isinstance(other, (int, *_PLAIN)):
+        return NotImplemented
+    kind = type(other).__name__ if type(other) is not Dim else "size"
+    sign = _SIGNS.get(name, name)
+    plain = dim.sizes.leak(dim, f"{kind} {sign} size" if swap else f"size {sign} {kind}")
+    other = other.value if type(other) is Dim else other
+    return _OPERATORS[name](other, plain) if swap else _OPERATORS[name](plain, other)
+
+
+def _leaving(name: str, swap: bool = False) -> Any:
+    def method(self: Dim, other: Any) -> Any:
+        return _with_number(self, other, name, swap)
+
+    return method
+
+
+def _compared(relation: str, negated: bool, swap: bool) -> Any:
+    """A comparison, as a question about the sign of a difference."""
+    def method(self: Dim, other: Any) -> Any:
+        expr = _expr(other)
+        if expr is None:
+            if not isinstance(other, (float, np.floating)):
+                return NotImplemented
+            a, b = self.sizes.leak(self, "a comparison with a float"), float(other)
+            found = a == b if relation == "eq" else (b < a if swap else a < b)
+            return found is not negated
+        difference = expr - self.expr if swap else self.expr - expr
+        return self.sizes.decide(relation, difference) is not negated
+
+    return method
+
+
+class Dim:
+    """A size that may vary: an int to all who look, with its formula and the value at hand."""
+
+    __slots__ = ("expr", "sizes", "value")
+    __array_ufunc__ = None  # NumPy's numbers leave their operators to us
+
+    def __init__(self, expr: Expr, value: int, sizes: Sizes) -> None:
+        self.expr, self.value, self.sizes = expr, value, sizes
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # isinstance(n, int) holds
+        return int
+
+    __add__ = __radd__ = _binary("add", lambda a, b: a + b)
+    __mul__ = __rmul__ = _binary("mul", lambda a, b: a * b)
+    __sub__, __rsub__ = (_binary("sub", lambda a, b: a - b, swap) for swap in (False, True))
+    __floordiv__, __rfloordiv__ = (_binary("floordiv", lambda a, b: a // b, s)
+                                   for s in (False, True))
+    __mod__, __rmod__ = (_binary("mod", lambda a, b: a % b, swap) for swap in (False, True))
+    __truediv__, __rtruediv__ = (_leaving("truediv", swap) for swap in (False, True))
+    __and__ = __rand__ = _leaving("and")
+    __or__ = __ror__ = _leaving("or")
+    __xor__ = __rxor__ = _leaving("xor")
+    __lshift__, __rlshift__ = (_leaving("lshift", swap) for swap in (False, True))
+    __rshift__, __rrshift__ = (_leaving("rshift", swap) for swap in (False, True))
+    __rpow__ = _leaving("pow", True)
+
+    def __pow__(self, power: Any, modulo: Any = None) -> Any:
+        if type(power) is int and power >= 0 and modulo is None:
+            return self.sizes.make(self.expr ** power)
+        return _with_number(self, power, "pow", False)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __neg__(self) -> Any:
+        return self.sizes.make(-self.expr)
+
+    def __pos__(self) -> Dim:
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __invert__(self) -> Any:
+        return -self - 1
+
+    def __bool__(self) -> bool:
+        return not self.sizes.decide("eq", self.expr)
+
+    __eq__ = _compared("eq", False, False)
+    __ne__ = _compared("eq", True, False)
+    __lt__ = _compared("lt", False, False)
+    __ge__ = _compared("lt", True, False)
+    __gt__ = _compared("lt", False, True)
+    __le__ = _compared("lt", True, True)
+
+    def __hash__(self) -> int:
+        """By the value for the user's dictionaries, by the formula for the parts of a graph."""
+        if self.sizes.live:
+            return hash(self.sizes.leak(self, "a dictionary key"))
+        return hash(self.expr)
+
+    # ---- what only a plain number can serve
+    def __index__(self) -> int:
+        return self.sizes.leak(self, "a use that needs a plain int, such as range(n) or len(x)")
+
+    def __int__(self) -> int:
+        return self.sizes.leak(self, "int()")
+
+    def __float__(self) -> float:
+        return float(self.sizes.leak(self, "a use that needs a plain float, such as math.sqrt(n)"))
+
+    def __complex__(self) -> complex:
+        return complex(self.sizes.leak(self, "complex()"))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array(self.sizes.leak(self, "a NumPy array made from it"), dtype=dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        """int's own methods, which fix the size when they are called."""
+        if name.startswith("__") or not callable(getattr(int, name, None)):
+            raise AttributeError(f"'int' object has no attribute {name!r}", name=name, obj=self)
+        return lambda *args: getattr(self.sizes.leak(self, f".{name}()"), name)(*args)
+
+    @property
+    def real(self) -> Dim:
+        return self
+
+    numerator = real
+
+    @property
+    def imag(self) -> int:
+        return 0
+
+    @property
+    def denominator(self) -> int:
+        return 1
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self if digits is None else round(self.__int__(), digits)
+
+    def __trunc__(self) -> Dim:
+        return self
+
+    __floor__ = __ceil__ = __trunc__
+
+    def __copy__(self) -> Dim:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Dim:
+        return self
+
+    def __reduce__(self) -> Any:
+        return int, (self.sizes.leak(self, "pickle"),)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        """The value while the function runs, for people; the formula in a graph."""
+        if not self.sizes.live:
+            return str(self.expr)
+        self.sizes.shown.append(Fixed(self.expr, self.value, "text", user_line()))
+        return str(self.value)
+
+
+def concrete(value: Any) -> Any:
+    """`value` with each size in it, in tuples too, replaced by the number at hand."""
+    if type(value) is Dim:
+        return value.value
+    if type(value) is tuple:
+        return tuple(map(concrete, value))
+    return value
+
+
+def formula(value: Any) -> Expr:
+    """The formula of a size, which may be a plain int."""
+    return value.expr if type(value) is Dim else constant(int(value))

@@ -1,0 +1,286 @@
+"""Sizes as formulas: polynomials over named sizes, in one canonical form.
+
+A floor division that leaves a rest is one more unknown of the polynomial, a `Quotient`; a remainder is
+`n - d * (n // d)`. So two formulas that this algebra can show to be equal are equal objects. Named
+sizes stand for whole numbers of at least 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A size with a name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """num // den, rounded down."""
+
+    num: Expr
+    den: Expr
+
+    def __str__(self) -> str:
+        return f"{self.num.grouped()}//{self.den.grouped()}"
+
+
+Atom = Symbol | Quotient
+Monomial = tuple[tuple[Atom, int], ...]  # atoms with their powers, ordered by their text
+Terms = dict[Monomial, int]
+
+
+class Expr:
+    """A polynomial with integer coefficients. Equal polynomials are equal, and hash alike."""
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        kept = [(m, c) for m, c in terms.items() if c]
+        self.terms = tuple(sorted(kept, key=lambda term: _order(term[0])))
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expr) and self.terms == other.terms
+
+    def __add__(self, other: Expr) -> Expr:
+        return Expr(_sum([*self.terms, *other.terms]))
+
+    def __neg__(self) -> Expr:
+        return Expr({m: -c for m, c in self.terms})
+
+    def __sub__(self, other: Expr) -> Expr:
+        return self + -other
+
+    def __mul__(self, other: Expr) -> Expr:
+        return Expr(_sum((_times(m, n), c * d) for m, c in self.terms for n, d in other.terms))
+
+    def __floordiv__(self, other: Expr) -> Expr:
+        return floor_divide(self, other)
+
+    def __mod__(self, other: Expr) -> Expr:
+        return self - other * (self // other)
+
+    def __pow__(self, power: int) -> Expr:
+        out = constant(1)
+        for _ in range(power):
+            out = out * self
+        return out
+
+    @property
+    def number(self) -> int | None:
+        """The value of a polynomial without unknowns, else None."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if self.terms[0][0] == () else None
+
+    @property
+    def leading(self) -> int:
+        """The coefficient of the first term."""
+        return self.terms[0][1] if self.terms else 0
+
+    def symbols(self) -> set[str]:
+        """The names in it."""
+        found: set[str] = set()
+        for atom in self.atoms():
+            if isinstance(atom, Symbol):
+                found.add(atom.name)
+            else:
+                found |= atom.num.symbols() | atom.den.symbols()
+        return found
+
+    def atoms(self) -> list[Atom]:
+        """Its unknowns, quotients included but not looked into."""
+        return list(dict.fromkeys(atom for m, _ in self.terms for atom, _ in m))
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """What it amounts to for these sizes."""
+        return sum(c * math.prod(_atom_value(a, sizes) ** p for a, p in m) for m, c in self.terms)
+
+    def low(self) -> int | None:
+        """A number it is never below, where one is known."""
+        total = 0
+        for m, c in self.terms:
+            least = _least(m)
+            if m and (c < 0 or least is None):
+                return None
+            total += c * (least or 0) if m else c
+        return total
+
+    def high(self) -> int | None:
+        """A number it is never above, where one is known."""
+        low = (-self).low()
+        return None if low is None else -low
+
+    def remainder(self) -> tuple[Expr, Expr] | None:
+        """(n, d) of a polynomial that is n % d, else None."""
+        for atom in self.atoms():
+            if isinstance(atom, Quotient) and self == atom.num % atom.den:
+                return atom.num, atom.den
+        return None
+
+    def grouped(self) -> str:
+        """Its text, in brackets unless it is one name or number."""
+        atomic = len(self.terms) == 1 and str(self).isidentifier() or (self.number or -1) >= 0
+        return str(self) if atomic else f"({self})"
+
+    def __str__(self) -> str:
+        whole = self.remainder()
+        if whole is not None:
+            return f"{whole[0].grouped()} % {whole[1].grouped()}"
+        text = ""
+        for m, c in self.terms:
+            sign = " - " if c < 0 else " + "
+            text += (sign if text else sign.strip().replace("+", "")) + \
+                (f"({m[0][0]})" if not text and c == -1 and _is_quotient(m) else _term(m, abs(c)))
+        return text or "0"
+
+    __repr__ = __str__
+
+
+def constant(n: int) -> Expr:
+    return Expr({(): n})
+
+
+def symbol(name: str) -> Expr:
+    return Expr({((Symbol(name), 1),): 1})
+
+
+def floor_divide(a: Expr, b: Expr) -> Expr:
+    """a // b: what divides without rest, and a quotient of the rest."""
+    if not b.terms:
+        raise ZeroDivisionError("a size is divided by 0")
+    if len(b.terms) == 1:
+        whole, rest = _split(a, b)
+    else:
+        whole, rest = _divide_exactly(a, b)
+    if not rest.terms:
+        return whole
+    if rest.number is not None and b.number is not None:
+        return whole + constant(rest.number // b.number)
+    return whole + _quotient(rest, b)
+
+
+def _quotient(a: Expr, b: Expr) -> Expr:
+    shared = math.gcd(*(c for _, c in (*a.terms, *b.terms)))
+    a, b = (Expr({m: c // shared for m, c in e.terms}) for e in (a, b))
+    inner = [atom for atom in a.atoms() if isinstance(atom, Quotient)]
+    if b.number is not None and b.number > 0 and len(inner) == 1:
+        divisor, more = inner[0].den.number, (a - _single(inner[0])).number
+        if divisor is not None and divisor > 0 and more is not None:  # n // 2 // 2 is n // 4
+            return (inner[0].num + constant(divisor * more)) // constant(divisor * b.number)
+    return _single(Quotient(a, b))
+
+
+def _single(atom: Atom) -> Expr:
+    return Expr({((atom, 1),): 1})
+
+
+def _split(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """(whole, rest) with a == whole * b + rest, for a `b` of one term."""
+    (by, scale), whole, rest = b.terms[0], {}, {}
+    for m, c in a.terms:
+        left = _without(m, by)
+        if left is None or (by and c % scale):
+            rest[m] = c
+        else:
+            whole[left] = c // scale
+            rest[m] = c % scale
+    return Expr(whole), Expr(rest)
+
+
+def _divide_exactly(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """(a / b, 0) where that is a polynomial, else (0, a)."""
+    whole, rest = constant(0), a
+    (by, scale) = b.terms[0]
+    while rest.terms:
+        m, c = rest.terms[0]
+        left = _without(m, by)
+        if left is None or c % scale:
+            return constant(0), a
+        step = Expr({left: c // scale})
+        whole, rest = whole + step, rest - step * b
+    return whole, rest
+
+
+# ---- monomials
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> Terms:
+    out: Terms = {}
+    for m, c in terms:
+        out[m] = out.get(m, 0) + c
+    return out
+
+
+def _times(m: Monomial, n: Monomial) -> Monomial:
+    powers: dict[Atom, int] = dict(m)
+    for atom, power in n:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items(), key=lambda item: str(item[0])))
+
+
+def _without(m: Monomial, by: Monomial) -> Monomial | None:
+    """m / by, or None where that is no monomial."""
+    powers = dict(m)
+    for atom, power in by:
+        powers[atom] = powers.get(atom, 0) - power
+    if any(p < 0 for p in powers.values()):
+        return None
+    return tuple((atom, p) for atom, p in powers.items() if p)
+
+
+def _order(m: Monomial) -> tuple[int, str]:
+    return -sum(p for _, p in m), _term(m, 1)
+
+
+def _term(m: Monomial, c: int) -> str:
+    factors = [f"{_factor(a)}**{p}" if p > 1 else _factor(a) for a, p in m]
+    if not m:
+        return str(c)
+    if c == 1 and _is_quotient(m):
+        return str(m[0][0])
+    return "*".join(([str(c)] if c != 1 else []) + factors)
+
+
+def _is_quotient(m: Monomial) -> bool:
+    return len(m) == 1 and m[0][1] == 1 and isinstance(m[0][0], Quotient)
+
+
+def _factor(atom: Atom) -> str:
+    return f"({atom})" if isinstance(atom, Quotient) else str(atom)
+
+
+def _atom_value(atom: Atom, sizes: Mapping[str, int]) -> int:
+    if isinstance(atom, Symbol):
+        return sizes[atom.name]
+    return atom.num.value(sizes) // atom.den.value(sizes)
+
+
+def _least(m: Monomial) -> int | None:
+    """A number, 0 or more, that the product is never below."""
+    total = 1
+    for atom, power in m:
+        low = 1 if isinstance(atom, Symbol) else _quotient_low(atom)
+        if low is None or low < 0:
+            return None
+        total *= low ** power
+    return total
+
+
+def _quotient_low(q: Quotient) -> int | None:
+    num, den = q.num.low(), q.den.low()
+    if num is None or den is None or num < 0 or den < 1:
+        return None
+    return num // den if q.den.number is not None else 0

@@ -1,0 +1,215 @@
+"""Recording one run for all sizes: axes that were declared to vary get symbolic sizes.
+
+The function runs on the values it is given, as eager does; beside each value its type is carried,
+found by the op's own rule from types that hold `Dim`s. Unlike a recording to be replayed, this one is
+a function of its declared inputs alone: any other tensor it reads is a constant of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..eager import interpreter
+from ..eager.dispatch import evaluate
+from ..eager.errors import CaptureError, GraphError
+from ..eager.nn.module import Module
+from ..eager.op import Op
+from ..eager.ops.pointwise import dtype_of_operands
+from ..eager.shapes import TensorType
+from ..eager.tape import no_grad
+from ..eager.tensor import Tensor
+from .builder import literal
+from .dims import Dim, Sizes, concrete
+from .graph import Node
+from .paths import Path
+from .recorder import Recorder, user_site
+from .state import State
+
+_CURE = {
+    "item()": "the number would be frozen: keep it a tensor",
+    "bool()": "a model takes one path for all values: choose with fw.where(condition, x, y)",
+    "NumPy": "what NumPy computes is not recorded: use the functions of fusewire",
+}
+
+
+class Given(NamedTuple):
+    """An input of the function: its name, the tensor that is passed, and its shape with `Dim`s."""
+
+    name: str
+    tensor: Tensor
+    shape: tuple[Any, ...]
+
+
+class Outside(NamedTuple):
+    """A tensor that the function reads but is not given: its values, and where it was found."""
+
+    array: Any
+    path: Path | None
+
+
+@dataclass(frozen=True)
+class SymbolicRun:
+    """What came of a run: the value returned, and the nodes of the tensors in it."""
+
+    result: Any
+    inputs: tuple[Node, ...]
+    outside: Mapping[Node, Outside]
+    node_of: Callable[[Tensor], Node]
+    changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
+
+
+class SymbolicRecorder(Recorder):
+    """Notes what runs, with types whose sizes may vary."""
+
+    def __init__(self, state: State, sizes: Sizes) -> None:
+        super().__init__(state, 0, ())
+        self.sizes = sizes
+        self.outside: dict[Node, Outside] = {}
+
+    def give(self, given: Given) -> Node:
+        """The node of an input."""
+        node = self.nodes.input(given.name, TensorType(given.shape, given.tensor.dtype))
+        self._learn(given.tensor.data, node)
+        return node
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        interpreter.active = None
+        try:
+            out = evaluate(op, tuple(map(concrete, inputs)),
+                           {name: concrete(value) for name, value in params.items()})
+        finally:
+            interpreter.active = self
+        self._note(op, inputs, params, out)
+        return out
+
+    def shape(self, tensor: Tensor) -> tuple[Any, ...]:
+        found = self._known.get(id(tensor.data))
+        return super().shape(tensor) if found is None else found[1].type.shape
+
+    def _note(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
+        with self.sizes.listening(False):
+            found = [self.node_of(x).type if isinstance(x, Tensor) else x for x in inputs]
+            dtype = dtype_of_operands(tuple(found)) if found else None
+            nodes = [self.node_of(x) if isinstance(x, Tensor) else
+                     self.nodes.const(*literal(x, dtype)) for x in inputs]
+        shape = op.result(*[n.type for n in nodes], **params).shape  # sizes are asked in here
+        if concrete(shape) != out.data.shape:
+            raise GraphError(f"{op.name}: its rule gives the shape {shape}, its value has "
+                             f"{out.data.shape}")
+        with self.sizes.listening(False):
+            kind = TensorType(shape, out.data.dtype)
+            self._learn(out.data, self.nodes.make(op.name, nodes, params, kind, user_site()))
+
+    def node_of(self, tensor: Tensor) -> Node:
+        found = self._known.get(id(tensor.data))
+        if found is not None:
+            return found[1]
+        array = tensor.data
+        kind = TensorType(array.shape, array.dtype)
+        node = self.nodes.input(f"outside {len(self.outside)}", kind)
+        self.outside[node] = Outside(array, self._path_of(array))
+        self._learn(array, node)
+        return node
+
+    def source(self, tensor: Tensor) -> None:
+        with self.sizes.listening(False):
+            self.node_of(tensor)
+
+    def leaves(self, tensor: Tensor, how: str) -> None:
+        if self.node_of(tensor) in self.outside:
+            return  # the same number on every run
+        raise CaptureError(f"{how} hands a tensor's values to Python, which a model cannot do",
+                           _CURE.get(how, _CURE["item()"]))
+
+    def reads_grad(self, tensor: Tensor) -> None:
+        raise CaptureError("a gradient is read: training steps cannot be exported yet",
+                           "export the function that computes the prediction")
+
+    sets_grad = reads_grad
+
+
+def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
+                    given: Sequence[Given], sizes: Sizes) -> SymbolicRun:
+    """Runs fn(*args, **kwargs) without gradients, noting it for all sizes; state is left as it was.
+
+    CaptureError where the run changes a tensor that outlives it, or cannot be noted.
+    """
+    state = walk(fn)
+    recorder = SymbolicRecorder(state, sizes)
+    inputs = tuple(map(recorder.give, given))
+    before, interpreter.active = interpreter.active, recorder
+    try:
+        with no_grad(), sizes.listening():
+            result = fn(*args, **kwargs)
+    finally:
+        interpreter.active = before
+        changes = list(state.changes())
+        for path, held, _ in changes:
+            _put_back(state.values[path], held)
+    return SymbolicRun(result, inputs, recorder.outside, recorder.node_of,
+                       [text for change in changes for text in _described(state, *change)])
+
+
+def walk(fn: Callable[..., Any]) -> State:
+    """Everything reachable from `fn`: its object, closure, and the globals that it names."""
+    state = State()
+    state.walk(Path("function"), fn)
+    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+    names = getattr(fn, "__globals__", {})
+    for name in code.co_names if code is not None else ():
+        if isinstance(names.get(name), (Module, Tensor, list, dict, tuple)):
+            state.walk(Path("globals", id(names)).item(name), names[name])
+    return state
+
+
+def modules_of(state: State) -> list[Module]:
+    """Every module that was walked over."""
+    return list({id(v): v for v in state.values.values() if isinstance(v, Module)}.values())
+
+
+def _described(state: State, path: Path, before: Any, now: Any) -> Iterator[str]:
+    """What changed, in words. CaptureError for state that a model would have to hold."""
+    value = state.values[path]
+    if isinstance(value, Tensor):
+        raise CaptureError(f"the tensor {path} is changed in place, and a model holds no state",
+                           "return the new value, and take the old one as an argument")
+    old, new = dict(before), dict(now)
+    for key in new:
+        if old.get(key) is new[key]:
+            continue
+        if isinstance(new[key], Tensor) and isinstance(old.get(key), Tensor):
+            raise CaptureError(f"{path}.{key} holds another tensor after the call, and a model "
+                               "holds no state",
+                               "return the new value, and take the old one as an argument")
+        yield f"{path}.{key}"
+
+
+def _put_back(value: Any, held: Any) -> None:
+    """An object as it was before the run."""
+    if isinstance(value, Tensor):
+        value.data, value._grad = held
+    elif isinstance(value, list):
+        value[:] = [element for _, element in held]
+    elif isinstance(value, dict):
+        value.clear()
+        value.update(held)
+    else:
+        _put_attributes_back(value, held)
+
+
+def _put_attributes_back(value: Any, held: Mapping[str, Any]) -> None:
+    fields = getattr(value, "__dict__", {})
+    for name in [n for n in fields if n not in held]:
+        del fields[name]
+    for name, old in held.items():
+        if name in fields:
+            fields[name] = old
+        elif getattr(value, name, None) is not old:
+            object.__setattr__(value, name, old)
+
+
+def is_symbolic(shape: Sequence[Any]) -> bool:
+    """Whether a size in `shape` may vary."""
+    return any(type(n) is Dim for n in shape)

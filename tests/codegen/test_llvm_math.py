@@ -1,0 +1,115 @@
+"""Functions stay within 4 units in the last place and treat special values as NumPy does."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fusewire.codegen.llvm.program import Argument, Step, build
+from fusewire.codegen.llvm.target import named
+from fusewire.codegen.loops import Buffer, For, Kernel, Store, Var, call, const, load
+
+F32, F64 = np.dtype("float32"), np.dtype("float64")
+BITS = {F32: np.int32, F64: np.int64}
+UNARY = {
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
+    "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+}  # fmt: skip
+BINARY = {"atan2": np.arctan2, "pow": np.power, "hypot": np.hypot}
+
+
+def compute(operations, dtype, arrays, target="", lanes=16):
+    """Each operation on the arrays, by one native program."""
+    size = arrays[0].size
+    task, steps, results = Var("task"), [], []
+    for number, op in enumerate(operations):
+        inputs = [Buffer(f"x{i}", dtype, size) for i in range(len(arrays))]
+        y, j = Buffer("y", dtype, size), Var("j")
+        body = Store(y, j, call(op, tuple(load(b, j) for b in inputs), dtype))
+        loop = For(j, const(0), const(size), (body,), lanes)
+        k = Kernel(op, tuple(inputs), (y,), (), task, 1, (loop,))
+        slots = [Argument(i) for i in range(len(arrays))] + [Argument(len(arrays) + number)]
+        steps.append(Step(k, slots))
+        results.append(np.empty(size, dtype))
+    table = np.array([a.ctypes.data for a in (*arrays, *results)])
+    build(steps, target=named(target)).run(table.ctypes.data, 0)
+    return dict(zip(operations, results, strict=True))
+
+
+def everywhere(dtype, rng, count=4000):
+    """Numbers of all sizes and signs, with those at which functions are hard."""
+    info = np.iinfo(BITS[dtype])
+    any_bits = rng.integers(info.min, info.max, count, BITS[dtype]).view(dtype)
+    scales = np.repeat([1e-6, 1e-3, 0.1, 1.0, 10.0, 100.0, 1e4], count)
+    usual = rng.standard_normal(scales.size) * scales
+    near_one = 1 + rng.standard_normal(count) * np.resize([1e-6, 1e-3, 0.3], count)
+    quarters = np.arange(-count, count) * (np.pi / 2)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 1e-40, -1e-45, 5e-324, 88.7]
+    special += [88.73, -87.4, -103.5, -104.5, 709.7, 709.9, -745.0, -746.0, 1e6, 1e7, 3e38, 1e300]
+    with np.errstate(over="ignore"):
+        parts = [any_bits, usual, near_one, quarters, special, rng.uniform(-1, 1, count)]
+        return np.concatenate([np.asarray(p).astype(dtype) for p in parts])
+
+
+def check(name, got, arrays, function, units=4.0):
+    """Compares with the function in higher precision."""
+    with np.errstate(all="ignore"):
+        exact = function(*(a.astype(np.longdouble) for a in arrays))
+        wanted = np.asarray(exact).astype(got.dtype)
+        finite = np.isfinite(wanted) & np.isfinite(got)
+        off = np.abs(got.astype(np.longdouble) - exact) / np.spacing(np.abs(wanted))
+        off = np.where(finite, off, 0)
+    worst = int(np.argmax(off))
+    assert off[worst] <= units, f"{name}{[a[worst] for a in arrays]}: {off[worst]} units"
+    same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+    wrong = ~finite & ~same | ((wanted == 0) & (got == 0) & (np.signbit(wanted) ^ np.signbit(got)))
+    places = np.flatnonzero(wrong)[:3]
+    assert not places.size, f"{name}: {[(a[places]) for a in arrays]} gave {got[places]}"
+
+
+@pytest.mark.parametrize("target", ["", "x86-64-v3"])
+def test_functions_of_float32(target):
+    x = everywhere(F32, np.random.default_rng(0))
+    for name, got in compute(list(UNARY), F32, [x], target).items():
+        check(name, got, [x], UNARY[name])
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_functions_without_fused_multiply_add(dtype):
+    x = everywhere(dtype, np.random.default_rng(0), 100)
+    names = [n for n in UNARY if dtype == F32 or n != "erf"]  # no exact erf for float64 here
+    for name, got in compute(names, dtype, [x], "x86-64").items():
+        check(name, got, [x], UNARY[name])
+
+
+def test_functions_of_float64():
+    x = everywhere(F64, np.random.default_rng(0), 2000)
+    names = [n for n in UNARY if n != "erf"]
+    for name, got in compute(names, F64, [x], lanes=8).items():
+        check(name, got, [x], UNARY[name])
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_functions_of_two_numbers(dtype):
+    rng = np.random.default_rng(0)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 2, 0.5, 3, -3, -2, 1e-40, 1e30, -0.5]
+    grid = np.meshgrid(np.array(special, dtype), np.array(special, dtype))
+    usual = rng.standard_normal((2, 4000)) * 4
+    powers = [np.abs(1 + rng.standard_normal(4000) * 0.3), rng.standard_normal(4000) * 60]
+    pairs = [
+        np.concatenate([grid[i].ravel(), usual[i].astype(dtype), powers[i].astype(dtype)])
+        for i in range(2)
+    ]
+    for name, got in compute(list(BINARY), dtype, pairs).items():
+        check(name, got, pairs, BINARY[name])
+
+
+def test_scalars_give_what_vectors_give():
+    x = everywhere(F32, np.random.default_rng(1), 50)
+    names = list(UNARY)
+    scalars, vectors = (compute(names, F32, [x], lanes=lanes) for lanes in (0, 8))
+    for name in names:
+        np.testing.assert_array_equal(scalars[name], vectors[name], name)

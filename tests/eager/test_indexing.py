@@ -1,0 +1,138 @@
+"""x[...] reads and writes what NumPy would, and never aliases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fusewire as fw
+from fusewire.eager.errors import IndexingError, ShapeError
+
+A = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+
+BASIC = [np.s_[0], np.s_[-1, 2], np.s_[1, 1, 1], np.s_[:, None, 1:], np.s_[..., -1], np.s_[::-1, ::2],
+         np.s_[1:1], np.s_[None], np.s_[...], np.s_[()], np.s_[:], np.s_[5:], np.s_[:, -9:9:2, 3:0:-2],
+         np.s_[np.int64(1), ..., None], np.s_[..., ::-3]]
+ARRAYS = [np.s_[[1, 0, 1]], np.s_[:, [0, -1]], np.s_[..., [[0, 1], [2, 3]]], np.s_[[0, 1], [2, 0]],
+          np.s_[:, [0, 1], [-1, 2]], np.s_[[[0], [1]], [0, 2]], np.s_[1, [2, 0]], np.s_[0, 1, [3, 3]],
+          np.s_[[0], 1], np.s_[[]], np.s_[np.array([1, 0]), 1:], np.s_[::-1, [2, 1], 1:3],
+          np.s_[[0, 1], None]]
+MASKS = [A > 11, A[:, :, 0] > 3, A[:, 0, 0] > 3, np.s_[:, A[0, :, 0] > 3], np.s_[..., A[0, 0] > 1], A < 0]
+
+
+@pytest.mark.parametrize("index", BASIC + ARRAYS + MASKS, ids=str)
+def test_getitem_is_numpys(index: Any) -> None:
+    x = fw.tensor(A)
+    np.testing.assert_array_equal(x[index].numpy(), A[index])
+
+
+def as_tensors(index: Any) -> Any:
+    items = index if isinstance(index, tuple) else (index,)
+    return tuple(fw.tensor(i) if isinstance(i, (list, np.ndarray)) and len(i) else i for i in items)
+
+
+@pytest.mark.parametrize("index", ARRAYS + MASKS, ids=str)
+def test_tensors_index_as_arrays_do(index: Any) -> None:
+    np.testing.assert_array_equal(fw.tensor(A)[as_tensors(index)].numpy(), A[index])
+
+
+def test_a_0d_tensor_indexes_as_its_number() -> None:
+    assert fw.tensor(A)[fw.tensor(1), fw.tensor(-1)].tolist() == A[1, -1].tolist()
+
+
+@pytest.mark.parametrize("index", BASIC + [A > 11, A[:, :, 0] > 3, A[:, 0, 0] > 3], ids=str)
+@pytest.mark.parametrize("value", [7, 1.5, "part", True], ids=str)
+def test_setitem_is_numpys(index: Any, value: Any) -> None:
+    if value == "part":
+        if isinstance(index, np.ndarray):
+            pytest.skip("what a mask picks has no fixed shape")
+        value = np.atleast_1d(A[index] * 3 + 1)[..., :1]
+        value = value if np.ndim(A[index]) else value[0]
+    x, a = fw.tensor(A), A.copy()
+    x[index] = value
+    a[index] = value
+    np.testing.assert_array_equal(x.numpy(), a)
+
+
+slices = st.slices(4) | st.integers(-4, 3) | st.none() | st.just(slice(None))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(slices, max_size=5).filter(lambda i: sum(s is not None for s in i) <= 3))
+def test_any_basic_index(index: list[Any]) -> None:
+    a = np.arange(64).reshape(4, 4, 4)
+    np.testing.assert_array_equal(fw.tensor(a)[tuple(index)].numpy(), a[tuple(index)])
+    x, b = fw.tensor(a), a.copy()
+    x[tuple(index)] = -1
+    b[tuple(index)] = -1
+    np.testing.assert_array_equal(x.numpy(), b)
+
+
+@pytest.mark.parametrize("same", [
+    lambda x: x[:], lambda x: x[...], lambda x: x.reshape(2, 3), lambda x: x.astype(x.dtype),
+    lambda x: x.broadcast_to(2, 3), lambda x: x.permute_dims(0, 1), lambda x: x.squeeze(),
+    lambda x: x.to("cpu"), lambda x: x.clip(), lambda x: x.flip(()), lambda x: x.sum(axis=()),
+    lambda x: x.flatten(0, 0), lambda x: fw.tensor(x), lambda x: x.detach(),
+    lambda x: fw.zeros(2, 3).copy_(x)])
+def test_nothing_aliases(same: Any) -> None:
+    """A tensor is a value: a change of one is never seen in another."""
+    x = fw.ones(2, 3)
+    y = same(x)
+    y += 1
+    x[0] = 5
+    assert y.tolist() == [[2.0] * 3] * 2 and x.tolist() == [[5.0] * 3, [1.0] * 3]
+
+
+def test_gradients_flow_into_and_out_of_parts() -> None:
+    x = fw.tensor(A, requires_grad=True)
+    v = fw.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    y = x * 2
+    y[1, 0] = v
+    y[:, [0, 0], 1].sum().backward()  # the same element twice
+    expected = np.zeros_like(A)
+    expected[0, 0, 1] = 4
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+    assert v.grad.tolist() == [0.0, 2.0, 0.0, 0.0]
+
+
+def test_gradient_of_a_mask() -> None:
+    x = fw.tensor([1.0, -2.0, 3.0], requires_grad=True)
+    (x[x > 0] * fw.tensor([10.0, 20.0])).sum().backward()
+    assert x.grad.tolist() == [10.0, 0.0, 20.0]
+
+
+@pytest.mark.parametrize(("index", "error", "words"), [
+    (2, IndexingError, "index 2 is out of range for axis 0 of shape (2, 3, 4)"),
+    (np.s_[0, -4], IndexingError, "index -4 is out of range for axis 1"),
+    (np.s_[0, 0, 0, 0], IndexingError, "too many indices: 4 for a tensor with 3 axes"),
+    (np.s_[..., 0, ...], IndexingError, "an index can hold ... only once"),
+    (1.0, IndexingError, "cannot index with 1.0"),
+    (True, IndexingError, "cannot index with True"),
+    ("a", IndexingError, "cannot index with 'a'"),
+    (np.s_[::0], IndexingError, "the step of a slice cannot be 0"),
+    (np.s_["a":], IndexingError, "the limits of a slice are integers or None"),
+    ([2], IndexingError, "index 2 is out of range for an axis of size 2"),
+    (np.s_[[0], [-4]], IndexingError, "index -4 is out of range for an axis of size 3"),
+    ([0.5], IndexingError, "index: indices must be integers, not float32"),
+    (np.s_[[0], :, [0]], IndexingError, "must stand side by side"),
+    (np.ones((3, 3), bool), ShapeError, "a mask of shape (3, 3) does not fit the shape (2, 3, 4)"),
+    (np.s_[[0, 1], [0, 1, 2]], ShapeError, "index: shapes (2,) and (3,) do not broadcast"),
+])
+def test_wrong_indices(index: Any, error: type, words: str) -> None:
+    with pytest.raises(error) as caught:
+        fw.tensor(A)[index]
+    assert words in caught.value.message and caught.value.help
+
+
+def test_wrong_assignments() -> None:
+    x = fw.zeros(2, 3)
+    with pytest.raises(ShapeError, match="broadcast_to"):
+        x[0] = fw.zeros(2)
+    with pytest.raises(IndexingError, match="is not built"):
+        x[[0, 1]] = 1
+    with pytest.raises(IndexingError, match="out of range"):
+        x[2] = 1

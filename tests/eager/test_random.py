@@ -1,0 +1,109 @@
+"""Random numbers: a pure function of seed, counter and place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rows.create import philox
+
+import fusewire as fw
+from fusewire.eager.errors import FusewireError
+from fusewire.eager.ops.random import Generator, _blocks, fork_rng, randperm
+
+
+@pytest.mark.parametrize(("block", "counter", "seed", "words"), [  # known answers of Random123
+    (0, 0, 0, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    (2 ** 64 - 1, 2 ** 64 - 1, 2 ** 64 - 1, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    (0x85A308D3243F6A88, 0x0370734413198A2E, 0x299F31D0A4093822,
+     "d16cfe09 94fdcceb 5001e420 24126ea1"),
+])
+def test_philox_gives_the_papers_numbers(block: int, counter: int, seed: int, words: str) -> None:
+    expected = [int(w, 16) for w in words.split()]
+    assert philox(block, counter, seed) == expected
+    positions = np.array([block], np.uint64).view(np.int64)
+    assert _blocks(seed, counter, positions)[:, 0].tolist() == expected
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    def draws() -> list[object]:
+        return [fw.rand(3).tolist(), fw.randn(2).tolist(), fw.randint(9, size=4).tolist(),
+                randperm(5).tolist()]
+
+    fw.manual_seed(1)
+    first = draws()
+    fw.manual_seed(1)
+    assert draws() == first
+    fw.manual_seed(2)
+    assert draws() != first
+
+
+@pytest.mark.parametrize("seed", [0, -1, 2 ** 63, 2 ** 64 - 1, -2 ** 63, np.int32(5)])
+def test_any_whole_seed(seed: int) -> None:
+    assert 0 <= fw.rand(1, generator=Generator(seed)).item() < 1
+
+
+def test_seeds_are_taken_by_their_lowest_64_bits() -> None:
+    one, other = (fw.rand(4, generator=Generator(s)).tolist() for s in (-1, 2 ** 64 - 1))
+    assert one == other
+
+
+def test_every_call_moves_the_counter_on() -> None:
+    g = Generator(0)
+    assert fw.rand(3, generator=g).tolist() != fw.rand(3, generator=g).tolist()
+    assert g.get_state().tolist() == [0, 2]
+
+
+def test_a_state_can_be_kept_and_gone_back_to() -> None:
+    g = Generator(5)
+    fw.rand(2, generator=g)
+    state = g.get_state()
+    first = fw.rand(2, generator=g).tolist()
+    g.set_state(state)
+    assert fw.rand(2, generator=g).tolist() == first
+    with pytest.raises(FusewireError, match="takes a state"):
+        g.set_state(fw.zeros(3))
+
+
+def test_fork_leaves_the_default_generator_as_it_was() -> None:
+    fw.manual_seed(0)
+    with fork_rng():
+        inside = fw.rand(2).tolist()
+    assert fw.rand(2).tolist() == inside
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_rand_is_even_from_0_to_below_1(dtype: str) -> None:
+    x = fw.rand(100_000, dtype=dtype, generator=Generator(0)).numpy()
+    assert x.dtype == dtype and x.min() >= 0 and x.max() < 1
+    counts = np.histogram(x.astype(float), 10, (0, 1))[0]
+    assert abs(counts - 10_000).max() < 400  # 4 standard deviations
+
+
+def test_randn_is_normal() -> None:
+    x = fw.randn(100_000, generator=Generator(0)).numpy()
+    assert np.isfinite(x).all()
+    assert abs(x.mean()) < 0.02 and abs(x.std() - 1) < 0.02
+    assert abs((x < -1).mean() - 0.1587) < 0.005
+
+
+def test_randint_stays_in_its_limits() -> None:
+    x = fw.randint(-2, 3, size=(50, 20), generator=Generator(0))
+    assert (x.dtype, x.shape, set(x.numpy().ravel())) == (fw.int64, (50, 20), {-2, -1, 0, 1, 2})
+    with pytest.raises(FusewireError, match="no whole numbers from 3 to below 3"):
+        fw.randint(3, 3)
+
+
+def test_randperm_is_a_permutation() -> None:
+    assert sorted(randperm(100, Generator(0)).tolist()) == list(range(100))
+
+
+def test_prefixes_agree() -> None:
+    """Element i does not depend on the size of the result."""
+    long, short = (fw.rand(n, generator=Generator(3)).numpy() for n in (1000, 70))
+    np.testing.assert_array_equal(long[:70], short)
+
+
+@pytest.mark.parametrize("seed", [1.5, "a", None])
+def test_a_seed_is_a_whole_number(seed: object) -> None:
+    with pytest.raises(FusewireError, match="a seed is a whole number"):
+        fw.manual_seed(seed)

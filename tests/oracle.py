@@ -1,0 +1,62 @@
+"""Ways to run a function or a graph that must all agree: eager, NumPy over the graph, the loop
+interpreter, and native code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import fusewire as fw
+from fusewire.capture.evaluate import evaluate_node
+from fusewire.capture.graph import Graph
+from fusewire.capture.recording import record
+from fusewire.codegen.compile import lower_graph
+from fusewire.codegen.interpret import run
+from fusewire.codegen.machine import Machine
+
+RELATIVE = {2: 4e-3, 4: 1e-5, 8: 1e-12}  # by size of the real dtype
+
+
+def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
+    """The graph of fn(*args), and the arrays that its inputs stand for, in order."""
+    found = record(fn, args, {})
+    assert found.recording is not None, found.refusal
+    sources, _ = found.recording.gather(args, {})
+    return found.recording.graph, [t.data for t in sources]
+
+
+def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = None) -> list[Any]:
+    """The graph's outputs, its kernels run by the interpreter, the tasks of each last to first."""
+    plan, kernels = lower_graph(graph, machine or Machine())
+    memory: dict[Any, Any] = {}
+    for node, array in zip(plan.graph.inputs, arrays):
+        memory[plan.buffers[node]] = np.array(array, order="C").reshape(-1)
+    for node in plan.constants:
+        memory[plan.buffers[node]] = np.ascontiguousarray(evaluate_node(node, [])).reshape(-1)
+    for buffer in (*plan.buffers.values(), *(b for k in kernels for b in k.arguments)):
+        if buffer not in memory:
+            memory[buffer] = np.full(buffer.size, 77, buffer.dtype)
+    for kernel in kernels:
+        run(kernel, memory, order=range(kernel.tasks - 1, -1, -1))
+    outputs = plan.graph.outputs[:plan.wanted]
+    return [memory[plan.buffers[node]].reshape(shape) for node, shape in zip(outputs, plan.shapes)]
+
+
+def assert_same(got: Any, expected: Any, loose: float = 1.0, where: str = "") -> None:
+    """Tensors or arrays of one shape, dtype and value; floats as close as reordered sums are."""
+    got, expected = (np.asarray(x.data if isinstance(x, fw.Tensor) else x) for x in (got, expected))
+    assert (got.shape, got.dtype) == (expected.shape, expected.dtype), where
+    if got.dtype.kind not in "fc":
+        np.testing.assert_array_equal(got, expected, where)
+        return
+    relative = RELATIVE[got.real.dtype.itemsize] * loose
+    finite = np.abs(expected[np.isfinite(expected)])
+    near = relative * 0.1 * max(1.0, float(np.median(finite)) if finite.size else 0.0)
+    np.testing.assert_allclose(got, expected, relative, near, err_msg=where)
+
+
+def tensors(arrays: Sequence[Any], requires_grad: bool = False) -> list[fw.Tensor]:
+    """Tensors over arrays; with `requires_grad` those of floats collect gradients."""
+    return [fw.from_numpy(a).requires_grad_(requires_grad and a.dtype.kind == "f") for a in arrays]

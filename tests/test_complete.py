@@ -1,0 +1,50 @@
+"""Every op states every fact, or the reason for its absence."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from samples import rows_of
+
+import fusewire.eager.nn  # noqa: F401 - declares ops of its own
+from fusewire.eager.op import KINDS, OPS, Op, Reduction
+
+EVERY = pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+
+
+def has(op: Op, fact: str) -> bool:
+    """Whether a fact is stated, or a reason of a few words given."""
+    return bool(getattr(op, fact)) or len(op.why.get(fact, "").split()) > 2
+
+
+@EVERY
+def test_kind_result_and_implementation(op: Op) -> None:
+    assert op.kind in KINDS
+    assert callable(op.result) and callable(op.impl)
+
+
+@EVERY
+def test_meaning(op: Op) -> None:
+    if op.kind == "reduce":
+        assert isinstance(op.meaning, Reduction)
+    elif op.kind != "contract":  # its meaning is the einsum in params["spec"]
+        assert has(op, "meaning"), f"op {op.name!r}: no meaning and no reason why"
+
+
+@EVERY
+def test_gradient(op: Op) -> None:
+    assert has(op, "vjp"), f"op {op.name!r}: no vjp and no reason why"
+
+
+@EVERY
+def test_sample_row(op: Op) -> None:
+    assert rows_of(op.name), f"op {op.name!r}: no row in tests/samples.py"
+
+
+@EVERY
+def test_onnx(op: Op) -> None:
+    if importlib.util.find_spec("fusewire.export.onnx.table") is None:
+        pytest.skip("the table of ONNX operators is not there yet")
+    table = importlib.import_module("fusewire.export.onnx.table")
+    assert has(op, "onnx") or op.name in table.TABLE, f"op {op.name!r}: no ONNX operator, no reason"
