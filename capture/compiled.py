@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import threading
@@ -38,6 +39,11 @@ class Stats:
 class Compiled:
     """A function that is recorded on its first call and replayed while its guards hold."""
 
+    __name__: str
+    __qualname__: str
+
+    __captured__ = ("original",)  # what a recording of a caller depends on
+
     def __init__(self, fn: Callable[..., Any], backend: Backend, fullgraph: bool = False) -> None:
         functools.update_wrapper(self, fn)
         self.original, self.backend, self.fullgraph = fn, backend, fullgraph
@@ -46,6 +52,15 @@ class Compiled:
         self.misses: list[str] = []
         self.stats = Stats()
         self._lock = threading.RLock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        return Compiled(copy.deepcopy(self.original, memo), self.backend, self.fullgraph)
+
+    def __reduce__(self) -> Any:
+        module = sys.modules.get(self.__module__)
+        if getattr(module, self.__qualname__, None) is self:
+            return self.__qualname__  # a decorated function: pickled by its name
+        return Compiled, (self.original, self.backend, self.fullgraph)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

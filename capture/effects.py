@@ -6,12 +6,14 @@ on the way leaves everything as it was.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..eager.tensor import Tensor
 from .paths import Path
 from .recorder import Recorder
+from .state import SETS
 from .template import Make, Outputs, Read
 
 
@@ -29,7 +31,14 @@ def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
     effects: list[Effect] = []
     for path, before, now in recorder.state.changes():
         value = recorder.state.values[path]
-        if isinstance(value, Tensor):
+        recorder.changed_paths.append(path)
+        if path.kind == "globals":
+            effects.extend(_global_effects(recorder, path, before, now, outputs))
+        elif isinstance(value, types.FunctionType):
+            effects.extend(_cell_effects(recorder, path, before, now, outputs))
+        elif isinstance(value, SETS):
+            recorder.refuse(f"a {type(value).__name__} changes ({path})")
+        elif isinstance(value, Tensor):
             effects.extend(_tensor_effects(path, value, before, now, outputs))
         elif isinstance(value, (list, dict)):
             effects.extend(_container_effects(recorder, path, before, now, value, outputs))
@@ -58,9 +67,28 @@ def _set_grad(tensor: Any, value: Any) -> None:
     tensor._grad = value
 
 
+def _global_effects(recorder: Recorder, path: Path, before: Any, now: Any, outputs: Outputs) -> Any:
+    for name, value in now.items():
+        if name not in before or before[name] is not value:
+            _refuse_number(recorder, f"global {name}", before.get(name), value)
+            yield Effect(path, _item_setter(name), outputs.template(value))
+    if before.keys() - now.keys():
+        recorder.refuse("a global is deleted")
+
+
+def _cell_effects(recorder: Recorder, path: Path, before: Any, now: Any, outputs: Outputs) -> Any:
+    names = recorder.state.values[path].__code__.co_freevars
+    for i, (old, value) in enumerate(zip(before, now)):
+        if old is not value:
+            _refuse_number(recorder, f"closure variable {names[i]}", old, value)
+            yield Effect(path, _cell_setter(i), outputs.template(value))
+
+
 def _attribute_effects(recorder: Recorder, path: Path, before: Any, now: Any, outputs: Outputs) -> Any:
     for name, value in now.items():
         if name not in before or before[name] is not value:
+            if name not in before:
+                recorder.created.append((path, name))
             _refuse_number(recorder, f"{path}.{name}", before.get(name), value)
             yield Effect(path, _setter(name), outputs.template(value))
     for name in before.keys() - now.keys():
@@ -84,7 +112,7 @@ def _container_effects(
 def _refuse_number(recorder: Recorder, what: str, before: Any, now: Any) -> None:
     """A number that changes on each call would be another constant each time: not followed yet."""
     if isinstance(now, (int, float, complex)) and not isinstance(now, bool):
-        recorder.refuse(f"{what} is a Python number that changes ({before!r} -> {now!r}); "
+        recorder.refuse(f"{what} is a Python number that changes from call to call; "
                         "keep it in a tensor to have it compiled")
 
 
@@ -94,6 +122,13 @@ def _setter(name: str) -> Callable[[Any, Any], None]:
 
 def _deleter(name: str) -> Callable[[Any, Any], None]:
     return lambda target, value: delattr(target, name)
+
+
+def _cell_setter(index: int) -> Callable[[Any, Any], None]:
+    def assign(target: Any, value: Any) -> None:
+        target.__closure__[index].cell_contents = value
+
+    return assign
 
 
 def _item_setter(key: Any) -> Callable[[Any, Any], None]:

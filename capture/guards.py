@@ -6,6 +6,7 @@ Only names that stand in code that ran are looked at.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -15,9 +16,10 @@ import numpy as np
 from ..eager.tensor import Tensor
 from .paths import Path, describe, steps
 from .recorder import Recorder
-from .state import FIXED, PLAIN
+from .state import FIXED, SETS, is_plain
 
-_INTERNAL = {"_parameters", "_modules", "_buffers", "_grad"}  # what walks through modules and tensors
+_INTERNAL = {"_parameters", "_modules", "_buffers", "_grad", "__self__", "__func__", "func", "args",
+             "keywords", "original", "fget", "__defaults__", "__kwdefaults__"}  # looked through
 
 
 class Guard(NamedTuple):
@@ -48,7 +50,7 @@ class Source:
 
     def root(self, path: Path) -> Any:
         """The object that a path which is none of the call's own begins with."""
-        return self._held[path.key]
+        return path.key if path.kind == "class" else self._held[path.key]
 
     def constant(self, value: Any) -> str:
         name = f"K{len(self.constants)}"
@@ -56,7 +58,7 @@ class Source:
         return name
 
     def _step(self, step: Path) -> str:
-        if step.kind in ("globals", "object"):
+        if step.kind in ("globals", "object", "class"):
             return self.constant(self.root(step))
         assert step.parent is not None
         parent, name = self._variables[step.parent], f"v{len(self.lines)}"
@@ -72,8 +74,11 @@ class Source:
         return name
 
 
-def find_guards(recorder: Recorder, names: set[str]) -> list[Guard]:
-    """The conditions under which a call takes the path that `recorder` noted."""
+def find_guards(recorder: Recorder, names: set[str] | None) -> list[Guard]:
+    """The conditions under which a call takes the path that `recorder` noted.
+
+    `names` are the names in the code that ran; None: it may have read any attribute.
+    """
     state = recorder.state
     wanted = {p: v for p, v in state.values.items() if _read_by(p, names) or p in recorder.sources}
     for path in list(wanted):
@@ -83,7 +88,8 @@ def find_guards(recorder: Recorder, names: set[str]) -> list[Guard]:
     guards = list(_of_call(recorder))
     guards += [g for path, value in wanted.items() for g in _of_value(recorder, path, value)]
     guards += [_alias(a, b) for a, b in state.aliases if a in wanted and _matters(state.values[a])]
-    guards += list(_distinct(recorder))
+    guards += [g for made in (_shared, _distinct, _changed_once) for g in made(recorder, wanted)]
+    guards += [g for path, value in wanted.items() for g in _keys(recorder, path, value, names)]
     return guards
 
 
@@ -95,11 +101,13 @@ def _of_call(recorder: Recorder) -> Iterator[Guard]:
                 {"N": len(keys), "K": keys}, f"the keyword arguments are {', '.join(keys) or 'none'}")
 
 
-def _read_by(path: Path, names: set[str]) -> bool:
+def _read_by(path: Path, names: set[str] | None) -> bool:
     """Whether code that ran can have followed every attribute and global name of this path."""
     for step in steps(path):
+        if names is None:
+            break
         if step.kind == "attr" and step.key not in names and step.key not in _INTERNAL:
-            return step.key in ("__self__", "__func__")
+            return False
         if step.kind == "item" and step.parent is not None and step.parent.kind == "globals" \
                 and step.key.value not in names:
             return False
@@ -107,14 +115,14 @@ def _read_by(path: Path, names: set[str]) -> bool:
 
 
 def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
-    if path.parent is None or (path.parent.kind == "function" and path.kind == "attr"):
+    if path.parent is None or (path.parent.kind == "function" and path.key in ("__self__", "__func__")):
         return
     kind = type(value)
     if isinstance(value, Tensor):
         yield from _of_tensor(recorder, path, value)
     elif value is None or kind is bool or isinstance(value, (*FIXED, types.FunctionType)):
         yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}")
-    elif kind in PLAIN:
+    elif is_plain(value):
         yield from _of_plain(path, value)
     elif isinstance(value, (np.ndarray, np.generic)):
         recorder.refuse(f"a NumPy array is read ({describe(path)}); make it a tensor")
@@ -123,7 +131,11 @@ def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
 
 
 def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
-    same = "{0} == {K} or {0} != {0}" if value != value else "{0} == {K}"
+    same = "{0} == {K}"
+    if value != value:
+        same = "{0} != {0}"
+    elif type(value) in (float, complex) and 0.0 in (value.real, value.imag):
+        same = "repr({0}) == repr({K})"  # 0.0 is not -0.0
     yield Guard(path, f"type({{0}}) is {{T}} and ({same})", {"T": type(value), "K": value},
                 f"{describe(path)} is {_short(value)}")
 
@@ -131,6 +143,12 @@ def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
 def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
     says = f"{describe(path)} is a {type(value).__name__}"
     yield Guard(path, "type({0}) is {T}", {"T": type(value)}, says)
+    if hasattr(type(value), "__next__") or type(value).__module__.startswith("numpy.random"):
+        recorder.refuse(f"{describe(path)} is a {type(value).__name__}, which moves on when it is read")
+    elif isinstance(value, SETS):
+        yield from _of_set(recorder, path)
+    elif _is_closed(value):
+        yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}")
     if isinstance(value, dict):
         held = [k for k, _ in recorder.state.held.get(path, ())]
         keys = tuple(held)
@@ -142,6 +160,34 @@ def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
                     f"{describe(path)} has {count} elements")
     if path in recorder.state.large:
         recorder.refuse(f"{describe(path)} has {len(value)} elements, too many to follow")
+
+
+def _of_set(recorder: Recorder, path: Path) -> Iterator[Guard]:
+    before = recorder.state.held[path]
+    if all(is_plain(v) or isinstance(v, FIXED) for v in before):
+        yield Guard(path, "{0} == {K}", {"K": before}, f"{describe(path)} is {before!r:.60}")
+    else:
+        recorder.refuse(f"{describe(path)} is a {type(before).__name__} of objects; use a list")
+
+
+def _is_closed(value: Any) -> bool:
+    """Whether nothing can be seen of what an object holds, so that only it itself is equal to it."""
+    cls = type(value)
+    return not (hasattr(value, "__dict__") or any("__slots__" in c.__dict__ for c in cls.__mro__)
+                or isinstance(value, (dict, list, tuple)) or hasattr(cls, "__captured__")
+                or cls in (types.MethodType, property, functools.partial))
+
+
+def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) -> Iterator[Guard]:
+    """Which attributes an object has, where code may have asked, and those that the run made."""
+    for made, name in recorder.created:
+        if made == path:
+            yield Guard(path, "not hasattr({0}, {K})", {"K": name}, f"{path}.{name} is not there yet")
+    if names is None and hasattr(value, "__dict__") and path in recorder.state.held and not isinstance(
+            value, (Tensor, types.FunctionType)):
+        keys = set(value.__dict__) - {n for p, n in recorder.created if p == path}
+        yield Guard(path, "{0}.__dict__.keys() == {K}", {"K": keys},
+                    f"{describe(path)} has the attributes {', '.join(sorted(map(str, keys)))}")
 
 
 def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard]:
@@ -163,7 +209,7 @@ def _short(value: Any) -> str:
 
 
 def _matters(value: Any) -> bool:
-    return isinstance(value, Tensor) or not isinstance(value, (*PLAIN, *FIXED, types.FunctionType))
+    return not (is_plain(value) or isinstance(value, (*FIXED, types.FunctionType)))
 
 
 def _alias(path: Path, first: Path) -> Guard:
@@ -172,10 +218,34 @@ def _alias(path: Path, first: Path) -> Guard:
                  f"{describe(path)} is the same object as {describe(first)}")
 
 
-def _distinct(recorder: Recorder) -> Iterator[Guard]:
+def _shared(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
+    """Tensors over one array are told apart by nothing while recording, so they must share it again."""
+    state, first = recorder.state, {}
+    for path, value in wanted.items():
+        if isinstance(value, Tensor) and state.paths[id(value)] == path:
+            known = first.setdefault(id(state.held[path][0]), path)
+            if known != path:
+                yield Guard(path, "{0}.data is {1}.data", {"1": known},
+                            f"{describe(path)} shares the values of {describe(known)}")
+
+
+def _changed_once(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
+    """Objects that were changed must stay different from others that could have been them."""
+    values = recorder.state.values
+    for path in recorder.changed_paths:
+        if path.kind == "globals" or isinstance(values[path], (Tensor, types.FunctionType)):
+            continue
+        for other, value in wanted.items():
+            if type(value) is type(values[path]) and value is not values[path]:
+                yield Guard(other, "{0} is not {1}", {"1": path},
+                            f"{describe(other)} is another object than {describe(path)}")
+
+
+def _distinct(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
     """Tensors that were changed, or read beside changed ones, must stay different objects."""
     state = recorder.state
-    paths = [p for p in recorder.sources if isinstance(state.values.get(p), Tensor)]
+    both = dict.fromkeys((*recorder.sources, *recorder.changed_paths))
+    paths = [p for p in both if isinstance(state.values.get(p), Tensor)]
     if recorder.changed_tensors and len(paths) > 1:
         first, rest = paths[0], paths[1:]
         yield Guard(first, "len({{id({0}), " + ", ".join(f"id({{{i + 1}}})" for i in range(len(rest)))

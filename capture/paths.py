@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-ROOTS = ("args", "kwargs", "function", "globals", "object")
+ROOTS = ("args", "kwargs", "function", "globals", "object", "class")
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class Path:
     """A root, or a step from another path: attribute, item, or closure cell.
 
     Roots: args and kwargs of the call, the function itself, the globals of a module (key: the
-    dictionary's id), or an object held by the recording (key: its id).
+    dictionary's id), an object held by the recording (key: its id), or a class (key: the class).
     """
 
     kind: str
@@ -59,6 +59,8 @@ def _plain(value: Any) -> bool:
 
 def describe(path: Path) -> str:
     """The path in the user's words: `x`, `self.weight`, `global K`."""
+    if path.kind == "class":
+        return f"class {path.key.__qualname__}"
     if path.parent is None:
         return {"args": "arguments", "kwargs": "keyword arguments", "function": "the function",
                 "globals": "globals", "object": "random generator"}[path.kind]

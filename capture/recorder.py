@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
 from typing import Any
 
 from ..eager import interpreter
@@ -30,6 +32,9 @@ class Recorder:
         self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
         self._grads_set: set[int] = set()
         self.changed_tensors: dict[int, Tensor] = {}
+        self.changed_paths: list[Path] = []  # what the run changed, found when it has ended
+        self.created: list[tuple[Path, str]] = []  # attributes that it made
+        self.place = ""  # once the run has ended: where the function stands
         self.refusal = ""  # why this run cannot be replayed, with the user's line
         self._known: dict[int, tuple[Any, Node]] = {}
         self._lookup: dict[int, Path] = {}
@@ -113,15 +118,24 @@ class Recorder:
     def refuse(self, why: str) -> None:
         """This run cannot be replayed, for this reason; the first one is kept."""
         if not self.refusal:
-            self.refusal = f"{user_site() or 'somewhere'}: {why}"
+            self.refusal = f"{self.place or user_site() or 'somewhere'}: {why}"
+
+
+_STDLIB = sysconfig.get_path("stdlib")
+_PACKAGES = os.path.join(_STDLIB, "site-packages")
 
 
 def user_site() -> str:
     """`file.py:line` of the innermost frame that is the user's, or an empty text."""
     frame: Any = sys._getframe(1)
-    while frame is not None and is_ours(frame.f_code):
+    while frame is not None and (is_ours(frame.f_code) or _is_python(frame.f_code.co_filename)):
         frame = frame.f_back
     if frame is None:
         return ""
     name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
     return f"{name}:{frame.f_lineno}"
+
+
+def _is_python(filename: str) -> bool:
+    """Whether a file belongs to Python's standard library."""
+    return filename.startswith(("<frozen", _STDLIB)) and not filename.startswith(_PACKAGES)

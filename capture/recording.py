@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -109,14 +110,13 @@ class Run:
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run:
     """Runs fn(*args, **kwargs) as eager does and notes it."""
-    state, held = State(), {}
+    state = State()
+    held: dict[int, Any] = {}
     recorder = Recorder(state, len(args), tuple(kwargs))
 
     def entered(code: types.CodeType, names: dict[str, Any]) -> None:
         held[id(names)] = names
-        for name in code.co_names:
-            if name in names:
-                state.walk(Path("globals", id(names)).item(name), names[name])
+        state.walk_globals(code.co_names, names)
 
     for i, arg in enumerate(args):
         state.walk(Path("args").item(i), arg)
@@ -134,13 +134,15 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         interpreter.STATE.active = before
     recording = None
     if not recorder.refusal:
-        recording = _finish(fn, recorder, hook.names, held, result)
+        names = None if hook.any_attribute else hook.names
+        recording = _finish(fn, recorder, names, held, result)
     return Run(result, None if recorder.refusal else recording, recorder.refusal)
 
 
 def _finish(
-    fn: Callable[..., Any], recorder: Recorder, names: set[str], held: dict[int, Any], result: Any
+    fn: Callable[..., Any], recorder: Recorder, names: set[str] | None, held: dict[int, Any], result: Any
 ) -> Recording | None:
+    recorder.place = _place(fn)
     outputs = Outputs(recorder)
     template = outputs.template(result)
     effects = find_effects(recorder, outputs)
@@ -156,6 +158,12 @@ def _finish(
                if e.node is not None and e.target in index and _same_type(recorder, outputs, e)}
     graph = Graph(tuple(recorder.sources.values()), tuple(outputs.nodes), donated)
     return Recording(graph, guards, check, gather, effects, outputs, template)
+
+
+def _place(fn: Any) -> str:
+    """`file.py:line` where a function is defined, or an empty text."""
+    code = getattr(fn, "__code__", None) or getattr(getattr(fn, "__call__", None), "__code__", None)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 
 def _same_type(recorder: Recorder, outputs: Outputs, effect: Effect) -> bool:
@@ -189,7 +197,7 @@ class Reader:
 
     def __call__(self, path: Path) -> Any:
         if path.parent is None:
-            return self._source.root(path) if path.kind in ("globals", "object") else \
+            return self._source.root(path) if path.kind in ("globals", "object", "class") else \
                 self._roots[path.kind]
         above = self(path.parent)
         if path.kind == "attr":

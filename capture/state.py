@@ -6,6 +6,9 @@ values it was recorded with, where each tensor came from, and what was changed.
 
 from __future__ import annotations
 
+import builtins
+import enum
+import functools
 import types
 from collections import deque
 from collections.abc import Iterator
@@ -13,12 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from ..eager.errors import is_ours
 from ..eager.tensor import Tensor
 from .paths import Path
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype, type(Ellipsis), slice, range)
 FIXED = (types.ModuleType, type, types.BuiltinFunctionType, types.MethodWrapperType,
-         types.CodeType, np.ufunc)
+         types.CodeType, np.ufunc, enum.Enum)  # told apart by identity
+SETS = (set, frozenset, deque, bytearray)  # compared as a whole, their elements are not followed
+_ROOT = __name__.partition(".")[0]
 LARGE = 4096  # containers longer than this are not followed
 
 
@@ -31,6 +37,7 @@ class State:
         self.aliases: list[tuple[Path, Path]] = []  # a further path to an object, and its first
         self.held: dict[Path, Any] = {}  # a copy of what a changeable object held
         self.large: list[Path] = []
+        self.absent: dict[Path, set[str]] = {}  # global names that code mentions and nothing has
         self._keep: list[Any] = []  # ids stay taken while a recording runs
 
     def walk(self, path: Path, value: Any) -> None:
@@ -41,7 +48,7 @@ class State:
             if path in self.values:
                 continue
             self.values[path] = value
-            if type(value) in PLAIN:
+            if is_plain(value):
                 continue
             first = self.paths.get(id(value))
             if first is not None:
@@ -50,6 +57,21 @@ class State:
             self.paths[id(value)] = path
             self._keep.append(value)
             queue.extend(self._parts(path, value))
+
+    def walk_globals(self, names: tuple[str, ...], scope: dict[str, Any]) -> None:
+        """Notes the globals among `names`, and those that are not there; our own never change."""
+        if str(scope.get("__name__")).partition(".")[0] == _ROOT:
+            return
+        path = Path("globals", id(scope))
+        self.values[path] = scope
+        held, absent = self.held.setdefault(path, {}), self.absent.setdefault(path, set())
+        for name in names:
+            if name in scope:
+                if name not in held and name not in absent:
+                    held[name] = scope[name]
+                self.walk(path.item(name), scope[name])
+            elif not hasattr(builtins, name):
+                absent.add(name)
 
     def _parts(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         kind = type(value)
@@ -61,14 +83,23 @@ class State:
         elif isinstance(value, dict):
             yield from self._elements(path, value, value.items())
         elif kind is types.FunctionType:
-            for i, cell in enumerate(value.__closure__ or ()):
-                if _filled(cell):
-                    yield path.cell(i), cell.cell_contents
-        elif kind is types.MethodType:
-            yield path.attr("__self__"), value.__self__
-            yield path.attr("__func__"), value.__func__
+            yield from self._of_function(path, value)
+        elif kind in _LINKS:
+            for name in _LINKS[kind]:
+                yield path.attr(name), getattr(value, name)
+        elif isinstance(value, SETS):
+            self.held[path] = type(value)(value)
         elif not isinstance(value, (*FIXED, np.ndarray, np.generic)):
             yield from self._attributes(path, value)
+
+    def _of_function(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        self.held[path] = contents = cells(value)
+        for i, content in enumerate(contents):
+            if content is not EMPTY:
+                yield path.cell(i), content
+        if not is_ours(value.__code__):
+            yield path.attr("__defaults__"), value.__defaults__
+            yield path.attr("__kwdefaults__"), value.__kwdefaults__
 
     def _elements(self, path: Path, value: Any, items: Any) -> Iterator[tuple[Path, Any]]:
         if len(value) > LARGE:
@@ -88,6 +119,8 @@ class State:
         for name, element in class_values(type(value)).items():
             if name not in found:
                 yield path.attr(name), element
+        for cls in type(value).__mro__:
+            yield from _functions(cls)
 
     def changes(self) -> Iterator[tuple[Path, Any, Any]]:
         """(path, what it held, what it holds now) for every object that is no longer as it was."""
@@ -96,6 +129,14 @@ class State:
             if isinstance(value, Tensor):
                 now: Any = (value.data, value._grad)
                 same = now[0] is before[0] and now[1] is before[1]
+            elif path.kind == "globals":
+                now = {n: value[n] for n in (*before, *self.absent[path]) if n in value}
+                same = now.keys() == before.keys() and all(now[n] is before[n] for n in now)
+            elif isinstance(value, types.FunctionType):
+                now = cells(value)
+                same = all(a is b for a, b in zip(now, before))
+            elif isinstance(value, SETS):
+                now, same = value, len(value) == len(before) and value == before
             elif isinstance(value, (list, dict)):
                 now = list(value.items() if isinstance(value, dict) else enumerate(value))
                 same = len(now) == len(before) and all(
@@ -107,16 +148,45 @@ class State:
                 yield path, before, now
 
 
-def _filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
+_LINKS: dict[type, tuple[str, ...]] = {  # objects that stand for others, and how to get to those
+    types.MethodType: ("__self__", "__func__"), property: ("fget",),
+    functools.partial: ("func", "args", "keywords"),
+}
+EMPTY = object()  # the contents of a closure cell that nothing was assigned to
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is all that can be told of it: numbers, texts and the like."""
+    return type(value) in PLAIN or isinstance(value, np.dtype)
+
+
+def cells(function: Any) -> tuple[Any, ...]:
+    """What the closure cells of a function hold."""
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:
+            found.append(EMPTY)
+    return tuple(found)
+
+
+def _functions(cls: type) -> Iterator[tuple[Path, Any]]:
+    """The functions and properties that a class defines, our own classes left out."""
+    for name, value in cls.__dict__.items():
+        plain = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+        plain = plain.fget if isinstance(plain, property) else plain
+        if isinstance(plain, types.FunctionType) and not is_ours(plain.__code__):
+            path = Path("class", cls).attr(name)
+            yield path, value if isinstance(value, property) else getattr(cls, name)
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The attributes an object has of its own: its dictionary and its slots."""
+    """The attributes an object has of its own: its dictionary and its slots, or only those that its
+    class names as `__captured__`."""
+    only = getattr(type(value), "__captured__", None)
+    if only is not None:
+        return {name: getattr(value, name) for name in only}
     found = dict(getattr(value, "__dict__", None) or {})
     for cls in type(value).__mro__:
         slots = cls.__dict__.get("__slots__", ())
@@ -133,6 +203,8 @@ def attributes(value: Any) -> dict[str, Any]:
 def class_values(cls: type) -> dict[str, Any]:
     """Plain values and tensors that a class gives its instances, nearest class first."""
     found: dict[str, Any] = {}
+    if hasattr(cls, "__captured__"):
+        return found
     for c in cls.__mro__:
         if c.__module__ == "builtins":
             continue

@@ -7,6 +7,7 @@ a function of its declared inputs alone: any other tensor it reads is a constant
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -81,7 +82,8 @@ class SymbolicRecorder(Recorder):
                            {name: concrete(value) for name, value in params.items()})
         finally:
             interpreter.active = self
-        self._note(op, inputs, params, out)
+        if threading.get_ident() == self._thread:
+            self._note(op, inputs, params, out)
         return out
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:

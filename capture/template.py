@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import types
+import types
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from ..eager.tape import Entry
 from ..eager.tensor import Tensor
 from .graph import Node
 from .paths import Path
 from .recorder import Recorder
+from .state import FIXED, is_plain
 
-PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype)
 Read = Callable[[Path], Any]
 Make = Callable[[list[Any], Read], Any]  # (the tensors of this call, reader of paths) -> the object
 
@@ -49,7 +48,7 @@ class Outputs:
     def template(self, value: Any) -> Make:
         """How to make `value` again. A value that cannot be made again refuses the recording."""
         kind = type(value)
-        if kind in PLAIN or isinstance(value, (type, types.ModuleType, types.FunctionType)):
+        if is_plain(value) or isinstance(value, FIXED):
             return lambda tensors, read: value
         path = self._recorder.state.paths.get(id(value))
         if path is not None:
@@ -62,6 +61,10 @@ class Outputs:
         if kind is dict:
             pairs = [(k, self.template(v)) for k, v in value.items()]
             return lambda tensors, read: {k: make(tensors, read) for k, make in pairs}
+        if kind is types.FunctionType and not (value.__closure__ or value.__defaults__):
+            return lambda tensors, read: value
+        if kind is types.FunctionType and not (value.__closure__ or value.__defaults__):
+            return lambda tensors, read: value
         self._recorder.refuse(f"an object of class {kind.__name__} is made that outlives the call")
         return lambda tensors, read: value
 

@@ -22,7 +22,7 @@ from .graph import Graph, Node, Nodes, topological
 def to_text(graph: Graph, sites: bool = False) -> str:
     """The graph as text; with `sites`, each line ends in the user's line."""
     names: dict[Node, str] = {}
-    lines = []
+    lines: list[str] = []
     for node in topological((*graph.inputs, *graph.outputs)):
         if node.op == "const" and not node.type.shape:
             names[node] = _literal(node)
@@ -53,7 +53,8 @@ _LINE = re.compile(r"^(?P<name>\w+) = (?P<call>.+)  # (?P<dtype>\w+)\[(?P<shape>
 
 def parse(text: str) -> Graph:
     """The graph that `to_text` printed. GraphError for a line that is not one."""
-    made, env, inputs = Nodes(), {}, []
+    made, inputs = Nodes(), list[Node]()
+    env: dict[str, Node] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         if line.startswith("return "):
             outs = tuple(_value(made, env, a) for a in _arguments(line[len("return "):]))

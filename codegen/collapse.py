@@ -1,4 +1,4 @@
-"""Which neighbouring axes can be one loop: those that everything in a kernel steps through as one."""
+"""Which neighbouring axes can be one loop: those that a kernel always steps through as one."""
 
 from __future__ import annotations
 

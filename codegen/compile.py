@@ -73,7 +73,7 @@ def check_supported(graph: Graph) -> None:
             raise CodegenError(f"{node.site or node.op}: no code can be made for {dtype.name} yet")
         if node.op not in SPECIAL and OPS[node.op].kind == "opaque":
             why = OPS[node.op].why.get("meaning", "it is a call of a library")
-            raise CodegenError(f"{node.site or 'somewhere'}: no code can be made for {node.op}: {why}")
+            raise CodegenError(f"{node.site or node.op}: no code can be made for {node.op}: {why}")
 
 
 def lower_group(

@@ -18,11 +18,12 @@ def compile(fn: None = None, *, fullgraph: bool = False) -> Callable[[Callable[.
 
 
 def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False) -> Any:
-    """`fn`, recorded on its first call and replayed as one native program while nothing it read differs.
+    """`fn`, recorded on its first call and then replayed as one native program.
 
-    Takes a function, a method, or a module: a module is given back itself, its `forward` compiled.
-    What cannot be recorded runs eagerly with one warning that names the line, or raises CaptureError
-    with `fullgraph=True`. Use it bare or with options: `@fw.compile`, `@fw.compile(fullgraph=True)`.
+    A recording is replayed while nothing that the run read differs. Takes a function, a method, or
+    a module: a module is given back itself, its `forward` compiled. What cannot be recorded runs
+    eagerly with one warning that names the line, or raises CaptureError with `fullgraph=True`.
+    Use it bare or with options: `@fw.compile`, `@fw.compile(fullgraph=True)`.
 
     >>> import fusewire as fw
     >>> @fw.compile

@@ -19,7 +19,7 @@ def in_place(graph: Graph, groups: list[Group]) -> dict[Node, Node]:
 
 
 def _allowed(out: Node, source: Node, groups: list[Group]) -> bool:
-    """Whether `source` is read for the last time where `out` is written, and only at that element."""
+    """Whether `source` is last read where `out` is written, and only at the same element."""
     writer = next((n for n, g in enumerate(groups) if out in g.members), None)
     if writer is None or any(source in g.reads for g in groups[writer + 1:]):
         return False

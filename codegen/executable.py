@@ -19,7 +19,8 @@ from .llvm.program import NativeProgram
 from .loops import Buffer, Kernel
 from .report import kernel_rows, kernel_table
 
-_EXCLUSIVE = 3  # references to an array that only its tensor holds: tensor, argument list, the question
+# References to an array that only its tensor holds: the tensor, the argument list, the question.
+_EXCLUSIVE = 3
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Executable:
         return len(number) + others.index(node)
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
-        """The outputs for these inputs; IndexError for indices out of range, before anything else."""
+        """The outputs for these inputs; IndexError for indices out of range."""
         for i, check in self._before:
             require(arrays[i], check.size, check.what)
         for i in self._overwritten:

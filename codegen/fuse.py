@@ -1,10 +1,10 @@
 """Which nodes are computed together: graph -> groups, each of which becomes one kernel.
 
 A node is *placed* when it gets a home in a group; all others are computed where they are read.
-Placed are outputs, contractions and what they read, reductions, and values that several readers would
-otherwise compute again. A group has a domain, the shape of its loops; every member is an element of
-the domain, or of the domain with the group's `axes` reduced. A member reads other members only at its
-own element, so the whole group is one pass over its domain.
+Placed are outputs, contractions and what they read, reductions, and values that several readers
+would otherwise compute again. A group has a domain, the shape of its loops; every member is an
+element of the domain, or of the domain with the group's `axes` reduced. A member reads other
+members only at its own element, so the whole group is one pass over its domain.
 """
 
 from __future__ import annotations
@@ -103,11 +103,14 @@ def _needs_home(node: Node, size: int, fan: int, packed: bool, readers: list[Nod
     return fan > 1 and (node.op in _HEAVY or size > 3)
 
 
-def _fan_out(nodes: list[Node], readers: dict[Node, list[Node]], outputs: set[Node]) -> dict[Node, int]:
+def _fan_out(
+    nodes: list[Node], readers: dict[Node, list[Node]], outputs: set[Node]
+) -> dict[Node, int]:
     """How many computations read a node, directly or through views."""
     fan: dict[Node, int] = {}
     for node in reversed(nodes):
-        fan[node] = sum(fan[r] if r.kind == "view" else 1 for r in readers[node]) + (node in outputs)
+        own = sum(fan[r] if r.kind == "view" else 1 for r in readers[node])
+        fan[node] = own + (node in outputs)
     return fan
 
 

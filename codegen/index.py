@@ -158,7 +158,7 @@ _assumed: dict[Expr, Range] = {}  # ranges that hold where a mask does, while it
 
 @contextlib.contextmanager
 def assuming(index: tuple[Any, ...], sizes: tuple[int, ...]) -> Iterator[None]:
-    """A context in which each index lies inside its axis: true wherever what is made there is used."""
+    """A context in which each index lies inside its axis, as it does wherever the value is used."""
     global _assumed
     before = _assumed
     _assumed = before | {as_index(i).expr(): (0, n - 1) for i, n in zip(index, sizes)}
@@ -202,7 +202,7 @@ def _divide(x: Index, d: int) -> tuple[Index, Index]:
 
 
 def _common_factor(x: Index, d: int) -> int:
-    """The largest divisor of d that divides some of the factors, so that the others may be its rest."""
+    """The largest divisor of d that divides some of the factors: the others may be its rest."""
     best = 1
     for c in x.terms.values():
         g = _gcd(abs(c), d)

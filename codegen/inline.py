@@ -1,4 +1,4 @@
-"""An element of a node as an expression: what has no memory of its own is computed where it is read."""
+"""An element of a node as an expression: what has no memory is computed where it is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .loops import INT, Expr
 from .values import BUILDER, Value, call, cast
 
 Indices = tuple[Any, ...]
-Leaf = Callable[[Node, Indices, Any], Value | None]  # (node, index, mask) -> its value, or None: go on
+# (node, index, mask) -> its value, or None: compute it from its inputs
+Leaf = Callable[[Node, Indices, Any], "Value | None"]
 
 
 class Inliner:

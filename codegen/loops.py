@@ -1,21 +1,21 @@
 """The loop IR: what every kernel is before it becomes LLVM or CUDA, and what `interpret` runs.
 
-    Kernel = name, buffers, tasks, body              body runs once per task, in any order, in parallel
-    Stmt   = For(var, start, stop, body, lanes)      lanes = 0: one after the other; else in lockstep
-           | Assign(register, expr)                  declare or set
-           | Update(register, op, expr)              register = op(register, expr), order left open
+    Kernel = name, buffers, tasks, body           body runs once per task, in any order, in parallel
+    Stmt   = For(var, start, stop, body, lanes)   lanes = 0: one after the other; else in lockstep
+           | Assign(register, expr)               declare or set
+           | Update(register, op, expr)           register = op(register, expr), order left open
            | Store(buffer, index, expr)
            | If(condition, body)
     Expr   = Const | Var | Read(register) | Load(buffer, index, mask, other) | Call(op, args)
 
 Meaning, as `interpret` defines it: plain nested loops over scalars. What emitters add:
 
-* A `For` with `lanes` is run as vectors (CPU) or threads (GPU); its turns must be independent but for
-  `Update`s of registers assigned outside of it, which become one reduction at its end. A register first
-  assigned inside such a loop is private to each lane. A lane loop never stands inside a lane loop.
+* A `For` with `lanes` is run as vectors (CPU) or threads (GPU); its turns must be independent but
+  for `Update`s of registers assigned outside of it, which become one reduction at its end. A
+  register first assigned inside such a loop is private to each lane. Lane loops are not nested.
 * `Update` may be reordered and its multiply-adds contracted, all other arithmetic is as written.
-* Buffers are flat and contiguous; an index is an int64 expression counting elements. Sub-expressions
-  of an index never overflow; `idiv` and `imod` mean floor division by a positive divisor of a
+* Buffers are flat and contiguous; an index is an int64 expression counting elements. What stands
+  in an index never overflows; `idiv` and `imod` mean floor division by a positive divisor of a
   numerator that is not negative wherever the result is used.
 * A `Load` with a mask reads nothing where the mask is false and yields `other` there.
 * Expressions are interned: equal ones are one object, so `==` and `hash` are by identity.
@@ -27,7 +27,7 @@ import struct
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -148,7 +148,7 @@ class If:
     body: tuple[Stmt, ...]
 
 
-Stmt = Union[For, Assign, Update, Store, If]
+Stmt: TypeAlias = "For | Assign | Update | Store | If"
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,7 @@ def _intern(key: tuple[Any, ...], made: Expr) -> Any:
 
 
 def const(value: Any, dtype: Any = INT) -> Const:
-    """The literal `value` as `dtype`; 0.0 and -0.0, 1 and True, and all nans of a kind are told apart."""
+    """The literal `value` as `dtype`; 0.0 and -0.0, and 1 and True, are told apart."""
     dtype = np.dtype(dtype)
     value = dtype.type(value).item()
     bits = struct.pack("<d", value) if dtype.kind == "f" else value

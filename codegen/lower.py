@@ -1,4 +1,4 @@
-"""Groups of rows and columns as kernels: the loops around a body, and how the work is cut into tasks."""
+"""Groups of rows and columns as kernels: the loops around a body, cut into tasks."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ from ..eager.op import OPS
 from . import loops
 from .fuse import SHORT, Group
 from .index import Index, as_index
-from .loops import Buffer, Expr, For, Kernel, Stmt, Var
+from .loops import Buffer, Expr, For, Kernel, Stmt, Var, const
 from .machine import Machine
 from .nest import Axes, Body, counter, decode, work
 
 _TASK = 8192  # elements that make a task worth while
 _MOST_TASKS = 64
 _PARTIAL = 1 << 15  # a reduction longer than this is cut into pieces of fixed size
-
-
-def c(value: int) -> Expr:
-    return loops.const(value)
 
 
 @dataclass
@@ -59,7 +55,7 @@ class Nest:
 
 
 def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str) -> list[Kernel]:
-    """The kernels of a group without contraction, mostly one. `buffers` holds what lies in memory."""
+    """The kernels of a group without contraction, mostly one; `buffers`: what lies in memory."""
     body = Body(group, buffers)
     expressions, forms = body.expressions()
     nest = Nest(group, body, Axes(group, forms), machine, name, work(expressions))
@@ -115,7 +111,7 @@ def bounds(task: Index, size: int, total: int) -> tuple[Expr, Expr]:
     stop = start + size
     if stop.range()[1] <= total:
         return start.expr(), stop.expr()
-    return start.expr(), loops.call("minimum", (stop.expr(), c(total)), loops.INT)
+    return start.expr(), loops.call("minimum", (stop.expr(), const(total)), loops.INT)
 
 
 def _identities(nest: Nest) -> Kernel:
@@ -126,7 +122,7 @@ def _identities(nest: Nest) -> Kernel:
     body: list[Stmt] = []
     for i in range(len(nest.body.sweeps)):
         body += [*nest.body.begin(i), *nest.body.finish(i, nest.axes.where(kept))]
-    return kernel(nest, var, 1, [For(position, c(0), c(nest.outer), tuple(body))])
+    return kernel(nest, var, 1, [For(position, const(0), const(nest.outer), tuple(body))])
 
 
 # ---- no reduction
@@ -177,7 +173,7 @@ def _outer_lines(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
     position, o = counter("o", outer)
     lane, i = counter("i", size)
     where = nest.axes.where([*decode(o, before), (axes, i)])
-    loop = For(lane, c(0), c(size), tuple(nest.body.step(0, where)), nest.fitting(size),
+    loop = For(lane, const(0), const(size), tuple(nest.body.step(0, where)), nest.fitting(size),
                2 if size >= 2 * nest.lanes else 1)
     start, stop = bounds(task, piece, outer)
     return kernel(nest, var, tasks, [For(position, start, stop, (loop,))])
@@ -211,14 +207,16 @@ def _inner_loops(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
         var, k = counter("k", nest.inner)
         sizes = [(r, nest.axes.size(r)) for r in runs]
         where = nest.axes.where([*kept, *decode(k, sizes)])
-        return [For(var, c(0), c(nest.inner), tuple(nest.body.step(sweep, where)), nest.lanes)]
+        step = tuple(nest.body.step(sweep, where))
+        return [For(var, const(0), const(nest.inner), step, nest.lanes)]
     where = nest.axes.where([*kept, *[(r, k) for r, (_, k) in zip(runs, counters)]])
     body: tuple[Stmt, ...] = tuple(nest.body.step(sweep, where))
     for n in range(len(runs) - 1, -1, -1):
         size = nest.axes.size(runs[n])
         last = n == len(runs) - 1
         unroll = 4 if last and size >= 8 * nest.lanes else 1
-        body = (For(counters[n][0], c(0), c(size), body, nest.fitting(size) if last else 0, unroll),)
+        lanes = nest.fitting(size) if last else 0
+        body = (For(counters[n][0], const(0), const(size), body, lanes, unroll),)
     return list(body)
 
 
@@ -238,7 +236,7 @@ def _pieces(nest: Nest) -> list[Kernel]:
     where = nest.axes.where([*kept, *[(r, k) for r, (_, k) in zip(runs, counters)]])
     inner: tuple[Stmt, ...] = tuple(nest.body.step(0, where))
     for n in range(len(runs) - 1, -1, -1):
-        limits = bounds(part, piece, sizes[n][1]) if n == cut else (c(0), c(sizes[n][1]))
+        limits = bounds(part, piece, sizes[n][1]) if n == cut else (const(0), const(sizes[n][1]))
         last = n == len(runs) - 1
         inner = (For(counters[n][0], *limits, inner, nest.lanes if last else 0, 4 if last else 1),)
     body += inner
@@ -266,11 +264,11 @@ def _gather_pieces(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kerne
     position, o = counter("o", nest.outer)
     number, p = counter("p", count)
     body: list[Stmt] = list(nest.body.begin(0))
-    body.append(For(number, c(0), c(count), tuple(
+    body.append(For(number, const(0), const(count), tuple(
         loops.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
                      loops.load(b, (o * count + p).expr())) for r, b in partial.items())))
     body += nest.body.finish(0, nest.axes.where(decode(o, runs) if runs else []))
-    return kernel(nest, var, 1, [For(position, c(0), c(nest.outer), tuple(body))],
+    return kernel(nest, var, 1, [For(position, const(0), const(nest.outer), tuple(body))],
                   nest.name + "_total")
 
 
@@ -296,7 +294,7 @@ def _many_columns(nest: Nest, rows: int, width: int) -> Kernel:
     tasks, piece = chunks(rows, max(1, _TASK // (nest.inner * width)))
     var, task = counter("task", tasks)
     position, row = counter("o", rows)
-    body = _column_block(nest, row, (c(0), c(width)), None)
+    body = _column_block(nest, row, (const(0), const(width)), None)
     return kernel(nest, var, tasks, [For(position, *bounds(task, piece, rows), tuple(body))])
 
 
@@ -349,7 +347,9 @@ def _column_block(
     return [For(lane, *limits, tuple(body), nest.fitting(runs[-1][1]))]
 
 
-def _column_sweep(nest: Nest, sweep: int, kept: Any, limits: tuple[Expr, Expr] | None) -> list[Stmt]:
+def _column_sweep(
+    nest: Nest, sweep: int, kept: Any, limits: tuple[Expr, Expr] | None
+) -> list[Stmt]:
     runs = nest.axes.inner
     if nest.inner <= SHORT and limits is None:
         return _unrolled(nest, sweep, kept)
@@ -357,7 +357,7 @@ def _column_sweep(nest: Nest, sweep: int, kept: Any, limits: tuple[Expr, Expr] |
     where = nest.axes.where([*kept, *[(r, k) for r, (_, k) in zip(runs, counters)]])
     body: tuple[Stmt, ...] = tuple(nest.body.step(sweep, where))
     for n in range(len(runs) - 1, -1, -1):
-        ends = limits if n == 0 and limits else (c(0), c(nest.axes.size(runs[n])))
+        ends = limits if n == 0 and limits else (const(0), const(nest.axes.size(runs[n])))
         body = (For(counters[n][0], *ends, body, 0, 4 if n == len(runs) - 1 else 1),)
     return list(body)
 
@@ -371,7 +371,7 @@ def _column_pieces(nest: Nest, width: int) -> list[Kernel]:
     partial = _partials(nest, count)
     var, task = counter("task", count * rows)
     number = task % count
-    body = _column_block(nest, task // count, (c(0), c(width)),
+    body = _column_block(nest, task // count, (const(0), const(width)),
                          (bounds(number, piece, first), partial, number))
     return [kernel(nest, var, count * rows, body), _total_columns(nest, partial, count, width)]
 
@@ -385,9 +385,9 @@ def _total_columns(nest: Nest, partial: dict[Node, Buffer], count: int, width: i
     kept = [*(decode(task, runs[:-1]) if runs[:-1] else []), (runs[-1][0], i)]
     at = (p * nest.outer + task * width + i).expr()
     body: list[Stmt] = list(nest.body.begin(0))
-    body.append(For(number, c(0), c(count), tuple(
+    body.append(For(number, const(0), const(count), tuple(
         loops.Update(nest.body.registers[r], OPS[r.op].meaning.combine, loops.load(b, at))
         for r, b in partial.items())))
     body += nest.body.finish(0, nest.axes.where(kept))
-    return kernel(nest, var, rows, [For(lane, c(0), c(width), tuple(body), nest.lanes)],
+    return kernel(nest, var, rows, [For(lane, const(0), const(width), tuple(body), nest.lanes)],
                   nest.name + "_total")

@@ -1,4 +1,4 @@
-"""Where values live: arguments of the program, or one arena whose places are used again and again."""
+"""Where values live: arguments of the program, or one arena whose places are used again."""
 
 from __future__ import annotations
 

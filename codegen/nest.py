@@ -162,7 +162,7 @@ def identity(node: Node) -> Any:
 
 
 class Axes:
-    """The loops of a group: runs of axes that are merged, each with one variable, and their order."""
+    """The loops of a group: runs of axes that are one loop each, and their order."""
 
     def __init__(self, group: Group, forms: list[dict[Expr, int]]) -> None:
         merged = merge_axes(group.domain, group.variables(), forms)

@@ -1,7 +1,7 @@
 """The scalar operations of the loop IR, one row each: what it computes, as NumPy does.
 
-This table is the definition that `interpret` runs. The emitters hold the same names as code of their
-targets, and a test checks that each of them has a row for every name here.
+This table is the definition that `interpret` runs. The emitters hold the same names as code of
+their targets, and a test checks that each of them has a row for every name here.
 """
 
 from __future__ import annotations

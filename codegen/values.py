@@ -1,9 +1,9 @@
-"""Scalars of a formula as expressions of the loop IR, and the builder `k` that formulas are run with."""
+"""Scalars of a formula as expressions of the loop IR, and the builder `k` of formulas."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,21 +27,26 @@ class Value:
     def dtype(self) -> Any:
         return self.expr.dtype
 
+    if TYPE_CHECKING:  # bound below
+        def _binary(self, other: Any) -> Value: ...
+        __add__ = __sub__ = __mul__ = __truediv__ = __and__ = __or__ = __xor__ = _binary
+        __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = _binary
+
     def __neg__(self) -> Value:
-        return call("neg", self)
+        return Value(loops.call("neg", (self.expr,), self.dtype))
 
     def __invert__(self) -> Value:
-        return call("not", self)
+        return Value(loops.call("not", (self.expr,), self.dtype))
 
     def __bool__(self) -> bool:
         raise TypeError("a scalar of a formula has no truth value; use k.where")
 
 
 def _bind(method: str, op: str) -> None:
-    def forward(self: Value, other: Any) -> Value:
+    def forward(self: Value, other: Any) -> Any:
         return call(op, self, other)
 
-    def backward(self: Value, other: Any) -> Value:
+    def backward(self: Value, other: Any) -> Any:
         return call(op, other, self)
 
     setattr(Value, f"__{method}__", forward)
@@ -89,7 +94,7 @@ def cast(x: Any, dtype: Any) -> Value:
         return Value(loops.const(x, dtype))
     value = x if isinstance(x, Value) else x.value()
     if value.dtype == dtype:
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value.expr, Const):
         with np.errstate(all="ignore"):
             return Value(loops.const(np.asarray(value.expr.value).astype(dtype).item(), dtype))

@@ -13,7 +13,7 @@ from .dispatch import apply
 from .dtypes import DType
 from .errors import DTypeError, GradientError, ShapeError
 from .ops import composite, create, pointwise, reduce, view
-from .tape import Entry, Leaf, is_grad_enabled, set_grad_enabled
+from .tape import MODE, Entry, Leaf, is_grad_enabled
 from .tensor import Tensor, as_tensor
 
 Edge = Any  # Entry | Leaf
@@ -88,7 +88,8 @@ def _run(
     keep: bool, create_graph: bool, stop: bool = False,
 ) -> dict[Edge, Tensor]:
     """Gradients by edge: of all leaves, or of the edges `wanted`; with `stop` not past those."""
-    with set_grad_enabled(create_graph):
+    before, MODE.enabled = MODE.enabled, create_graph
+    try:
         sums: dict[Edge, Tensor] = {}
         for out, g in zip(outputs, gradients):
             _add(sums, _edge_of(out), _seed(out, g))
@@ -96,13 +97,15 @@ def _run(
         useful = None if wanted is None else _leading_to(wanted, order)
         found: dict[Edge, Tensor] = {}
         for edge in order:
-            if edge not in sums:
+            g = sums.pop(edge, None)
+            if g is None:
                 continue
-            g = sums.pop(edge)
             if type(edge) is Leaf if wanted is None else edge in wanted:
                 found[edge] = g
             if type(edge) is Entry and not (stop and edge in found):
                 _step(edge, g, sums, useful)
+    finally:
+        MODE.enabled = before
     if not keep:
         for edge in order:
             if type(edge) is Entry:
@@ -130,20 +133,21 @@ def _step(entry: Entry, g: Tensor, sums: dict[Edge, Tensor], useful: set[Edge] |
         raise GradientError("the tape of this result was given up by an earlier backward",
                             "pass retain_graph=True to the first one")
     edges = entry.edges
-    inputs = [
-        Tensor(a, e) if hasattr(a, "shape") else a for a, e in zip(entry.arrays, edges)
-    ]
-    if useful is None:
-        needs = tuple([e is not None for e in edges])
-    else:
-        needs = tuple([e in useful for e in edges])
+    inputs: list[Any] = []
+    for array, edge in zip(entry.arrays, edges):
+        is_number = edge is None and not hasattr(array, "shape")
+        inputs.append(array if is_number else Tensor(array, edge))
+    # an edge is true, None is not
+    needs = edges if useful is None else tuple([edge in useful for edge in edges])
     gradients = entry.op.vjp(  # type: ignore[misc]
         needs, g, Tensor(entry.out, entry), *inputs, **entry.params)
-    for edge, need, x, gx in zip(edges, needs, inputs, gradients):
-        if need and gx is not None:
-            if gx.data.shape != x.data.shape:
-                gx = unbroadcast(gx, x)
-            _add(sums, edge, gx)
+    for edge, x, gx in zip(edges, inputs, gradients):
+        if gx is None or edge is None:
+            continue
+        if gx.data.shape != x.data.shape:
+            gx = unbroadcast(gx, x)
+        before = sums.get(edge)
+        sums[edge] = gx if before is None else pointwise.add(before, gx)
 
 
 def _add(sums: dict[Edge, Tensor], edge: Edge, g: Tensor) -> None:
@@ -209,9 +213,13 @@ def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
             order.append(stack.pop())
         elif edge not in seen:
             seen.add(edge)
+            if type(edge) is Leaf or (stop and edge in stop):
+                order.append(edge)
+                continue
             stack += (edge, None)
-            if type(edge) is Entry and not (stop and edge in stop):
-                stack.extend([e for e in edge.edges if e is not None and e not in seen])
+            for used in edge.edges:
+                if used is not None and used not in seen:
+                    stack.append(used)
     order.reverse()
     return order
 

@@ -33,13 +33,14 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) ->
 
 def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
     """`apply` on values, right now, with the tape but past any interpreter."""
+    if len(inputs) == 1:
+        return _evaluate_one(op, inputs[0], params)
     tracked = False
     arrays = []
     for x in inputs:
         if isinstance(x, Tensor):
             arrays.append(x.data)
-            if x.edge is not None:
-                tracked = True
+            tracked = tracked or x.edge is not None
         else:
             arrays.append(x)
     try:
@@ -55,6 +56,20 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
     return out
 
 
+def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
+    array = x.data
+    try:
+        data = op.impl(kernels, array, **params)
+    except _FAILURES as error:
+        data = _again(op, (x,), params, [array], error)
+    if type(data) is not _ndarray:
+        data = np.asarray(data)
+    out = Tensor(data)
+    if x.edge is not None and MODE.enabled and op.vjp is not None:
+        out.edge = Entry(op, params, (array,), (x.edge,), data)
+    return out
+
+
 def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`apply(op, (x,))` for a tensor whose dtype is of `kinds`, without its loops; else `otherwise`."""
 
@@ -62,17 +77,7 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
         if interpreter.STATE.active is not None or not isinstance(x, Tensor) \
                 or x.data.dtype.kind not in kinds:
             return otherwise(x)
-        array = x.data
-        try:
-            data = op.impl(kernels, array)
-        except _FAILURES as error:
-            data = _again(op, (x,), _NOTHING, [array], error)
-        if type(data) is not _ndarray:
-            data = np.asarray(data)
-        out = Tensor(data)
-        if x.edge is not None and MODE.enabled and op.vjp is not None:
-            out.edge = Entry(op, _NOTHING, (array,), (x.edge,), data)
-        return out
+        return _evaluate_one(op, x, _NOTHING)
 
     return function
 

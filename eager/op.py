@@ -51,7 +51,8 @@ class Reduction(NamedTuple):
     identity: Callable[[Any], Any]  # identity(dtype) -> Python scalar
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True)
+class Source:
     """A place a view reads: element `index` of input number `input`, where `mask` holds (None: always).
 
     A view's sources are tried in order; where no mask holds the element is the view's `fill`.
@@ -79,9 +80,9 @@ def each(*rules: Callable[..., Any] | None) -> Callable[..., Any]:
     """A vjp made of one rule per input, rule(g, out, *inputs, **params); None: no gradient flows."""
 
     def vjp(needs: tuple[bool, ...], g: Any, out: Any, /, *inputs: Any, **params: Any) -> list[Any]:
-        return [
-            rule(g, out, *inputs, **params) if need and rule is not None else None
-            for rule, need in zip(rules, needs)
-        ]
+        found = []
+        for rule, need in zip(rules, needs):
+            found.append(rule(g, out, *inputs, **params) if need and rule is not None else None)
+        return found
 
     return vjp

@@ -45,15 +45,25 @@ def broadcast(name: str, *shapes: Shape) -> Shape:
     out: list[Any] = [1] * ndim
     for shape in shapes:
         for axis, size in enumerate(shape, ndim - len(shape)):
-            if out[axis] == 1:
+            known = out[axis]
+            if known is size or _is_one(size):
+                continue
+            if _is_one(known):
                 out[axis] = size
-            elif size != 1 and size != out[axis]:
+            elif known != size and known == 1:
+                out[axis] = size
+            elif known != size and size != 1:
                 raise ShapeError(
                     f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: "
                     f"axis {axis - ndim} is {out[axis]} on one side and {size} on the other",
                     _broadcast_hint(shapes, axis - ndim),
                 )
     return tuple(out)
+
+
+def _is_one(size: Any) -> bool:
+    """Whether a size is a plain 1. A symbolic size is not asked: the answer would limit it."""
+    return type(size) is int and size == 1
 
 
 def _broadcast_hint(shapes: Sequence[Shape], axis: int) -> str:

@@ -9,7 +9,7 @@ the values of a graph.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,17 @@ class Tensor:
         self.data = data
         self.edge = edge
         self._grad = None
+
+    if TYPE_CHECKING:  # operators and methods are bound in `methods.py`, from the ops' functions
+        def __getattr__(self, name: str) -> Any: ...
+        def _binary(self, other: Any) -> Tensor: ...
+        def _unary(self) -> Tensor: ...
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _binary
+        __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _binary
+        __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __or__ = __xor__ = _binary
+        __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _binary
+        __neg__ = __abs__ = __invert__ = _unary
+        def __setitem__(self, index: Any, value: Any) -> None: ...
 
     @property
     def shape(self) -> tuple[Any, ...]:

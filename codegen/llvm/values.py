@@ -206,11 +206,20 @@ class Values(Sums):
         return self.wide(self.integer(other, kind, False) if kind == "i8" else other, self.lanes())
 
     def _gather(self, e: Load, index: Affine, mask: Value | None) -> Value:
-        lanes = self.lanes()
-        p = self.addresses(e.buffer, index)
-        mask = mask or constant(True, "i1", lanes)
-        kind, size = memory_type(e.buffer), e.buffer.dtype.itemsize
-        other = self._passed(e, kind)
+        lanes, other = self.lanes(), self._passed(e, memory_type(e.buffer))
+        if mask is None or not mask.text.startswith("%") or not e.buffer.size:
+            mask = mask or constant(True, "i1", lanes)
+            return self._gather_from(e, self.addresses(e.buffer, index), mask, other)
+        # Where processors have no good gather LLVM branches per lane on an unknown mask: read the
+        # first element of the buffer there instead, and choose afterwards.
+        number = self.sum_value(index, "i32" if fits32(*bounds(index, self.atoms)) else "i64")
+        safe = self.integer(self.select(mask, self.wide(number, lanes), 0), "i64")
+        p = self._step(self.pointers[e.buffer], e.buffer, safe)
+        found = self._gather_from(e, p, constant(True, "i1", lanes), other)
+        return self.select(mask, found, self.other(e))
+
+    def _gather_from(self, e: Load, p: Value, mask: Value, other: Value) -> Value:
+        lanes, kind, size = self.lanes(), memory_type(e.buffer), e.buffer.dtype.itemsize
         full = vector(kind, lanes)
         name = f"llvm.masked.gather.{suffix(other)}.v{lanes}p0"
         self.module.declare(full, name, [p.full, "i32", mask.full, full])

@@ -15,7 +15,7 @@ from ..op import Op, Reduction, define, each
 from ..shapes import TensorType, axes_of, product, reduced
 from ..tensor import Tensor, as_tensor
 from .pointwise import alias, cast, equal
-from .view import broadcast_to, expand_to, permute_dims, reshape, shift
+from .view import expand_to, permute_dims, reshape, shift
 
 Axis = Any  # None, int or tuple of ints
 
@@ -50,9 +50,10 @@ def reduction(
 
 def spread(g: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """`g`, a value per reduced slice of `x`, repeated to the shape of `x`."""
-    if not keepdims and axis != tuple(range(len(axis))):  # leading axes come back by themselves
-        g = reshape(g, reduced(x.shape, axis, True))
-    return expand_to(g, x.shape)
+    shape = x.shape
+    if not keepdims and len(axis) != len(shape) and axis != tuple(range(len(axis))):
+        g = reshape(g, reduced(shape, axis, True))  # leading axes come back by themselves
+    return expand_to(g, shape)
 
 
 def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool
@@ -88,9 +89,11 @@ _WIDER = {dtypes.float16: dtypes.float32}  # the dtype that sums of small floats
 
 
 def _sum(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    if x.dtype in _WIDER:
-        return np.add.reduce(x, axis, _WIDER[x.dtype], None, keepdims).astype(x.dtype)
-    return np.add.reduce(x, axis, x.dtype, None, keepdims)
+    dtype = x.dtype
+    if dtype.char in "fd":  # NumPy is twice as fast with Nones
+        return np.add.reduce(x, axis if len(axis) != x.ndim else None, None, None, keepdims)
+    total = np.add.reduce(x, axis, _WIDER.get(dtype, dtype), None, keepdims)
+    return total.astype(dtype, copy=False)
 
 
 def _prod(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -119,8 +122,9 @@ all_op = reduction(
 
 
 def _reduce(op: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
-    axes = axes_of(op.name, axis, x.ndim)
-    if not axes and x.ndim:
+    ndim = len(x.data.shape)
+    axes = tuple(range(ndim)) if axis is None else axes_of(op.name, axis, ndim)
+    if not axes and ndim:
         return alias(x)
     return apply(op, (x,), {"axis": axes, "keepdims": bool(keepdims)})
 

@@ -77,7 +77,7 @@ def test_a_closure_variable_that_changes() -> None:
         return fw.compile(read, fullgraph=True), write
 
     read, write = make()
-    for value in (1.0, 1.0, 2.0, X, X + 1):
+    for value in (1.0, 1.0, 2.0, X + 1, X + 2):
         write(value)
         assert_same(read(X), X * value)
     assert read.stats.recordings == 3
@@ -121,12 +121,10 @@ def test_a_property_reads_what_lies_behind_it() -> None:
 
 def test_getattr_by_a_name_made_up_at_run_time() -> None:
     thing = types.SimpleNamespace(w0=1.0, w1=2.0)
-    f = fw.compile(lambda x: sum((x * getattr(thing, f"w{i}") for i in range(2)), x))
-    with_warning = []
+    f = fw.compile(lambda x: sum((x * getattr(thing, f"w{i}") for i in range(2)), x), fullgraph=True)
     for w1 in (2.0, 2.0, 5.0):
         thing.w1 = w1
-        with_warning.append(f(X))
-        assert_same(with_warning[-1], X + X + X * w1)
+        assert_same(f(X), X + X + X * w1)
 
 
 def test_the_dictionary_of_an_object() -> None:
@@ -289,7 +287,7 @@ def check_side_effect(change: Any, seen: Any) -> None:
             assert_same(compiled(counter, X * k), f(eager, X * k))
             assert str(seen(counter)) == str(seen(eager))
     assert len(warned) == 1 and "test_state.py" in str(warned[0].message)
-    assert compiled.stats.fallbacks == 4
+    assert compiled.stats.fallbacks == 5
 
 
 def test_a_counter() -> None:

@@ -31,7 +31,7 @@ def random_case(rng):
 def test_division_of_random_sums():
     rng = np.random.default_rng(0)
     proved = 0
-    for _ in range(20000):
+    for _ in range(6000):
         a, atoms, numbers = random_case(rng)
         divisor = int(rng.choice([1, 2, 3, 4, 8, 12, 16, 32]))
         n = value(a, numbers)
@@ -43,7 +43,7 @@ def test_division_of_random_sums():
         assert value(whole, numbers) + r // divisor == n // divisor, (a, atoms, divisor)
         assert r % divisor + value(low, numbers) == n % divisor, (a, atoms, divisor)
         proved += not rest.terms
-    assert proved > 5000
+    assert proved > 1200
 
 
 def test_bounds_and_multiples_hold_for_all_values():

@@ -36,6 +36,20 @@ def test_equal_kernels_share_their_code_and_slots_may_lie_in_the_arena():
     np.testing.assert_array_equal(y, 4 * x)
 
 
+def test_kernels_that_differ_in_a_number_do_not_share_code():
+    y = Buffer("y", F32, 1)
+    kernels = [
+        Kernel("set", (), (y,), (), TASK, 1, (Store(y, const(0), const(value, F32)),))
+        for value in (0.0, -0.0, 1.0, np.nan)
+    ]
+    result = [np.ones(1, F32) for _ in kernels]
+    program = build([Step(k, [Argument(i)]) for i, k in enumerate(kernels)])
+    table = addresses(*result)
+    program.run(table.ctypes.data, 0)
+    np.testing.assert_array_equal(np.concatenate(result), np.array([0, 0, 1, np.nan], F32))
+    assert [bool(np.signbit(r[0])) for r in result[:3]] == [False, True, False]
+
+
 def test_each_step_can_be_timed_and_the_code_read():
     program = build([Step(doubling(), [Argument(0), Argument(1)])] * 3)
     x, y = np.arange(20, dtype=F32), np.zeros(20, F32)

@@ -1,0 +1,118 @@
+"""Several nodes written as one operator: patterns, each found from its last node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ...capture.dims import formula
+from ...capture.graph import Node
+from ...eager.shapes import product
+from .context import Context
+from .table import convolved
+from .write import Value
+
+
+class Fused(NamedTuple):
+    """How a node is written from other inputs than its own."""
+
+    inputs: tuple[Node, ...]
+    write: Callable[[Context, list[Value]], Value]
+
+
+Users = Mapping[Node, Sequence[Node]]
+
+
+def fused(node: Node, users: Users) -> Fused | None:
+    """The first pattern that ends in `node`, or None."""
+    for pattern in PATTERNS.get(node.op, ()):
+        found = pattern(node, users)
+        if found is not None:
+            return found
+    return None
+
+
+def _linear(node: Node, users: Users) -> Fused | None:
+    """x @ w (+ bias) over two axes -> Gemm, a transposed weight taken as it is stored."""
+    product, bias = node, None
+    if node.op == "add":
+        split = _with_operand(node, "contract", users)
+        if split is None:
+            return None
+        product, bias = split
+        columns = product.type.shape[-1:]
+        if bias.type.shape not in (columns, (1, *columns)):
+            return None
+    if product.params["spec"] != "ij,jk->ik" or node.type.dtype.kind != "f":
+        return None
+    x, w = product.inputs
+    turned = w.op == "permute_dims"
+    if not turned and bias is None:
+        return None
+    inputs = (x, w.inputs[0] if turned else w, *([bias] if bias is not None else []))
+    return Fused(inputs, lambda c, xs: c.writer.op("Gemm", xs, node.type.dtype,
+                                                   transB=int(turned)))
+
+
+def _conv_bias(node: Node, users: Users) -> Fused | None:
+    """conv(x, w) + bias per channel -> Conv with a bias."""
+    split = _with_operand(node, "conv", users)
+    if split is None:
+        return None
+    conv, bias = split
+    channels = conv.type.shape[1]
+    if bias.op != "reshape" or bias.inputs[0].type.shape != (channels,) or \
+            bias.type.shape != (1, channels, *[1] * (conv.type.ndim - 2)):
+        return None
+    return Fused((*conv.inputs, bias.inputs[0]), lambda c, xs: convolved(c, conv, xs))
+
+
+def _with_operand(node: Node, op: str, users: Users) -> tuple[Node, Node] | None:
+    """(operand, other) of a node with an operand `op` that nothing else reads."""
+    for one, other in (node.inputs, node.inputs[::-1]):
+        if one.op == op and len(users[one]) == 1 and one.type == node.type:
+            return one, other
+    return None
+
+
+def _mean(node: Node, users: Users) -> Fused | None:
+    """sum(x) / number of elements summed -> ReduceMean."""
+    total, count = node.inputs
+    if total.op != "sum" or count.op != "const" or count.type.shape or \
+            node.type.dtype.kind != "f" or len(users[total]) != 1:
+        return None
+    axes = total.params["axis"]
+    number = count.params["value"]
+    if isinstance(number, float) and not number.is_integer():
+        return None
+    sizes = [total.inputs[0].type.shape[i] for i in axes]
+    if not axes or formula(number) != formula(product(sizes)):
+        return None
+    return Fused(total.inputs, lambda c, xs: c.reduce("ReduceMean", xs[0], axes,
+                                                      total.params["keepdims"]))
+
+
+def _indices(node: Node, users: Users) -> Fused | None:
+    """take(x, where(i < 0, i + n, i)) -> take(x, i): Gather counts from the end as well."""
+    x, chosen = node.inputs
+    if chosen.op != "where":
+        return None
+    below, later, i = chosen.inputs
+    if below.op != "less" or later.op != "add" or below.inputs[0] is not i or i not in later.inputs:
+        return None
+    added = next((n for n in later.inputs if n is not i), i)
+    size = x.type.shape[node.params["axis"]]
+    if not _is_number(below.inputs[1], 0) or not _is_number(added, size) \
+            or i.type.dtype.name not in ("int32", "int64"):
+        return None
+    return Fused((x, i), lambda c, xs: c.writer.op("Gather", xs, xs[0].dtype,
+                                                   axis=node.params["axis"]))
+
+
+def _is_number(node: Node, value: object) -> bool:
+    return node.op == "const" and not node.type.shape and bool(node.params["value"] == value)
+
+
+PATTERNS: dict[str, list[Callable[[Node, Users], Fused | None]]] = {
+    "add": [_linear, _conv_bias], "contract": [_linear], "divide": [_mean], "take": [_indices],
+}

@@ -1,0 +1,315 @@
+"""How each op is written in ONNX, where that is more than an operator of the same meaning.
+
+ROWS holds a function row(context, node, inputs) for each such op. An op whose entry names an operator
+is written as that one; a pointwise op without either by its own formula; a composite without either by
+the ops it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...capture.dims import Dim
+from ...capture.graph import Node
+from ...eager.op import OPS
+from ...eager.ops.contract import parts
+from .context import Context
+from .scalar import BOOL, Number
+from .sizes import FIRST, LAST, along
+from .write import Value
+
+Row = Callable[[Context, Node, list[Value]], Value]
+ROWS: dict[str, Row] = {}
+
+# What to do instead, for ops whose entry gives a reason why they cannot be written.
+INSTEAD = {
+    "uniform": "draw the numbers outside and pass them in as an argument",
+    "window": "use fw.nn.functional.conv2d or max_pool2d, which are written whole",
+    "unwindow": "export the forward computation only",
+    "rewindow": "export the forward computation only",
+}
+
+
+def row(*names: str) -> Callable[[Row], Row]:
+    """Enters a function as the row of the ops `names`."""
+    def enter(fn: Row) -> Row:
+        ROWS.update(dict.fromkeys(names, fn))
+        return fn
+
+    return enter
+
+
+def attributes(**where: str) -> Callable[[Context, Node, list[Value]], Value]:
+    """A row: the op's operator, with attributes taken from its params (attribute=param)."""
+    def write(c: Context, node: Node, xs: list[Value]) -> Value:
+        given = {name: node.params[param] for name, param in where.items()}
+        return c.writer.apply(OPS[node.op].onnx, xs, **given)
+
+    return write
+
+
+for _name, _where in {
+    "softmax": {"axis": "axis"}, "log_softmax": {"axis": "axis"}, "concat": {"axis": "axis"},
+    "permute_dims": {"perm": "axes"}, "leaky_relu": {"alpha": "alpha"}, "elu": {"alpha": "alpha"},
+}.items():
+    ROWS[_name] = attributes(**_where)
+
+
+def formula_row(c: Context, node: Node, xs: list[Value]) -> Value:
+    """A pointwise op written by its own formula."""
+    out = OPS[node.op].meaning(c.k, *map(c.k.wrap, xs), **node.params)
+    value: Value = out.value
+    return c.writer.cast(value, node.type.dtype)
+
+
+# ---- pointwise
+@row("alias", "check_index")
+def _same(c: Context, node: Node, xs: list[Value]) -> Value:
+    return xs[0]
+
+
+@row("cast")
+def _cast(c: Context, node: Node, xs: list[Value]) -> Value:
+    if node.params["dtype"] == BOOL and xs[0].dtype != BOOL:
+        return (c.k.wrap(xs[0]) != 0).value  # Cast leaves open what nan becomes
+    return c.writer.cast(xs[0], node.params["dtype"])
+
+
+@row("where")
+def _where(c: Context, node: Node, xs: list[Value]) -> Value:
+    return c.writer.apply("Where", xs, typed=1)
+
+
+@row("relu")
+def _relu(c: Context, node: Node, xs: list[Value]) -> Value:
+    return xs[0] if xs[0].dtype.kind == "u" else c.writer.apply("Relu", xs)
+
+
+@row("pow")
+def _pow(c: Context, node: Node, xs: list[Value]) -> Value:
+    exponent = node.inputs[1]
+    whole = exponent.op == "const" and type(exponent.params["value"]) is int
+    if node.type.dtype.kind == "f" or (whole and exponent.params["value"] >= 0):
+        return c.writer.apply("Pow", xs)
+    return formula_row(c, node, xs)
+
+
+@row("silu")
+def _silu(c: Context, node: Node, xs: list[Value]) -> Value:
+    return c.writer.apply("Mul", [xs[0], c.writer.apply("Sigmoid", xs)])
+
+
+@row("gelu")
+def _gelu(c: Context, node: Node, xs: list[Value]) -> Value:
+    if c.writer.opset < 20:
+        return formula_row(c, node, xs)
+    return c.writer.apply("Gelu", xs, approximate=node.params["approximate"])
+
+
+@row("bitwise_and", "bitwise_or", "bitwise_xor")
+def _bitwise(c: Context, node: Node, xs: list[Value]) -> Value:
+    return formula_row(c, node, xs)
+
+
+# ---- created
+@row("full")
+def _full(c: Context, node: Node, xs: list[Value]) -> Value:
+    value = c.writer.const(np.array(node.params["value"], node.type.dtype))
+    return c.expand(value, (), node.type.shape)
+
+
+@row("iota")
+def _iota(c: Context, node: Node, xs: list[Value]) -> Value:
+    axis, shape, dtype = node.params["axis"], node.type.shape, node.type.dtype
+    counted = c.writer.cast(c.known(c.positions(shape[axis]), np.int64), dtype)
+    own = tuple(n if i == axis else 1 for i, n in enumerate(shape))
+    placed = c.writer.reshape(counted, [-1 if i == axis else 1 for i in range(len(shape))]) \
+        if len(shape) > 1 and shape[axis] != 0 else counted
+    return c.expand(placed, own, shape) if len(shape) > 1 else placed
+
+
+# ---- views
+@row("reshape")
+def _reshape(c: Context, node: Node, xs: list[Value]) -> Value:
+    old, new = node.inputs[0].type.shape, node.type.shape
+    if any(n == 0 for n in new):  # a 0 would mean: as in the input
+        return c.writer.op("Reshape", [xs[0], c.sizes.vector(new)], xs[0].dtype, allowzero=1)
+    wanted = [0 if type(n) is Dim and i < len(old) and n == old[i] else n
+              for i, n in enumerate(new)]
+    open_axes = [i for i, n in enumerate(wanted) if type(n) is Dim]
+    if open_axes:  # one size follows from the others: the costliest to compute
+        wanted[max(open_axes, key=lambda i: len(str(wanted[i].expr)))] = -1
+    return c.writer.op("Reshape", [xs[0], c.sizes.vector(wanted)], xs[0].dtype)
+
+
+@row("broadcast_to")
+def _broadcast(c: Context, node: Node, xs: list[Value]) -> Value:
+    return c.expand(xs[0], node.inputs[0].type.shape, node.type.shape)
+
+
+@row("slice")
+def _slice(c: Context, node: Node, xs: list[Value]) -> Value:
+    limits = []
+    p, shape = node.params, node.inputs[0].type.shape
+    for axis, (start, step, size, n) in enumerate(zip(p["start"], p["step"], p["size"], shape)):
+        if not (step == 1 and size == n):
+            limits.append((along(start, n), _end(start, step, size, n), axis, step))
+    if not limits:
+        return xs[0]
+    starts, ends, axes, steps = (list(x) for x in zip(*limits))
+    vectors = [c.sizes.vector(starts), c.sizes.vector(ends), c.writer.ints(axes)]
+    vectors += [c.writer.ints(steps)] if any(s != 1 for s in steps) else []
+    return c.writer.op("Slice", [xs[0], *vectors], xs[0].dtype)
+
+
+def _end(start: Any, step: int, size: Any, n: Any) -> Any:
+    """Where a slice ends, as Slice takes it."""
+    if type(size) is not Dim and size == 0:
+        return along(start, n)
+    stop = start + step * size
+    if type(stop) is not Dim:
+        return FIRST if stop < 0 else stop
+    return LAST if stop == n else along(stop, n)
+
+
+def spread(c: Context, v: Value, own: Any, shape: Any, start: Any, step: Any
+           ) -> tuple[Value, Value | None]:
+    """The elements of `v` brought to the places of a slice of `shape`, and where these places are.
+
+    Other places hold any element. The second value is a mask that broadcasts to `shape`, or None
+    where the slice is everything.
+    """
+    mask: Number | None = None
+    for axis, (b, s, count, n) in enumerate(zip(start, step, own, shape)):
+        if s == 1 and type(b) is int and b == 0 and count == n:
+            continue
+        places = c.positions(n)
+        offset = (places - c.size_number(b)) if s > 0 else (c.size_number(b) - places)
+        limit = c.size_number(count)
+        hit = (offset >= 0) & (offset < limit * abs(s)) & (offset % abs(s) == 0)
+        inside = c.known(offset * _whole(hit) // abs(s), np.int64)  # 0 where nothing is hit
+        v = c.writer.op("Gather", [v, inside], v.dtype, axis=axis)
+        flags = c.writer.reshape(c.known(hit, bool), [-1, *[1] * (len(shape) - axis - 1)])
+        found = c.k.wrap(flags)
+        mask = found if mask is None else mask & found
+    return v, None if mask is None else mask.value
+
+
+def _whole(hit: Any) -> Any:
+    return hit.k.cast(hit, np.int64) if isinstance(hit, Number) else hit.astype(np.int64)
+
+
+@row("unslice")
+def _unslice(c: Context, node: Node, xs: list[Value]) -> Value:
+    p, own, shape = node.params, node.inputs[0].type.shape, node.type.shape
+    fill = c.writer.const(np.array(p["fill"], xs[0].dtype))
+    if any(n == 0 for n in own):
+        return c.expand(fill, (), shape)
+    if any(s != 1 for s in p["step"]):
+        v, mask = spread(c, xs[0], own, shape, p["start"], p["step"])
+        return v if mask is None else c.writer.op("Where", [mask, v, fill], v.dtype)
+    after = [n - b - m for n, b, m in zip(shape, p["start"], own)]
+    pads = c.sizes.vector((*p["start"], *after))
+    return c.writer.op("Pad", [xs[0], pads, fill], xs[0].dtype, mode="constant")
+
+
+@row("put_slice")
+def _put_slice(c: Context, node: Node, xs: list[Value]) -> Value:
+    own = node.inputs[1].type.shape
+    if any(n == 0 for n in own):
+        return xs[0]
+    v, mask = spread(c, xs[1], own, node.type.shape, node.params["start"], node.params["step"])
+    return v if mask is None else c.writer.op("Where", [mask, v, xs[0]], v.dtype)
+
+
+@row("take")
+def _take(c: Context, node: Node, xs: list[Value]) -> Value:
+    indices = xs[1] if xs[1].dtype.name in ("int32", "int64") else c.writer.cast(xs[1], np.int64)
+    return c.writer.op("Gather", [xs[0], indices], xs[0].dtype, axis=node.params["axis"])
+
+
+@row("scatter_add")
+def _scatter_add(c: Context, node: Node, xs: list[Value]) -> Value:
+    """ScatterND adds along leading axes: the axis goes there and back."""
+    axis, size, w = node.params["axis"], node.params["size"], c.writer
+    values, width = node.inputs[0].type, node.inputs[1].type.ndim
+    order = [*range(axis, axis + width), *range(axis), *range(axis + width, values.ndim)]
+    updates = _permuted(c, xs[0], order)
+    indices = w.op("Unsqueeze", [w.cast(xs[1], np.int64), w.ints([-1])], np.int64)
+    rest = [values.shape[i] for i in order[width:]]
+    zeros = c.expand(w.const(np.array(0, values.dtype)), (), (size, *rest))
+    out = w.op("ScatterND", [zeros, indices, updates], values.dtype, reduction="add")
+    return _permuted(c, out, [*range(1, axis + 1), 0, *range(axis + 1, len(rest) + 1)])
+
+
+def _permuted(c: Context, x: Value, order: Sequence[int]) -> Value:
+    if list(order) == list(range(len(order))):
+        return x
+    return c.writer.op("Transpose", [x], x.dtype, perm=list(order))
+
+
+# ---- reductions
+_REDUCE = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
+
+
+@row("sum", "prod", "max", "min")
+def _reduction(c: Context, node: Node, xs: list[Value]) -> Value:
+    return c.reduce(_REDUCE[node.op], xs[0], node.params["axis"], node.params["keepdims"])
+
+
+@row("any", "all")
+def _truth(c: Context, node: Node, xs: list[Value]) -> Value:
+    """Whether there is an element that is true; for all: none that is not."""
+    x = c.k.wrap(xs[0])
+    hits = c.writer.cast((x if node.op == "any" else ~x).value, np.int64)
+    count = c.reduce("ReduceSum", hits, node.params["axis"], node.params["keepdims"])
+    found = c.k.wrap(count)
+    return (found > 0 if node.op == "any" else found == 0).value
+
+
+@row("argmax")
+def _argmax(c: Context, node: Node, xs: list[Value]) -> Value:
+    return c.writer.apply("ArgMax", xs, np.int64, axis=node.params["axis"], keepdims=0)
+
+
+# ---- products
+@row("contract")
+def _contract(c: Context, node: Node, xs: list[Value]) -> Value:
+    """MatMul where the spec is a product of (batches of) matrices, else Einsum."""
+    left, right, out = parts(node.params["spec"])
+    batch = [a for a in out if a in left and a in right]
+    rows, columns = [a for a in out if a not in right], [a for a in out if a not in left]
+    summed = [a for a in left if a not in out]
+    if len(summed) != 1 or len(columns) > 1 or (batch and len(rows) != 1) \
+            or (batch and not columns):
+        return c.writer.apply("Einsum", xs, equation=node.params["spec"])
+    x = _permuted(c, xs[0], [left.index(a) for a in (*batch, *rows, *summed)])
+    y = _permuted(c, xs[1], [right.index(a) for a in (*batch, *summed, *columns)])
+    made = [*batch, *rows, *columns]
+    return _permuted(c, c.writer.apply("MatMul", [x, y]), [made.index(a) for a in out])
+
+
+def convolved(c: Context, node: Node, xs: list[Value]) -> Value:
+    """Conv of input, weight and, where given, bias."""
+    p = node.params
+    return c.writer.apply("Conv", xs, kernel_shape=node.inputs[1].type.shape[2:],
+                          strides=p["stride"], dilations=p["dilation"], pads=p["pad"] * 2)
+
+
+ROWS["conv"] = convolved
+
+
+@row("max_pool")
+def _max_pool(c: Context, node: Node, xs: list[Value]) -> Value:
+    p = node.params
+    return c.writer.apply("MaxPool", xs, kernel_shape=p["kernel"], strides=p["stride"],
+                          dilations=p["dilation"], pads=p["pad"] * 2)
+
+
+@row("cross_entropy_rows")
+def _cross_entropy(c: Context, node: Node, xs: list[Value]) -> Value:
+    target = c.writer.cast(xs[1], np.int64)
+    return c.writer.apply("SoftmaxCrossEntropyLoss", [xs[0], target], reduction="none")
