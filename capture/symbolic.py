@@ -7,7 +7,6 @@ a function of its declared inputs alone: any other tensor it reads is a constant
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -76,14 +75,13 @@ class SymbolicRecorder(Recorder):
         return node
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        interpreter.active = None
+        interpreter.STATE.active = None
         try:
             out = evaluate(op, tuple(map(concrete, inputs)),
                            {name: concrete(value) for name, value in params.items()})
         finally:
-            interpreter.active = self
-        if threading.get_ident() == self._thread:
-            self._note(op, inputs, params, out)
+            interpreter.STATE.active = self
+        self._note(op, inputs, params, out)
         return out
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
@@ -141,12 +139,12 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     state = walk(fn)
     recorder = SymbolicRecorder(state, sizes)
     inputs = tuple(map(recorder.give, given))
-    before, interpreter.active = interpreter.active, recorder
+    before, interpreter.STATE.active = interpreter.STATE.active, recorder
     try:
         with no_grad(), sizes.listening():
             result = fn(*args, **kwargs)
     finally:
-        interpreter.active = before
+        interpreter.STATE.active = before
         changes = list(state.changes())
         for path, held, _ in changes:
             _put_back(state.values[path], held)

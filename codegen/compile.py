@@ -19,6 +19,7 @@ from .executable import Executable, Plan
 from .fuse import Group, fuse
 from .llvm.program import Step, build
 from .llvm.target import Target, host
+from .llvm.threads import get_num_threads
 from .loops import Buffer, Kernel
 from .lower import lower
 from .machine import Machine
@@ -46,7 +47,7 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Executable:
 def machine_of(target: Target) -> Machine:
     """What the choice of loops needs to know of a target."""
     narrow = target.triple.startswith(("x86_64", "i686", "amd64")) and target.vector_bytes < 64
-    return Machine(target.vector_bytes, 16 if narrow else 32)
+    return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads())
 
 
 def lower_graph(graph: Graph, machine: Machine) -> tuple[Plan, list[Kernel]]:

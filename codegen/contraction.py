@@ -89,9 +89,9 @@ class Contraction:
         """Tiles of rows, and shares of them where there would be too few tasks."""
         self.tile = tile_rows(self.rows, self.machine.tile_rows)
         shares = 1
-        while shares * self.batches * self.column_blocks < 8 and \
-                self.rows // (shares * 2) >= 4 * self.tile:
-            shares *= 2
+        while shares * self.batches * self.column_blocks < self.machine.threads and \
+                self.rows // (shares * 2) >= 2 * self.tile:
+            shares *= 2  # each share packs the columns anew: no more of them than threads
         self.share = -(-self.rows // shares // self.tile) * self.tile
         self.shares = -(-self.rows // self.share)
 

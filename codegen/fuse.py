@@ -19,8 +19,9 @@ from .values import BUILDER, Value
 
 _HEAVY = {"exp", "log", "tanh", "pow", "sin", "cos", "erf", "uniform", "expm1", "log1p", "sigmoid",
           "atan2"}
+_WORTH = 4  # simple operations that are worth a place in memory when several readers need them
 SHORT = 9  # elements of a reduction that is unrolled
-_LARGEST_TREE = 150  # nodes computed in place, before a value gets a home of its own
+_LARGEST_TREE = 200  # operations computed in place, before a value gets a home of its own
 
 
 @dataclass
@@ -82,7 +83,8 @@ def choose_placed(graph: Graph, nodes: list[Node]) -> set[Node]:
     placed: set[Node] = set()
     size: dict[Node, int] = {}
     for node in nodes:
-        size[node] = 1 + sum(size[i] for i in node.inputs if i not in placed)
+        own = 10 if node.op in _HEAVY else 1
+        size[node] = own + sum(size[i] for i in node.inputs if i not in placed)
         if node.op in SPECIAL:
             needed = given(node) or node in outputs
         else:
@@ -100,7 +102,7 @@ def _needs_home(node: Node, size: int, fan: int, packed: bool, readers: list[Nod
         return size > _LARGEST_TREE
     if packed or any(_spreads(r, node) for r in readers) or size > _LARGEST_TREE:
         return True
-    return fan > 1 and (node.op in _HEAVY or size > 3)
+    return fan > 1 and size >= _WORTH
 
 
 def _fan_out(

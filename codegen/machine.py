@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Machine:
-    """`vector_bytes` is the width of a vector register, `registers` how many there are."""
+    """`vector_bytes`: width of a vector register; `registers`: how many there are; `threads`: of
+    the pool."""
 
     vector_bytes: int = 64
     registers: int = 32
+    threads: int = 2
 
     def lanes(self, itemsize: int = 4) -> int:
         """Elements of `itemsize` bytes in a vector."""

@@ -92,7 +92,7 @@ def _run(
     try:
         sums: dict[Edge, Tensor] = {}
         for out, g in zip(outputs, gradients):
-            _add(sums, _edge_of(out), _seed(out, g))
+            _add(sums, _edge_of(out), _seed(out, g), out)
         order = _topological(list(sums), wanted if stop else None)
         useful = None if wanted is None else _leading_to(wanted, order)
         found: dict[Edge, Tensor] = {}
@@ -137,20 +137,24 @@ def _step(entry: Entry, g: Tensor, sums: dict[Edge, Tensor], useful: set[Edge] |
     for array, edge in zip(entry.arrays, edges):
         is_number = edge is None and not hasattr(array, "shape")
         inputs.append(array if is_number else Tensor(array, edge))
-    # an edge is true, None is not
-    needs = edges if useful is None else tuple([edge in useful for edge in edges])
-    gradients = entry.op.vjp(  # type: ignore[misc]
-        needs, g, Tensor(entry.out, entry), *inputs, **entry.params)
-    for edge, x, gx in zip(edges, inputs, gradients):
-        if gx is None or edge is None:
-            continue
-        if gx.data.shape != x.data.shape:
-            gx = unbroadcast(gx, x)
-        before = sums.get(edge)
-        sums[edge] = gx if before is None else pointwise.add(before, gx)
+    out, params, rules = Tensor(entry.out, entry), entry.params, entry.op.vjp
+    if hasattr(rules, "rules"):  # made by `each`: called here one by one, which is faster
+        for edge, x, rule in zip(edges, inputs, rules.rules):
+            if edge is not None and rule is not None and (useful is None or edge in useful):
+                _add(sums, edge, rule(g, out, *inputs, **params), x)
+        return
+    needs = tuple([edge is not None and (useful is None or edge in useful) for edge in edges])
+    for edge, need, x, gx in zip(edges, needs, inputs, rules(needs, g, out, *inputs, **params)):
+        if need:
+            _add(sums, edge, gx, x)
 
 
-def _add(sums: dict[Edge, Tensor], edge: Edge, g: Tensor) -> None:
+def _add(sums: dict[Edge, Tensor], edge: Edge, g: Tensor | None, x: Tensor) -> None:
+    """Adds the gradient of `x` to the sum of its edge."""
+    if g is None:
+        return
+    if g.data.shape != x.data.shape:
+        g = unbroadcast(g, x)
     before = sums.get(edge)
     sums[edge] = g if before is None else pointwise.add(before, g)
 

@@ -85,4 +85,5 @@ def each(*rules: Callable[..., Any] | None) -> Callable[..., Any]:
             found.append(rule(g, out, *inputs, **params) if need and rule is not None else None)
         return found
 
+    vjp.rules = rules  # type: ignore[attr-defined]
     return vjp

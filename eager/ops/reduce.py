@@ -126,16 +126,17 @@ def _reduce(op: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     axes = tuple(range(ndim)) if axis is None else axes_of(op.name, axis, ndim)
     if not axes and ndim:
         return alias(x)
-    return apply(op, (x,), {"axis": axes, "keepdims": bool(keepdims)})
+    return apply(op, (x,), {"axis": axes, "keepdims": True if keepdims else False})
 
 
 def _accumulated(name: str, x: Any, dtype: Any) -> Tensor:
     """`x` in the dtype that sums are made in: small integers and bool become 64 bits wide."""
-    x = as_tensor(name, x)
+    if not isinstance(x, Tensor):
+        x = as_tensor(name, x)
     if dtype is not None:
         return cast(x, dtypes.as_dtype(dtype))
     kind = x.data.dtype.kind
-    if kind in "fc":
+    if kind == "f" or kind == "c":
         return x
     return cast(x, dtypes.uint64 if kind == "u" else dtypes.int64)
 

@@ -64,14 +64,20 @@ class _Many(tuple[Any, ...]):
 
 
 def arguments(fn: Callable[..., Any], args: Any, input_names: Sequence[str] | None,
-              dynamic: Any) -> Arguments:
-    """The call fn(*args), or fn(**args) where args is a dictionary."""
+              dynamic: Any, ignored: Sequence[str] = ()) -> Arguments:
+    """The call fn(*args), or fn(**args) where args is a dictionary.
+
+    `ignored`: names of outputs, which dynamic_axes of torch may list; their axes follow by themselves.
+    """
     values, kwargs = _bound(fn, args)
     found = [leaf for name, value in values.items() for leaf in leaves(value, name)]
-    if not found:
+    if values and not found:
         raise ExportError("export: the example arguments hold no tensor",
                           "pass the tensors that the model takes: export(model, (x,), path)")
     names = _names([name for name, _ in found], input_names)
+    if isinstance(dynamic, dict):
+        dynamic = {key: spec for key, spec in dynamic.items()
+                   if key not in ignored or key in values or key in names}
     axes = _axes(values, names, [tensor for _, tensor in found], dynamic)
     arrays = tuple(tensor.data for _, tensor in found)
     return Arguments(fn, values, frozenset(kwargs), names, arrays, axes)
