@@ -31,6 +31,18 @@ class Condition(NamedTuple):
         value = self.expr.value(sizes)
         return (value == 0 if self.relation == "eq" else value < 0) is self.outcome
 
+    def follows_from(self, other: Condition) -> bool:
+        """Whether it holds wherever `other` does."""
+        if other.relation != "lt" or self is other:
+            return False
+        apart = self.expr - other.expr if not other.outcome else other.expr - self.expr
+        low = apart.low()
+        if low is None:
+            return False
+        if self.relation == "lt":
+            return self.outcome is other.outcome and low >= 0
+        return not self.outcome and low > 0
+
     def __str__(self) -> str:
         left = Expr({m: c for m, c in self.expr.terms if c > 0})
         right = Expr({m: -c for m, c in self.expr.terms if c < 0})
@@ -87,9 +99,13 @@ class Sizes:
             if relation == "lt":
                 return not self.decide("lt", -expr - constant(1))
             expr = -expr
+        expr = expr.reduced() if relation == "eq" else expr
         known = _decided(relation, expr)
         if known is not None:
             return known
+        bound = expr.bound() if relation == "lt" else None
+        if bound is not None:  # n // 2 < 3 is n < 6
+            return self.decide("lt", bound[0] - constant(bound[1]))
         noted = self.conditions.get((relation, expr))
         if noted is not None:
             return noted.outcome

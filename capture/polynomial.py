@@ -92,6 +92,11 @@ class Expr:
         """The coefficient of the first term."""
         return self.terms[0][1] if self.terms else 0
 
+    def reduced(self) -> Expr:
+        """It divided by what all coefficients share: 0 where this is 0."""
+        shared = math.gcd(*(c for _, c in self.terms)) or 1
+        return Expr({m: c // shared for m, c in self.terms})
+
     def symbols(self) -> set[str]:
         """The names in it."""
         found: set[str] = set()
@@ -112,6 +117,28 @@ class Expr:
 
     def low(self) -> int | None:
         """A number it is never below, where one is known."""
+        plain = self._low()
+        if plain is not None or not any(isinstance(a, Quotient) for a in self.atoms()):
+            return plain
+        scale, below = self._without_quotients()
+        low = below._low()
+        return None if low is None else -(-low // scale)
+
+    def _without_quotients(self) -> tuple[int, Expr]:
+        """(s, e) with s * self >= e, where n // d is put between (n - d + 1) / d and n / d."""
+        divisors = {a: a.den.number or 0 for a in self.atoms() if isinstance(a, Quotient)}
+        scale, total = math.prod(d for d in divisors.values() if d > 0), constant(0)
+        for m, c in self.terms:
+            atom = m[0][0] if _is_quotient(m) else None
+            d = divisors.get(atom, 0) if isinstance(atom, Quotient) else 0
+            if isinstance(atom, Quotient) and d > 0:
+                bound = atom.num if c < 0 else atom.num - constant(d - 1)
+                total = total + bound * constant(c * (scale // d))
+            else:
+                total = total + Expr({m: c * scale})
+        return scale, total
+
+    def _low(self) -> int | None:
         total = 0
         for m, c in self.terms:
             least = _least(m)
@@ -131,6 +158,18 @@ class Expr:
             if isinstance(atom, Quotient) and self == atom.num % atom.den:
                 return atom.num, atom.den
         return None
+
+    def bound(self) -> tuple[Expr, int] | None:
+        """(n, m) of a polynomial n // d - c with a plain d, which is below 0 where n < m."""
+        terms = [(m, c) for m, c in self.terms if m]
+        if len(terms) != 1 or terms[0][1] != 1 or not _is_quotient(terms[0][0]):
+            return None
+        atom = terms[0][0][0][0]
+        rest = (self - _single(atom)).number or 0
+        divisor = atom.den.number if isinstance(atom, Quotient) else None
+        if divisor is None or divisor < 1 or not isinstance(atom, Quotient):
+            return None
+        return atom.num, -rest * divisor
 
     def grouped(self) -> str:
         """Its text, in brackets unless it is one name or number."""

@@ -15,6 +15,7 @@ from ..capture.evaluate import evaluate_node
 from ..capture.graph import Graph, Node
 from ..capture.passes.checks import Check
 from ..eager.ops.check import require
+from .address import address
 from .llvm.program import NativeProgram
 from .loops import Buffer, Kernel
 from .report import kernel_rows, kernel_table
@@ -107,10 +108,10 @@ class Executable:
             if not a.flags.c_contiguous:
                 arrays[i] = np.ascontiguousarray(a).reshape(a.shape)
         held = [*arrays, *self._constants, *results]
-        table = (ctypes.c_void_p * len(held))(*[a.ctypes.data for a in held])
+        table = (ctypes.c_void_p * len(held))(*map(address, held))
         arena = self._take_arena()
         try:
-            return call(ctypes.addressof(table), arena.ctypes.data)
+            return call(ctypes.addressof(table), address(arena))
         finally:
             self._arenas.append(arena)
 

@@ -26,9 +26,9 @@ warnings.filterwarnings("ignore", "", RuntimeWarning, r"fusewire\.eager\.")
 
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
     """The tensor that `op` makes of `inputs` (tensors, and Python scalars that adapt to them)."""
-    if interpreter.STATE.active is not None:
+    if interpreter.in_use and interpreter.STATE.active is not None:
         return interpreter.STATE.active.apply(op, inputs, params)  # type: ignore[no-any-return]
-    return evaluate(op, inputs, params)
+    return _evaluate_one(op, inputs[0], params) if len(inputs) == 1 else evaluate(op, inputs, params)
 
 
 def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
@@ -74,8 +74,7 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
     """`apply(op, (x,))` for a tensor whose dtype is of `kinds`, without its loops; else `otherwise`."""
 
     def function(x: Any) -> Any:
-        if interpreter.STATE.active is not None or not isinstance(x, Tensor) \
-                or x.data.dtype.kind not in kinds:
+        if interpreter.in_use or not isinstance(x, Tensor) or x.data.dtype.kind not in kinds:
             return otherwise(x)
         return _evaluate_one(op, x, _NOTHING)
 
@@ -88,7 +87,7 @@ def function_of_two(
     """The same for two tensors of one dtype."""
 
     def function(x: Any, y: Any) -> Any:
-        if interpreter.STATE.active is not None or not isinstance(x, Tensor) or not isinstance(y, Tensor):
+        if interpreter.in_use or not isinstance(x, Tensor) or not isinstance(y, Tensor):
             return otherwise(x, y)
         left, right = x.data, y.data
         dtype = left.dtype

@@ -31,11 +31,29 @@ class Interpreter(Protocol):
         """The values of a tensor are about to be read by Python code."""
 
 
+in_use = 0  # how many threads have an interpreter: while 0, ops need not ask for theirs
+_LOCK = threading.Lock()
+
+
 class _State(threading.local):
-    active: Interpreter | None = None  # None: plain eager
+    """The interpreter of each thread."""
+
+    _active: Interpreter | None = None
+
+    @property
+    def active(self) -> Interpreter | None:
+        """None: plain eager."""
+        return self._active
+
+    @active.setter
+    def active(self, value: Interpreter | None) -> None:
+        global in_use
+        with _LOCK:
+            in_use += (value is not None) - (self._active is not None)
+        self._active = value
 
 
-STATE = _State()  # each thread has its own interpreter
+STATE = _State()
 
 
 def source(tensor: Any) -> Any:

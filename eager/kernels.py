@@ -13,7 +13,7 @@ from numpy import (  # noqa: F401
     floor, floor_divide, fmod, hypot, isfinite, isinf, isnan, log, log1p, log2, log10, maximum,
     minimum, nextafter, remainder, sign, signbit, sin, sinh, sqrt, tan, tanh, trunc, where,
 )
-from numpy import pow as _pow
+from numpy import pow  # noqa: F401
 from numpy import rint as round  # noqa: F401
 
 # Coefficients of W. J. Cody, "Rational Chebyshev approximations for the error function" (1969).
@@ -51,18 +51,6 @@ def erf(x: Any) -> Any:
 
 def _float(x: Any) -> Any:
     return x.dtype if hasattr(x, "dtype") else np.float64
-
-
-def pow(x: Any, y: Any) -> Any:
-    """x ** y; integers to negative powers are 0 (but for 1 and -1) instead of an error."""
-    dtype = np.result_type(x, y)
-    if dtype.kind not in "iu":
-        return _pow(x, y)
-    base, exponent = np.asarray(x, dtype), np.asarray(y, dtype)
-    value = _pow(base, np.maximum(exponent, 0))
-    odd = np.where(exponent % 2 != 0, base, np.ones_like(base))
-    one = (base == 1) | (base == dtype.type(0) - 1 if dtype.kind == "i" else False)
-    return np.where(exponent < 0, np.where(one, odd, 0), value).astype(dtype)
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:

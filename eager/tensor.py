@@ -50,8 +50,9 @@ class Tensor:
     @property
     def shape(self) -> tuple[Any, ...]:
         """Sizes of the axes."""
-        active = interpreter.STATE.active
-        return self.data.shape if active is None else active.shape(self)
+        if not interpreter.in_use or interpreter.STATE.active is None:
+            return self.data.shape
+        return interpreter.STATE.active.shape(self)
 
     @property
     def dtype(self) -> Any:
@@ -85,13 +86,13 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         """The gradient that `backward` has added up, or None."""
-        if interpreter.STATE.active is not None:
+        if interpreter.in_use and interpreter.STATE.active is not None:
             interpreter.STATE.active.reads_grad(self)
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        if interpreter.STATE.active is not None:
+        if interpreter.in_use and interpreter.STATE.active is not None:
             interpreter.STATE.active.sets_grad(self)
         self._grad = value
 
@@ -194,6 +195,8 @@ class Tensor:
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
+        if interpreter.STATE.active is not None:
+            interpreter.STATE.active.leaves(self, "repr()")
         body = np.array2string(self.data, separator=", ", prefix="tensor(")
         extra = "" if self.dtype.name in ("float32", "int64", "bool") else f", dtype={self.dtype}"
         extra += ", requires_grad=True" if self.requires_grad else ""

@@ -71,14 +71,22 @@ def corrected(k: Builder, fast: Value, wrong: Value, slow: Callable[[], Value]) 
     return Value(name, fast.type, fast.lanes)
 
 
-def integer_pow(k: Builder, x: Value, y: Value) -> Value:
-    """x to the power of an integer that is not negative, wrapping."""
+def integer_pow(k: Builder, x: Value, y: Value, signed: bool) -> Value:
+    """x to the power of an integer, wrapping; negative powers are 0 but for those of 1 and -1."""
     if y.text.isdigit() and int(y.text) <= 4:
         result = constant(1, x.type, x.lanes)
         for _ in range(int(y.text)):
             result = k.binary("mul", result, x)
         return result
-    return outlined(k, "ipow", k.match(x, y), _square_and_multiply)
+    xs = k.match(x, y)
+    power = outlined(k, "ipow", xs, _square_and_multiply)
+    if not signed:
+        return power
+    odd = k.compare("ne", k.binary("and", y, 1), 0)
+    one, zero = constant(1, x.type), constant(0, x.type)
+    inverse = k.select(k.compare("eq", x, 1), one, zero)
+    inverse = k.select(k.compare("eq", x, -1), k.select(odd, constant(-1, x.type), one), inverse)
+    return k.select(k.compare("slt", y, 0), inverse, power)
 
 
 def _square_and_multiply(k: Builder, x: Value, y: Value) -> Value:

@@ -233,7 +233,7 @@ def _floor_divide(k: Builder, t: DType, x: Value, y: Value) -> Value:
 
 
 def _pow(k: Builder, t: DType, x: Value, y: Value) -> Value:
-    return math.pow(k, x, y) if t.kind == "f" else integer_pow(k, x, y)
+    return math.pow(k, x, y) if t.kind == "f" else integer_pow(k, x, y, t.kind == "i")
 
 
 def _not(k: Builder, t: DType, x: Value) -> Value:

@@ -215,7 +215,19 @@ def _pow_exponent_vjp(g: Tensor, out: Tensor, x: Any, y: Any) -> Tensor:
     return g * where(zero, 0.0, out * log(where(zero, 1.0, x)))
 
 
-pow = pointwise("pow", lambda k, x, y: k.pow(x, y), _pow_base_vjp, _pow_exponent_vjp,
+def _pow(k: Any, x: Any, y: Any) -> Any:
+    """x ** y; a whole number to a negative power is 0, but for 1 and -1."""
+    dtype = x.dtype if hasattr(x, "dtype") else y.dtype
+    if dtype.kind != "i":
+        return k.pow(x, y)
+    unit = k.where(y % 2 == 0, x * x, x) if isinstance(y, int) else k.where(y & 1 == 0, x * x, x)
+    inverse = k.where((x == 1) | (x == -1), unit, 0)
+    if isinstance(y, int):
+        return k.pow(x, y) if y >= 0 else inverse
+    return k.where(y < 0, inverse, k.pow(x, k.maximum(y, 0)))
+
+
+pow = pointwise("pow", _pow, _pow_base_vjp, _pow_exponent_vjp,
                 takes="numeric", onnx="Pow")
 square = pointwise("square", lambda k, x: x * x, lambda g, out, x: g * (x * 2), takes="numeric")
 reciprocal = pointwise("reciprocal", lambda k, x: 1 / x, lambda g, out, x: -g * (out * out),

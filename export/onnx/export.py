@@ -100,11 +100,12 @@ def export(
         run = _record(call, sizes)
         _check_fixed(sizes)
         outputs = _outputs(run, output_names, call.names)
-        model = _model(run, call, outputs, sizes, opset, _names_of(fn))
-        data = _serialised(model)
+        model = _model(run, call, outputs, opset, _names_of(fn))
         check = Check(conditions=_conditions(sizes))
         if verify:
-            _verify(data, model, call, [o.name for o in outputs], example, check)
+            _verify(model, call, [o.name for o in outputs], example, check)
+    _add_conditions(model, check.conditions)
+    data = _serialised(model)
     _save(data, path)
     notes = (*check.notes, *(f"{text} changed in the call, which the model does not do"
                              for text in run.changed))
@@ -192,7 +193,12 @@ def _fixed(message: str, line: str, help: str) -> ExportError:
 
 
 def _conditions(sizes: Sizes) -> list[Condition]:
-    return list(sizes.conditions.values())
+    """What the run asked of sizes, without what follows from the rest."""
+    kept: list[Condition] = []
+    for c in sizes.conditions.values():
+        if not any(c.follows_from(other) for other in kept):
+            kept = [*(k for k in kept if not k.follows_from(c)), c]
+    return kept
 
 
 def _outputs(run: SymbolicRun, wanted: Sequence[str] | None, taken: Sequence[str]) -> list[Output]:
@@ -237,7 +243,7 @@ def _names_of(fn: Callable[..., Any]) -> dict[int, str]:
     return found
 
 
-def _model(run: SymbolicRun, call: Arguments, outputs: Sequence[Output], sizes: Sizes, opset: int,
+def _model(run: SymbolicRun, call: Arguments, outputs: Sequence[Output], opset: int,
            names: Mapping[int, str]) -> Any:
     """The model of a run, as onnx has it."""
     graph = Graph((*run.inputs, *run.outside), tuple(o.node for o in outputs))
@@ -250,7 +256,7 @@ def _model(run: SymbolicRun, call: Arguments, outputs: Sequence[Output], sizes: 
         writer.unique(name)
     values = Converter(Graph(graph.inputs[:count], graph.outputs), constants, writer).run()
     _name_outputs(writer, values, [o.name for o in outputs])
-    return _assembled(writer, graph.inputs[:count], zip(outputs, graph.outputs), sizes)
+    return _assembled(writer, graph.inputs[:count], zip(outputs, graph.outputs))
 
 
 def _prepared(graph: Graph) -> Graph:
@@ -293,7 +299,7 @@ def _name_outputs(writer: Writer, values: Sequence[Value], names: Sequence[str])
                 names_of_node[i] = renamed.get(old, old)
 
 
-def _assembled(writer: Writer, inputs: Sequence[Node], outputs: Any, sizes: Sizes) -> Any:
+def _assembled(writer: Writer, inputs: Sequence[Node], outputs: Any) -> Any:
     from onnx import helper
 
     def info(name: str, node: Node) -> Any:
@@ -308,10 +314,15 @@ def _assembled(writer: Writer, inputs: Sequence[Node], outputs: Any, sizes: Size
     model = helper.make_model(
         graph, opset_imports=[opset], producer_name="fusewire", producer_version=_version(),
         ir_version=max(8, helper.find_min_ir_version_for([opset])))
-    valid = ", ".join(map(str, _conditions(sizes)))
-    if valid:
-        helper.set_model_props(model, {"valid for": valid})
     return model
+
+
+def _add_conditions(model: Any, conditions: Sequence[Condition]) -> None:
+    """Writes down in the model for which sizes it holds."""
+    from onnx import helper
+
+    if conditions:
+        helper.set_model_props(model, {"valid for": ", ".join(map(str, conditions))})
 
 
 @functools.cache
@@ -333,9 +344,10 @@ def _serialised(model: Any) -> bytes:
 
 
 # ---- checks
-def _verify(data: bytes, model: Any, call: Arguments, outputs: Sequence[str],
-            example: dict[str, int], check: Check) -> None:
+def _verify(model: Any, call: Arguments, outputs: Sequence[str], example: dict[str, int],
+            check: Check) -> None:
     """Fills `check`: the model against the function, at the example's sizes and at others."""
+    data = _serialised(model)
     checks.check(model)
     runner = checks.runner(data)
     check.runner, check.error = runner.name, 0.0
@@ -356,15 +368,16 @@ def _verify(data: bytes, model: Any, call: Arguments, outputs: Sequence[str],
 
 
 def _compare_elsewhere(compare: Any, call: Arguments, example: dict[str, int], check: Check) -> None:
-    """Compares at other sizes, and with all of them 1, which often is what a model is used with."""
+    """Compares at other sizes, with all of them 1, and where a size was found not to be another."""
     rng = np.random.default_rng(0)
 
     def at(sizes: dict[str, int]) -> bool:
+        """Whether the function takes these sizes, the model being right for them."""
         arrays = [drawn(a, axes, sizes, rng) for a, axes in zip(call.arrays, call.axes)]
         try:
             _eager(call, arrays)
         except FusewireError:
-            return False  # the function does not take these sizes or values
+            return False
         compare(sizes, arrays)
         return True
 
@@ -373,12 +386,11 @@ def _compare_elsewhere(compare: Any, call: Arguments, example: dict[str, int], c
             break
     else:
         check.notes.append("not checked at other sizes: the function takes none of those tried")
-    ones = dict.fromkeys(example, 1)
-    missed = [c for c in check.conditions if not c.holds(ones)]
-    if ones not in check.sizes and all(c.relation == "eq" for c in missed):
-        with contextlib.suppress(ExportError):
-            if at(ones):  # conditions such as batch != 1 turned out not to matter
-                check.conditions = [c for c in check.conditions if c not in missed]
+    for sizes in checks.doubtful_sizes(example, check.conditions):
+        if sizes not in check.sizes:
+            with contextlib.suppress(ExportError):  # it differs: so the condition is a real one
+                at(sizes)
+    check.conditions = [c for c in check.conditions if all(map(c.holds, check.sizes))]
 
 
 def _eager(call: Arguments, arrays: Sequence[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.dims import Dim
+from ...capture.dims import Dim, formula
 from ...capture.graph import Node
 from ...eager.op import OPS
 from ...eager.ops.contract import parts
@@ -170,9 +170,12 @@ def _end(start: Any, step: int, size: Any, n: Any) -> Any:
     if type(size) is not Dim and size == 0:
         return along(start, n)
     stop = start + step * size
+    if step > 0:
+        beyond = (formula(stop) - formula(n)).low()
+        return LAST if beyond is not None and beyond >= 0 else along(stop, n)
     if type(stop) is not Dim:
         return FIRST if stop < 0 else stop
-    return LAST if stop == n else along(stop, n)
+    return start + step * (size - 1) - 1 - n  # one before the last element, counted from the back
 
 
 def spread(c: Context, v: Value, own: Any, shape: Any, start: Any, step: Any

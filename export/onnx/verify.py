@@ -120,6 +120,23 @@ def other_sizes(sizes: Mapping[str, int], conditions: Iterable[Condition]) -> It
             yield trial
 
 
+def doubtful_sizes(sizes: Mapping[str, int], conditions: Sequence[Condition]
+                   ) -> Iterator[dict[str, int]]:
+    """Sizes at which only conditions `a != b` fail: often these were asked without need.
+
+    All sizes 1 first, then one for each condition on one name.
+    """
+    unequal = [c for c in conditions if c.relation == "eq"]
+    bounds = [c for c in conditions if c.relation != "eq"]
+    trials = [dict.fromkeys(sizes, 1)]
+    for c in unequal[:8]:
+        names = c.expr.symbols()
+        found = next((n for n in range(2, 4096) if not c.holds({**sizes, **dict.fromkeys(names, n)})),
+                     None) if len(names) == 1 else None
+        trials += [{**sizes, **dict.fromkeys(names, found)}] if found is not None else []
+    yield from (trial for trial in trials if all(c.holds(trial) for c in bounds))
+
+
 def _candidates(sizes: Sequence[int]) -> Iterator[list[int]]:
     for start in range(len(_PRIMES)):
         yield [_PRIMES[(start + i) % len(_PRIMES)] for i in range(len(sizes))]

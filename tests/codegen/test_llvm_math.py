@@ -107,6 +107,17 @@ def test_functions_of_two_numbers(dtype):
         check(name, got, pairs, BINARY[name])
 
 
+@pytest.mark.parametrize("name", ["int8", "uint8", "int64"])
+def test_powers_of_integers_wrap_and_negative_ones_are_whole(name):
+    dtype = np.dtype(name)
+    bases, exponents = np.arange(-3, 10).astype(dtype), np.arange(-3, 12).astype(dtype)
+    x, y = (a.ravel() for a in np.meshgrid(bases, exponents))
+    one = np.where(np.abs(x) == 1, x, 0).astype(dtype)
+    with np.errstate(all="ignore"):
+        wanted = np.where(y < 0, one ** np.abs(y), x ** np.abs(y))
+    np.testing.assert_array_equal(compute(["pow"], dtype, [x, y])["pow"], wanted)
+
+
 def test_scalars_give_what_vectors_give():
     x = everywhere(F32, np.random.default_rng(1), 50)
     names = list(UNARY)

@@ -1,0 +1,71 @@
+"""`python -m benchmarks`: one table of medians, ratios and physical limits."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 1 where a workload has no time of fusewire, 2 for wrong usage."""
+    prepare_environment()
+    # Only now, since NumPy and the other libraries read these settings when they are imported.
+    from .run import measure_all
+    from .table import kernel_text, text
+    from .workloads import WORKLOADS
+
+    options = parser(list(WORKLOADS)).parse_args(arguments)
+    chosen = [WORKLOADS[name] for name in options.workloads or WORKLOADS]
+    rows = measure_all(chosen, options.peers, options.rounds, options.kernels)
+    print(text(rows))
+    if options.kernels:
+        print(kernel_text(rows))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return int(any(row["fusewire"] is None for row in rows))
+
+
+def prepare_environment() -> None:
+    """As many threads for every library as fusewire takes, and an empty cache of compiled code."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    threads = len(affinity(0)) if affinity else os.cpu_count() or 1
+    for name in ("OMP", "MKL", "OPENBLAS"):
+        os.environ.setdefault(f"{name}_NUM_THREADS", str(threads))
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    # Threads of OpenMP that spin for long take the processor from whichever library is next.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="benchmarks-")
+
+
+def parser(names: list[str]) -> argparse.ArgumentParser:
+    """What the command takes."""
+    made = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    made.add_argument("workloads", nargs="*", metavar="workload", type=_one_of(names),
+                      help=f"which to run (default: all): {', '.join(names)}")
+    made.add_argument("--peers", type=lambda text: [p for p in text.split(",") if p],
+                      default=["torch", "jax", "onnxruntime"], metavar="A,B",
+                      help='libraries to compare with (default: all three; "" for none)')
+    made.add_argument("--rounds", type=int, default=40, metavar="N",
+                      help="samples of each, at most (default: %(default)s)")
+    made.add_argument("--kernels", action="store_true", help="show fusewire's kernels as well")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE")
+    return made
+
+
+def _one_of(names: list[str]):
+    def name(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"no workload {text!r}; there are {', '.join(names)}")
+        return text
+
+    return name
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""How each library is called. None is imported before a workload that needs it is made.
+
+The functions of torch and jax come out of a function without arguments, which imports
+what it needs.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import fusewire as fw
+
+from .workload import Inputs, Maker
+
+Function = Callable[..., Any]
+COLD_CALLS = {"fusewire": 2}  # calls after which compiled code has run: here the second compiles
+
+
+def installed(name: str) -> bool:
+    """Whether a library can be imported."""
+    return importlib.util.find_spec(name) is not None
+
+
+def pure(fusewire: Function, torch: Callable[[], Function], jax: Callable[[], Function],
+         onnx: str = "") -> dict[str, Maker]:
+    """Makers for functions of all inputs, in their order; `onnx` is a graph in ONNX's text form."""
+    made = {"fusewire": fusewire_maker(fusewire, True),
+            "fusewire eager": fusewire_maker(fusewire, False),
+            "torch": torch_maker(torch, False), "torch.compile": torch_maker(torch, True),
+            "jax.jit": jax_maker(jax)}
+    return made | ({"onnxruntime": onnx_maker(onnx)} if onnx else {})
+
+
+def fusewire_maker(function: Function, compiled: bool) -> Maker:
+    def make(inputs: Inputs) -> functools.partial[Any]:
+        tensors = [fw.from_numpy(a) for a in inputs.values()]
+        return functools.partial(fw.compile(function) if compiled else function, *tensors)
+
+    return make
+
+
+def torch_maker(factory: Callable[[], Function], compiled: bool) -> Maker:
+    def make(inputs: Inputs) -> Callable[[], Any]:
+        import torch
+
+        function, tensors = factory(), [torch.from_numpy(a) for a in inputs.values()]
+        function = torch.compile(function) if compiled else function
+        mode = torch.no_grad if compiled else torch.inference_mode
+
+        def call() -> Any:
+            with mode():
+                return function(*tensors)
+
+        return call
+
+    return make
+
+
+def jax_maker(factory: Callable[[], Function]) -> Maker:
+    def make(inputs: Inputs) -> Callable[[], Any]:
+        import jax
+
+        arrays = [jax.numpy.asarray(a) for a in inputs.values()]
+        function = jax.jit(factory())
+        return lambda: jax.block_until_ready(function(*arrays))
+
+    return make
+
+
+def onnx_maker(graph: str, constants: Callable[[Inputs], Inputs] | None = None) -> Maker:
+    """Runs `graph` on the inputs it names; `constants` become part of the model."""
+    def make(inputs: Inputs) -> Callable[[], Any]:
+        import onnxruntime
+
+        fixed = constants(inputs) if constants else {}
+        session = onnxruntime.InferenceSession(_onnx_model(graph, fixed).SerializeToString(),
+                                               providers=["CPUExecutionProvider"])
+        feed = {i.name: onnxruntime.OrtValue.ortvalue_from_numpy(inputs[i.name])
+                for i in session.get_inputs()}
+        names = [o.name for o in session.get_outputs()]
+        return lambda: session.run_with_ort_values(names, feed)
+
+    return make
+
+
+def _onnx_model(graph: str, constants: Inputs) -> Any:
+    import onnx.parser
+
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]>\n{graph}')
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.ascontiguousarray(a), name)
+        for name, a in constants.items())
+    return model
+
+
+def arrays_of(result: Any) -> list[np.ndarray]:
+    """The results of a call as NumPy arrays, whichever library's they are."""
+    if isinstance(result, (list, tuple)):
+        return [array for part in result for array in arrays_of(part)]
+    if hasattr(result, "detach"):  # tensors of torch and of fusewire
+        result = result.detach()
+    return [np.asarray(result.numpy() if hasattr(result, "numpy") else result)]
+
+
+def warm_up(variant: str) -> None:
+    """Compiles something trivial, so that a first call does not pay for imports."""
+    tiny = {"x": np.ones(4, np.float32)}
+    if variant == "fusewire":
+        call = fusewire_maker(lambda x: x + 1, True)(tiny)
+        call(), call()
+    elif variant == "torch.compile":
+        torch_maker(lambda: lambda x: x + 1, True)(tiny)()
+    elif variant == "jax.jit":
+        jax_maker(lambda: lambda x: x + 1)(tiny)()

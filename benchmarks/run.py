@@ -1,0 +1,139 @@
+"""Runs workloads: makes every variant, compares their results, times them against each other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import machine
+from .peers import COLD_CALLS, arrays_of, installed, warm_up
+from .timing import Timing, interleaved
+from .workload import Call, Inputs, Maker, Workload, library
+
+OURS = ("fusewire", "fusewire eager")  # the first that a workload has is compared with the others
+LOSSES = 3
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Prepared:
+    """The variants of a workload that can be timed, and what was noted on the way."""
+
+    calls: dict[str, Call] = field(default_factory=dict)
+    cold: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def measure_all(
+    workloads: Sequence[Workload], peers: Iterable[str], rounds: int, kernels: bool = False
+) -> list[Row]:
+    """A row for each workload; progress goes to standard error."""
+    libraries = ["fusewire", *(p for p in peers if _usable(p))]
+    for variant in ("fusewire", "torch.compile", "jax.jit"):
+        if library(variant) in libraries:
+            warm_up(variant)
+    here, rows = machine.describe(), []
+    for workload in workloads:
+        _say(f"{workload.name}: {workload.about}")
+        rows.append(measure(workload, libraries, rounds, kernels) | {"machine": here})
+    return rows
+
+
+def _usable(peer: str) -> bool:
+    if not installed(peer):
+        _say(f"{peer} is not installed: left out")
+    return installed(peer)
+
+
+def measure(
+    workload: Workload, libraries: Sequence[str], rounds: int, kernels: bool = False
+) -> Row:
+    """Times of all variants of a workload whose results agree."""
+    makers = {n: m for n, m in workload.makers.items() if library(n) in libraries}
+    ready = prepare(workload, makers)
+    for note in ready.notes:
+        _say(f"  {note}")
+    times = interleaved(ready.calls, rounds) if ready.calls else {}
+    row = _row(workload, ready, times)
+    if kernels and "fusewire" in ready.calls:
+        row["kernels"] = ready.calls["fusewire"].func.kernels()
+    return row
+
+
+def prepare(workload: Workload, makers: dict[str, Maker]) -> Prepared:
+    """Makes and first calls every variant; those that fail or differ are noted and left out."""
+    ready, reference = Prepared(), None
+    inputs, checked = workload.inputs(), workload.checked and workload.checked()
+    for name, maker in makers.items():
+        try:
+            call, ready.cold[name], found = _first_calls(name, maker, inputs, workload.training)
+            if checked:
+                _, _, found = _first_calls(name, maker, checked, workload.training)
+        except Exception as error:  # whatever another library raises, the rest is still of use
+            ready.notes.append(f"{name} failed: {type(error).__name__}: {str(error)[:300]}")
+            continue
+        reference = found if reference is None else reference
+        difference = error_of(found, reference)
+        if difference <= workload.tolerance:
+            ready.calls[name] = call
+        else:
+            ready.notes.append(f"{name} differs by {difference:.1e}: not timed")
+    return ready
+
+
+def _first_calls(
+    name: str, maker: Maker, inputs: Inputs, training: bool
+) -> tuple[Call, float, list[np.ndarray]]:
+    """The call, the seconds until compiled code had run, and the results to be compared."""
+    start = time.perf_counter()
+    call = maker(inputs)
+    results = [arrays_of(call()) for _ in range(COLD_CALLS.get(name, 1))]
+    cold = time.perf_counter() - start
+    if not training:
+        return call, cold, results[-1]
+    results += [arrays_of(call()) for _ in range(LOSSES - len(results))]
+    return call, cold, [array for result in results for array in result]
+
+
+def error_of(found: list[np.ndarray], wanted: list[np.ndarray]) -> float:
+    """The largest difference, as a share of the largest element of the result it is in."""
+    if [a.shape for a in found] != [a.shape for a in wanted]:
+        return float("inf")
+    worst = 0.0
+    for a, b in zip(found, wanted):
+        scale = float(np.abs(b).max(initial=0.0)) or 1.0
+        error = float(np.abs(a.astype(np.float64) - b).max(initial=0.0)) / scale
+        worst = max(worst, error if error == error else float("inf"))
+    return worst
+
+
+def _row(workload: Workload, ready: Prepared, times: dict[str, Timing]) -> Row:
+    ours = next((name for name in OURS if name in times), None)
+    peers = {n: t.median for n, t in times.items() if library(n) != "fusewire"}
+    best = min(peers, key=peers.__getitem__, default=None)
+    limit = machine.limit(workload.flops, workload.size)
+    seconds = times[ours].median if ours else None
+    return {
+        "workload": workload.name, "about": workload.about, "fusewire": seconds,
+        "fusewire_eager": _median(times, "fusewire eager"), "peers": peers, "best_peer": best,
+        "ratio": peers[best] / seconds if best and seconds else None, "limit": limit or None,
+        "of_limit": seconds / limit if limit and seconds else None,
+        "compile_cold": ready.cold.get("fusewire"),
+        "peers_cold": {n: s for n, s in ready.cold.items() if library(n) != "fusewire"},
+        "fastest": {n: t.fastest for n, t in times.items()},
+        "quiet": {n: f"{t.quiet}/{t.rounds}" for n, t in times.items()}, "notes": ready.notes,
+    }
+
+
+def _median(times: dict[str, Timing], name: str) -> float | None:
+    return times[name].median if name in times else None
+
+
+def _say(text: str, write: Callable[[str], Any] = sys.stderr.write) -> None:
+    write(text + "\n")

@@ -1,0 +1,108 @@
+"""Timing several functions against each other on a machine that does other things as well.
+
+Rounds are interleaved: in each, every function gives one sample, in rotating order, so that a slow
+spell meets all of them. A sample is the mean of as many calls as fill 10 ms, after one that is not
+timed. Linux counts how long our threads waited for a processor that somebody else had: samples with
+more than 3 % of that are left out.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+SAMPLE_SECONDS = 0.01
+PAUSE_SECONDS = 0.003   # lets the spinning threads of the library before go to sleep
+DISTURBED = 0.03        # waiting for a processor, as a share of a sample, from which it is left out
+ENOUGH = 5              # quiet samples; with fewer, the least disturbed quarter is taken
+_TASKS = "/proc/self/task"
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call: the median of the samples that count and the fastest of them."""
+
+    median: float
+    fastest: float
+    rounds: int
+    quiet: int  # how many samples nobody disturbed
+
+
+def interleaved(calls: dict[str, Call], rounds: int, budget: float = 8.0) -> dict[str, Timing]:
+    """The time of each call, from at most `rounds` rounds and about `budget` seconds."""
+    repeats = {name: _repeats(call) for name, call in calls.items()}
+    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
+    names, began = list(calls), time.perf_counter()
+    with _no_collection():
+        for turn in range(rounds):
+            if turn > ENOUGH and time.perf_counter() - began > budget:
+                break
+            first = turn % len(names)
+            for name in names[first:] + names[:first]:
+                samples[name].append(_sample(calls[name], repeats[name]))
+    return {name: _timing(found) for name, found in samples.items()}
+
+
+def _repeats(call: Call) -> int:
+    """How many calls fill a sample."""
+    count = 1
+    while True:
+        seconds = _seconds(call, count)
+        if seconds > SAMPLE_SECONDS / 4:
+            return max(1, round(count * SAMPLE_SECONDS / seconds))
+        count *= 4
+
+
+def _seconds(call: Call, count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return time.perf_counter() - start
+
+
+def _sample(call: Call, repeats: int) -> tuple[float, float]:
+    """Seconds per call, and the share of them that our threads waited for a processor."""
+    time.sleep(PAUSE_SECONDS)
+    call()
+    before = waited()
+    seconds = _seconds(call, repeats)
+    return seconds / repeats, (waited() - before) / seconds
+
+
+def _timing(samples: list[tuple[float, float]]) -> Timing:
+    quiet = [seconds for seconds, wait in samples if wait < DISTURBED]
+    counted = quiet
+    if len(quiet) < ENOUGH:
+        by_wait = sorted(samples, key=lambda sample: sample[1])
+        counted = [seconds for seconds, _ in by_wait[:max(3, len(samples) // 4)]]
+    return Timing(statistics.median(counted), min(counted), len(samples), len(quiet))
+
+
+def waited() -> float:
+    """Seconds for which threads of this process could run and had no processor; 0 where unknown."""
+    total = 0
+    try:
+        for thread in os.listdir(_TASKS):
+            with open(f"{_TASKS}/{thread}/schedstat") as file:
+                total += int(file.read().split()[1])
+    except (OSError, IndexError, ValueError):  # another system, or a thread that has just ended
+        return 0.0
+    return total * 1e-9
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's garbage is collected before and not meanwhile."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

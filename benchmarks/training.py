@@ -1,0 +1,118 @@
+"""Whole training steps, the same for each library: loss, gradients, and Adam or AdamW."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import fusewire as fw
+from fusewire.export.demo.train import training_step
+
+from .workload import Inputs, Maker
+
+
+def fusewire_training(
+    build: Callable[[Inputs], Any], optimizer: str, lr: float, compiled: bool
+) -> Maker:
+    """Trains the module that `build` makes, its weights set to inputs["weights"]."""
+    def make(inputs: Inputs) -> functools.partial[Any]:
+        model = build(inputs)
+        model.load_state_dict(inputs["weights"])
+        step = training_step(model, getattr(fw.optim, optimizer)(model.parameters(), lr=lr))
+        tensors = [fw.from_numpy(inputs[name]) for name in ("x", "labels")]
+        return functools.partial(fw.compile(step) if compiled else step, *tensors)
+
+    return make
+
+
+def torch_training(
+    build: Callable[[Inputs], Any], optimizer: str, lr: float, fused: bool, compiled: bool
+) -> Maker:
+    """The same in torch; `compiled` means model and loss: its optimizers are fused already."""
+    def make(inputs: Inputs) -> Callable[[], Any]:
+        import torch
+
+        model = build(inputs)
+        model.load_state_dict({k: torch.tensor(v) for k, v in inputs["weights"].items()})
+        stepper = getattr(torch.optim, optimizer)(model.parameters(), lr=lr, fused=fused or None)
+        x, labels = (torch.from_numpy(inputs[name]) for name in ("x", "labels"))
+
+        def loss_of(x: Any, labels: Any) -> Any:
+            return torch.nn.functional.cross_entropy(model(x), labels)
+
+        loss_of = torch.compile(loss_of) if compiled else loss_of
+
+        def step() -> Any:
+            loss = loss_of(x, labels)
+            stepper.zero_grad()
+            loss.backward()
+            stepper.step()
+            return loss
+
+        return step
+
+    return make
+
+
+def jax_training(scores: Callable[[Inputs], Callable[..., Any]], lr: float, decay: float) -> Maker:
+    """The same in jax, state donated; scores(inputs) is a function of weights, x, a random key."""
+    def make(inputs: Inputs) -> Callable[[], Any]:
+        import jax
+        import jax.numpy as jnp
+
+        model = scores(inputs)
+
+        def loss_of(weights: Any, x: Any, labels: Any, key: Any) -> Any:
+            logs = jax.nn.log_softmax(model(weights, x, key))
+            return -jnp.take_along_axis(logs, labels[:, None], 1).mean()
+
+        def step(state: Any, x: Any, labels: Any) -> Any:
+            weights, means, squares, count, key = state
+            key, used = jax.random.split(key)
+            loss, grads = jax.value_and_grad(loss_of)(weights, x, labels, used)
+            return (*_adam(weights, means, squares, count, grads, lr, decay), key), loss
+
+        weights = {k: jnp.array(v) for k, v in inputs["weights"].items()}
+        zeros = functools.partial(jax.tree.map, jnp.zeros_like, weights)
+        state = [(weights, zeros(), zeros(), jnp.float32(0), jax.random.key(0))]
+        x, labels = jnp.asarray(inputs["x"]), jnp.asarray(inputs["labels"].astype("int32"))
+        run = jax.jit(step, donate_argnums=0)
+
+        def call() -> Any:
+            state[0], loss = run(state[0], x, labels)
+            return jax.block_until_ready(loss)
+
+        return call
+
+    return make
+
+
+def _adam(weights: Any, means: Any, squares: Any, count: Any, grads: Any, lr: float, decay: float
+          ) -> tuple[Any, ...]:
+    import jax
+    import jax.numpy as jnp
+
+    def changed(p: Any, m: Any, v: Any) -> Any:
+        return p * (1 - lr * decay) - lr / first * m / (jnp.sqrt(v) / second + 1e-8)
+
+    count = count + 1
+    first, second = 1 - 0.9 ** count, jnp.sqrt(1 - 0.999 ** count)
+    means = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, means, grads)
+    squares = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, squares, grads)
+    return jax.tree.map(changed, weights, means, squares), means, squares, count
+
+
+def trainings(fusewire: Callable[[Inputs], Any], torch: Callable[[Inputs], Any],
+              jax: Callable[[Inputs], Callable[..., Any]], optimizer: str, lr: float
+              ) -> dict[str, Maker]:
+    """The makers of all variants of one training step."""
+    decay = 0.01 if optimizer == "AdamW" else 0.0  # the default of all three
+    return {
+        "fusewire": fusewire_training(fusewire, optimizer, lr, True),
+        "fusewire eager": fusewire_training(fusewire, optimizer, lr, False),
+        "torch": torch_training(torch, optimizer, lr, False, False),
+        "torch fused": torch_training(torch, optimizer, lr, True, False),
+        "torch.compile": torch_training(torch, optimizer, lr, True, True),
+        "jax.jit": jax_training(jax, lr, decay),
+    }

@@ -1,0 +1,19 @@
+"""All workloads by name, in the order of the table."""
+
+from __future__ import annotations
+
+from ..workload import Workload
+from . import (
+    calls,
+    digits_step,
+    gelu_bias_residual,
+    layernorm,
+    matmul,
+    mlp,
+    small_ops,
+    softmax_rows,
+)
+
+_MODULES = (digits_step, mlp, gelu_bias_residual, softmax_rows, layernorm, matmul, small_ops, calls)
+
+WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}

@@ -1,0 +1,108 @@
+"""Layer normalization and its gradients; in fusewire composed of means and arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fusewire as fw
+
+from ..peers import fusewire_maker, jax_maker, pure
+from ..workload import Call, Inputs, Maker, Workload
+from .weights import normal
+
+ROWS, COLUMNS, EPS = 8192, 768, 1e-5
+
+GRAPH = f"""norm (float[{ROWS},{COLUMNS}] x, float[{COLUMNS}] w, float[{COLUMNS}] b)
+    => (float[{ROWS},{COLUMNS}] y) {{
+    y = LayerNormalization<axis=-1, epsilon=0.00001>(x, w, b)
+}}"""
+
+
+def inputs() -> Inputs:
+    return {"x": normal(4, ROWS, COLUMNS), "w": 1 + normal(5, COLUMNS, scale=0.1),
+            "b": normal(6, COLUMNS, scale=0.1)}
+
+
+def train_inputs() -> Inputs:
+    return inputs() | {"dy": normal(7, ROWS, COLUMNS)}
+
+
+def fusewire(x: Any, w: Any, b: Any) -> Any:
+    centred = x - x.mean(-1, keepdims=True)
+    variance = (centred * centred).mean(-1, keepdims=True)
+    return centred * fw.rsqrt(variance + EPS) * w + b
+
+
+def fusewire_train(x: Any, w: Any, b: Any, dy: Any) -> Any:
+    x, w, b = (t.detach().requires_grad_() for t in (x, w, b))
+    y = fusewire(x, w, b)
+    return (y.detach(), *fw.grad(y, [x, w, b], dy))
+
+
+def torch() -> Any:
+    from torch.nn import functional
+
+    return lambda x, w, b: functional.layer_norm(x, (COLUMNS,), w, b, EPS)
+
+
+def torch_train(compiled: bool) -> Maker:
+    def make(inputs: Inputs) -> Call:
+        import torch as library
+
+        x, w, b = (library.tensor(inputs[n], requires_grad=True) for n in "xwb")
+        dy, norm = library.from_numpy(inputs["dy"]), torch()
+        norm = library.compile(norm) if compiled else norm
+
+        def call() -> Any:
+            y = norm(x, w, b)
+            return (y.detach(), *library.autograd.grad(y, (x, w, b), dy))
+
+        return call
+
+    return make
+
+
+def jax() -> Any:
+    from jax import lax
+
+    def norm(x: Any, w: Any, b: Any) -> Any:
+        centred = x - x.mean(-1, keepdims=True)
+        variance = (centred * centred).mean(-1, keepdims=True)
+        return centred * lax.rsqrt(variance + EPS) * w + b
+
+    return norm
+
+
+def jax_train() -> Any:
+    import jax as library
+
+    def both(x: Any, w: Any, b: Any, dy: Any) -> Any:
+        y, back = library.vjp(jax(), x, w, b)
+        return (y, *back(dy))
+
+    return both
+
+
+WORKLOADS = [
+    Workload(
+        name="layernorm",
+        about=f"layer normalization of {ROWS} rows of {COLUMNS}",
+        inputs=inputs,
+        makers=pure(fusewire, torch, jax, GRAPH),
+        flops=9 * ROWS * COLUMNS,
+        size=8 * ROWS * COLUMNS,
+    ),
+    Workload(
+        name="layernorm_train",
+        about="the same and the gradients of all its inputs",
+        inputs=train_inputs,
+        makers={
+            "fusewire": fusewire_maker(fusewire_train, True),
+            "fusewire eager": fusewire_maker(fusewire_train, False),
+            "torch": torch_train(False), "torch.compile": torch_train(True),
+            "jax.jit": jax_maker(jax_train),
+        },
+        flops=20 * ROWS * COLUMNS,
+        size=16 * ROWS * COLUMNS,
+    ),
+]
