@@ -143,6 +143,7 @@ from .eager.ops.view import (
 )
 from .eager.tape import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .eager.tensor import Tensor, from_numpy, tensor
+from .export import onnx
 
 __version__ = "0.1.0"
 

@@ -1,4 +1,4 @@
-"""Runs functions of tensors without values, on nodes: how passes use decompositions and gradients."""
+"""Runs functions of tensors without values, on nodes: how passes use decompositions and vjps."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Sizes that may vary: `Dim` behaves as an int and remembers how it follows from the named sizes.
 
-A `Dim` is not an int, since a subclass of int would leak its value without a word (`math.sqrt(n)`,
-`range(n)`). Arithmetic gives further `Dim`s. A comparison that holds for all sizes is just answered;
-any other is answered for the sizes at hand, and noted as a condition. A use that only a plain number
-can serve fixes the size, and is noted with the user's line.
+A `Dim` is not an int, since a subclass of int would leak its value without a word
+(`math.sqrt(n)`, `range(n)`). Arithmetic gives further `Dim`s. A comparison that holds for all sizes
+is just answered; any other is answered for the sizes at hand, and noted as a condition. A use that
+only a plain number can serve fixes the size, and is noted with the user's line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .polynomial import Expr, constant, symbol
 
 
 class Condition(NamedTuple):
-    """A comparison that was made: `expr` == 0 ("eq") or < 0 ("lt") was `outcome`, on a user's line."""
+    """A comparison that was made: whether `expr` == 0 ("eq") or < 0 ("lt"), on a user's line."""
 
     relation: str
     expr: Expr

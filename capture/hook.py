@@ -6,6 +6,7 @@ others. Calls whose results come from outside the program (time, random, files) 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import types
@@ -34,6 +35,9 @@ class Hook:
         self.any_attribute = False  # whether attributes may have been read whose names nobody saw
         self._seen: set[types.CodeType] = set()
         self._entered, self._outside = entered, outside
+        # The garbage collector's callbacks can run at any place: they are no part of the function.
+        self._collecting = {getattr(c, "__code__", None) for c in gc.callbacks}
+        self._beside: Any = None  # the frame of such a callback while it runs
 
     def __enter__(self) -> Hook:
         sys.setprofile(self._event)
@@ -43,9 +47,14 @@ class Hook:
         sys.setprofile(None)
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
-        if event == "call":
+        if self._beside is not None:
+            if event == "return" and frame is self._beside:
+                self._beside = None
+        elif event == "call":
             code = frame.f_code
-            if code not in self._seen:
+            if code in self._collecting:
+                self._beside = frame
+            elif code not in self._seen:
                 self._seen.add(code)
                 if followed(code) and not _is_helper(frame):
                     self.enter(code, frame.f_globals)

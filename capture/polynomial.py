@@ -1,8 +1,8 @@
 """Sizes as formulas: polynomials over named sizes, in one canonical form.
 
-A floor division that leaves a rest is one more unknown of the polynomial, a `Quotient`; a remainder is
-`n - d * (n // d)`. So two formulas that this algebra can show to be equal are equal objects. Named
-sizes stand for whole numbers of at least 1.
+A floor division that leaves a rest is one more unknown of the polynomial, a `Quotient`; a remainder
+is `n - d * (n // d)`. So two formulas that this algebra can show to be equal are equal objects.
+Named sizes stand for whole numbers of at least 1.
 """
 
 from __future__ import annotations
@@ -30,8 +30,12 @@ class Quotient:
     num: Expr
     den: Expr
 
-    def __str__(self) -> str:
+    @cached_property
+    def _text(self) -> str:
         return f"{self.num.grouped()}//{self.den.grouped()}"
+
+    def __str__(self) -> str:
+        return self._text
 
 
 Atom = Symbol | Quotient
@@ -173,10 +177,14 @@ class Expr:
 
     def grouped(self) -> str:
         """Its text, in brackets unless it is one name or number."""
-        atomic = len(self.terms) == 1 and str(self).isidentifier() or (self.number or -1) >= 0
+        atomic = (len(self.terms) == 1 and str(self).isidentifier()) or (self.number or -1) >= 0
         return str(self) if atomic else f"({self})"
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         whole = self.remainder()
         if whole is not None:
             return f"{whole[0].grouped()} % {whole[1].grouped()}"

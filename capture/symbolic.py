@@ -1,12 +1,13 @@
 """Recording one run for all sizes: axes that were declared to vary get symbolic sizes.
 
 The function runs on the values it is given, as eager does; beside each value its type is carried,
-found by the op's own rule from types that hold `Dim`s. Unlike a recording to be replayed, this one is
-a function of its declared inputs alone: any other tensor it reads is a constant of the graph.
+found by the op's own rule from types that hold `Dim`s. Unlike a recording to be replayed, this one
+is a function of its declared inputs alone: any other tensor it reads is a constant of the graph.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -150,6 +151,17 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             _put_back(state.values[path], held)
     return SymbolicRun(result, inputs, recorder.outside, recorder.node_of,
                        [text for change in changes for text in _described(state, *change)])
+
+
+@contextlib.contextmanager
+def unchanged(fn: Callable[..., Any]) -> Iterator[None]:
+    """A context that leaves everything reachable from `fn` as it was."""
+    state = walk(fn)
+    try:
+        yield
+    finally:
+        for path, held, _ in list(state.changes()):
+            _put_back(state.values[path], held)
 
 
 def walk(fn: Callable[..., Any]) -> State:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..eager.errors import GraphError
 from ..eager.shapes import TensorType
+from .dims import Sizes
 from .graph import Graph, Node, Nodes, topological
 
 
@@ -70,7 +71,8 @@ def parse(text: str) -> Graph:
 
 
 def _parse_call(made: Nodes, env: dict[str, Node], found: re.Match[str]) -> Node:
-    shape = tuple(int(n) for n in found["shape"].split(",") if n.strip())
+    shape = tuple(_number(ast.parse(n.strip(), mode="eval").body)
+                  for n in found["shape"].split(",") if n.strip())
     kind = TensorType(shape, np.dtype(found["dtype"]))
     call = ast.parse(found["call"], mode="eval").body
     assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
@@ -95,8 +97,12 @@ def _value(made: Nodes, env: dict[str, Node], e: ast.expr) -> Node:
 
 
 def _number(e: ast.expr) -> Any:
+    """A literal, or a size by its formula. What it was at hand is not in the text: 2 is taken."""
+    known = {"inf": float("inf"), "nan": float("nan")}
+    names = {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} - known.keys()
+    sizes = Sizes(dict.fromkeys(names, 2))
     return eval(compile(ast.Expression(e), "<graph>", "eval"),
-                {"__builtins__": {}, "inf": float("inf"), "nan": float("nan")})
+                {"__builtins__": {}, **known, **{name: sizes.named(name) for name in names}})
 
 
 def _parse_param(name: str, e: ast.expr) -> Any:

@@ -13,6 +13,7 @@ Meaning, as `interpret` defines it: plain nested loops over scalars. What emitte
 * A `For` with `lanes` is run as vectors (CPU) or threads (GPU); its turns must be independent but
   for `Update`s of registers assigned outside of it, which become one reduction at its end. A
   register first assigned inside such a loop is private to each lane. Lane loops are not nested.
+* A register ends with the block that first assigns it.
 * `Update` may be reordered and its multiply-adds contracted, all other arithmetic is as written.
 * Buffers are flat and contiguous; an index is an int64 expression counting elements. What stands
   in an index never overflows; `idiv` and `imod` mean floor division by a positive divisor of a
@@ -128,7 +129,7 @@ class Assign:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Update:
-    """register = op(register, value) for an associative op: add, mul, max, min, or, and."""
+    """register = op(register, value) for an associative op: add, mul, maximum, minimum, or, and."""
 
     register: Register
     op: str

@@ -286,8 +286,10 @@ def _merged(of: Contraction) -> bool:
         found += [flat(where, group.domain).expr()]
     forms = whole_numbers(found) + [dict(x.terms) for x in compared]
     runs = merge_axes(group.domain, where, forms)
-    axes = {of.letters[2].index(a) for a in columns}
-    return any(axes <= set(run) for run in runs)
+    axes = [of.letters[2].index(a) for a in columns]
+    between = range(axes[0], axes[-1] + 1)  # other letters between them would be stepped over
+    alone = all(i in axes or group.domain[i] == 1 for i in between)
+    return alone and any(set(axes) <= set(run) for run in runs)
 
 
 def decode(position: Index, letters: list[str], size: dict[str, int]) -> dict[str, Index]:

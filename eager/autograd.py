@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from .dispatch import apply
-from .dtypes import DType
 from .errors import DTypeError, GradientError, ShapeError
 from .ops import composite, create, pointwise, reduce, view
 from .tape import MODE, Entry, Leaf, is_grad_enabled
@@ -92,7 +91,7 @@ def _run(
     try:
         sums: dict[Edge, Tensor] = {}
         for out, g in zip(outputs, gradients):
-            _add(sums, _edge_of(out), _seed(out, g), out)
+            _add(sums, out.edge or _no_edge(), _seed(out, g), out)
         order = _topological(list(sums), wanted if stop else None)
         useful = None if wanted is None else _leading_to(wanted, order)
         found: dict[Edge, Tensor] = {}
@@ -116,7 +115,7 @@ def _run(
 def _gradients_of(
     output: Tensor, inputs: list[Tensor], gradient: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """For a composite's way back: gradients at `inputs`, with a tape of their own where it is on."""
+    """For a composite's way back: gradients at `inputs`, on the tape themselves where it is on."""
     if output.edge is None:
         return (None,) * len(inputs)
     wanted = {x.edge for x in inputs}
@@ -159,14 +158,12 @@ def _add(sums: dict[Edge, Tensor], edge: Edge, g: Tensor | None, x: Tensor) -> N
     sums[edge] = g if before is None else pointwise.add(before, g)
 
 
-def _edge_of(out: Tensor) -> Edge:
-    if out.edge is None:
-        raise GradientError(
-            "backward: this tensor does not depend on anything that requires a gradient",
-            "parameters require one; for a tensor of your own call x.requires_grad_() first, "
-            "and compute outside of fw.no_grad()",
-        )
-    return out.edge
+def _no_edge() -> Edge:
+    raise GradientError(
+        "backward: this tensor does not depend on anything that requires a gradient",
+        "parameters require one; for a tensor of your own call x.requires_grad_() first, "
+        "and compute outside of fw.no_grad()",
+    )
 
 
 def _seed(out: Tensor, gradient: Any) -> Tensor:
@@ -185,10 +182,6 @@ def _seed(out: Tensor, gradient: Any) -> Tensor:
             f"backward: a tensor of shape {out.shape} has no single gradient",
             "reduce it to one number (loss.mean()), or pass gradient= of its shape",
         )
-    return _one(shape, dtype)
-
-
-def _one(shape: tuple[int, ...], dtype: DType) -> Tensor:
     return apply(create.full_op, (), {"shape": shape, "value": 1.0, "dtype": dtype})
 
 

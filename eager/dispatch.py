@@ -28,7 +28,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) ->
     """The tensor that `op` makes of `inputs` (tensors, and Python scalars that adapt to them)."""
     if interpreter.in_use and interpreter.STATE.active is not None:
         return interpreter.STATE.active.apply(op, inputs, params)  # type: ignore[no-any-return]
-    return _evaluate_one(op, inputs[0], params) if len(inputs) == 1 else evaluate(op, inputs, params)
+    if len(inputs) == 1:
+        return _evaluate_one(op, inputs[0], params)
+    return evaluate(op, inputs, params)
 
 
 def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
@@ -71,7 +73,7 @@ def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
 
 
 def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`apply(op, (x,))` for a tensor whose dtype is of `kinds`, without its loops; else `otherwise`."""
+    """`apply(op, (x,))`, without its loops, for a tensor of `kinds` of dtypes; else `otherwise`."""
 
     def function(x: Any) -> Any:
         if interpreter.in_use or not isinstance(x, Tensor) or x.data.dtype.kind not in kinds:

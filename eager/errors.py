@@ -1,4 +1,4 @@
-"""The errors a user can meet. Each says what happened, with which values, where, and what to do next."""
+"""The errors a user can meet: each says what happened, with which values, where, what to do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def user_line() -> str:
 
 
 class FusewireError(Exception):
-    """Base of every error of fusewire: a message, the user's line, the layer path and a next step."""
+    """Base of all errors of fusewire: a message, the user's line, the layer path, a next step."""
 
     def __init__(self, message: str, help: str = "") -> None:
         super().__init__(message)

@@ -190,7 +190,7 @@ def _check_range(i: Tensor, n: Any) -> None:
 
 def _getitem_mask(x: Tensor, items: list[Any], mask: Tensor) -> Tensor:
     """The elements where `mask` holds: how many is known only from its values."""
-    before = [n for n, item in enumerate(items) if _is_array(item)][0]
+    before = next(n for n, item in enumerate(items) if _is_array(item))
     others = [*items[:before], *items[before + 1:]]
     if not all(map(_is_full, others)):
         raise IndexingError("a mask stands beside full slices only", "index in two steps")

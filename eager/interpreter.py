@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Interpreter(Protocol):
-    """What an upper layer (a recorder, a graph builder) provides. Tensors and ops pass through it."""
+    """What an upper layer (a recorder, a graph builder) provides; all ops pass through it."""
 
     def apply(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The tensor that `op` gives."""

@@ -9,11 +9,47 @@ from typing import Any
 
 import numpy as np
 from numpy import (  # noqa: F401
-    abs, acos, acosh, asin, asinh, atan, atan2, atanh, ceil, copysign, cos, cosh, exp, exp2, expm1,
-    floor, floor_divide, fmod, hypot, isfinite, isinf, isnan, log, log1p, log2, log10, maximum,
-    minimum, nextafter, remainder, sign, signbit, sin, sinh, sqrt, tan, tanh, trunc, where,
+    abs,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    ceil,
+    copysign,
+    cos,
+    cosh,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    floor_divide,
+    fmod,
+    hypot,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    maximum,
+    minimum,
+    nextafter,
+    pow,
+    remainder,
+    sign,
+    signbit,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+    where,
 )
-from numpy import pow  # noqa: F401
 from numpy import rint as round  # noqa: F401
 
 # Coefficients of W. J. Cody, "Rational Chebyshev approximations for the error function" (1969).
@@ -55,7 +91,7 @@ def _float(x: Any) -> Any:
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     """`x` repeated to `shape` without copying."""
-    if x.size == 1 and x.ndim <= len(shape):  # as gradients of sums are; NumPy's way takes 8 x longer
+    if x.size == 1 and x.ndim <= len(shape):  # as gradients of sums are: 8 times as fast
         return np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
     return np.broadcast_to(x, shape)
 

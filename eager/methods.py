@@ -23,10 +23,10 @@ _COMPARE = {"eq": pointwise.equal, "ne": pointwise.not_equal, "lt": pointwise.le
             "le": pointwise.less_equal, "gt": pointwise.greater, "ge": pointwise.greater_equal}
 _UNARY = {"neg": pointwise.negative, "abs": pointwise.abs, "invert": pointwise.bitwise_invert}
 _METHODS: dict[Any, tuple[str, ...]] = {
-    pointwise: ("abs sign sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos atan "
-                "sinh cosh tanh asinh acosh atanh erf floor ceil trunc round isnan isinf isfinite "
-                "logical_and logical_or logical_xor logical_not relu sigmoid astype clip square "
-                "maximum minimum reciprocal pow").split(),
+    pointwise: ("abs sign sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos "
+                "atan sinh cosh tanh asinh acosh atanh erf floor ceil trunc round isnan isinf "
+                "isfinite logical_and logical_or logical_xor logical_not relu sigmoid astype clip "
+                "square maximum minimum reciprocal pow").split(),
     reduce: tuple("sum prod max min any all mean var std".split()),
     view: tuple("reshape squeeze expand_dims flatten permute_dims transpose broadcast_to flip "
                 "take".split()),

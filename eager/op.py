@@ -26,8 +26,8 @@ KINDS = ("pointwise", "reduce", "view", "contract", "create", "composite", "opaq
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """One entry. `onnx` is an operator's name where the mapping is 1:1; `why` gives, by the name of a
-    fact (vjp, onnx, meaning), the reason for its absence."""
+    """One entry. `onnx` is an operator's name where the mapping is 1:1; `why` gives, by the name of
+    a fact (vjp, onnx, meaning), the reason for its absence."""
 
     name: str
     kind: str
@@ -53,9 +53,10 @@ class Reduction(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A place a view reads: element `index` of input number `input`, where `mask` holds (None: always).
+    """A place a view reads: element `index` of input number `input`, where `mask` holds.
 
-    A view's sources are tried in order; where no mask holds the element is the view's `fill`.
+    A mask of None always holds. A view's sources are tried in order; where no mask holds the
+    element is the view's `fill`.
     """
 
     input: int
@@ -77,7 +78,7 @@ def define(op: Op) -> Op:
 
 
 def each(*rules: Callable[..., Any] | None) -> Callable[..., Any]:
-    """A vjp made of one rule per input, rule(g, out, *inputs, **params); None: no gradient flows."""
+    """A vjp of one rule per input, rule(g, out, *inputs, **params); None: no gradient flows."""
 
     def vjp(needs: tuple[bool, ...], g: Any, out: Any, /, *inputs: Any, **params: Any) -> list[Any]:
         found = []

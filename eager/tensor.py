@@ -2,8 +2,8 @@
 
 A tensor is a value. What looks like a change (`x[i] = v`, `x += y`, an optimizer's step) gives the
 tensor a new array and leaves the old one to whoever still holds it: other tensors, the tape, a
-recording. So slices never alias, saved values stay what they were, and arrays can be identified with
-the values of a graph.
+recording. So slices never alias, saved values stay what they were, and arrays can be identified
+with the values of a graph.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this tensor was made by the user rather than computed from ones with gradients."""
+        """Whether this tensor was made by the user, not computed from tensors with gradients."""
         return self.edge is None or isinstance(self.edge, Leaf)
 
     def detach(self) -> Tensor:
@@ -305,7 +305,7 @@ def from_numpy(array: Any) -> Tensor:
 
 
 def as_tensor(name: str, x: Any) -> Tensor:
-    """`x` as a tensor for the op `name`: NumPy's arrays become tensors, all else is a DTypeError."""
+    """`x` as a tensor for the op `name`; NumPy's arrays become tensors, else DTypeError."""
     if isinstance(x, Tensor):
         return x
     if isinstance(x, (np.ndarray, np.generic)):

@@ -6,14 +6,12 @@ A row says how the op is called, with which inputs, what NumPy says the result i
 
 from __future__ import annotations
 
-import rows.create
-import rows.pointwise
-import rows.reduce
-import rows.view
-import rows.whole
+from rows import create, pointwise, reduce, view, whole
 from rows.row import ROWS, Bad, Row
 
-__all__ = ["ROWS", "Bad", "Row", "rows_of"]
+FAMILIES = (create, pointwise, reduce, view, whole)  # importing them enters their rows
+
+__all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]
 
 
 def rows_of(op: str) -> list[Row]:

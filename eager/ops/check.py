@@ -1,4 +1,4 @@
-"""Values that must lie in a range: eager looks at them at once, compiled code before and after it runs."""
+"""Values that must lie in a range: eager looks at once, compiled code before and after it runs."""
 
 from __future__ import annotations
 

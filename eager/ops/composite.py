@@ -1,4 +1,4 @@
-"""Ops made of other ops, kept whole in a recording: codegen opens or claims them, ONNX names them."""
+"""Ops made of other ops, kept whole in a recording: codegen opens them or takes them whole."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Random numbers as a pure function of (seed, counter, index): Philox4x32-10.
 
 Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Every call of a
-random op uses one value of the generator's counter. Element i of its result takes word w of the block
-at position b, both 64-bit halves of Philox's counter being (b, counter) and its key the seed, where
+random op uses one value of the generator's counter. Element i of its result takes word w of the
+block at position b, both 64-bit halves of Philox's counter being (b, counter) and its key the seed,
+where
 
     b = 16 * (i // 64) + i % 16        w = i % 64 // 16
 

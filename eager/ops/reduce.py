@@ -88,11 +88,14 @@ def _before(x: Tensor, way: int) -> Tensor:
 _WIDER = {dtypes.float16: dtypes.float32}  # the dtype that sums of small floats are made in
 
 
+_ADD = np.add.reduce
+
+
 def _sum(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     dtype = x.dtype
     if dtype.char in "fd":  # NumPy is twice as fast with Nones
-        return np.add.reduce(x, axis if len(axis) != x.ndim else None, None, None, keepdims)
-    total = np.add.reduce(x, axis, _WIDER.get(dtype, dtype), None, keepdims)
+        return _ADD(x, axis if len(axis) != x.ndim else None, None, None, keepdims)
+    total = _ADD(x, axis, _WIDER.get(dtype, dtype), None, keepdims)
     return total.astype(dtype, copy=False)
 
 
@@ -224,5 +227,5 @@ def _ordered(name: str, x: Any, axis: Axis) -> Tensor:
     empty = [i for i in reduced_axes if sizes[i] == 0]
     if empty and builtins.all(sizes[i] != 0 for i in range(x.ndim) if i not in reduced_axes):
         raise ShapeError(f"{name}: axis {empty[0]} of shape {sizes} is empty and has no "
-                         f"{name}imum", "check where the empty axis comes from, or test x.size first")
+                         f"{name}imum", "find out where the empty axis comes from, or test x.size")
     return x

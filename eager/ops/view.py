@@ -1,4 +1,4 @@
-"""Ops that only move elements: each says, for an element of its result, where that element comes from.
+"""Ops that only move elements: each says where an element of its result comes from.
 
 The map is written over indices that may be Python ints, NumPy arrays or expressions of the loop IR,
 so it uses arithmetic, comparisons and `&` only; `//` and `%` are used on values that are not
@@ -352,7 +352,7 @@ def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
 
 
 def from_front(name: str, indices: Tensor, n: Any) -> Tensor:
-    """`indices` with those that count from the end of an axis of size `n` counted from the front."""
+    """`indices` into an axis of size `n`; those below 0, counted from its end, made positive."""
     kind = indices.dtype.kind
     if kind not in "iu":
         raise IndexingError(f"{name}: indices must be integers, not {indices.dtype.name}",
@@ -425,7 +425,8 @@ def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: An
             slice_axes(g, start, step, v.shape) if needs[1] else None]
 
 
-put_op = define(Op("put_slice", "view", lambda x, v, start, step: x, _put_impl, _put_read, _put_vjp))
+put_op = define(Op(
+    "put_slice", "view", lambda x, v, start, step: x, _put_impl, _put_read, _put_vjp))
 
 
 def put_slice(x: Tensor, v: Tensor, start: Any, step: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Sliding windows over the last axes: what convolutions and pools read, and how gradients come back.
+"""Sliding windows over the last axes: what convolutions and pools read, and their way back.
 
 `window` of x (..., s1, s2) is (..., o1, o2, k1, k2): element (o, k) of an axis is element
 `(o * stride + k * dilation - pad) / spread` of x where that is whole and inside, else `fill`.
@@ -77,7 +77,7 @@ def _spread_and_padded(x: Any, need: Any, pad: Any, spread: Any, fill: Any) -> A
     taken: list[Any] = [...]
     for a in range(d):
         size, s = x.shape[-d + a], spread[a]
-        first = max(0, -(-(-pad[a]) // s))  # the first element that lands inside
+        first = max(0, -(pad[a] // s))  # the first element that lands inside
         last = min(size - 1, (need[a] - 1 - pad[a]) // s)
         begin = first * s + pad[a]
         end = begin + (last - first) * s + 1 if last >= first else begin

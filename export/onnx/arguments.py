@@ -1,4 +1,4 @@
-"""The arguments of an exported function: their tensors, the names of these, and their axes that vary."""
+"""The arguments of an exported function: tensors, their names, and their axes that vary."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def arguments(fn: Callable[..., Any], args: Any, input_names: Sequence[str] | No
               dynamic: Any, ignored: Sequence[str] = ()) -> Arguments:
     """The call fn(*args), or fn(**args) where args is a dictionary.
 
-    `ignored`: names of outputs, which dynamic_axes of torch may list; their axes follow by themselves.
+    `ignored`: names of outputs, which torch's dynamic_axes may list; their axes follow anyway.
     """
     values, kwargs = _bound(fn, args)
     found = [leaf for name, value in values.items() for leaf in leaves(value, name)]
@@ -189,7 +189,8 @@ def _spread(value: Any, spec: Any, name: str) -> dict[str, Any]:
         return {name: spec}
     keys = list(value) if isinstance(value, dict) else list(range(len(value))) \
         if isinstance(value, (list, tuple)) else []
-    given = spec if isinstance(spec, dict) else _by_position(f"dynamic_shapes[{name!r}]", keys, spec)
+    given = spec if isinstance(spec, dict) else \
+        _by_position(f"dynamic_shapes[{name!r}]", keys, spec)
     if not keys or not set(given) <= set(keys):
         raise ExportError(f"dynamic_shapes[{name!r}] = {spec!r} does not fit that argument",
                           "it has the structure of the argument, with axes in the place of tensors")

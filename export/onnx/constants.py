@@ -46,7 +46,7 @@ class Constants:
         return self._found[node]
 
     def _follows(self, node: Node) -> bool:
-        """Whether a node has the same value on every run, and one not much larger than its inputs."""
+        """Whether a node has one value on every run, not much larger than its inputs."""
         if node.op == "const":
             return type(node.params["value"]) is not Dim
         if node.op == "input" or OPS[node.op].kind not in _KINDS or not node.inputs:

@@ -1,4 +1,4 @@
-"""Formulas of pointwise ops written as ONNX: the builder `k` whose numbers are tensors of a model."""
+"""Formulas of pointwise ops as ONNX: the builder `k` whose numbers are tensors of a model."""
 
 from __future__ import annotations
 

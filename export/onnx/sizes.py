@@ -85,8 +85,11 @@ class SizeWriter:
 
 
 def along(place: Any, size: Any) -> Any:
-    """A place of an axis as Slice takes it: a plain number where it lies at a fixed distance from an
-    end of the axis (from the back: negative), else the size itself."""
+    """A place of an axis as Slice takes it.
+
+    A plain number where it is at a fixed distance from an end of the axis (from the back:
+    negative), else the size itself.
+    """
     if type(place) is not Dim:
         return place
     behind = formula(place) - formula(size)

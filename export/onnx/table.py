@@ -1,8 +1,8 @@
 """How each op is written in ONNX, where that is more than an operator of the same meaning.
 
-ROWS holds a function row(context, node, inputs) for each such op. An op whose entry names an operator
-is written as that one; a pointwise op without either by its own formula; a composite without either by
-the ops it is made of.
+ROWS holds a function row(context, node, inputs) for each such op. An op whose entry names an
+operator is written as that one; a pointwise op without either by its own formula; a composite
+without either by the ops it is made of.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def attributes(**where: str) -> Callable[[Context, Node, list[Value]], Value]:
     return write
 
 
-for _name, _where in {
+for _name, _taken in {
     "softmax": {"axis": "axis"}, "log_softmax": {"axis": "axis"}, "concat": {"axis": "axis"},
     "permute_dims": {"perm": "axes"}, "leaky_relu": {"alpha": "alpha"}, "elu": {"alpha": "alpha"},
 }.items():
-    ROWS[_name] = attributes(**_where)
+    ROWS[_name] = attributes(**_taken)
 
 
 def formula_row(c: Context, node: Node, xs: list[Value]) -> Value:
@@ -79,7 +79,7 @@ def _cast(c: Context, node: Node, xs: list[Value]) -> Value:
 
 
 @row("where")
-def _where(c: Context, node: Node, xs: list[Value]) -> Value:
+def _choice(c: Context, node: Node, xs: list[Value]) -> Value:
     return c.writer.apply("Where", xs, typed=1)
 
 
@@ -139,9 +139,9 @@ def _reshape(c: Context, node: Node, xs: list[Value]) -> Value:
         return c.writer.op("Reshape", [xs[0], c.sizes.vector(new)], xs[0].dtype, allowzero=1)
     wanted = [0 if type(n) is Dim and i < len(old) and n == old[i] else n
               for i, n in enumerate(new)]
-    open_axes = [i for i, n in enumerate(wanted) if type(n) is Dim]
-    if open_axes:  # one size follows from the others: the costliest to compute
-        wanted[max(open_axes, key=lambda i: len(str(wanted[i].expr)))] = -1
+    varying = {i: len(str(n)) for i, n in enumerate(wanted) if type(n) is Dim}
+    if varying:  # one size follows from the others: the costliest to compute
+        wanted[max(varying, key=varying.__getitem__)] = -1
     return c.writer.op("Reshape", [xs[0], c.sizes.vector(wanted)], xs[0].dtype)
 
 

@@ -55,7 +55,7 @@ class Writer:
 
     def apply(self, kind: str, inputs: Sequence[Value], dtype: Any = None, typed: int = 0,
               **attributes: Any) -> Value:
-        """`op` for dtypes that the operator may not take: computed in a wider one where it does not.
+        """`op`, computed in a wider dtype where the operator does not take this one.
 
         Input number `typed` and its equals are the ones cast; the result is cast back to `dtype`,
         by default theirs.

@@ -141,7 +141,7 @@ def normal(*shape: int) -> Any:
 @pytest.mark.parametrize("sizes", [(17, 33, 5), (64, 64, 64), (3, 130, 1025), (130, 1, 7), (1, 1, 3)])
 def test_epilogues_and_prologues(sizes: tuple[int, int, int], target: str) -> None:
     m, n, k = sizes
-    x, w, b, r = normal(m, k), normal(n, k), normal(n), normal(m, n)
+    x, w, b, r = normal(m, k) * np.float32(k ** -0.5), normal(n, k), normal(n), normal(m, n)
     agree(lambda x, w, b, r: fw.relu(fw.exp(x * 0.1) @ w.T + b) * 0.5 + r, x, w, b, r, target=target)
     agree(lambda x, w, b: ((x @ w.T + b).tanh(), (x @ w.T).sum(axis=1)), x, w, b, target=target)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_llvm_emit import BOOL, DTYPES, F32, TARGETS, TASK, add, check_all, kernel, loop, times
+from codegen.kernels import BOOL, DTYPES, F32, TARGETS, TASK, add, check_all, kernel, loop, times
 
 from fusewire.codegen.loops import (
     INT,

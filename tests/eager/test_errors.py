@@ -27,7 +27,8 @@ def message(fn: Any) -> list[str]:
 
 def test_shapes_that_do_not_broadcast() -> None:
     assert message(lambda: fw.zeros(2, 3) + fw.zeros(3, 2)) == [
-        "add: shapes (2, 3) and (3, 2) do not broadcast: axis -2 is 2 on one side and 3 on the other",
+        "add: shapes (2, 3) and (3, 2) do not broadcast: "
+        "axis -2 is 2 on one side and 3 on the other",
         "  at: ",
         "  help: one of them looks transposed: try y.T"]
 
@@ -95,8 +96,9 @@ def test_a_failure_inside_of_numpy_is_explained() -> None:
 
     op = define(Op("test_odd", "opaque", lambda x: x, fail))
     try:
-        with pytest.raises(FusewireError, match=r"test_odd\(float32\[2, 3\]\): something odd") as caught:
+        with pytest.raises(FusewireError) as caught:
             apply(op, (fw.zeros(2, 3),))
+        assert caught.value.message == "test_odd(float32[2, 3]): something odd"
         assert caught.value.__cause__ is None and caught.value.__suppress_context__
     finally:
         OPS.pop("test_odd")
@@ -107,24 +109,25 @@ WRONG = [None, "a", [1, 2], {}, object()]
 
 @pytest.mark.parametrize("name", [
     "sum", "prod", "max", "min", "any", "all", "mean", "var", "argmax", "argmin", "softmax",
-    "log_softmax", "logsumexp", "squeeze", "expand_dims", "flatten", "flip", "exp", "clip", "astype",
-    "reshape", "transpose", "take", "matmul"])
+    "log_softmax", "logsumexp", "squeeze", "expand_dims", "flatten", "flip", "exp", "clip",
+    "astype", "reshape", "transpose", "take", "matmul"])
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda v: type(v).__name__)
 def test_functions_refuse_what_is_no_tensor(name: str, wrong: Any) -> None:
-    more = {"astype": (fw.int8,), "reshape": ((2,),), "transpose": (0, 1), "take": (fw.tensor([0]),),
-            "matmul": (fw.zeros(2),)}.get(name, ())
+    more = {"astype": (fw.int8,), "reshape": ((2,),), "transpose": (0, 1),
+            "take": (fw.tensor([0]),), "matmul": (fw.zeros(2),)}.get(name, ())
     function = getattr(fw.Tensor, name, None) or getattr(fw.eager.ops.contract, name)
     inner = {"reshape": view.reshape}.get(name, function)
     with pytest.raises(FusewireError, match=f"{name}: takes tensors, not {type(wrong).__name__}"):
         inner(wrong, *more)
 
 
-@pytest.mark.parametrize("wrong", [1.5, "a", None, (0,), np.zeros(2)], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize("wrong", [1.5, "a", None, (0,), np.zeros(2)], ids=str)
 def test_sizes_and_axes_must_be_whole_numbers(wrong: Any) -> None:
     x = fw.zeros(2, 3)
     for use in (lambda: view.expand_dims(x, wrong), lambda: view.permute_dims(x, (0, wrong)),
-                lambda: x.softmax(wrong), lambda: x.argmax((wrong,)), lambda: create.iota((2,), wrong),
-                lambda: fw.zeros((2, wrong)), lambda: view.broadcast_to(x, (2, wrong)),
+                lambda: x.softmax(wrong), lambda: x.argmax((wrong,)),
+                lambda: create.iota((2,), wrong), lambda: fw.zeros((2, wrong)),
+                lambda: view.broadcast_to(x, (2, wrong)),
                 lambda: view.reshape(x, (2, wrong))):
         with pytest.raises(FusewireError) as caught:
             use()

@@ -14,14 +14,16 @@ from fusewire.eager.errors import IndexingError, ShapeError
 
 A = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 
-BASIC = [np.s_[0], np.s_[-1, 2], np.s_[1, 1, 1], np.s_[:, None, 1:], np.s_[..., -1], np.s_[::-1, ::2],
-         np.s_[1:1], np.s_[None], np.s_[...], np.s_[()], np.s_[:], np.s_[5:], np.s_[:, -9:9:2, 3:0:-2],
-         np.s_[np.int64(1), ..., None], np.s_[..., ::-3]]
+BASIC = [np.s_[0], np.s_[-1, 2], np.s_[1, 1, 1], np.s_[:, None, 1:], np.s_[..., -1], np.s_[1:1],
+         np.s_[::-1, ::2], np.s_[None], np.s_[...], np.s_[()], np.s_[:], np.s_[5:],
+         np.s_[:, -9:9:2, 3:0:-2], np.s_[np.int64(1), ..., None], np.s_[..., ::-3]]
 ARRAYS = [np.s_[[1, 0, 1]], np.s_[:, [0, -1]], np.s_[..., [[0, 1], [2, 3]]], np.s_[[0, 1], [2, 0]],
-          np.s_[:, [0, 1], [-1, 2]], np.s_[[[0], [1]], [0, 2]], np.s_[1, [2, 0]], np.s_[0, 1, [3, 3]],
+          np.s_[:, [0, 1], [-1, 2]], np.s_[[[0], [1]], [0, 2]], np.s_[1, [2, 0]],
+          np.s_[0, 1, [3, 3]],
           np.s_[[0], 1], np.s_[[]], np.s_[np.array([1, 0]), 1:], np.s_[::-1, [2, 1], 1:3],
           np.s_[[0, 1], None]]
-MASKS = [A > 11, A[:, :, 0] > 3, A[:, 0, 0] > 3, np.s_[:, A[0, :, 0] > 3], np.s_[..., A[0, 0] > 1], A < 0]
+MASKS = [A > 11, A[:, :, 0] > 3, A[:, 0, 0] > 3, np.s_[:, A[0, :, 0] > 3],
+         np.s_[..., A[0, 0] > 1], A < 0]
 
 
 @pytest.mark.parametrize("index", BASIC + ARRAYS + MASKS, ids=str)

@@ -252,7 +252,8 @@ def test_second_gradient(row: Row, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("row", [r for r in ROWS if r.grad], ids=str)
 def test_gradient_keeps_small_dtypes(row: Row, rng: np.random.Generator) -> None:
     for inputs in differentiable(row, rng):
-        xs = tensors(tuple(a.astype(np.float16) if a.dtype.kind == "f" else a for a in inputs), True)
+        small = tuple(a.astype(np.float16) if a.dtype.kind == "f" else a for a in inputs)
+        xs = tensors(small, requires_grad=True)
         out = row.call(*xs)
         if out.requires_grad and out.dtype == fw.float16:
             leaves = [x for x in xs if x.requires_grad]

@@ -12,10 +12,10 @@ import fusewire as fw
 from fusewire.eager.ops import create
 from fusewire.eager.ops import random as random_ops
 
-row("full", lambda: create.full((2, 3), 1.5), [lambda rng: ()], lambda: np.full((2, 3), 1.5), errors=(
-    Bad(lambda: create.full((2, -1), 0.0), "full: sizes are not negative"),
-    Bad(lambda: create.full((2,), 300, fw.int8), "full: int8 does not hold 300"),
-    Bad(lambda: create.full((2,), "x"), "'x' is not a number")))
+row("full", lambda: create.full((2, 3), 1.5), [lambda rng: ()], lambda: np.full((2, 3), 1.5),
+    errors=(Bad(lambda: create.full((2, -1), 0.0), "full: sizes are not negative"),
+            Bad(lambda: create.full((2,), 300, fw.int8), "full: int8 does not hold 300"),
+            Bad(lambda: create.full((2,), "x"), "'x' is not a number")))
 for shape, axis in (((3, 4), 0), ((3, 4), -1), ((0, 2), 1), ((5,), 0)):
     row("iota", lambda s=shape, a=axis: create.iota(s, a), [lambda rng: ()],
         lambda s=shape, a=axis: np.indices(s)[a], label=f"{shape}, {axis}", errors=(
@@ -58,6 +58,6 @@ def philox(block: int, counter: int, seed: int) -> list[int]:
 for shape, dtype in (((5, 27), f4), ((), f4), ((0, 3), f4), ((70,), f8), ((9,), f2)):
     row("uniform", lambda s, a=shape, d=dtype: uniform(s, a, d),
         [lambda rng: (np.array([7, 3]),), lambda rng: (np.array([-2 ** 63, 2 ** 40 + 1]),)],
-        lambda s, a=shape, d=dtype: uniform_reference(s, a, d), label=f"{shape} {dtype}", grad=False,
-        errors=(Bad(lambda: fw.rand(2, dtype=fw.int32), "rand: numbers from 0 to 1"),
+        lambda s, a=shape, d=dtype: uniform_reference(s, a, d), label=f"{shape} {dtype}",
+        grad=False, errors=(Bad(lambda: fw.rand(2, dtype=fw.int32), "rand: numbers from 0 to 1"),
                 Bad(lambda: fw.rand(-2), "rand: sizes are not negative")))

@@ -112,8 +112,10 @@ unary("bitwise_invert", np.invert, takes="bits", grad=False, high=90)
 for name in "bitwise_left_shift bitwise_right_shift".split():
     binary(name, getattr(np, name), takes="whole", grad=False, low=0, high=6)
 row("where", lambda c, x, y: pointwise.where(c, x, y),
-    [arrays((3, 5), (3, 5), (3, 5), dtypes=(b1, f4, f4)), arrays((3, 1), (5,), (), dtypes=(b1, f8, f8)),
-     arrays((0, 2), (1, 2), (2,), dtypes=(b1, f4, f4)), arrays((4,), (4,), (4,), dtypes=(b1, i8, f4))],
+    [arrays((3, 5), (3, 5), (3, 5), dtypes=(b1, f4, f4)),
+     arrays((3, 1), (5,), (), dtypes=(b1, f8, f8)),
+     arrays((0, 2), (1, 2), (2,), dtypes=(b1, f4, f4)),
+     arrays((4,), (4,), (4,), dtypes=(b1, i8, f4))],
     np.where, errors=(
         Bad(lambda: pointwise.where(fw.ones(2), fw.ones(3), 0),
             "where: shapes (2,) and (3,) do not broadcast"),))
@@ -123,7 +125,8 @@ unary("relu", lambda x: np.maximum(x, 0), takes="numeric", smooth=False)
 unary("sigmoid", lambda x: 1 / (1 + np.exp(-x)))
 for approximate, reference in (
         ("none", lambda x: x * 0.5 * (1 + np.vectorize(math.erf, otypes=[f8])(x / math.sqrt(2)))),
-        ("tanh", lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))))):
+        ("tanh", lambda x: 0.5 * x * (
+            1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))))):
     row("gelu", lambda x, a=approximate: activation.gelu(x, a),
         unary_inputs("float", -3, 3, False), reference, label=approximate, tolerance=5e-6)
 unary("silu", lambda x: x / (1 + np.exp(-x)), module=activation, specials=False)
@@ -137,8 +140,9 @@ unary("elu", lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), module=ac
 def formula(name: str, count: int, reference: Any) -> None:
     """Rows for a formula of `count` tensors, some of them 0-d as the settings of a step are."""
     shapes = [(4,), (), (4,), (), (), ()][:count]
-    row(name, getattr(formulas, name), [arrays(*[(3, 5)] * count, low=0.1), arrays(*shapes, low=0.1),
-                                        arrays(*shapes, dtypes=f8, low=0.1)], reference, grad=False)
+    row(name, getattr(formulas, name),
+        [arrays(*[(3, 5)] * count, low=0.1), arrays(*shapes, low=0.1),
+         arrays(*shapes, dtypes=f8, low=0.1)], reference, grad=False)
 
 
 formula("axpy", 3, lambda x, a, y: x + a * y)
@@ -154,5 +158,5 @@ formula("adam_step", 6, lambda x, mean, square, rate, scale, eps:
         x + rate * mean / (np.sqrt(square) / scale + eps))
 row("check_index", lambda x: check.check_index(x, 3, "class"),
     [arrays((4, 2), dtypes=i8, low=0, high=2), arrays((0,), dtypes=i8)], lambda x: x, grad=False,
-    errors=(Bad(lambda: check.check_index(fw.tensor([0, 3]), 3, "class"), "class: 3 is out of range"),
-            Bad(lambda: check.check_index(fw.tensor([-1]), 3, "class"), "class: -1 is out of range")))
+    errors=(Bad(lambda: check.check_index(fw.tensor([0, 3]), 3, "class"), "class: 3 is out of"),
+            Bad(lambda: check.check_index(fw.tensor([-1]), 3, "class"), "class: -1 is out of")))

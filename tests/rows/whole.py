@@ -15,8 +15,9 @@ SHAPES = [((3, 4), (4, 5)), ((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((2, 3
           ((2, 1, 3, 4), (5, 4, 2)), ((4,), (2, 4, 3)), ((2, 3, 4), (4,)), ((0, 4), (4, 3)),
           ((3, 0), (0, 2)), ((1, 1), (1, 1)), ((2, 0, 3, 4), (4, 5))]
 row("contract", contract.matmul,
-    [*[arrays(*s, dtypes=f8) for s in SHAPES], arrays((3, 4), (4, 5)), arrays((3, 4), (4, 5), dtypes=i8),
-     arrays((3, 4), (4, 5), dtypes=(f4, f8)), lambda rng: (strided(1)(rng)[0].T, strided(1)(rng)[0])],
+    [*[arrays(*s, dtypes=f8) for s in SHAPES], arrays((3, 4), (4, 5)),
+     arrays((3, 4), (4, 5), dtypes=i8), arrays((3, 4), (4, 5), dtypes=(f4, f8)),
+     lambda rng: (strided(1)(rng)[0].T, strided(1)(rng)[0])],
     np.matmul, label="matmul", tolerance=5e-6, errors=(
         Bad(lambda: fw.zeros(2, 3) @ fw.zeros(2, 3),
             "matmul: inner sizes differ: left (2, 3) ends in 3, right (2, 3) needs 2"),
@@ -31,8 +32,8 @@ for spec in ("abc,cd->abd", "nk,mk->mn", "ab,ab->", "ab,c->cba", "bik,bkj->jbi",
         lambda x, y, s=spec: np.einsum(s, x, y), label=spec)
 row("contract", lambda x, y: contract.tensordot(x, y, 2), [arrays((2, 3, 4), (3, 4, 5), dtypes=f8)],
     lambda x, y: np.tensordot(x, y, 2), label="tensordot", errors=(
-        Bad(lambda: contract.tensordot(fw.zeros(2, 3), fw.zeros(2, 3), 1), "contract au,uE->aE: axis 'u' is 3"),
-        Bad(lambda: contract.tensordot(fw.zeros(2), fw.zeros(2), 2), "tensordot: axes 2 for shapes")))
+        Bad(lambda: contract.tensordot(fw.zeros(2, 3), fw.zeros(2, 3), 1), "contract au,uE->aE:"),
+        Bad(lambda: contract.tensordot(fw.zeros(2), fw.zeros(2), 2), "tensordot: axes 2 for")))
 
 
 # ---- convolution and pooling, from their definitions
@@ -83,7 +84,8 @@ for x, w, params in CONVOLUTIONS:
             Bad(lambda: conv.conv(fw.zeros(1, 2, 4), fw.zeros(1, 2, 5), (1,), (1,), (0,)),
                 "conv: a window of 5 does not fit into an axis of size 4")))
 for x, params in (((2, 3, 6, 5), ((2, 2), (2, 2), (1, 1), (0, 0))),
-                  ((1, 2, 7, 7), ((3, 3), (2, 1), (1, 2), (1, 1))), ((2, 2, 8), ((3,), (1,), (1,), (0,)))):
+                  ((1, 2, 7, 7), ((3, 3), (2, 1), (1, 2), (1, 1))),
+                  ((2, 2, 8), ((3,), (1,), (1,), (0,)))):
     row("max_pool", lambda x, p=params: conv.max_pool(x, *p), [arrays(x), arrays(x, dtypes=f8)],
         lambda x, p=params: pooled(x, *p), label=f"{x}", smooth=False, errors=(
             Bad(lambda: conv.max_pool(fw.zeros(1, 2, 4), (5,), (1,), (1,), (0,)),
@@ -108,19 +110,20 @@ def softmaxed(x: Array, axis: int) -> Array:
     return e / e.sum(axis, keepdims=True)
 
 
-LOGITS = [arrays((3, 5)), arrays((2, 3, 4), dtypes=f8), arrays((3, 4), low=500, high=1000), strided(1),
-          lambda rng: (np.array([[1.0, -np.inf], [-np.inf, 2.0]]),)]
+LOGITS = [arrays((3, 5)), arrays((2, 3, 4), dtypes=f8), arrays((3, 4), low=500, high=1000),
+          strided(1), lambda rng: (np.array([[1.0, -np.inf], [-np.inf, 2.0]]),)]
 for axis in (-1, 0):
     row("softmax", lambda x, a=axis: softmax.softmax(x, a), [*LOGITS, special(1)],
         lambda x, a=axis: softmaxed(x, a), label=f"axis={axis}", tolerance=1e-5, errors=(
             Bad(lambda: softmax.softmax(fw.zeros(2), 1), "softmax: axis 1 is out of range"),
-            Bad(lambda: softmax.softmax(fw.arange(3)), "softmax: takes real floating point tensors")))
+            Bad(lambda: softmax.softmax(fw.arange(3)), "softmax: takes real floating")))
     row("log_softmax", lambda x, a=axis: softmax.log_softmax(x, a), [*LOGITS, special(1)],
         lambda x, a=axis: np.log(softmaxed(x, a)), label=f"axis={axis}", tolerance=1e-4)
 row("cross_entropy_rows", softmax.cross_entropy_rows,
     [arrays((5, 4), (5,), dtypes=(f4, i8), low=0), arrays((3, 4), (3,), dtypes=(f8, u1)),
      arrays((0, 4), (0,), dtypes=(f8, i8)), arrays((2, 300), (2,), dtypes=(f8, u1))],
-    lambda x, t: -np.log(softmaxed(x, 1))[np.arange(len(t)), t.astype(int)], tolerance=1e-5, errors=(
+    lambda x, t: -np.log(softmaxed(x, 1))[np.arange(len(t)), t.astype(int)], tolerance=1e-5,
+    errors=(
         Bad(lambda: softmax.cross_entropy_rows(fw.zeros(2, 3), fw.tensor([0, 3])),
             "cross_entropy: target 3 is not one of 3 classes"),
         Bad(lambda: softmax.cross_entropy_rows(fw.zeros(2, 3), fw.zeros(2)),

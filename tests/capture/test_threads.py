@@ -1,0 +1,100 @@
+"""One compiled function called from several threads, while one of them records."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from oracle import assert_same
+
+import fusewire as fw
+
+
+def together(*jobs: Callable[[], Any]) -> list[Any]:
+    """Runs jobs at the same time; their results, and what they raised raised again."""
+    results: list[Any] = [None] * len(jobs)
+    ready = threading.Barrier(len(jobs))
+
+    def work(i: int) -> None:
+        ready.wait()
+        try:
+            results[i] = jobs[i]()
+        except BaseException as error:
+            results[i] = error
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for r in results:
+        if isinstance(r, BaseException):
+            raise r
+    return results
+
+
+def test_first_calls_at_the_same_time() -> None:
+    def f(x: fw.Tensor) -> fw.Tensor:
+        for _ in range(8):
+            x = fw.softmax(x * 1.01 + 0.1, -1) * 8
+        return x
+
+    for _ in range(5):
+        compiled = fw.compile(f, fullgraph=True)
+        given = [fw.from_numpy(np.full((4, 8), k, np.float32)) + fw.arange(8) for k in range(4)]
+
+        def calls(x: fw.Tensor, compiled: Any = compiled) -> list[fw.Tensor]:
+            return [compiled(x) for _ in range(20)]
+
+        for x, outs in zip(given, together(*[lambda x=x: calls(x) for x in given])):
+            for out in outs:
+                assert_same(out, f(x))
+        assert compiled.stats.recordings == 1
+
+
+def test_eager_work_beside_a_recording() -> None:
+    """What another thread computes is no part of the recording."""
+    def f(x: fw.Tensor) -> fw.Tensor:
+        for _ in range(100):
+            x = x + 1
+        return x
+
+    def other() -> fw.Tensor:
+        y = fw.zeros(3)
+        for _ in range(300):
+            y = fw.softmax(y + 2, -1)
+        return y
+
+    for _ in range(5):
+        compiled = fw.compile(f, fullgraph=True)
+        results = together(lambda: compiled(fw.zeros(3)), other, other)  # noqa: B023
+        assert_same(results[0], fw.full(3, 100.0))
+        assert_same(compiled(fw.ones(3)), fw.full(3, 101.0))
+        graph = compiled.recordings[0].graph
+        assert {n.op for n in graph.nodes()} <= {"input", "const", "add"}
+
+
+def test_each_thread_has_its_own_temporaries() -> None:
+    @fw.compile(fullgraph=True)
+    def f(x: fw.Tensor) -> fw.Tensor:
+        return (fw.softmax(x @ x.T, -1) @ x).sum(axis=0)
+
+    given = [fw.from_numpy(np.random.default_rng(k).standard_normal((40, 16)).astype(np.float32))
+             for k in range(4)]
+    expected = [f.original(x) for x in given]
+    f(given[0])
+    for _ in range(3):
+        outs = together(*[lambda x=x: [f(x) for _ in range(30)] for x in given])
+        for out, want in zip(outs, expected):
+            for o in out:
+                assert_same(o, want, 10)
+
+
+def test_recording_in_a_thread_other_than_the_main_one() -> None:
+    f = fw.compile(lambda x: x * 2, fullgraph=True)
+    (out,) = together(lambda: [f(fw.ones(2) * k) for k in range(3)])
+    for k, o in enumerate(out):
+        assert_same(o, fw.full(2, 2.0 * k))
+    assert f.stats.recordings == 1 and f.stats.replays == 2

@@ -1,0 +1,100 @@
+"""Every op's rows as models: run by onnx's reference evaluator, and by onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import ROWS, Row
+
+import fusewire as fw
+from fusewire.eager.op import OPS, Op
+from fusewire.export.onnx import compare, export, verify
+from fusewire.export.onnx.convert import row_of
+from fusewire.export.onnx.table import INSTEAD
+from fusewire.export.onnx.table import ROWS as WRITTEN
+
+REFUSED = {name for name, op in OPS.items() if row_of(op) is None and op.kind != "composite"}
+
+# Cases in which a runner, not the model, goes another way than NumPy.
+NOT_BY_REFERENCE = {
+    "log_softmax": "its log_softmax of infinities is nan",
+    "cross_entropy_rows": "it cannot reshape an empty array",
+}
+NOT_BY_ONNXRUNTIME = {
+    "floor_divide": "whole numbers divided by 0 are an error",
+    "remainder": "whole numbers divided by 0 are an error",
+    "argmax": "a nan is not the largest number",
+    "cross_entropy_rows": "it does not load the operator's body for an empty array",
+}
+
+
+def usual(inputs: tuple[Any, ...]) -> bool:
+    """Whether the inputs are neither empty, nor hold nan, infinities or zeros."""
+    return all(a.size and np.isfinite(a).all() and a.all() for a in inputs)
+
+
+def cases(row: Row, first: int | None = None) -> list[tuple[Any, ...]]:
+    made = row.inputs(np.random.default_rng(0))[:first]
+    return [inputs for inputs in made if not any(a.dtype.kind == "c" for a in inputs)]
+
+
+def written(row: Row, inputs: tuple[Any, ...], path: Path) -> Any:
+    return export(lambda *ts: row.call(*ts), tuple(map(fw.from_numpy, inputs)), path)
+
+
+WRITABLE = [row for row in ROWS if row.op not in REFUSED]
+
+
+@pytest.mark.parametrize("row", WRITABLE, ids=str)
+def test_reference(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "runner", lambda data: compare.reference(data, ""))
+    for inputs in cases(row):
+        if row.op not in NOT_BY_REFERENCE or usual(inputs):
+            report = written(row, inputs, tmp_path / "x.onnx")
+            assert report.max_error is not None and "reference" in report.runner
+
+
+@pytest.mark.parametrize("row", WRITABLE, ids=str)
+def test_onnxruntime(row: Row, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    for inputs in cases(row, 1):
+        if row.op not in NOT_BY_ONNXRUNTIME or usual(inputs):
+            written(row, inputs, tmp_path / "x.onnx")
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.op in REFUSED], ids=str)
+def test_refused(row: Row, tmp_path: Path) -> None:
+    with pytest.raises(fw.ExportError) as caught:
+        written(row, cases(row)[0], tmp_path / "x.onnx")
+    text = str(caught.value)
+    assert text.startswith(f"{row.op} cannot be written to ONNX: ")
+    assert ".py:" in text and "help: " in text, "the line and a substitute"
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_every_op_is_written_or_says_why(op: Op) -> None:
+    if row_of(op) is None and op.kind != "composite":
+        assert len(op.why.get("onnx", "").split()) > 2 and INSTEAD[op.name]
+
+
+def test_no_row_is_left_over() -> None:
+    assert set(WRITTEN) <= set(OPS)
+    assert set(INSTEAD) <= REFUSED | set(OPS)
+
+
+@pytest.mark.parametrize("opset", [17, 19, 20, 21, 23])
+@pytest.mark.parametrize("op", ["gelu", "max", "sum", "contract", "softmax", "slice", "unslice"])
+def test_opsets(op: str, opset: int, tmp_path: Path) -> None:
+    row = next(row for row in ROWS if row.op == op)
+    inputs = tuple(map(fw.from_numpy, cases(row)[0]))
+    report = export(lambda *ts: row.call(*ts), inputs, tmp_path / "x.onnx", opset=opset)
+    assert report.opset == opset
+
+
+def test_bits_need_opset_18(tmp_path: Path) -> None:
+    x = fw.tensor([1, 2, 3])
+    with pytest.raises(fw.ExportError, match="bitwise_and cannot be written to ONNX: "):
+        export(lambda x: x & 1, (x,), tmp_path / "x.onnx", opset=17)
