@@ -147,8 +147,8 @@ from .export import onnx
 
 __version__ = "0.1.0"
 
-# `import fusewire.nn.functional as F` and `from fusewire.utils.data import DataLoader` work as users
-# of PyTorch expect, though the modules live under `eager`.
+# So that `import fusewire.nn.functional as F`, `from fusewire.utils.data import DataLoader` work as
+# users of PyTorch expect, though the modules live under `eager`.
 _ALIASES = ("nn", "nn.functional", "nn.init", "optim", "utils", "utils.data")
 for _name in _ALIASES:
     _sys.modules[f"{__name__}.{_name}"] = _sys.modules[f"{__name__}.eager.{_name}"]

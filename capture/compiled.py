@@ -71,8 +71,11 @@ class Compiled:
         for recording in self.recordings:
             if recording.fits(args, kwargs):
                 return self._replay(recording, args, kwargs)
-        with self._lock:
-            return self._record(args, kwargs)
+        with self._lock:  # another thread may have recorded the same call by now
+            found = next((r for r in self.recordings if r.fits(args, kwargs)), None)
+            if found is None:
+                return self._record(args, kwargs)
+        return self._replay(found, args, kwargs)
 
     def _replay(self, recording: Recording, args: Any, kwargs: Any) -> Any:
         if recording.executable is None and not self._compiles(recording):

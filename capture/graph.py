@@ -1,8 +1,8 @@
 """The graph: frozen nodes, each made once.
 
-A node is a value: what op, of which nodes, with which params, of what type, and the user's line. Equal
-nodes are one object, so common sub-expressions are shared without a pass, and what no output needs is
-simply not reached.
+A node is a value: what op, of which nodes, with which params, of what type, and the user's line.
+Equal nodes are one object, so common sub-expressions are shared without a pass, and what no output
+needs is simply not reached.
 """
 
 from __future__ import annotations
@@ -63,9 +63,12 @@ class Nodes:
             found = self._made[key] = Node(op, tuple(inputs), dict(params), type, site)
         return found
 
-    def apply(self, op: str, inputs: Sequence[Node], params: Mapping[str, Any], site: str = "") -> Node:
+    def apply(
+        self, op: str, inputs: Sequence[Node], params: Mapping[str, Any], site: str = ""
+    ) -> Node:
         """The node of an op, its type found by the op's own rule."""
-        return self.make(op, inputs, params, OPS[op].result(*[n.type for n in inputs], **params), site)
+        found = OPS[op].result(*[n.type for n in inputs], **params)
+        return self.make(op, inputs, params, found, site)
 
     def input(self, name: str, type: TensorType) -> Node:
         """A value given from outside, told apart by name."""
@@ -78,7 +81,7 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A function from `inputs` to `outputs`. `donated[j] = i`: output j may take input i's memory."""
+    """A function from `inputs` to `outputs`; `donated[j] = i`: output j may replace input i."""
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
@@ -90,7 +93,7 @@ class Graph:
 
 
 def topological(roots: Iterable[Node]) -> list[Node]:
-    """Every node reachable from `roots`, inputs before users. Graphs are deeper than Python's stack."""
+    """Every node reachable from `roots`, inputs before users; graphs outgrow Python's stack."""
     seen: dict[Node, None] = {}
     stack = [(root, False) for root in reversed(list(roots))]
     while stack:

@@ -21,7 +21,6 @@ from .state import State
 from .template import Make, Outputs
 
 
-
 class Executable(Protocol):
     """What a backend makes of a graph."""
 
@@ -83,7 +82,8 @@ class Recording:
         tensors = [Tensor(arrays[i], edge) for i, edge in self._tensors]
         result = self.result(tensors, read)
         pending = [
-            (e.assign, read(e.target), arrays[e.node] if e.node is not None else e.value(tensors, read))
+            (e.assign, read(e.target),
+             e.value(tensors, read) if e.node is None else arrays[e.node])
             for e in self.effects
         ]
         for assign, target, value in pending:
@@ -102,7 +102,7 @@ def _edge(tensor: Tensor) -> Any:
 
 
 class Run:
-    """What came of recording one call: its result, and the recording or the reason there is none."""
+    """What came of recording one call: its result, and the recording or why there is none."""
 
     def __init__(self, result: Any, recording: Recording | None, refusal: str) -> None:
         self.result, self.recording, self.refusal = result, recording, refusal
@@ -140,7 +140,8 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _finish(
-    fn: Callable[..., Any], recorder: Recorder, names: set[str] | None, held: dict[int, Any], result: Any
+    fn: Callable[..., Any], recorder: Recorder, names: set[str] | None, held: dict[int, Any],
+    result: Any,
 ) -> Recording | None:
     recorder.place = _place(fn)
     outputs = Outputs(recorder)

@@ -23,7 +23,7 @@ from ..eager.tape import no_grad
 from ..eager.tensor import Tensor
 from .builder import literal
 from .dims import Dim, Sizes, concrete
-from .graph import Node
+from .graph import Node, topological
 from .paths import Path
 from .recorder import Recorder, user_site
 from .state import State
@@ -67,12 +67,14 @@ class SymbolicRecorder(Recorder):
     def __init__(self, state: State, sizes: Sizes) -> None:
         super().__init__(state, 0, ())
         self.sizes = sizes
+        self.given: set[Node] = set()
         self.outside: dict[Node, Outside] = {}
 
     def give(self, given: Given) -> Node:
         """The node of an input."""
         node = self.nodes.input(given.name, TensorType(given.shape, given.tensor.dtype))
         self._learn(given.tensor.data, node)
+        self.given.add(node)
         return node
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
@@ -119,7 +121,8 @@ class SymbolicRecorder(Recorder):
             self.node_of(tensor)
 
     def leaves(self, tensor: Tensor, how: str) -> None:
-        if self.node_of(tensor) in self.outside:
+        needed = topological([self.node_of(tensor)])
+        if not any(n in self.given or n.op == "uniform" for n in needed):
             return  # the same number on every run
         raise CaptureError(f"{how} hands a tensor's values to Python, which a model cannot do",
                            _CURE.get(how, _CURE["item()"]))
@@ -176,6 +179,18 @@ def walk(fn: Callable[..., Any]) -> State:
     return state
 
 
+def dotted(path: Path | None) -> str:
+    """The names of attributes and keys along a path, as a state dict has them; empty for none."""
+    words: list[str] = []
+    while path is not None:
+        word = str(getattr(path.key, "value", path.key))
+        if path.kind in ("attr", "item") and not word.startswith("__") and \
+                word not in ("_parameters", "_buffers", "_modules"):
+            words.append(word)
+        path = path.parent
+    return ".".join(reversed(words))
+
+
 def modules_of(state: State) -> list[Module]:
     """Every module that was walked over."""
     return list({id(v): v for v in state.values.values() if isinstance(v, Module)}.values())
@@ -183,19 +198,20 @@ def modules_of(state: State) -> list[Module]:
 
 def _described(state: State, path: Path, before: Any, now: Any) -> Iterator[str]:
     """What changed, in words. CaptureError for state that a model would have to hold."""
-    value = state.values[path]
+    value, name = state.values[path], dotted(path)
     if isinstance(value, Tensor):
-        raise CaptureError(f"the tensor {path} is changed in place, and a model holds no state",
+        raise CaptureError(f"the tensor `{name or path}` is changed in place, and a model holds no state",
                            "return the new value, and take the old one as an argument")
     old, new = dict(before), dict(now)
     for key in new:
         if old.get(key) is new[key]:
             continue
+        inner = f"{name}.{key}" if name else str(key)
         if isinstance(new[key], Tensor) and isinstance(old.get(key), Tensor):
-            raise CaptureError(f"{path}.{key} holds another tensor after the call, and a model "
+            raise CaptureError(f"`{inner}` holds another tensor after the call, and a model "
                                "holds no state",
                                "return the new value, and take the old one as an argument")
-        yield f"{path}.{key}"
+        yield inner
 
 
 def _put_back(value: Any, held: Any) -> None:

@@ -1,8 +1,8 @@
 """Where an array's elements begin: read from the array object where its layout is the known one.
 
-`array.ctypes.data` takes about a microsecond, reading one word of the object a tenth of that. NumPy's
-object begins with the head of every Python object, then the address (its C headers promise so); on
-interpreters where a probe does not find it there, the slow way is taken.
+`array.ctypes.data` takes about a microsecond, reading one word of the object a tenth of that.
+NumPy's object begins with the head of every Python object, then the address (its C headers promise
+so); on interpreters where a probe does not find it there, the slow way is taken.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from .loops import (
     Register,
     Stmt,
     Store,
+    Transpose,
     Update,
     Var,
     children,
@@ -94,7 +95,7 @@ class _Machine:
     def _statement(self, s: Stmt) -> Run:
         make: dict[type, Callable[[Any], Run]] = {
             For: self._for, If: self._if, Assign: self._assign,
-            Update: self._update, Store: self._store,
+            Update: self._update, Store: self._store, Transpose: self._transpose,
         }  # fmt: skip
         evaluate, action = self._evaluations(expressions(s)), make[type(s)](s)
 
@@ -152,6 +153,22 @@ class _Machine:
                 flags[at] = True
 
         return store
+
+    def _transpose(self, s: Transpose) -> Run:
+        index, source_index = _get(s.index), _get(s.source_index)
+        array, source = self.memory[s.buffer], self.memory[s.source]
+        flags = self.written.get(s.buffer)
+
+        def transpose(frame: Frame) -> None:
+            for r in range(s.size):
+                for c in range(s.size):
+                    start = source_index(frame) + r * s.source_pitch + c
+                    at = self._checked(s.buffer, index(frame) + c * s.pitch + r, "store")
+                    array[at] = source[self._checked(s.source, start, "load")]
+                    if flags is not None:
+                        flags[at] = True
+
+        return transpose
 
     # Expressions: each is evaluated once per statement, operands first, and left in the frame
 

@@ -5,6 +5,7 @@
            | Assign(register, expr)               declare or set
            | Update(register, op, expr)           register = op(register, expr), order left open
            | Store(buffer, index, expr)
+           | Transpose(target, source, ...)       a square block of one buffer turned into another
            | If(condition, body)
     Expr   = Const | Var | Read(register) | Load(buffer, index, mask, other) | Call(op, args)
 
@@ -144,12 +145,28 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Transpose:
+    """target[index + c * pitch + r] = source[source_index + r * source_pitch + c], r, c < size.
+
+    The two buffers are different ones and of one dtype; it never stands inside a lane loop.
+    """
+
+    buffer: Buffer
+    index: Expr
+    pitch: int
+    source: Buffer
+    source_index: Expr
+    source_pitch: int
+    size: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class If:
     condition: Expr
     body: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = "For | Assign | Update | Store | If"
+Stmt: TypeAlias = "For | Assign | Update | Store | Transpose | If"
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,4 +251,6 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
         return (s.condition,)
     if isinstance(s, Store):
         return (s.index, s.value)
+    if isinstance(s, Transpose):
+        return (s.index, s.source_index)
     return (s.value,)

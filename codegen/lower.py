@@ -93,7 +93,9 @@ def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer
                 stack.extend(loops.children(e))
                 if isinstance(e, loops.Load) and not e.buffer.scratch:
                     reads[e.buffer] = None
-        if isinstance(s, loops.Store) and not s.buffer.scratch:
+        if isinstance(s, loops.Transpose) and not s.source.scratch:
+            reads[s.source] = None
+        if isinstance(s, (loops.Store, loops.Transpose)) and not s.buffer.scratch:
             writes[s.buffer] = None
     return tuple(reads), tuple(writes)
 

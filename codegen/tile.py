@@ -95,12 +95,14 @@ class Task:
         value = self._operand(number, self.fixed | local)
         last = (others if number != self.roles.row_operand else summed)[-1]
         total, best = self.roles.count(list(sizes)), 3.0
+        plain = isinstance(value.expr, loops.Load) and value.expr.mask is None
+        turns = 0.4 if plain and sizes[last] >= self.of.vector else 2.0  # in registers, or singly
         for letter, n in sizes.items():
             var = next(iter(local[letter].terms), None)
             reads = [linear(e.index)[0].get(var, 0) for e in loads_of(value.expr)] if var else []
             if reads and all(f == 1 for f in reads):
                 wide = min(n, self.of.vector)
-                best = min(best, 2 / wide if letter == last else 1 / wide + 2.0)
+                best = min(best, 2 / wide if letter == last else 1 / wide + turns)
         return total * best
 
     def _pack_sizes(self, letters: list[str]) -> dict[str, int]:

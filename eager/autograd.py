@@ -136,7 +136,8 @@ def _step(entry: Entry, g: Tensor, sums: dict[Edge, Tensor], useful: set[Edge] |
     for array, edge in zip(entry.arrays, edges):
         is_number = edge is None and not hasattr(array, "shape")
         inputs.append(array if is_number else Tensor(array, edge))
-    out, params, rules = Tensor(entry.out, entry), entry.params, entry.op.vjp
+    out, params = Tensor(entry.out, entry), entry.params
+    rules: Any = entry.op.vjp
     if hasattr(rules, "rules"):  # made by `each`: called here one by one, which is faster
         for edge, x, rule in zip(edges, inputs, rules.rules):
             if edge is not None and rule is not None and (useful is None or edge in useful):

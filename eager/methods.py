@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import autograd, dtypes, indexing
@@ -22,14 +22,14 @@ _BINARY = {
 _COMPARE = {"eq": pointwise.equal, "ne": pointwise.not_equal, "lt": pointwise.less,
             "le": pointwise.less_equal, "gt": pointwise.greater, "ge": pointwise.greater_equal}
 _UNARY = {"neg": pointwise.negative, "abs": pointwise.abs, "invert": pointwise.bitwise_invert}
-_METHODS: dict[Any, tuple[str, ...]] = {
+_METHODS: dict[Any, Sequence[str]] = {
     pointwise: ("abs sign sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos "
                 "atan sinh cosh tanh asinh acosh atanh erf floor ceil trunc round isnan isinf "
                 "isfinite logical_and logical_or logical_xor logical_not relu sigmoid astype clip "
                 "square maximum minimum reciprocal pow").split(),
-    reduce: tuple("sum prod max min any all mean var std".split()),
-    view: tuple("reshape squeeze expand_dims flatten permute_dims transpose broadcast_to flip "
-                "take".split()),
+    reduce: "sum prod max min any all mean var std".split(),
+    view: ("reshape squeeze expand_dims flatten permute_dims transpose broadcast_to flip "
+           "take").split(),
     conv: ("argmax", "argmin"),
     softmax: ("softmax", "log_softmax", "logsumexp"),
     autograd: ("backward",),

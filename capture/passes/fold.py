@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..evaluate import evaluate_node
 from ..graph import SPECIAL, Graph, Node, Nodes, rebuild
-
-import numpy as np
 
 
 def fold_constants(graph: Graph) -> Graph:

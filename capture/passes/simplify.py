@@ -82,7 +82,7 @@ def _reshaped_number(nodes: Nodes, n: Node) -> Node | None:
     inner = n.inputs[0]
     if inner.op == "broadcast_to" and not inner.inputs[0].type.shape:
         inner = inner.inputs[0]
-    if inner.op != "const" or inner.type.shape or inner is n.inputs[0] and n.op == "broadcast_to":
+    if inner.op != "const" or inner.type.shape or (inner is n.inputs[0] and n.op == "broadcast_to"):
         return None
     if not n.type.shape:
         return inner

@@ -13,7 +13,7 @@ from ..graph import Graph, Node, Nodes, rebuild
 
 
 def open_vector_products(graph: Graph) -> Graph:
-    """The graph with each contraction that has no rows or no columns written as multiply and sum."""
+    """The graph, each contraction without rows or without columns written as multiply and sum."""
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op == "contract" and _is_vector(node):

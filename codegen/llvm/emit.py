@@ -20,6 +20,7 @@ from ..loops import (
     Register,
     Stmt,
     Store,
+    Transpose,
     Update,
     walk,
 )
@@ -27,8 +28,8 @@ from . import scalar
 from .affine import LANE, Affine, Atom, total
 from .flow import Flow, Turns, stored
 from .sums import Lane
-from .text import Module, Value, constant, lane_numbers, listed, suffix
-from .values import SPARE
+from .text import Module, Value, constant, lane_numbers, listed, suffix, vector
+from .values import SPARE, memory_type
 
 _BOOL = np.dtype(bool)
 _SPARE_LINE = "@fw.spare = internal constant [2 x i64] zeroinitializer, align 16"
@@ -69,6 +70,8 @@ class Writer(Flow):
                 self._update(s)
             elif isinstance(s, Store):
                 self._store(s)
+            elif isinstance(s, Transpose):
+                self._transpose(s)
             elif isinstance(s, If):
                 self._if(s)
             elif s.lanes:
@@ -138,6 +141,46 @@ class Writer(Flow):
         name = f"llvm.masked.{kind}.{suffix(value)}.{suffix(p)}"
         self.module.declare("void", name, [value.full, p.full, "i32", mask.full])
         self.raw(f"call void @{name}({value.typed}, {p.typed}, i32 {size}, {mask.typed})")
+
+    # A square block turned: rows in registers, halves exchanged between rows further and further apart
+
+    def _transpose(self, s: Transpose) -> None:
+        if self.lane is not None:
+            raise ValueError("a block cannot be transposed inside a lane loop")
+        source, target = self.affine(s.source_index), self.affine(s.index)
+        kind, size = memory_type(s.buffer), s.buffer.dtype.itemsize
+        rows = []
+        for r in range(s.size):
+            p = self.pointer(s.source, total(source, Affine({}, r * s.source_pitch)))
+            rows.append(self._line(f"load {vector(kind, s.size)}, {p.typed}, align {size}",
+                                   kind, s.size))
+        step = 1
+        while step < s.size:
+            rows = self._exchanged(rows, step)
+            step *= 2
+        for c, row in enumerate(rows):
+            p = self.pointer(s.buffer, total(target, Affine({}, c * s.pitch)))
+            self.raw(f"store {row.typed}, {p.typed}, align {size}")
+        self.changed(s.buffer)
+
+    def _exchanged(self, rows: list[Value], step: int) -> list[Value]:
+        """Rows `step` apart, with the blocks of `step` elements off their diagonals exchanged."""
+        size, out = len(rows), list(rows)
+        for r in range(size):
+            if r & step:
+                continue
+            a, b = rows[r], rows[r + step]
+            first = [e if not e & step else size + e - step for e in range(size)]
+            second = [e + step if not e & step else size + e for e in range(size)]
+            for place, mask in ((r, first), (r + step, second)):
+                text = f"shufflevector {a.typed}, {b.typed}, {listed(mask, 'i32').typed}"
+                out[place] = self._line(text, a.type, size)
+        return out
+
+    def _line(self, text: str, kind: str, lanes: int) -> Value:
+        name = self.fresh()
+        self.raw(f"{name} = {text}")
+        return Value(name, kind, lanes)
 
     # Branches
 

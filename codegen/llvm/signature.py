@@ -16,6 +16,7 @@ from ..loops import (
     Read,
     Stmt,
     Store,
+    Transpose,
     Update,
     Var,
     children,
@@ -59,6 +60,10 @@ class _Reader:
             return ("if", self._expr(s.condition), self._block(s.body))
         if isinstance(s, Store):
             return ("store", self._number(s.buffer), self._expr(s.index), self._expr(s.value))
+        if isinstance(s, Transpose):
+            places = (self._number(s.buffer), self._expr(s.index), s.pitch)
+            source = (self._number(s.source), self._expr(s.source_index), s.source_pitch)
+            return ("transpose", *places, *source, s.size)
         register = (self._number(s.register), s.register.dtype)
         if isinstance(s, Update):
             return ("update", s.op, *register, self._expr(s.value))

@@ -108,6 +108,7 @@ def pointwise(
         raise KeyError(f"op {name!r} has no vjp and no reason")
     op = define(Op(name, "pointwise", _result_rule(name, gives), impl or formula, formula,
                    each(*vjp) if vjp else None, onnx, why))
+    function: Any
     if formula.__code__.co_argcount == 2:
         function = function_of_one(
             op, TAKES[takes][0], lambda x: apply(op, prepare(name, (x,), takes)))
@@ -115,8 +116,8 @@ def pointwise(
         function = function_of_two(
             op, TAKES[takes][0], lambda x, y: apply(op, _pair(name, x, y, takes)))
     function.__name__ = function.__qualname__ = name
-    function.op, function.takes = op, takes  # type: ignore[attr-defined]
-    return function
+    function.op, function.takes = op, takes
+    return function  # type: ignore[no-any-return]
 
 
 def operator_of(function: Any) -> Callable[[Any, Any], Any]:

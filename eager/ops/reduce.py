@@ -88,7 +88,8 @@ def _before(x: Tensor, way: int) -> Tensor:
 _WIDER = {dtypes.float16: dtypes.float32}  # the dtype that sums of small floats are made in
 
 
-_ADD = np.add.reduce
+_ADD: Any = np.add.reduce
+_MULTIPLY: Any = np.multiply.reduce
 
 
 def _sum(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -100,7 +101,7 @@ def _sum(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _prod(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return np.multiply.reduce(x, axis, x.dtype, None, keepdims)
+    return _MULTIPLY(x, axis, x.dtype, None, keepdims)
 
 
 # The ufunc itself: x.max() and the like go through Python code of NumPy's.

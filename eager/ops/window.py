@@ -114,7 +114,8 @@ def _unwindow_impl(xp: Any, g: Any, kernel: Any, size: Any, stride: Any, dilatio
     for w in np.ndindex(*kernel):
         source, target = _overlap(g, w, size, stride, dilation, pad, spread)
         if source is not None:
-            out[(..., *target, *w)] = g[(..., *source, *w)]
+            into, taken = (..., *target, *w), (..., *source, *w)
+            out[into] = g[taken]
     return out
 
 
@@ -171,7 +172,8 @@ def _rewindow_impl(xp: Any, x: Any, kernel: Any, out: Any, stride: Any, dilation
     for w in np.ndindex(*kernel):
         source, target = _overlap(made, w, size, stride, dilation, pad, spread)
         if source is not None:
-            made[(..., *source, *w)] = x[(..., *target, *w)]
+            into, taken = (..., *source, *w), (..., *target, *w)
+            made[into] = x[taken]
     return made
 
 

@@ -15,7 +15,7 @@ from ...capture.graph import Graph, Node
 from ...capture.passes.decompose import decompose
 from ...capture.passes.simplify import simplify
 from ...capture.pipeline import run as run_passes
-from ...capture.symbolic import Outside, SymbolicRun
+from ...capture.symbolic import SymbolicRun, dotted
 from ...eager.errors import ExportError
 from ...eager.nn.module import Module
 from ...eager.op import OPS
@@ -52,7 +52,7 @@ def build(run: SymbolicRun, call: Arguments, outputs: Sequence[Output], opset: i
     graph = Graph((*run.inputs, *run.outside), tuple(o.node for o in outputs))
     graph = _prepared(graph)
     count = len(run.inputs)
-    constants = {node: Named(_constant_name(outside, names), outside.array)
+    constants = {node: Named(names.get(id(outside.array)) or dotted(outside.path), outside.array)
                  for node, outside in zip(graph.inputs[count:], run.outside.values())}
     writer = Writer(opset)
     for name in (*call.names, *(o.name for o in outputs)):
@@ -70,21 +70,6 @@ def _prepared(graph: Graph) -> Graph:
         return decompose(g, written)
 
     return run_passes(graph, [open_composites, simplify])
-
-
-def _constant_name(outside: Outside, names: Mapping[int, str]) -> str:
-    """The name of a tensor that the function reads: a parameter's in the module, or its path."""
-    found = names.get(id(outside.array))
-    if found is not None or outside.path is None:
-        return found or ""
-    path, words = outside.path, list[str]()
-    while path.parent is not None:
-        word = str(getattr(path.key, "value", path.key))
-        if path.kind in ("attr", "item") and not word.startswith("__") and \
-                word not in ("_parameters", "_buffers", "_modules"):
-            words.append(word)
-        path = path.parent
-    return ".".join(reversed(words))
 
 
 def _name_outputs(writer: Writer, values: Sequence[Value], names: Sequence[str]) -> None:

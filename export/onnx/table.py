@@ -194,11 +194,21 @@ def spread(c: Context, v: Value, own: Any, shape: Any, start: Any, step: Any
         limit = c.size_number(count)
         hit = (offset >= 0) & (offset < limit * abs(s)) & (offset % abs(s) == 0)
         inside = c.known(offset * _whole(hit) // abs(s), np.int64)  # 0 where nothing is hit
-        v = c.writer.op("Gather", [v, inside], v.dtype, axis=axis)
+        v = c.writer.op("Gather", [_not_empty(c, v, count, axis, len(own)), inside], v.dtype,
+                        axis=axis)
         flags = c.writer.reshape(c.known(hit, bool), [-1, *[1] * (len(shape) - axis - 1)])
         found = c.k.wrap(flags)
         mask = found if mask is None else mask & found
     return v, None if mask is None else mask.value
+
+
+def _not_empty(c: Context, v: Value, count: Any, axis: int, ndim: int) -> Value:
+    """`v` with one more element along `axis` where that axis may be empty, for Gather to read."""
+    if (formula(count).low() or 0) > 0:
+        return v
+    pads = [int(i == ndim + axis) for i in range(2 * ndim)]
+    zero = c.writer.const(np.array(0, v.dtype))
+    return c.writer.op("Pad", [v, c.writer.ints(pads), zero], v.dtype, mode="constant")
 
 
 def _whole(hit: Any) -> Any:

@@ -118,7 +118,11 @@ def _accepts(kind: str, opset: int, typed: int) -> frozenset[str]:
     """Names of the dtypes that input number `typed` of an operator may have."""
     from onnx import defs
 
-    schema = defs.get_schema(kind, opset)
+    try:
+        schema = defs.get_schema(kind, opset)
+    except defs.SchemaError:
+        raise ExportError(f"opset {opset} has no operator {kind}",
+                          "export with a later opset, such as opset=18") from None
     inputs = schema.inputs
     wanted = inputs[min(typed, len(inputs) - 1)].type_str
     allowed = next((c.allowed_type_strs for c in schema.type_constraints

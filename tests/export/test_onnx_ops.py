@@ -20,7 +20,7 @@ REFUSED = {name for name, op in OPS.items() if row_of(op) is None and op.kind !=
 
 # Cases in which a runner, not the model, goes another way than NumPy.
 NOT_BY_REFERENCE = {
-    "log_softmax": "its log_softmax of infinities is nan",
+    "log_softmax": "its log_softmax of large numbers overflows",
     "cross_entropy_rows": "it cannot reshape an empty array",
 }
 NOT_BY_ONNXRUNTIME = {
@@ -32,8 +32,8 @@ NOT_BY_ONNXRUNTIME = {
 
 
 def usual(inputs: tuple[Any, ...]) -> bool:
-    """Whether the inputs are neither empty, nor hold nan, infinities or zeros."""
-    return all(a.size and np.isfinite(a).all() and a.all() for a in inputs)
+    """Whether the inputs are neither empty, nor hold nan, zeros or large numbers."""
+    return all(a.size and a.all() and (np.abs(a) < 100).all() for a in inputs)
 
 
 def cases(row: Row, first: int | None = None) -> list[tuple[Any, ...]]:
@@ -41,7 +41,8 @@ def cases(row: Row, first: int | None = None) -> list[tuple[Any, ...]]:
     return [inputs for inputs in made if not any(a.dtype.kind == "c" for a in inputs)]
 
 
-def written(row: Row, inputs: tuple[Any, ...], path: Path) -> Any:
+def written(row: Row, inputs: tuple[Any, ...], folder: Path) -> Any:
+    path = folder / f"{len(list(folder.iterdir()))}.onnx"  # to replace a file takes longer
     return export(lambda *ts: row.call(*ts), tuple(map(fw.from_numpy, inputs)), path)
 
 
@@ -53,7 +54,7 @@ def test_reference(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(verify, "runner", lambda data: compare.reference(data, ""))
     for inputs in cases(row):
         if row.op not in NOT_BY_REFERENCE or usual(inputs):
-            report = written(row, inputs, tmp_path / "x.onnx")
+            report = written(row, inputs, tmp_path)
             assert report.max_error is not None and "reference" in report.runner
 
 
@@ -62,13 +63,13 @@ def test_onnxruntime(row: Row, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     for inputs in cases(row, 1):
         if row.op not in NOT_BY_ONNXRUNTIME or usual(inputs):
-            written(row, inputs, tmp_path / "x.onnx")
+            written(row, inputs, tmp_path)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.op in REFUSED], ids=str)
 def test_refused(row: Row, tmp_path: Path) -> None:
     with pytest.raises(fw.ExportError) as caught:
-        written(row, cases(row)[0], tmp_path / "x.onnx")
+        written(row, cases(row)[0], tmp_path)
     text = str(caught.value)
     assert text.startswith(f"{row.op} cannot be written to ONNX: ")
     assert ".py:" in text and "help: " in text, "the line and a substitute"

@@ -1,0 +1,44 @@
+"""Square blocks turned in registers, and the packing loops that use them."""
+
+import numpy as np
+import pytest
+from codegen.kernels import F32, F64, TARGETS, TASK, add, check_all, kernel, times
+
+from fusewire.capture.graph import Graph, Nodes
+from fusewire.codegen.compile import compile_graph, lower_graph
+from fusewire.codegen.llvm.target import named
+from fusewire.codegen.loops import Buffer, Transpose, const, walk
+from fusewire.codegen.machine import Machine
+from fusewire.eager.shapes import TensorType
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [F32, F64, np.dtype("int32"), np.dtype("bool")])
+@pytest.mark.parametrize("size", [2, 4, 8, 16])
+def test_a_block_is_turned_as_the_interpreter_does(dtype, size, target):
+    x, y = Buffer("x", dtype, 600), Buffer("y", dtype, 900)
+    turn = Transpose(y, add(times(TASK, 300), const(5)), 18, x, add(times(TASK, 290), const(3)),
+                     17, size)
+    check_all([kernel([x], [y], [turn], tasks=2)], target)
+
+
+def product(spec, left, right, dtype=F32):
+    made = Nodes()
+    x, y = made.input("x", TensorType(left, dtype)), made.input("y", TensorType(right, dtype))
+    return Graph((x, y), (made.apply("contract", (x, y), {"spec": spec}),))
+
+
+def test_a_product_with_a_transposed_matrix_turns_blocks():
+    _, (k,) = lower_graph(product("ij,kj->ik", (32, 48), (64, 48)), Machine(64, 32))
+    assert any(isinstance(s, Transpose) for s in walk(k.body))
+    _, (k,) = lower_graph(product("ij,jk->ik", (32, 48), (48, 64)), Machine(64, 32))
+    assert not any(isinstance(s, Transpose) for s in walk(k.body))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("m, n, k", [(20, 16, 16), (20, 37, 53), (3, 70, 1300), (17, 130, 33)])
+def test_what_does_not_fill_a_block_is_copied_singly(m, n, k, target):
+    rng = np.random.default_rng(m)
+    x, y = rng.standard_normal((m, k), np.float32), rng.standard_normal((n, k), np.float32)
+    (out,) = compile_graph(product("ij,kj->ik", (m, k), (n, k)), named(target))([x, y])
+    np.testing.assert_allclose(out, x.astype(np.float64) @ y.T, rtol=1e-4, atol=1e-4)

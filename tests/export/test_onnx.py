@@ -1,0 +1,509 @@
+"""Functions and modules as ONNX files: names, sizes that vary, checks, and clear refusals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import pytest
+
+import fusewire as fw
+import fusewire.nn.functional as F
+from fusewire import nn
+from fusewire.capture.dims import Sizes
+from fusewire.eager.ops.view import concat_same_dtype, put_slice, slice_axes, unslice
+from fusewire.export.demo.model import DigitNet
+from fusewire.export.onnx import ExportReport, compare, export, verify
+
+BATCH = {"x": {0: "batch"}}
+HERE = Path(__file__).name
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "model.onnx"
+
+
+def x(*shape: int) -> fw.Tensor:
+    return fw.from_numpy(np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32))
+
+
+def ops(path: Path) -> list[str]:
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def shapes(values: Any) -> dict[str, list[Any]]:
+    return {v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
+            for v in values}
+
+
+def initializers(path: Path) -> set[str]:
+    return {i.name for i in onnx.load(path).graph.initializer}
+
+
+# ---- models
+def test_the_demo(path: Path) -> None:
+    net = DigitNet()
+    report = export(net, (x(8, 1, 8, 8),), path, dynamic_shapes={"images": {0: "batch"}})
+    assert report.checked_sizes == ({"batch": 8}, {"batch": 5}, {"batch": 1})
+    assert report.max_error is not None and report.max_error < 1e-5
+    assert report.conditions == () and report.notes == ()
+    assert ops(path) == ["Conv", "Relu", "Conv", "Relu", "MaxPool", "Reshape", "Gemm", "Relu",
+                         "Gemm"]
+    model = onnx.load(path)
+    assert shapes(model.graph.input) == {"images": ["batch", 1, 8, 8]}
+    assert shapes(model.graph.output) == {"output": ["batch", 10]}
+    assert set(net.state_dict()) <= initializers(path)
+    assert (model.ir_version, model.opset_import[0].version) == (8, 18)
+    assert model.producer_name == "fusewire" and model.producer_version
+    assert {node.doc_string.split(":")[0] for node in model.graph.node} == {"model.py"}
+    assert net.training, "the module is put back into the mode it was in"
+
+
+def test_the_file_computes_what_the_model_does(path: Path) -> None:
+    net = nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 3)).eval()
+    export(net, (x(4, 6),), path, input_names=["x"], dynamic_shapes=BATCH)
+    run = compare.runner(path.read_bytes()).run
+    for n in (1, 2, 64):
+        given = x(n, 6)
+        with fw.no_grad():
+            want = net(given).numpy()
+        np.testing.assert_allclose(run({"x": given.numpy()})[0], want, rtol=1e-5, atol=1e-6)
+
+
+class Attention(nn.Module):
+    """A block of a small transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.register_buffer("scale", fw.tensor(0.5))
+
+    def forward(self, tokens: fw.Tensor, mask: fw.Tensor) -> fw.Tensor:
+        b, t, _ = tokens.shape
+        q, k, v = (self.qkv(tokens)[:, :, i * 8:i * 8 + 8].reshape(b, t, 2, 4)
+                   .permute_dims(0, 2, 1, 3) for i in range(3))
+        scores = q @ k.mT * self.scale + fw.where(mask[:, None, None], 0.0, -1e9)
+        return self.out((scores.softmax(-1) @ v).permute_dims(0, 2, 1, 3).reshape(b, t, -1))
+
+
+def test_attention_with_two_sizes(path: Path) -> None:
+    mask = fw.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    report = export(Attention(), (x(2, 5, 8), mask), path, dynamic_shapes=(
+        {0: "batch", 1: "tokens"}, {0: "batch", 1: "tokens"}))
+    assert len(report.checked_sizes) >= 2 and report.conditions == ()
+    model = onnx.load(path)
+    assert shapes(model.graph.output) == {"output": ["batch", "tokens", 8]}
+    assert "Range" not in ops(path) and ops(path).count("MatMul") == 4
+    assert {"qkv.weight.T", "qkv.bias", "out.weight.T", "out.bias", "scale"} <= initializers(path)
+
+
+def test_an_example_of_one_stands_for_any(path: Path) -> None:
+    report = export(nn.Linear(6, 3), (x(1, 6),), path, dynamic_shapes=BATCH)
+    assert report.checked_sizes == ({"batch": 1}, {"batch": 5})
+    assert ops(path) == ["Gemm"]
+
+
+# ---- sizes that vary
+TWO = {"x": {0: "b", 1: "t"}}
+SIZED: dict[str, tuple[Any, tuple[Any, ...], Any, list[Any]]] = {
+    "reshape": (lambda x: x.reshape(x.shape[0] * 2, 3), (x(4, 6),), BATCH, ["2*batch", 3]),
+    "minus one": (lambda x: x.reshape(-1, 2), (x(4, 6),), BATCH, ["3*batch", 2]),
+    "split": (lambda x: x.reshape(x.shape[0], x.shape[1], 2, 3).permute_dims(0, 2, 1, 3),
+              (x(4, 5, 6),), TWO, ["b", 2, "t", 3]),
+    "merge": (lambda x: x.flatten(0, 1), (x(4, 5, 6),), TWO, ["b*t", 6]),
+    "flatten": (nn.Flatten(), (x(4, 5, 6),), BATCH, ["batch", 30]),
+    "concat": (lambda x: concat_same_dtype([x, x * 2, fw.ones(3, 6)], 0), (x(4, 6),), BATCH,
+               ["2*batch + 3", 6]),
+    "broadcast": (lambda x: x[:, None] + x[None], (x(4, 6),), BATCH, ["batch", "batch", 6]),
+    "expand": (lambda x: fw.ones(6).broadcast_to(x.shape) * fw.ones(x.shape[0], 1), (x(4, 6),),
+               BATCH, ["batch", 6]),
+    "zeros": (lambda x: x + fw.zeros_like(x), (x(4, 6),), BATCH, ["batch", 6]),
+    "arange": (lambda x: x + fw.arange(x.shape[0])[:, None], (x(4, 6),), BATCH, ["batch", 6]),
+    "mean": (lambda x: x.mean(0), (x(4, 6),), BATCH, [6]),
+    "sum / n": (lambda x: (x * 2).sum(0) / x.shape[0] + x.size, (x(4, 6),), BATCH, [6]),
+    "var": (lambda x: x.var(0, correction=1), (x(4, 6),), BATCH, [6]),
+    "conv and pool": (
+        nn.Sequential(nn.Conv2d(3, 4, 3, stride=2), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3, padding=1)),
+        (x(2, 3, 31, 29),), {"x": {0: "n", 2: "h", 3: "w"}},
+        ["n", 5, "(h + 3)//4 - 1", "(w + 3)//4 - 1"]),
+    "pool": (lambda x: F.max_pool2d(x, 3, stride=2, padding=1), (x(1, 2, 11, 9),),
+             {"x": {2: "h", 3: "w"}}, [1, 2, "(h + 1)//2", "(w + 1)//2"]),
+    "flip": (lambda x: fw.flip(x, 0), (x(4, 6),), BATCH, ["batch", 6]),
+    "pad": (lambda x: fw.pad(x, [(1, 2), (0, 1)], 3.0), (x(4, 6),), BATCH, ["batch + 3", 7]),
+    "last": (lambda x: x[:, -1], (x(4, 5, 6),), TWO, ["b", 6]),
+    "tail": (lambda x: slice_axes(x, (1, 0), (1, 1), (x.shape[0] - 1, 6)), (x(4, 6),), BATCH,
+             ["batch - 1", 6]),
+    "half": (lambda x: slice_axes(x, (x.shape[0] // 2, 0), (1, 1), (x.shape[0] // 2, 6)),
+             (x(4, 6),), BATCH, ["batch//2", 6]),
+    "every second from the back": (
+        lambda x: slice_axes(x, (x.shape[0] - 1, 0), (-2, 1), ((x.shape[0] + 1) // 2, 6)),
+        (x(4, 6),), BATCH, ["(batch + 1)//2", 6]),
+    "put": (lambda x: put_slice(x, fw.ones(x.shape[0] // 2, 6), (0, 0), (2, 1)), (x(4, 6),), BATCH,
+            ["batch", 6]),
+    "holes": (lambda x: unslice(x, (x.shape[0] * 2, 6), (0, 0), (2, 1)), (x(4, 6),), BATCH,
+              ["2*batch", 6]),
+    "softmax": (lambda x: F.softmax(x, dim=0), (x(4, 6),), BATCH, ["batch", 6]),
+    "rows by rows": (lambda x: x @ x.T, (x(4, 6),), BATCH, ["batch", "batch"]),
+    "take": (lambda x, i: x.take(i), (x(4, 6), fw.tensor([0, 1, -1])),
+             {"x": {0: "b"}, "i": {0: "n"}}, ["n", 6]),
+    "loss": (lambda x, y: F.mse_loss(x, y), (x(4, 6), x(4, 6)), {"x": {0: "b"}, "y": {0: "b"}}, []),
+    "cut": (lambda x: x[:, 1:3] * 1.0, (x(4, 6),), BATCH, ["batch", 2]),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_sizes_stay_symbolic(name: str, path: Path) -> None:
+    fn, args, dynamic, want = SIZED[name]
+    report = export(fn, args, path, dynamic_shapes=dynamic)
+    assert len(report.checked_sizes) >= 2, report.notes
+    assert list(shapes(onnx.load(path).graph.output).values()) == [want]
+
+
+def test_mean_over_a_size_is_one_operator(path: Path) -> None:
+    export(lambda x: x.mean(0), (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert ops(path) == ["ReduceMean"]
+
+
+def test_reshapes_need_no_sizes_where_onnx_can_copy_them(path: Path) -> None:
+    export(SIZED["split"][0], SIZED["split"][1], path, dynamic_shapes=TWO)
+    assert ops(path) == ["Reshape", "Transpose"]
+
+
+def test_conditions_are_reported_and_written_down(path: Path) -> None:
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        assert x.shape[0] <= 512
+        return x.reshape(-1, 12) if x.shape[0] > 2 else x
+
+    report = export(fn, (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert set(report.conditions) >= {"batch < 513", "batch >= 3", "batch % 2 == 0"}
+    checked = [sizes["batch"] for sizes in report.checked_sizes]
+    assert all(n % 2 == 0 and 3 <= n < 513 for n in checked)
+    (prop,) = onnx.load(path).metadata_props
+    assert prop.key == "valid for" and "batch % 2 == 0" in prop.value
+    assert "batch >= 3" in str(report)
+
+
+def test_needless_conditions_are_dropped(path: Path) -> None:
+    """The function asks whether batch is 6, but does the same for both answers."""
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        return x * 2 if x.shape[0] == 6 else x + x
+
+    report = export(fn, (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert report.conditions == () and {"batch": 6} in report.checked_sizes
+
+
+def test_conditions_that_matter_are_kept(path: Path) -> None:
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        return x * 3 if x.shape[0] == 6 else x + x
+
+    report = export(fn, (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert report.conditions == ("batch != 6",)
+
+
+# ---- sizes that the code fixes
+def fixed_by_range(x: fw.Tensor) -> fw.Tensor:
+    return x * fw.tensor([[i] for i in range(x.shape[0])])  # range
+
+
+def fixed_by_len(x: fw.Tensor) -> fw.Tensor:
+    return x / len(x)  # len
+
+
+def fixed_by_sqrt(x: fw.Tensor) -> fw.Tensor:
+    return x / math.sqrt(x.shape[0])  # sqrt
+
+
+def fixed_by_comparison(x: fw.Tensor) -> fw.Tensor:
+    return x * 2 if x.shape[0] == 4 else x  # ==
+
+
+def fixed_by_shape(x: fw.Tensor) -> fw.Tensor:
+    return x + fw.ones(4, 6)  # ones
+
+
+@pytest.mark.parametrize(("fn", "words"), [
+    (fixed_by_range, "was fixed to 4 by a use that needs a plain int"),
+    (fixed_by_len, "was fixed to 4 by a use that needs a plain int"),
+    (fixed_by_sqrt, "was fixed to 4 by a use that needs a plain float"),
+    (fixed_by_comparison, "holds only where batch == 4"),
+    (fixed_by_shape, "holds only where batch == 4"),
+])
+def test_a_fixed_size_names_the_line(fn: Any, words: str, path: Path) -> None:
+    with pytest.raises(fw.ExportError) as caught:
+        export(fn, (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert words in str(caught.value) and "`batch`" in str(caught.value)
+    line = fn.__code__.co_firstlineno + 1
+    assert f"{HERE}:{line}, in {fn.__name__}" in str(caught.value)
+    assert "help: " in str(caught.value) and not path.exists()
+
+
+def test_two_names_for_one_size(path: Path) -> None:
+    with pytest.raises(fw.ExportError, match="give both sizes one name"):
+        export(lambda x, y: x + y, (x(4, 6), x(4, 6)), path,
+               dynamic_shapes={"x": {0: "a"}, "y": {0: "b"}})
+    with pytest.raises(fw.ShapeError, match="size 'a' is 4 in axis 0 of x and 5 in axis 0 of y"):
+        export(lambda x, y: x.sum() + y.sum(), (x(4, 6), x(5, 6)), path,
+               dynamic_shapes={"x": {0: "a"}, "y": {0: "a"}})
+
+
+# ---- names and structure
+class Pair(NamedTuple):
+    left: fw.Tensor
+    right: fw.Tensor
+
+
+def test_names_of_arguments_and_results(path: Path) -> None:
+    def fn(image: fw.Tensor, state: Any, *, scale: float = 2.0) -> Any:
+        h, c = state
+        return {"out": image * scale + h, "state": Pair(h + 1, c * 2), "same": image}
+
+    report = export(fn, {"image": x(2, 3), "state": (x(2, 3), x(2, 3)), "scale": 3.0}, path)
+    assert report.inputs == ("image", "state_0", "state_1")
+    assert report.outputs == ("out", "state_left", "state_right", "same")
+    assert tuple(v.name for v in onnx.load(path).graph.input) == report.inputs
+
+
+def test_names_of_our_choice(path: Path) -> None:
+    report = export(lambda a, b: (a + b, a - b), (x(2, 3), x(2, 3)), path,
+                    input_names=["first", "second"], output_names=["sum", "difference"],
+                    dynamic_shapes={"first": {0: "n"}, "b": {0: "n"}})
+    assert report.inputs == ("first", "second") and report.outputs == ("sum", "difference")
+    assert shapes(onnx.load(path).graph.output) == {"sum": ["n", 3], "difference": ["n", 3]}
+
+
+def test_many_outputs_and_values_returned_as_they_came(path: Path) -> None:
+    constant = x(2)
+    report = export(lambda x: [x, (x + 1, x + 1), constant, None], (x(4, 6),), path)
+    assert report.outputs == ("output", "output_1", "output_2", "output_3")
+
+
+@pytest.mark.parametrize("dynamic", [
+    {"x": {0: "n"}, "y": {1: "n"}}, {"x": {-2: "n"}, "y": ("m", "n")}, ({0: "n"}, [None, "n"]),
+    ({0: "n"},), {"x": ["n", None]}, {"x": [0], "y": [1]}, {"y": {1: type("n", (), {})}},
+])
+def test_spellings_of_dynamic_shapes(dynamic: Any, path: Path) -> None:
+    report = export(lambda x, y: x.sum(1)[:, None] * y.sum(), (x(4, 6), x(5, 4)), path,
+                    dynamic_shapes=dynamic)
+    assert report.checked_sizes[0]
+
+
+def test_nested_and_torchs_spelling(path: Path) -> None:
+    export(lambda parts: parts["a"] + parts["b"], ({"a": x(4, 6), "b": x(4, 6)},), path,
+           dynamic_shapes={"parts": {"a": {0: "n"}, "b": {0: "n"}}})
+    assert shapes(onnx.load(path).graph.input) == {"parts_a": ["n", 6], "parts_b": ["n", 6]}
+    export(nn.ReLU(), x(4, 6), path, input_names=["input"], output_names=["out"],
+           dynamic_axes={"input": {0: "n"}, "out": {0: "n"}})
+    assert shapes(onnx.load(path).graph.output) == {"out": ["n", 6]}
+
+
+def test_methods_closures_and_compiled_functions(path: Path) -> None:
+    net = Attention()
+    export(net.out.forward, x(2, 8), path)
+    assert {"weight", "bias"} <= initializers(path)
+    export(lambda x: net.out(x), x(2, 8), path)
+    assert any("out.weight" in name for name in initializers(path))
+    export(fw.compile(lambda x: x * 2), x(2, 8), path)
+    assert ops(path) == ["Mul"]
+    report = export(lambda: fw.ones(3) * 2, (), path)
+    assert report.inputs == ()
+
+
+def test_dropout_is_left_out_and_modes_come_back(path: Path) -> None:
+    net = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))
+    net.get_submodule("0").eval()
+    export(lambda x: net(x), x(2, 6), path)
+    assert "Mul" not in ops(path)
+    assert [m.training for m in net.modules()] == [True, False, True]
+
+
+def test_tied_weights_are_one_initializer(path: Path) -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Linear(6, 6)
+            self.b = nn.Linear(6, 6)
+            self.b.weight = self.a.weight
+
+        def forward(self, x: fw.Tensor) -> fw.Tensor:
+            return self.b(self.a(x))
+
+    export(Tied(), x(2, 6), path)
+    assert initializers(path) == {"a.weight", "a.bias", "b.bias"}
+
+
+# ---- state
+def test_state_is_refused_by_name(path: Path) -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", fw.zeros(1))
+
+        def forward(self, x: fw.Tensor) -> fw.Tensor:
+            self.seen += 1
+            return x + self.seen
+
+    net = Counter()
+    with pytest.raises(fw.ExportError, match="`seen` is changed in place, and a model holds no"):
+        export(net, x(2, 6), path)
+    assert net.seen.tolist() == [0.0], "what the run changed is put back"
+
+
+def test_hidden_tensors_are_refused_and_caches_noted(path: Path) -> None:
+    class Hidden(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.h: Any = fw.zeros(6)
+            self.cache: dict[str, Any] = {}
+            self.calls = 0
+
+        def forward(self, x: fw.Tensor, keep: bool) -> fw.Tensor:
+            self.calls += 1
+            self.cache["ones"] = fw.ones(6)
+            if keep:
+                self.h = self.h + x.sum(0)
+            return x + self.h + self.cache["ones"]
+
+    net = Hidden()
+    with pytest.raises(fw.ExportError, match="h holds another tensor after the call"):
+        export(net, (x(2, 6), True), path)
+    report = export(net, (x(2, 6), False), path)
+    assert any("calls changed in the call" in note for note in report.notes)
+    assert net.calls == 0 and net.cache == {}
+
+
+# ---- refusals
+@pytest.mark.parametrize(("fn", "words"), [
+    (lambda x: x * 2 if x.sum() > 0 else x, "bool() hands a tensor's values to Python"),
+    (lambda x: x * x.sum().item(), "item() hands a tensor's values to Python"),
+    (lambda x: fw.from_numpy(np.sort(x.numpy())), "NumPy hands a tensor's values to Python"),
+    (lambda x: x.sum().item, "the function returns a builtin_function_or_method"),
+    (lambda x: (x, 3), "the function returns a int"),
+    (lambda x: None, "the function returns no tensor"),
+    (lambda x: x + fw.rand(2, 6), "uniform cannot be written to ONNX"),
+    (lambda x: x.astype(fw.complex64) * x, "cannot be written to ONNX: ONNX cannot cast"),
+])
+def test_what_a_model_cannot_do(fn: Any, words: str, path: Path) -> None:
+    words = words.replace("builtin_function_or_method", "method")
+    with pytest.raises(fw.ExportError) as caught:
+        export(fn, x(2, 6), path)
+    assert words in str(caught.value) and "help: " in str(caught.value)
+    assert not path.exists()
+
+
+def test_numbers_of_constants_may_leave(path: Path) -> None:
+    scale = fw.tensor(2.0)
+    export(lambda x: x * scale.item() if scale > 1 else x, x(2, 6), path)
+
+
+@pytest.mark.parametrize(("arguments", "more", "words"), [
+    ((3,), {}, "hold no tensor"), ((np.ones(3),), {}, "x is a NumPy array"),
+    ((x(2), x(2)), {}, "do not fit"), ((x(2),), {"opset": 12}, "opset 12 is not supported"),
+    ((x(2),), {"opset": "18"}, "is not supported"),
+    ((x(2),), {"input_names": ["a", "b"]}, "does not name the 1 tensor arguments x"),
+    ((x(2),), {"output_names": ["a", "b"]}, "do not name the 1 outputs"),
+    ((x(2),), {"output_names": ["x"]}, "not those of inputs"),
+    ((x(2),), {"dynamic_shapes": {"y": {0: "n"}}}, "names 'y', which is no argument"),
+    ((x(2),), {"dynamic_shapes": {"x": {1: "n"}}}, "has no axis 1"),
+    ((x(2),), {"dynamic_shapes": {"x": {0: "a b"}}}, "cannot be named 'a b'"),
+    ((x(2),), {"dynamic_shapes": {"x": {0: 3}}}, "cannot be named 3"),
+    ((x(2),), {"dynamic_shapes": 3}, "is a dictionary by argument name or a tuple"),
+    ((x(2),), {"dynamic_shapes": ({}, {})}, "is a dictionary by argument name or a tuple"),
+    ((x(0),), {"dynamic_shapes": {"x": {0: "n"}}}, "is empty in the example"),
+    ((x(2),), {"dynamic_shapes": {}, "dynamic_axes": {}}, "two names of one setting"),
+])
+def test_wrong_arguments(arguments: Any, more: Any, words: str, path: Path) -> None:
+    with pytest.raises(fw.FusewireError) as caught:
+        export(lambda x: x * 1.5, arguments, path, **more)
+    assert words in str(caught.value) and "help: " in str(caught.value)
+    assert not path.exists()
+
+
+def test_wrong_function_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(fw.ExportError, match="takes a function or a module, not int"):
+        export(3, x(2), tmp_path / "m.onnx")  # type: ignore[arg-type]
+    with pytest.raises(fw.ExportError, match="there is no folder"):
+        export(lambda x: x * 2, x(2), tmp_path / "no" / "m.onnx")
+
+
+def test_the_users_own_error_comes_through(path: Path) -> None:
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        export(fn, x(2), path)
+
+
+# ---- verification and the file
+def test_a_wrong_model_is_never_written(path: Path) -> None:
+    path.write_bytes(b"before")
+    calls = itertools.count(1)
+
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        return x * float(next(calls))
+
+    with pytest.raises(fw.ExportError, match=r"the output output differs by .* from what the func"):
+        export(fn, x(2, 6), path)
+    assert path.read_bytes() == b"before" and [p.name for p in path.parent.iterdir()] == [path.name]
+    report = export(fn, x(2, 6), path, verify=False)
+    assert report.max_error is None and "not verified" in str(report)
+
+
+def test_a_failed_write_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise OSError("disk")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="disk"):
+        export(lambda x: x * 2, x(2), path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_without_onnxruntime(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare.importlib.util, "find_spec", lambda name: None)
+    report = export(lambda x: x * 2, x(2), path)
+    assert "reference" in report.runner and report.notes == ("onnxruntime is not installed",)
+
+
+def test_too_large_for_one_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fusewire.export.onnx.model.LIMIT", 2 ** 20 + 100)
+    with pytest.raises(fw.ExportError, match="one file cannot be larger than"):
+        export(nn.Linear(64, 64), x(2, 64), path)
+
+
+def test_the_report_is_one_line(path: Path) -> None:
+    report = export(lambda x: x * 2, x(2), path)
+    assert isinstance(report, ExportReport)
+    assert str(report).startswith(f"{path}: ") and "\n" not in str(report)
+    assert f"{report.bytes} bytes" in str(report) and report.bytes == path.stat().st_size
+    assert "opset 18" in str(report) and "largest difference 0 (" in str(report)
+
+
+def test_the_same_model_is_the_same_file(tmp_path: Path) -> None:
+    net = nn.Linear(6, 3)
+    for name in ("a", "b"):
+        export(net, x(2, 6), tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_differences() -> None:
+    a = np.array([1.0, np.nan, np.inf, -np.inf])
+    assert compare.difference(a, a) == 0
+    assert compare.difference(a, np.array([1.5, np.nan, np.inf, -np.inf])) == 0.5
+    assert compare.difference(a, np.array([1.0, 0.0, np.inf, -np.inf])) == np.inf
+    big = np.array([2 ** 63 - 1], np.int64)
+    assert compare.difference(big, -big) == float(2 ** 64 - 2)
+    assert compare.difference(np.array([True]), np.array([False])) == 1
+
+
+def test_other_sizes_meet_the_conditions() -> None:
+    assert next(verify.other_sizes({"a": 8, "b": 5}, ())) == {"a": 5, "b": 7}
+    sizes = Sizes({"a": 5, "b": 64})
+    with sizes.listening():
+        assert sizes.named("b") % 16 == 0
+    for found in verify.other_sizes(sizes.values, sizes.conditions.values()):
+        assert found["a"] != 5 and found["b"] % 16 == 0 and found["b"] != 64
