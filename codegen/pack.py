@@ -79,7 +79,9 @@ class Nest:
         return list(body)
 
 
-def _turned(probe: loops.Store, local: dict[str, Index], nest: Nest) -> int | None:
+def _turned(
+    probe: loops.Store, local: dict[str, Index], nest: Nest
+) -> int | None:
     """The run that is contiguous where it is written, if the innermost one is only where it is
     read, and both are long and of known length: then blocks can be turned."""
     value, last = probe.value, len(nest.order) - 1
@@ -101,7 +103,7 @@ def _turned(probe: loops.Store, local: dict[str, Index], nest: Nest) -> int | No
 
 
 def _blocks(nest: Nest, other: int) -> list[Stmt]:
-    """Square blocks of runs `other` and the innermost one turned, and what is left copied singly."""
+    """Square blocks of `other` and the innermost run turned, what is left copied singly."""
     w, last = nest.vector, len(nest.order) - 1
     whole = {n: nest.sizes[n] // w * w for n in (other, last)}
     places = nest.places()
@@ -136,7 +138,8 @@ def _contiguous(
     if var is None:
         return (-1, 0)
     reads = [linear(e.index)[0].get(var, 0) for e in loads_of(probe.value)]
-    good = (bool(reads) and all(f == 1 for f in reads)) + (linear(probe.index)[0].get(var) == 1)
+    read = bool(reads) and all(f == 1 for f in reads)
+    good = 2 * read + (linear(probe.index)[0].get(var) == 1)
     return (good, _run_size(run, sizes))
 
 

@@ -142,7 +142,7 @@ class Writer(Flow):
         self.module.declare("void", name, [value.full, p.full, "i32", mask.full])
         self.raw(f"call void @{name}({value.typed}, {p.typed}, i32 {size}, {mask.typed})")
 
-    # A square block turned: rows in registers, halves exchanged between rows further and further apart
+    # A square block turned: rows in registers, blocks exchanged between rows ever further apart
 
     def _transpose(self, s: Transpose) -> None:
         if self.lane is not None:

@@ -265,8 +265,9 @@ hypot = pointwise("hypot", lambda k, x, y: k.hypot(x, y), lambda g, out, x, y: g
                   lambda g, out, x, y: g * (y / out), takes="real float")
 
 # ---- trigonometry
-sin = pointwise("sin", lambda k, x: k.sin(x), lambda g, out, x: g * cos(x), takes="float",
-                onnx="Sin")
+sin = pointwise("sin", lambda k, x: k.sin(x),
+                lambda g, out, x: g * cos(x),  # type: ignore[has-type]
+                takes="float", onnx="Sin")
 cos = pointwise("cos", lambda k, x: k.cos(x), lambda g, out, x: -g * sin(x), takes="float",
                 onnx="Cos")
 tan = pointwise("tan", lambda k, x: k.tan(x), lambda g, out, x: g * (out * out + 1),
@@ -280,8 +281,9 @@ atan = pointwise("atan", lambda k, x: k.atan(x), lambda g, out, x: g / (x * x + 
 atan2 = pointwise("atan2", lambda k, x, y: k.atan2(x, y),
                   lambda g, out, x, y: g * (y / (x * x + y * y)),
                   lambda g, out, x, y: -g * (x / (x * x + y * y)), takes="real float")
-sinh = pointwise("sinh", lambda k, x: k.sinh(x), lambda g, out, x: g * cosh(x), takes="float",
-                 onnx="Sinh")
+sinh = pointwise("sinh", lambda k, x: k.sinh(x),
+                 lambda g, out, x: g * cosh(x),  # type: ignore[has-type]
+                 takes="float", onnx="Sinh")
 cosh = pointwise("cosh", lambda k, x: k.cosh(x), lambda g, out, x: g * sinh(x), takes="float",
                  onnx="Cosh")
 tanh = pointwise("tanh", lambda k, x: k.tanh(x), lambda g, out, x: g * (1 - out * out),
@@ -306,7 +308,7 @@ trunc = pointwise("trunc", lambda k, x: k.trunc(x), lambda g, out, x: g * 0.0, t
 round = pointwise("round", lambda k, x: k.round(x), lambda g, out, x: g * 0.0, takes="real float",
                   onnx="Round")
 copysign = pointwise("copysign", lambda k, x, y: k.copysign(x, y),
-                     lambda g, out, x, y: where(equal(out, x), g, -g),
+                     lambda g, out, x, y: where(equal(out, x), g, -g),  # type: ignore[has-type]
                      lambda g, out, x, y: g * 0.0, takes="real float")
 
 # ---- comparisons and logic

@@ -369,7 +369,7 @@ def test_hidden_tensors_are_refused_and_caches_noted(path: Path) -> None:
             return x + self.h + self.cache["ones"]
 
     net = Hidden()
-    with pytest.raises(fw.ExportError, match="h holds another tensor after the call"):
+    with pytest.raises(fw.ExportError, match="`h` holds another tensor after the call"):
         export(net, (x(2, 6), True), path)
     report = export(net, (x(2, 6), False), path)
     assert any("calls changed in the call" in note for note in report.notes)
