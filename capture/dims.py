@@ -64,8 +64,9 @@ class Fixed(NamedTuple):
 class Sizes:
     """The named sizes of one recording, and what the run asked of them.
 
-    While `live`, questions are noted; afterwards they are answered from what was noted, and `Dim`s
-    are equal and hash by their formulas, as the parts of a graph must.
+    While `live`, questions are noted. Afterwards they are answered from what was noted, and `Dim`s
+    are equal and hash by their formulas, as the parts of a graph must; only an order that a pass
+    asks for is a new condition.
     """
 
     def __init__(self, values: Mapping[str, int]) -> None:
@@ -111,8 +112,8 @@ class Sizes:
             return noted.outcome
         value = expr.value(self.values)
         outcome = value == 0 if relation == "eq" else value < 0
-        if not self.live:
-            return outcome and relation == "lt"
+        if relation == "eq" and not self.live:
+            return False  # as formulas are told apart
         self.conditions[relation, expr] = Condition(relation, expr, outcome, user_line())
         return outcome
 

@@ -200,8 +200,8 @@ def _described(state: State, path: Path, before: Any, now: Any) -> Iterator[str]
     """What changed, in words. CaptureError for state that a model would have to hold."""
     value, name = state.values[path], dotted(path)
     if isinstance(value, Tensor):
-        raise CaptureError(f"the tensor `{name or path}` is changed in place, and a model holds no state",
-                           "return the new value, and take the old one as an argument")
+        raise CaptureError(f"the tensor `{name or path}` is changed in place, and a model holds no "
+                           "state", "return the new value, and take the old one as an argument")
     old, new = dict(before), dict(now)
     for key in new:
         if old.get(key) is new[key]:

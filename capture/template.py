@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -61,8 +60,6 @@ class Outputs:
         if kind is dict:
             pairs = [(k, self.template(v)) for k, v in value.items()]
             return lambda tensors, read: {k: make(tensors, read) for k, make in pairs}
-        if kind is types.FunctionType and not (value.__closure__ or value.__defaults__):
-            return lambda tensors, read: value
         if kind is types.FunctionType and not (value.__closure__ or value.__defaults__):
             return lambda tensors, read: value
         self._recorder.refuse(f"an object of class {kind.__name__} is made that outlives the call")

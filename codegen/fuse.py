@@ -19,6 +19,7 @@ from .values import BUILDER, Value
 
 _HEAVY = {"exp", "log", "tanh", "pow", "sin", "cos", "erf", "uniform", "expm1", "log1p", "sigmoid",
           "atan2"}
+_MOST_SUMS = 8  # reductions of one kernel: what comes after one passes over the rows again
 _WORTH = 4  # simple operations that are worth a place in memory when several readers need them
 SHORT = 9  # elements of a reduction that is unrolled
 _LARGEST_TREE = 200  # operations computed in place, before a value gets a home of its own
@@ -139,8 +140,13 @@ def domain_of(node: Node) -> tuple[int, ...]:
     return node.inputs[0].type.shape if node.kind == "reduce" else node.type.shape
 
 
-def reads_of(node: Node, placed: Iterable[Node]) -> list[tuple[Node, Indices]]:
-    """The placed nodes that computing one element of `node` reads, each with the element read."""
+def reads_of(
+    node: Node, placed: Iterable[Node], at: Indices | None = None
+) -> list[tuple[Node, Indices]]:
+    """The placed nodes that computing one element of `node` reads, each with the element read.
+
+    `at` is the element; by default that of the node's own loops.
+    """
     found: list[tuple[Node, Indices]] = []
 
     def leaf(n: Node, index: Indices, mask: object) -> Value | None:
@@ -150,7 +156,7 @@ def reads_of(node: Node, placed: Iterable[Node]) -> list[tuple[Node, Indices]]:
         return BUILDER.const(0, n.type.dtype) if n.type.dtype.kind != "i" else _opaque(n, index)
 
     inline = Inliner(leaf)
-    where = axis_variables(domain_of(node))
+    where = axis_variables(domain_of(node)) if at is None else at
     if node.kind == "contract":
         for n in node.inputs:
             inline.value(n, axis_variables(n.type.shape))
@@ -176,7 +182,7 @@ def _place(node: Node, groups: list[Group], home: dict[Node, Group], placed: set
             group.reads & {n for n, _ in reads})
         if not related:
             continue
-        why = _refusal(node, reads, group, home)
+        why = _refusal(node, reads, group, home, placed)
         if why:
             refusals.append(f"{node.op} ({node.site}) not with {group.members[-1].op}: {why}")
             continue
@@ -219,7 +225,8 @@ def _join(node: Node, reads: list[tuple[Node, Indices]], group: Group) -> None:
 
 
 def _refusal(
-    node: Node, reads: list[tuple[Node, Indices]], group: Group, home: dict[Node, Group]
+    node: Node, reads: list[tuple[Node, Indices]], group: Group, home: dict[Node, Group],
+    placed: set[Node],
 ) -> str:
     """Why `node` cannot join `group`; an empty text if it can."""
     if node.kind == "contract":
@@ -228,6 +235,10 @@ def _refusal(
     if why:
         return why
     where = group.variables()
+    if node.kind != "reduce" and node.type.shape != group.domain:  # once per outer position
+        reads = reads_of(node, placed, reduced_index(node.type.shape, group, where))
+    if len([m for m in group.members if m.kind == "reduce"]) >= _MOST_SUMS:
+        return "the kernel has many reductions already"
     for n, index in reads:
         if n in group.members and not own_element(n, index, group, where):
             return f"it reads other elements of {n.op}"

@@ -76,7 +76,9 @@ def kernel(nest: Nest, var: Var, tasks: int, body: list[Stmt], name: str = "") -
     elements = max(1, nest.outer * nest.inner)
     sites = tuple(dict.fromkeys(n.site for n in nest.group.members if n.site))
     nanoseconds = elements * nest.cost / (2.5 * nest.machine.lanes())
-    return Kernel(name or nest.name, reads, writes, (), var, tasks, tuple(body), nanoseconds, sites)
+    scratch = tuple(nest.body.rows.values())
+    return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body), nanoseconds,
+                  sites)
 
 
 def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:

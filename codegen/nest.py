@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,9 @@ from .index import Index, as_index, atom, comparisons
 from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Const, Expr, Load, Register, Stmt, Var
 from .values import Value
+
+_ROW = 1 << 14  # elements of a row that is kept in a cache for a later sweep
+_KEEP = 8  # simple operations that are worth keeping
 
 
 @dataclass
@@ -38,6 +42,7 @@ class Body:
         self.group, self.buffers = group, buffers
         self.registers = {n: Register(f"r{i}", n.type.dtype) for i, n in enumerate(group.members)
                           if self.is_reduced(n)}
+        self.rows: dict[Node, Buffer] = {}  # members kept for later sweeps, one outer position each
         self.sweeps = self._plan()
         self._sweep_of = {n: i for i, s in enumerate(self.sweeps) for n in (*s.full, *s.reductions)}
 
@@ -52,6 +57,7 @@ class Body:
     def _plan(self) -> list[Sweep]:
         level: dict[Node, int] = {}  # the sweep after which a reduced member is known
         sweeps: list[Sweep] = []
+        kept = self._worth_keeping()
         for node in self.group.members:
             needs = [level[n] for n in self._reduced_needs(node)]
             first = max(needs, default=-1)
@@ -61,9 +67,32 @@ class Body:
             elif self.is_reduced(node):
                 level[node] = max(first, 0)
                 _at(sweeps, max(first, 0)).after.append(node)
-            elif node in self.buffers:
+            elif node in self.buffers or node in kept:
+                if node not in self.buffers:
+                    name = f"row{len(self.rows)}"
+                    self.rows[node] = Buffer(name, node.type.dtype, self._inner, scratch=True)
                 _at(sweeps, first + 1).full.append(node)
         return sweeps
+
+    @property
+    def _inner(self) -> int:
+        return _product(self.group.domain[a] for a in self.group.axes or ())
+
+    def _worth_keeping(self) -> set[Node]:
+        """Members that are costly, needed in several sweeps, and short enough for a cached row."""
+        sums = [n for n in self.group.members if n.kind == "reduce"]
+        if self.group.kind != "rows" or len(sums) < 2 or self._inner > _ROW:
+            return set()
+        return {n for n in self.group.members if not self.is_reduced(n) and n not in self.buffers
+                and work(list(self._cost_of(n))) >= _KEEP}
+
+    def _cost_of(self, node: Node) -> Iterator[Expr]:
+        def leaf(n: Node, index: Indices, mask: Any) -> Value | None:
+            if n is not node and n in self.group.members:
+                return Value(loops.read(Register("member", n.type.dtype)))
+            return load(self.buffers[n], n.type, index, mask) if self._outside(n) else None
+
+        yield self._element(Inliner(leaf), node, self.group.variables()).expr
 
     def _reduced_needs(self, node: Node) -> set[Node]:
         """The reduced members that a member's expression reads."""
@@ -97,6 +126,8 @@ class Body:
             done = n in self.group.members and self._sweep_of.get(n, sweep) < sweep
             if self._outside(n) or (done and n in self.buffers):
                 return load(self.buffers[n], n.type, index, mask)
+            if done and n in self.rows:
+                return Value(loops.load(self.rows[n], self._row_index(index)))
             return None
 
         return Inliner(leaf)
@@ -115,9 +146,18 @@ class Body:
         out += [loops.Update(self.registers[n], OPS[n.op].meaning.combine,
                              self._element(inline, n, where).expr) for n in now.reductions]
         # Stores come last: one of them may overwrite what another value is computed from.
-        out += [loops.Store(self.buffers[n], flat(where, self.group.domain).expr(), loops.read(r))
-                for r, n in zip(held, now.full)]
+        for r, n in zip(held, now.full):
+            if n in self.rows:
+                out.append(loops.Store(self.rows[n], self._row_index(where), loops.read(r)))
+            else:
+                at = flat(where, self.group.domain).expr()
+                out.append(loops.Store(self.buffers[n], at, loops.read(r)))
         return out
+
+    def _row_index(self, where: Indices) -> Expr:
+        """The place of an element among those of its outer position."""
+        axes = self.group.axes or ()
+        return flat(tuple(where[a] for a in axes), [self.group.domain[a] for a in axes]).expr()
 
     def finish(self, sweep: int, where: Indices) -> list[Stmt]:
         """What is computed and stored once per outer position after a sweep."""

@@ -250,4 +250,6 @@ def drawn(array: Any, axes: Axes, sizes: Mapping[str, int], rng: np.random.Gener
         return rng.choice(flat, shape).astype(array.dtype).reshape(shape)
     finite = array[np.isfinite(array)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+    if low == high:  # an example of zeros: equal numbers would hide mistakes
+        low, high = low - 1, high + 1
     return np.asarray(rng.uniform(low, high, shape)).astype(array.dtype)

@@ -152,12 +152,12 @@ def _check_fixed(sizes: Sizes) -> None:
             "axis out of dynamic_shapes")
     for c in sizes.conditions.values():
         if c.relation == "eq" and c.outcome and c.expr.remainder() is None:
-            names = sorted(c.expr.symbols())
-            values = ", ".join(f"{n} = {sizes.values[n]}" for n in names)
+            involved = sorted(c.expr.symbols())
+            values = ", ".join(f"`{n}` = {sizes.values[n]}" for n in involved)
             raise _error_at(
                 c.line, f"the function was run for {values}, and holds only where {c}",
-                "give both sizes one name in dynamic_shapes" if len(names) > 1 else
-                f"leave `{names[0]}` out of dynamic_shapes, or write the line for all sizes")
+                "give both sizes one name in dynamic_shapes" if len(involved) > 1 else
+                f"leave `{involved[0]}` out of dynamic_shapes, or write the line for all sizes")
 
 
 def _error_at(line: str, message: str, help: str) -> ExportError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -115,9 +114,11 @@ def add_conditions(model: Any, conditions: Sequence[Condition]) -> None:
 
 @functools.cache
 def _version() -> str:
+    from importlib import metadata  # takes as long as all of this package
+
     try:
-        return importlib.metadata.version("fusewire")
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version("fusewire")
+    except metadata.PackageNotFoundError:
         return ""
 
 

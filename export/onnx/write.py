@@ -96,12 +96,14 @@ class Writer:
         from onnx import numpy_helper
 
         array = np.ascontiguousarray(array, dtype).reshape(np.shape(array))
-        key = name or (array.dtype.str, array.shape, array.tobytes())
+        key = None if name else (array.dtype.str, array.shape, array.tobytes())
         found = self._constants.get(key)
         if found is None:
             label = self.unique(name or f"constant_{len(self._constants)}")
             self.initializers.append(numpy_helper.from_array(array, label))
-            found = self._constants[key] = Value(label, array.dtype)
+            found = Value(label, array.dtype)
+            if key is not None:
+                self._constants[key] = found
         return found
 
     def ints(self, values: Sequence[int]) -> Value:

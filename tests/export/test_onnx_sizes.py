@@ -1,0 +1,190 @@
+"""Axes that may vary: what stays symbolic, what is noted as a condition, what is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import fusewire as fw
+import fusewire.nn.functional as F
+from fusewire import nn
+from fusewire.capture.dims import Sizes
+from fusewire.eager.ops.view import concat_same_dtype, put_slice, slice_axes, unslice
+from fusewire.export.onnx import export, verify
+
+BATCH = {"x": {0: "batch"}}
+HERE = Path(__file__).name
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "model.onnx"
+
+
+def x(*shape: int) -> fw.Tensor:
+    return fw.from_numpy(np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32))
+
+
+def ops(path: Path) -> list[str]:
+    return [node.op_type for node in onnx.load(path).graph.node]
+
+
+def shapes(values: Any) -> dict[str, list[Any]]:
+    return {v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
+            for v in values}
+
+
+TWO = {"x": {0: "b", 1: "t"}}
+SIZED: dict[str, tuple[Any, tuple[Any, ...], Any, list[Any]]] = {
+    "reshape": (lambda x: x.reshape(x.shape[0] * 2, 3), (x(4, 6),), BATCH, ["2*batch", 3]),
+    "minus one": (lambda x: x.reshape(-1, 2), (x(4, 6),), BATCH, ["3*batch", 2]),
+    "split": (lambda x: x.reshape(x.shape[0], x.shape[1], 2, 3).permute_dims(0, 2, 1, 3),
+              (x(4, 5, 6),), TWO, ["b", 2, "t", 3]),
+    "merge": (lambda x: x.flatten(0, 1), (x(4, 5, 6),), TWO, ["b*t", 6]),
+    "flatten": (nn.Flatten(), (x(4, 5, 6),), BATCH, ["batch", 30]),
+    "concat": (lambda x: concat_same_dtype([x, x * 2, fw.ones(3, 6)], 0), (x(4, 6),), BATCH,
+               ["2*batch + 3", 6]),
+    "broadcast": (lambda x: x[:, None] + x[None], (x(4, 6),), BATCH, ["batch", "batch", 6]),
+    "expand": (lambda x: fw.ones(6).broadcast_to(x.shape) * fw.ones(x.shape[0], 1), (x(4, 6),),
+               BATCH, ["batch", 6]),
+    "zeros": (lambda x: x + fw.zeros_like(x), (x(4, 6),), BATCH, ["batch", 6]),
+    "arange": (lambda x: x + fw.arange(x.shape[0])[:, None], (x(4, 6),), BATCH, ["batch", 6]),
+    "mean": (lambda x: x.mean(0), (x(4, 6),), BATCH, [6]),
+    "sum / n": (lambda x: (x * 2).sum(0) / x.shape[0] + x.size, (x(4, 6),), BATCH, [6]),
+    "var": (lambda x: x.var(0, correction=1), (x(4, 6),), BATCH, [6]),
+    "conv and pool": (
+        nn.Sequential(nn.Conv2d(3, 4, 3, stride=2), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3, padding=1)),
+        (x(2, 3, 31, 29),), {"x": {0: "n", 2: "h", 3: "w"}},
+        ["n", 5, "(h + 3)//4 - 1", "(w + 3)//4 - 1"]),
+    "pool": (lambda x: F.max_pool2d(x, 3, stride=2, padding=1), (x(1, 2, 11, 9),),
+             {"x": {2: "h", 3: "w"}}, [1, 2, "(h + 1)//2", "(w + 1)//2"]),
+    "flip": (lambda x: fw.flip(x, 0), (x(4, 6),), BATCH, ["batch", 6]),
+    "pad": (lambda x: fw.pad(x, [(1, 2), (0, 1)], 3.0), (x(4, 6),), BATCH, ["batch + 3", 7]),
+    "last": (lambda x: x[:, -1], (x(4, 5, 6),), TWO, ["b", 6]),
+    "tail": (lambda x: slice_axes(x, (1, 0), (1, 1), (x.shape[0] - 1, 6)), (x(4, 6),), BATCH,
+             ["batch - 1", 6]),
+    "half": (lambda x: slice_axes(x, (x.shape[0] // 2, 0), (1, 1), (x.shape[0] // 2, 6)),
+             (x(4, 6),), BATCH, ["batch//2", 6]),
+    "every second from the back": (
+        lambda x: slice_axes(x, (x.shape[0] - 1, 0), (-2, 1), ((x.shape[0] + 1) // 2, 6)),
+        (x(4, 6),), BATCH, ["(batch + 1)//2", 6]),
+    "put": (lambda x: put_slice(x, fw.ones(x.shape[0] // 2, 6), (0, 0), (2, 1)), (x(4, 6),), BATCH,
+            ["batch", 6]),
+    "holes": (lambda x: unslice(x, (x.shape[0] * 2, 6), (0, 0), (2, 1)), (x(4, 6),), BATCH,
+              ["2*batch", 6]),
+    "softmax": (lambda x: F.softmax(x, dim=0), (x(4, 6),), BATCH, ["batch", 6]),
+    "rows by rows": (lambda x: x @ x.T, (x(4, 6),), BATCH, ["batch", "batch"]),
+    "take": (lambda x, i: x.take(i), (x(4, 6), fw.tensor([0, 1, -1])),
+             {"x": {0: "b"}, "i": {0: "n"}}, ["n", 6]),
+    "loss": (lambda x, y: F.mse_loss(x, y), (x(4, 6), x(4, 6)), {"x": {0: "b"}, "y": {0: "b"}}, []),
+    "cut": (lambda x: x[:, 1:3] * 1.0, (x(4, 6),), BATCH, ["batch", 2]),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_sizes_stay_symbolic(name: str, path: Path) -> None:
+    fn, args, dynamic, want = SIZED[name]
+    report = export(fn, args, path, dynamic_shapes=dynamic)
+    assert len(report.checked_sizes) >= 2, report.notes
+    assert list(shapes(onnx.load(path).graph.output).values()) == [want]
+
+
+def test_mean_over_a_size_is_one_operator(path: Path) -> None:
+    export(lambda x: x.mean(0), (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert ops(path) == ["ReduceMean"]
+
+
+def test_reshapes_need_no_sizes_where_onnx_can_copy_them(path: Path) -> None:
+    export(SIZED["split"][0], SIZED["split"][1], path, dynamic_shapes=TWO)
+    assert ops(path) == ["Reshape", "Transpose"]
+
+
+def test_conditions_are_reported_and_written_down(path: Path) -> None:
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        assert x.shape[0] <= 512
+        return x.reshape(-1, 12) if x.shape[0] > 2 else x
+
+    report = export(fn, (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert set(report.conditions) >= {"batch < 513", "batch >= 3", "batch % 2 == 0"}
+    checked = [sizes["batch"] for sizes in report.checked_sizes]
+    assert all(n % 2 == 0 and 3 <= n < 513 for n in checked)
+    (prop,) = onnx.load(path).metadata_props
+    assert prop.key == "valid for" and "batch % 2 == 0" in prop.value
+    assert "batch >= 3" in str(report)
+
+
+def test_needless_conditions_are_dropped(path: Path) -> None:
+    """The function asks whether batch is 6, but does the same for both answers."""
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        return x * 2 if x.shape[0] == 6 else x + x
+
+    report = export(fn, (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert report.conditions == () and {"batch": 6} in report.checked_sizes
+
+
+def test_conditions_that_matter_are_kept(path: Path) -> None:
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        return x * 3 if x.shape[0] == 6 else x + x
+
+    report = export(fn, (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert report.conditions == ("batch != 6",)
+
+
+# ---- sizes that the code fixes
+def fixed_by_range(x: fw.Tensor) -> fw.Tensor:
+    return x * fw.tensor([[i] for i in range(x.shape[0])])  # range
+
+
+def fixed_by_len(x: fw.Tensor) -> fw.Tensor:
+    return x / len(x)  # len
+
+
+def fixed_by_sqrt(x: fw.Tensor) -> fw.Tensor:
+    return x / math.sqrt(x.shape[0])  # sqrt
+
+
+def fixed_by_comparison(x: fw.Tensor) -> fw.Tensor:
+    return x * 2 if x.shape[0] == 4 else x  # ==
+
+
+def fixed_by_shape(x: fw.Tensor) -> fw.Tensor:
+    return x + fw.ones(4, 6)  # ones
+
+
+@pytest.mark.parametrize(("fn", "words"), [
+    (fixed_by_range, "was fixed to 4 by a use that needs a plain int"),
+    (fixed_by_len, "was fixed to 4 by a use that needs a plain int"),
+    (fixed_by_sqrt, "was fixed to 4 by a use that needs a plain float"),
+    (fixed_by_comparison, "holds only where batch == 4"),
+    (fixed_by_shape, "holds only where batch == 4"),
+])
+def test_a_fixed_size_names_the_line(fn: Any, words: str, path: Path) -> None:
+    with pytest.raises(fw.ExportError) as caught:
+        export(fn, (x(4, 6),), path, dynamic_shapes=BATCH)
+    assert words in str(caught.value) and "`batch`" in str(caught.value)
+    line = fn.__code__.co_firstlineno + 1
+    assert f"{HERE}:{line}, in {fn.__name__}" in str(caught.value)
+    assert "help: " in str(caught.value) and not path.exists()
+
+
+def test_two_names_for_one_size(path: Path) -> None:
+    with pytest.raises(fw.ExportError, match="give both sizes one name"):
+        export(lambda x, y: x + y, (x(4, 6), x(4, 6)), path,
+               dynamic_shapes={"x": {0: "a"}, "y": {0: "b"}})
+    with pytest.raises(fw.ShapeError, match="size 'a' is 4 in axis 0 of x and 5 in axis 0 of y"):
+        export(lambda x, y: x.sum() + y.sum(), (x(4, 6), x(5, 6)), path,
+               dynamic_shapes={"x": {0: "a"}, "y": {0: "a"}})
+
+
+def test_other_sizes_meet_the_conditions() -> None:
+    assert next(verify.other_sizes({"a": 8, "b": 5}, ())) == {"a": 5, "b": 7}
+    sizes = Sizes({"a": 5, "b": 64})
+    with sizes.listening():
+        assert sizes.named("b") % 16 == 0
+    for found in verify.other_sizes(sizes.values, sizes.conditions.values()):
+        assert found["a"] != 5 and found["b"] % 16 == 0 and found["b"] != 64
