@@ -11,7 +11,7 @@ from .dispatch import apply, replace
 from .errors import IndexingError, ShapeError
 from .ops.pointwise import alias, cast, where
 from .ops.view import broadcast_to, expand_to, from_front, put_slice, reshape, slice_axes, take_op
-from .shapes import broadcast, product
+from .shapes import broadcast, product, slice_of_size
 from .tensor import Tensor, tensor
 
 
@@ -121,6 +121,9 @@ def _slice(item: slice, n: Any) -> tuple[Any, int, Any]:
         return 0, 1, n
     if item.step == 0:
         raise IndexingError("the step of a slice cannot be 0", "use a step of 1 or -1")
+    if type(n) is not int or any(type(x) is not int for x in (item.start, item.stop)
+                                 if x is not None and isinstance(x, int)):
+        return slice_of_size(item, n)
     try:
         begin, stop, step = item.indices(n)
     except TypeError:
@@ -133,7 +136,7 @@ def _integer(item: Any, axis: int, n: Any, shape: Any) -> Any:
     if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__"):
         raise IndexingError(f"cannot index with {item!r:.80}",
                             "integers, slices, ..., None and tensors of integers can be used")
-    i = item.__index__()
+    i = item if isinstance(item, int) else item.__index__()
     if not -n <= i < n:
         raise IndexingError(f"index {i} is out of range for axis {axis} of shape {shape}",
                             f"indices go from {-n} to {n - 1}")

@@ -128,6 +128,29 @@ def sizes_of(name: str, shape: Any) -> Shape:
     return sizes
 
 
+def slice_of_size(item: slice, n: Any) -> tuple[Any, int, Any]:
+    """(start, step, number of elements) of a slice of an axis of `n`, by comparisons of sizes only.
+
+    What slice.indices does, for sizes that are symbolic.
+    """
+    step = 1 if item.step is None else item.step.__index__()
+    low, high = (0, n) if step > 0 else (-1, n - 1)
+
+    def limit(given: Any, default: Any) -> Any:
+        if given is None:
+            return default
+        place = given if isinstance(given, int) else given.__index__()
+        if place < 0:
+            place = place + n
+            return low if place < low else place
+        return high if place > high else place
+
+    first, last = (low, high) if step > 0 else (high, low)
+    start, stop = limit(item.start, first), limit(item.stop, last)
+    count = ((stop - start if step > 0 else start - stop) + abs(step) - 1) // abs(step)
+    return start, step, count if count > 0 else 0
+
+
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
     """`shape` with `axes` taken out, or kept with size 1."""
     if keepdims:

@@ -49,7 +49,7 @@ def cross_entropy(
         return _soft_entropy(input, target, weight, reduction, label_smoothing)
     rows, labels = _as_rows("cross_entropy", input, target)
     if ignore_index is None and weight is None and not label_smoothing:
-        losses = reshape(_rows(rows, labels), target.data.shape)
+        losses = reshape(_rows(rows, labels), target.shape)
         return reduced(losses, reduction)
     counts, kept = _counts(labels, ignore_index, rows.dtype), _without(labels, ignore_index)
     share = counts if weight is None else counts * take(weight, kept)
