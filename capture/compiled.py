@@ -19,6 +19,7 @@ from .recording import Backend, Recording, record
 from .text import to_text
 
 ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
+_SHOWN = 12  # conditions that `explain` lists
 LIMIT = 64  # recordings kept per function; the least used one makes room
 
 
@@ -159,7 +160,9 @@ class Compiled:
         lines += [f"  recorded again, {why}" for why in self.misses]
         for number, r in enumerate(self.recordings, 1):
             lines.append(f"recording {number}, replayed {r.uses} times, is valid while")
-            lines += [f"  {g.says}" for g in r.guards]
+            lines += [f"  {g.says}" for g in r.guards[:_SHOWN]]
+            more = len(r.guards) - _SHOWN
+            lines += [f"  and {more} more conditions"] if more > 0 else []
             lines += r.executable.explain().splitlines() if r.executable else ["  not compiled yet"]
         return "\n".join(lines)
 

@@ -84,7 +84,9 @@ def _cell_effects(recorder: Recorder, path: Path, before: Any, now: Any, outputs
             yield Effect(path, _cell_setter(i), outputs.template(value))
 
 
-def _attribute_effects(recorder: Recorder, path: Path, before: Any, now: Any, outputs: Outputs) -> Any:
+def _attribute_effects(
+    recorder: Recorder, path: Path, before: Any, now: Any, outputs: Outputs
+) -> Any:
     for name, value in now.items():
         if name not in before or before[name] is not value:
             if name not in before:

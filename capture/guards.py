@@ -1,4 +1,4 @@
-"""When a recording is valid: conditions on what the run could read, as one generated Python function.
+"""When a recording is valid: conditions on what the run could read, as one generated function.
 
 Each condition is text that reads like what a user would write; a miss names the first that failed.
 Only names that stand in code that ran are looked at.
@@ -98,7 +98,8 @@ def _of_call(recorder: Recorder) -> Iterator[Guard]:
                 f"there are {recorder.positional} positional arguments")
     keys = recorder.keywords
     yield Guard(Path("kwargs"), "len({0}) == {N} and all(map({0}.__contains__, {K}))",
-                {"N": len(keys), "K": keys}, f"the keyword arguments are {', '.join(keys) or 'none'}")
+                {"N": len(keys), "K": keys},
+                f"the keyword arguments are {', '.join(keys) or 'none'}")
 
 
 def _read_by(path: Path, names: set[str] | None) -> bool:
@@ -115,7 +116,8 @@ def _read_by(path: Path, names: set[str] | None) -> bool:
 
 
 def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
-    if path.parent is None or (path.parent.kind == "function" and path.key in ("__self__", "__func__")):
+    own = path.parent is not None and path.parent.kind == "function"
+    if path.parent is None or (own and path.key in ("__self__", "__func__")):
         return
     kind = type(value)
     if isinstance(value, Tensor):
@@ -144,7 +146,7 @@ def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
     says = f"{describe(path)} is a {type(value).__name__}"
     yield Guard(path, "type({0}) is {T}", {"T": type(value)}, says)
     if hasattr(type(value), "__next__") or type(value).__module__.startswith("numpy.random"):
-        recorder.refuse(f"{describe(path)} is a {type(value).__name__}, which moves on when it is read")
+        recorder.refuse(f"{describe(path)} is a {type(value).__name__}, which moves on when read")
     elif isinstance(value, SETS):
         yield from _of_set(recorder, path)
     elif _is_closed(value):
@@ -171,7 +173,7 @@ def _of_set(recorder: Recorder, path: Path) -> Iterator[Guard]:
 
 
 def _is_closed(value: Any) -> bool:
-    """Whether nothing can be seen of what an object holds, so that only it itself is equal to it."""
+    """Whether nothing can be seen of what an object holds: only it itself is equal to it."""
     cls = type(value)
     return not (hasattr(value, "__dict__") or any("__slots__" in c.__dict__ for c in cls.__mro__)
                 or isinstance(value, (dict, list, tuple)) or hasattr(cls, "__captured__")
@@ -182,9 +184,9 @@ def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) ->
     """Which attributes an object has, where code may have asked, and those that the run made."""
     for made, name in recorder.created:
         if made == path:
-            yield Guard(path, "not hasattr({0}, {K})", {"K": name}, f"{path}.{name} is not there yet")
-    if names is None and hasattr(value, "__dict__") and path in recorder.state.held and not isinstance(
-            value, (Tensor, types.FunctionType)):
+            yield Guard(path, "not hasattr({0}, {K})", {"K": name}, f"{path}.{name} is not there")
+    seen = path in recorder.state.held and not isinstance(value, (Tensor, types.FunctionType))
+    if names is None and seen and hasattr(value, "__dict__"):
         keys = set(value.__dict__) - {n for p, n in recorder.created if p == path}
         yield Guard(path, "{0}.__dict__.keys() == {K}", {"K": keys},
                     f"{describe(path)} has the attributes {', '.join(sorted(map(str, keys)))}")
@@ -219,7 +221,7 @@ def _alias(path: Path, first: Path) -> Guard:
 
 
 def _shared(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
-    """Tensors over one array are told apart by nothing while recording, so they must share it again."""
+    """Tensors over one array are not told apart while recording, so they must share it again."""
     state, first = recorder.state, {}
     for path, value in wanted.items():
         if isinstance(value, Tensor) and state.paths[id(value)] == path:
@@ -248,8 +250,8 @@ def _distinct(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
     paths = [p for p in both if isinstance(state.values.get(p), Tensor)]
     if recorder.changed_tensors and len(paths) > 1:
         first, rest = paths[0], paths[1:]
-        yield Guard(first, "len({{id({0}), " + ", ".join(f"id({{{i + 1}}})" for i in range(len(rest)))
-                    + "}}) == " + str(len(paths)),
+        others = ", ".join(f"id({{{i + 1}}})" for i in range(len(rest)))
+        yield Guard(first, "len({{id({0}), " + others + "}}) == " + str(len(paths)),
                     {str(i + 1): p for i, p in enumerate(rest)},
                     "the tensors are different objects")
 

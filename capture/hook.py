@@ -59,7 +59,8 @@ class Hook:
                 if followed(code) and not _is_helper(frame):
                     self.enter(code, frame.f_globals)
         elif event == "c_call":
-            module = getattr(arg, "__module__", None) or type(getattr(arg, "__self__", None)).__module__
+            owner = type(getattr(arg, "__self__", None))
+            module = getattr(arg, "__module__", None) or owner.__module__
             if (module in _OUTSIDE or arg is print) and arg.__name__ not in _HARMLESS \
                     and followed(frame.f_code):
                 self._outside(f"{arg.__name__}() writes something on each call"

@@ -93,7 +93,7 @@ class Recorder:
         return id(tensor.data) in self._known
 
     def node_of(self, tensor: Tensor) -> Node:
-        """The node of a tensor's present value; one that was not made here is an input by its path."""
+        """The node of a tensor's present value; one not made here is an input by its path."""
         found = self._known.get(id(tensor.data))
         if found is not None:
             return found[1]

@@ -163,7 +163,7 @@ def _finish(
 
 def _place(fn: Any) -> str:
     """`file.py:line` where a function is defined, or an empty text."""
-    code = getattr(fn, "__code__", None) or getattr(getattr(fn, "__call__", None), "__code__", None)
+    code = getattr(fn, "__code__", None) or getattr(type(fn).__call__, "__code__", None)
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 

@@ -18,7 +18,7 @@ Make = Callable[[list[Any], Read], Any]  # (the tensors of this call, reader of 
 
 
 class Outputs:
-    """The values that a recording's templates refer to: distinct nodes, and tensors made over them."""
+    """The values that templates refer to: distinct nodes, and tensors made over them."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.nodes: list[Node] = []

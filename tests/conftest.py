@@ -21,7 +21,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         if request.config.getoption("--update-golden"):
             file.parent.mkdir(exist_ok=True)
             file.write_text(text.rstrip() + "\n", encoding="utf-8", newline="\n")
-        assert file.exists(), f"{file.name} is missing: run pytest with --update-golden, and read it"
+        assert file.exists(), f"{file.name} is missing: run pytest --update-golden, and read it"
         assert text.rstrip() + "\n" == file.read_text(encoding="utf-8"), \
             f"{file.name} differs: if that is meant, run pytest with --update-golden"
 

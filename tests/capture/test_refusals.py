@@ -1,4 +1,4 @@
-"""What cannot be recorded runs eagerly, right on every call, with one warning that names the line."""
+"""What cannot be recorded runs eagerly, right on every call, with one warning naming the line."""
 
 from __future__ import annotations
 

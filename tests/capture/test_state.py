@@ -121,7 +121,8 @@ def test_a_property_reads_what_lies_behind_it() -> None:
 
 def test_getattr_by_a_name_made_up_at_run_time() -> None:
     thing = types.SimpleNamespace(w0=1.0, w1=2.0)
-    f = fw.compile(lambda x: sum((x * getattr(thing, f"w{i}") for i in range(2)), x), fullgraph=True)
+    names = ["w0", "w1"]
+    f = fw.compile(lambda x: sum((x * getattr(thing, n) for n in names), x), fullgraph=True)
     for w1 in (2.0, 2.0, 5.0):
         thing.w1 = w1
         assert_same(f(X), X + X + X * w1)

@@ -1,4 +1,4 @@
-"""Every op, forward and backward, gives compiled what it gives eager, for all inputs of its rows."""
+"""Every op, forward and backward, gives compiled what it gives eager, for all inputs of a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusewire.capture.compiled import CaptureWarning
 from fusewire.capture.evaluate import evaluate
 from fusewire.capture.graph import Graph
 
-WITHOUT_CODE = {"scatter_add", "float16", "complex64", "complex128"}  # ops and dtypes that run eagerly
+WITHOUT_CODE = {"scatter_add", "float16", "complex64", "complex128"}  # ops and dtypes: run eagerly
 
 Cases = list[list[fw.Tensor]]
 
@@ -49,7 +49,7 @@ def has_code(graph: Graph) -> bool:
 
 
 def agree(row: Row, fn: Any, *given: Any) -> None:
-    """fn(*given) compiled is what it is eager, or falls back with a warning where no code is made."""
+    """fn(*given) is compiled what it is eager, or runs eagerly, with a warning, for lack of code."""
     eager = fn(*given)
     native = has_code(recorded(fn, *given)[0])
     expect = contextlib.nullcontext() if native else pytest.warns(CaptureWarning, match="no code")

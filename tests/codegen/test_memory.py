@@ -3,6 +3,7 @@ nobody else holds what they overwrite."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,14 @@ def test_no_two_live_temporaries_overlap(data: Any) -> None:
     count = data.draw(st.integers(1, 8))
     buffers = [Buffer(f"b{i}", F32, data.draw(st.integers(0, 100))) for i in range(count)]
     choose = st.lists(st.sampled_from(buffers), max_size=3, unique=True)
-    kernels = [kernel(data.draw(choose), data.draw(choose)) for _ in range(data.draw(st.integers(1, 8)))]
+    steps = data.draw(st.integers(1, 8))
+    kernels = [kernel(data.draw(choose), data.draw(choose)) for _ in range(steps)]
     given_buffers = data.draw(choose)
     slots, total = plan_arena(kernels, {b: i for i, b in enumerate(given_buffers)})
     life = lifetimes(kernels)
     assert set(life) <= set(slots)
-    places = {b: (s.offset, s.offset + 4 * b.size) for b, s in slots.items() if isinstance(s, Arena)}
+    places = {b: (s.offset, s.offset + 4 * b.size)
+              for b, s in slots.items() if isinstance(s, Arena)}
     for b, (start, end) in places.items():
         assert start % 64 == 0 and 0 <= start <= end <= total and b not in given_buffers
         for other, (first, last) in places.items():
@@ -54,7 +57,7 @@ def test_no_two_live_temporaries_overlap(data: Any) -> None:
 
 def test_a_chain_of_steps_needs_two_places() -> None:
     chain = [Buffer(f"b{i}", F32, 1000) for i in range(10)]
-    kernels = [kernel([a], [b]) for a, b in zip(chain, chain[1:])]
+    kernels = [kernel([a], [b]) for a, b in itertools.pairwise(chain)]
     _, total = plan_arena(kernels, {chain[0]: 0, chain[-1]: 1})
     assert total == 2 * 4032
 
@@ -62,7 +65,8 @@ def test_a_chain_of_steps_needs_two_places() -> None:
 def test_a_large_temporary_reuses_the_places_of_small_ones() -> None:
     small = [Buffer(f"s{i}", F32, 16) for i in range(4)]
     large = Buffer("large", F32, 64)
-    steps = [kernel([], small[:2]), kernel(small[:2], small[2:]), kernel(small[2:], []), kernel([], [large])]
+    steps = [kernel([], small[:2]), kernel(small[:2], small[2:]), kernel(small[2:], []),
+             kernel([], [large])]
     slots, total = plan_arena(steps, {})
     assert slots[large] == Arena(0) and total == 256
 
