@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from samples import ROWS, Row
 import fusewire as fw
 from fusewire.capture.compiled import CaptureWarning
 from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
 
 WITHOUT_CODE = {"scatter_add", "float16", "complex64", "complex128"}  # ops and dtypes: run eagerly
 
@@ -43,22 +42,30 @@ def backward(row: Row) -> Any:
     return every
 
 
-def has_code(graph: Graph) -> bool:
-    nodes = graph.nodes()
-    return WITHOUT_CODE.isdisjoint({n.op for n in nodes} | {n.type.dtype.name for n in nodes})
+def run_all(fn: Any, *given: Any) -> list[Any]:
+    """The results of fn(*given): compiled, recorded and replayed, and by the loop interpreter.
 
-
-def agree(row: Row, fn: Any, *given: Any) -> None:
-    """fn(*given) is compiled what it is eager, or runs eagerly, with a warning, for lack of code."""
-    eager = fn(*given)
-    native = has_code(recorded(fn, *given)[0])
-    expect = contextlib.nullcontext() if native else pytest.warns(CaptureWarning, match="no code")
+    Where no code can be made for something the second call runs eagerly, with a warning.
+    """
     compiled = fw.compile(fn)
-    with expect:  # type: ignore[attr-defined]
-        outs = [compiled(*given), compiled(*given)]
-    assert compiled.stats.replays == native
+    outs = [compiled(*given)]
+    (recording,) = compiled.recordings
+    graph = recording.graph
+    used = {n.op for n in graph.nodes()} | {n.type.dtype.name for n in graph.nodes()}
+    if not WITHOUT_CODE.isdisjoint(used):
+        with pytest.warns(CaptureWarning, match="no code can be made"):
+            return [*outs, compiled(*given)]
+    outs.append(compiled(*given))
+    recording.executable = functools.partial(interpreted, graph)
+    outs.append(compiled(*given))
+    assert compiled.stats.replays == 2
+    return outs
+
+
+def assert_all_same(row: Row, given: Cases, outs: list[Any], eager: Any) -> None:
+    """Each result in `outs` is the eager one, case by case."""
     for out in outs:
-        for xs, got, expected in zip(given[0], out, eager):
+        for xs, got, expected in zip(given, out, eager):
             got, expected = (r if isinstance(r, tuple) else (r,) for r in (got, expected))
             assert [g is None for g in got] == [e is None for e in expected]
             for g, e in zip(got, expected):
@@ -67,8 +74,10 @@ def agree(row: Row, fn: Any, *given: Any) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_compiled_is_eager(row: Row) -> None:
-    agree(row, forward(row), cases(row))
+def test_compiled_and_interpreted_is_eager(row: Row) -> None:
+    given = cases(row)
+    with np.errstate(all="ignore"):
+        assert_all_same(row, given, run_all(forward(row), given), forward(row)(given))
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.grad], ids=str)
@@ -78,18 +87,16 @@ def test_compiled_gradient_is_eager(row: Row) -> None:
     given = [xs for xs, out in outs if out.requires_grad]
     us = [fw.from_numpy(np.asarray(rng.standard_normal(out.shape), out.dtype))
           for _, out in outs if out.requires_grad]
-    agree(row, backward(row), given, us)
+    if given:
+        with np.errstate(all="ignore"):
+            assert_all_same(row, given, run_all(backward(row), given, us), backward(row)(given, us))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_graph_and_loops_are_eager(row: Row) -> None:
+def test_recorded_graph_is_eager(row: Row) -> None:
     given = cases(row)
-    eager = forward(row)(given)
     graph, arrays = recorded(forward(row), given)
+    eager = {id(t): t for t in forward(row)(given)}
     with np.errstate(all="ignore"):
-        results = [evaluate(graph, arrays)]
-        if has_code(graph):
-            results.append(interpreted(graph, arrays))
-    for result in results:
-        for expected, got in zip({id(t): t for t in eager}.values(), result):
+        for got, expected in zip(evaluate(graph, arrays), eager.values()):
             assert_same(got, expected, row.tolerance / 2e-6)

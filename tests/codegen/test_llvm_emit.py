@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from codegen.kernels import (
+from loop_kernels import (
     BOOL,
     DTYPES,
     F32,

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from codegen.kernels import BOOL, DTYPES, F32, TARGETS, TASK, add, check_all, kernel, loop, times
+from loop_kernels import BOOL, DTYPES, F32, TARGETS, TASK, add, check_all, kernel, loop, times
 
 from fusewire.codegen.loops import (
     INT,

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from codegen.kernels import F32, F64, TARGETS, TASK, add, check_all, kernel, times
+from loop_kernels import F32, F64, TARGETS, TASK, add, check_all, kernel, times
 
 from fusewire.capture.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph, lower_graph

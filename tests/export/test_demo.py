@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from fusewire.export.demo.charts import confusion, log_ticks, png, smoothed, who
 from fusewire.export.demo.digits import load_arrays, load_digits, split_digits
 from fusewire.export.demo.model import DigitNet
 from fusewire.export.demo.report import Findings, page
-from fusewire.export.demo.train import History, predict
+from fusewire.export.demo.train import History, predict, training_step
 
 DIGEST = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
 PER_CLASS = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
@@ -61,6 +63,24 @@ def test_the_model_gives_probabilities() -> None:
     chances = predict(DigitNet(), split_digits().test_images[:5])
     assert chances.shape == (5, 10)
     np.testing.assert_allclose(chances.sum(-1), 1, rtol=1e-5)
+
+
+def losses(wrap: Callable[..., Any], steps: int) -> np.ndarray:
+    """The losses of the demo's training step, from one seed and over the same batches."""
+    fw.manual_seed(7)
+    model, split = DigitNet(), split_digits()
+    step = wrap(training_step(model, fw.optim.AdamW(model.parameters(), lr=1e-3)))
+    found = []
+    for i in range(steps):
+        part = slice(24 * i, 24 * i + 24)
+        found.append(float(step(split.train_images[part], split.train_labels[part])))
+    return np.array(found)
+
+
+def test_the_compiled_step_follows_the_eager_one() -> None:
+    eager, compiled = losses(lambda step: step, 50), losses(fw.compile, 50)
+    assert eager[-1] < eager[0]
+    np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-4)
 
 
 def test_the_report_needs_nothing_else() -> None:
