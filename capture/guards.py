@@ -222,7 +222,8 @@ def _alias(path: Path, first: Path) -> Guard:
 
 def _shared(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
     """Tensors over one array are not told apart while recording, so they must share it again."""
-    state, first = recorder.state, {}
+    state = recorder.state
+    first: dict[int, Path] = {}
     for path, value in wanted.items():
         if isinstance(value, Tensor) and state.paths[id(value)] == path:
             known = first.setdefault(id(state.held[path][0]), path)

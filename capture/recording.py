@@ -76,15 +76,14 @@ class Recording:
     def replay(self, args: Any, kwargs: Any) -> Any:
         """What the function returns for this call, its effects done."""
         assert self.executable is not None
-        sources, read = self.gather(args, kwargs)
+        sources, targets, read = self.gather(args, kwargs)
         arrays = self.executable([t.data for t in sources])
         del sources
         tensors = [Tensor(arrays[i], edge) for i, edge in self._tensors]
         result = self.result(tensors, read)
         pending = [
-            (e.assign, read(e.target),
-             e.value(tensors, read) if e.node is None else arrays[e.node])
-            for e in self.effects
+            (e.assign, target, e.value(tensors, read) if e.node is None else arrays[e.node])
+            for e, target in zip(self.effects, targets)
         ]
         for assign, target, value in pending:
             assign(target, value)
@@ -175,16 +174,16 @@ def _same_type(recorder: Recorder, outputs: Outputs, effect: Effect) -> bool:
 def compile_gather(
     paths: Sequence[Path], others: Sequence[Path], source: Source
 ) -> Callable[[Any, Any], Any]:
-    """gather(args, kwargs) -> (the tensors at `paths`, a reader of any path known here)."""
-    names = [source.read(p) for p in paths]
+    """gather(args, kwargs) -> (tensors at `paths`, objects at `others`, a reader of any path)."""
+    first, second = ([source.read(p) for p in each] for each in (paths, others))
     body = "\n".join(["def gather(args, kwargs):", *source.lines,
-                      f"    return [{', '.join(names)}]"])
+                      f"    return [{', '.join(first)}], [{', '.join(second)}]"])
     scope = dict(source.constants)
     exec(compile(body, "<gather>", "exec"), scope)
-    tensors = scope["gather"]
+    found = scope["gather"]
 
     def gather(args: Any, kwargs: Any) -> Any:
-        return tensors(args, kwargs), Reader(args, kwargs, source)
+        return *found(args, kwargs), Reader(args, kwargs, source)
 
     return gather
 

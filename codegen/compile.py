@@ -8,6 +8,7 @@ from ..capture.graph import SPECIAL, Graph, Node, topological
 from ..capture.passes.checks import Check, extract_checks
 from ..capture.passes.decompose import decompose
 from ..capture.passes.fold import fold_constants
+from ..capture.passes.layout import turn_products
 from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import run
@@ -30,6 +31,7 @@ PASSES = [
     simplify,
     fold_constants,
     simplify,  # again: folding exposes x * 1
+    turn_products,
     open_vector_products,
     simplify,  # again: opening leaves reshapes of reshapes
 ]

@@ -76,7 +76,10 @@ class Contraction:
         """Blocks of columns: pieces of the first of their letters."""
         roles, wide = self.roles, 2 * self.vector
         inner, first = roles.count(roles.columns[1:]), roles.size[roles.columns[0]]
-        step = max(1, min(first, -(-_BLOCK // inner)))
+        block = _BLOCK
+        while block > wide and self.batches * -(-self.columns // block) < 2 * self.machine.threads:
+            block //= 2  # more tasks than threads: a thread that comes late delays the others less
+        step = max(1, min(first, -(-block // inner)))
         blocks = -(-first // step)
         step = -(-first // blocks)
         if inner == 1 and blocks > 1:

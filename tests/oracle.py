@@ -23,7 +23,7 @@ def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
     """The graph of fn(*args), and the arrays that its inputs stand for, in order."""
     found = record(fn, args, {})
     assert found.recording is not None, found.refusal
-    sources, _ = found.recording.gather(args, {})
+    sources, _, _ = found.recording.gather(args, {})
     return found.recording.graph, [t.data for t in sources]
 
 

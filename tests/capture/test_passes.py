@@ -16,6 +16,7 @@ from fusewire.capture.graph import Graph, Node, Nodes, topological
 from fusewire.capture.passes.checks import Check, extract_checks
 from fusewire.capture.passes.decompose import decompose
 from fusewire.capture.passes.fold import fold_constants
+from fusewire.capture.passes.layout import turn_products
 from fusewire.capture.passes.simplify import RULES, simplify
 from fusewire.capture.passes.vectors import open_vector_products
 from fusewire.capture.text import parse, to_text
@@ -35,6 +36,30 @@ def becomes(apply: Any, before: str, after: str) -> None:
     """`apply` turns one text into the other, and the result is a well-formed graph."""
     graph = verify(apply(verify(parse(before), "the test")), "the pass")
     assert to_text(graph) == lines(after)
+
+
+# ---- layout
+def test_a_product_that_is_read_transposed_is_computed_so() -> None:
+    becomes(turn_products, """
+        x = input()  # float32[4, 3]
+        g = input()  # float32[4, 5]
+        v2 = contract(x, g, spec='ij,ik->jk')  # float32[3, 5]
+        v3 = permute_dims(v2, axes=(1, 0))  # float32[5, 3]
+        return v3""", """
+        x = input()  # float32[4, 3]
+        g = input()  # float32[4, 5]
+        v2 = contract(x, g, spec='ij,ik->kj')  # float32[5, 3]
+        return v2""")
+
+
+def test_a_product_that_is_also_read_as_it_is_stays() -> None:
+    text = lines("""
+        x = input()  # float32[4, 3]
+        v1 = contract(x, x, spec='ij,ik->jk')  # float32[3, 3]
+        v2 = permute_dims(v1, axes=(1, 0))  # float32[3, 3]
+        v3 = add(v1, v2)  # float32[3, 3]
+        return v3""")
+    becomes(turn_products, text, text)
 
 
 # ---- text
