@@ -47,6 +47,7 @@ from .eager.ops.create import (
     zeros,
     zeros_like,
 )
+from .eager.ops.join import concat, stack
 from .eager.ops.pointwise import (
     abs,
     acos,

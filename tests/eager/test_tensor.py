@@ -334,3 +334,32 @@ def test_axes_may_be_any_integer() -> None:
     assert axes_of("sum", np.int64(-1), 3) == (2,)
     assert fw.ones(2, 3).sum(np.int64(0)).tolist() == [2.0] * 3
     assert fw.zeros(np.int64(2), 3).reshape(np.int64(6)).shape == (6,)
+
+
+# ---- several in one
+def test_concat_and_stack() -> None:
+    x, y = fw.tensor([[1, 2], [3, 4]]), fw.tensor([[5.0, 6.0]])
+    joined = fw.concat([x, y])
+    assert (joined.dtype, joined.tolist()) == (fw.float32, [[1, 2], [3, 4], [5, 6]])
+    assert fw.concat([x, x], axis=-1).shape == (2, 4)
+    assert fw.concat([x, y], axis=None).tolist() == [1, 2, 3, 4, 5, 6]
+    assert fw.stack([x, x, x], axis=1).shape == (2, 3, 2)
+    assert fw.stack([fw.tensor(1), np.float32(2.5)]).tolist() == [1, 2.5]
+
+
+def test_the_gradient_of_a_join_comes_apart() -> None:
+    x, y = fw.ones(2).requires_grad_(), fw.ones(3).requires_grad_()
+    (fw.concat([x, y]) * fw.arange(5)).sum().backward()
+    assert x.grad.tolist() == [0, 1] and y.grad.tolist() == [2, 3, 4]
+
+
+@pytest.mark.parametrize("join, says", [
+    (lambda: fw.concat([]), "at least one tensor"),
+    (lambda: fw.concat(fw.ones(2)), "list or tuple"),
+    (lambda: fw.concat([fw.ones(2, 3), fw.ones(2, 4)]), "differ in more than"),
+    (lambda: fw.concat([fw.tensor(1.0)]), "no axis"),
+    (lambda: fw.stack([fw.ones(2), fw.ones(3)]), "differ"),
+])
+def test_what_cannot_be_joined(join: Any, says: str) -> None:
+    with pytest.raises(fw.ShapeError, match=says):
+        join()
