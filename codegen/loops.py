@@ -29,7 +29,7 @@ import struct
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -197,8 +197,11 @@ class Kernel:
 _LIVE: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
 
 
-def _intern(key: tuple[Any, ...], made: Expr) -> Any:
-    return _LIVE.setdefault(key, made)
+_E = TypeVar("_E", bound=Expr)
+
+
+def _intern(key: tuple[Any, ...], made: _E) -> _E:
+    return _LIVE.setdefault(key, made)  # type: ignore[return-value]
 
 
 def const(value: Any, dtype: Any = INT) -> Const:
@@ -207,23 +210,23 @@ def const(value: Any, dtype: Any = INT) -> Const:
     value = dtype.type(value).item()
     bits = struct.pack("<d", value) if dtype.kind == "f" else value
     key = ("const", dtype, type(value), bits)
-    return _intern(key, Const(value, dtype))  # type: ignore[no-any-return]
+    return _intern(key, Const(value, dtype))
 
 
 def read(register: Register) -> Read:
-    return _intern(("read", register), Read(register, register.dtype))  # type: ignore[no-any-return]
+    return _intern(("read", register), Read(register, register.dtype))
 
 
 def load(
     buffer: Buffer, index: Expr, mask: Expr | None = None, other: Expr | None = None
 ) -> Load:
     key = ("load", buffer, index, mask, other)
-    return _intern(key, Load(buffer, index, mask, other, buffer.dtype))  # type: ignore[no-any-return]
+    return _intern(key, Load(buffer, index, mask, other, buffer.dtype))
 
 
 def call(op: str, args: tuple[Expr, ...], dtype: Any) -> Call:
     dtype = np.dtype(dtype)
-    return _intern(("call", op, args, dtype), Call(op, args, dtype))  # type: ignore[no-any-return]
+    return _intern(("call", op, args, dtype), Call(op, args, dtype))
 
 
 def children(e: Expr) -> tuple[Expr, ...]:

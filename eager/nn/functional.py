@@ -227,7 +227,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.dtype.kind not in "iu":
         raise DTypeError(f"one_hot: takes class numbers, integers, not {tensor.dtype.name}",
                          "cast them: x.astype(fw.int64)")
-    count = int(tensor.max()) + 1 if num_classes == -1 else num_classes  # type: ignore[attr-defined]
+    count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
     shape = (*tensor.shape, count)
     hit = equal(iota(shape, -1, tensor.dtype), broadcast_to(expand_dims(tensor, -1), shape))
     return astype(hit, dtypes.int64)
