@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import array
 import statistics
 import sys
 from collections.abc import Sequence
@@ -69,7 +69,8 @@ class Executable:
         for i, check in self._before:
             require(arrays[i], check.size, check.what)
         for i in self._overwritten:
-            if sys.getrefcount(arrays[i]) > _EXCLUSIVE or arrays[i].base is not None:
+            if sys.getrefcount(arrays[i]) > _EXCLUSIVE or arrays[i].base is not None \
+                    or not arrays[i].flags.writeable:
                 arrays[i] = arrays[i].copy()
         results = self.new_results()
         self.run(arrays, results, self.program.run)
@@ -108,10 +109,10 @@ class Executable:
             if not a.flags.c_contiguous:
                 arrays[i] = np.ascontiguousarray(a).reshape(a.shape)
         held = [*arrays, *self._constants, *results]
-        table = (ctypes.c_void_p * len(held))(*map(address, held))
+        table = array.array("Q", map(address, held))  # a third of what a ctypes array takes
         arena = self._take_arena()
         try:
-            return call(ctypes.addressof(table), address(arena))
+            return call(table.buffer_info()[0], address(arena))
         finally:
             self._arenas.append(arena)
 
