@@ -6,12 +6,10 @@ from typing import Any
 
 from ..capture.graph import SPECIAL, Graph, Node, topological
 from ..capture.passes.checks import Check, extract_checks
-from ..capture.passes.decompose import decompose
-from ..capture.passes.fold import fold_constants
 from ..capture.passes.layout import turn_products
 from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
-from ..capture.pipeline import run
+from ..capture.pipeline import PIPELINE, run
 from ..eager.errors import CodegenError
 from ..eager.op import OPS
 from .contract import lower_contract
@@ -27,10 +25,7 @@ from .machine import Machine
 from .memory import plan_arena
 
 PASSES = [
-    decompose,
-    simplify,
-    fold_constants,
-    simplify,  # again: folding exposes x * 1
+    *PIPELINE,
     turn_products,
     open_vector_products,
     simplify,  # again: opening leaves reshapes of reshapes

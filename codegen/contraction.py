@@ -7,6 +7,7 @@ from functools import cached_property
 
 from ..capture.graph import Node
 from ..eager.ops.contract import parts
+from ..eager.shapes import product
 from .fuse import Group
 from .loops import Buffer
 from .machine import Machine
@@ -28,10 +29,7 @@ class Roles:
     size: dict[str, int]
 
     def count(self, letters: list[str]) -> int:
-        total = 1
-        for letter in letters:
-            total *= self.size[letter]
-        return total
+        return int(product(self.size[letter] for letter in letters))
 
 
 def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:

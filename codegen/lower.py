@@ -7,6 +7,7 @@ from typing import Any
 
 from ..capture.graph import Node
 from ..eager.op import OPS
+from ..eager.shapes import product
 from . import loops
 from .fuse import SHORT, Group
 from .index import Index, as_index
@@ -41,17 +42,11 @@ class Nest:
 
     @property
     def outer(self) -> int:
-        total = 1
-        for run in self.axes.kept:
-            total *= self.axes.size(run)
-        return total
+        return int(product(map(self.axes.size, self.axes.kept)))
 
     @property
     def inner(self) -> int:
-        total = 1
-        for run in self.axes.inner:
-            total *= self.axes.size(run)
-        return total
+        return int(product(map(self.axes.size, self.axes.inner)))
 
 
 def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str) -> list[Kernel]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..capture.graph import Node
 from ..eager.op import OPS
+from ..eager.shapes import product
 from . import loops
 from .collapse import merge_axes, whole_numbers
 from .fuse import Group, is_reduced_shape, reduced_index
@@ -76,7 +77,7 @@ class Body:
 
     @property
     def _inner(self) -> int:
-        return _product(self.group.domain[a] for a in self.group.axes or ())
+        return int(product(self.group.domain[a] for a in self.group.axes or ()))
 
     def _worth_keeping(self) -> set[Node]:
         """Members that are costly, needed in several sweeps, and short enough for a cached row."""
@@ -208,7 +209,7 @@ class Axes:
         merged = merge_axes(group.domain, group.variables(), forms)
         reduced = set(group.axes or ())
         runs = [part for run in merged for part in _split(run, reduced)]
-        self.sizes = {id(run): _product(group.domain[a] for a in run) for run in runs}
+        self.sizes = {id(run): int(product(group.domain[a] for a in run)) for run in runs}
         kept = [r for r in runs if not reduced & set(r)]
         inner = [r for r in runs if reduced & set(r)]
         self.group, self.kept, self.inner = group, kept, inner
@@ -234,13 +235,6 @@ def _split(run: list[int], reduced: set[int]) -> list[list[int]]:
         else:
             parts.append([axis])
     return parts
-
-
-def _product(sizes: Any) -> int:
-    total = 1
-    for n in sizes:
-        total *= n
-    return total
 
 
 def decode(position: Index, runs: list[tuple[list[int], int]]) -> list[tuple[list[int], Index]]:
