@@ -69,7 +69,7 @@ def check_supported(graph: Graph) -> None:
         dtype = node.type.dtype
         if (dtype.kind, dtype.itemsize) not in _KINDS:
             raise CodegenError(f"{node.site or node.op}: no code can be made for {dtype.name} yet")
-        if node.op not in SPECIAL and OPS[node.op].kind == "opaque":
+        if node.op not in SPECIAL and OPS[node.op].kind in ("opaque", "scan"):
             why = OPS[node.op].why.get("meaning", "it is a call of a library")
             raise CodegenError(f"{node.site or node.op}: no code can be made for {node.op}: {why}")
 

@@ -15,6 +15,8 @@ from .ops import composite, create, pointwise, reduce, view
 from .tape import MODE, Entry, Leaf, is_grad_enabled
 from .tensor import Tensor, as_tensor
 
+__all__ = ["backward", "grad"]
+
 Edge = Any  # Entry | Leaf
 
 

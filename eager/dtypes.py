@@ -5,9 +5,28 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .errors import DTypeError
+
+__all__ = [
+    "bfloat16",
+    "bool",
+    "complex64",
+    "complex128",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
 
 DType = np.dtype[Any]
 
@@ -17,12 +36,13 @@ bool = np.dtype("bool")
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 
 DTYPES = {
     d.name: d
     for d in (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
-    + (float16, float32, float64, complex64, complex128)
+    + (bfloat16, float16, float32, float64, complex64, complex128)
 }
 DEFAULT_FLOAT, DEFAULT_INT = float32, int64
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
@@ -45,9 +65,14 @@ def as_dtype(dtype: Any) -> DType:
     return found
 
 
+def kind(dtype: Any) -> str:
+    """One of "biufc", as NumPy's `dtype.kind`; "f" for bfloat16 too, which NumPy calls void."""
+    return "f" if dtype == bfloat16 else dtype.kind  # type: ignore[no-any-return]
+
+
 def is_float(dtype: DType) -> Any:
     """Whether values of this dtype are floating point numbers, real or complex."""
-    return dtype.kind in "fc"
+    return kind(dtype) in "fc"
 
 
 def real_of(dtype: DType) -> DType:
@@ -65,13 +90,15 @@ def promote(a: DType, b: DType) -> DType:
     """
     if a == b:
         return a
-    ra, rb = _RANK[a.kind], _RANK[b.kind]
+    ra, rb = _RANK[kind(a)], _RANK[kind(b)]
+    if {a, b} == {float16, bfloat16}:
+        return float32  # the smallest that holds both
     if {ra, rb} == {2, 3}:
-        return np.promote_types(a, b)
+        return complex64 if bfloat16 in (a, b) else np.promote_types(a, b)
     if ra != rb:
         return a if ra > rb else b
     common = np.promote_types(a, b)
-    if _RANK[common.kind] != ra:
+    if _RANK[kind(common)] != ra:
         raise DTypeError(
             f"{a.name} and {b.name} have no common integer dtype",
             "cast one of them first: x.astype(fw.int64)",
@@ -82,7 +109,7 @@ def promote(a: DType, b: DType) -> DType:
 def promote_scalar(dtype: DType, scalar: Any) -> DType:
     """The dtype of a tensor of `dtype` combined with a Python scalar, which adapts where it can."""
     rank = _rank(scalar)
-    if rank <= _RANK[dtype.kind]:
+    if rank <= _RANK[kind(dtype)]:
         return dtype
     if rank == 3:
         return complex128 if dtype == float64 else complex64
@@ -91,7 +118,7 @@ def promote_scalar(dtype: DType, scalar: Any) -> DType:
 
 def holds(dtype: DType, other: DType) -> Any:
     """Whether values of `other` are of the kind of `dtype` or a lower one: integers in floats."""
-    return _RANK[other.kind] <= _RANK[dtype.kind]
+    return _RANK[kind(other)] <= _RANK[kind(dtype)]
 
 
 def of_scalar(scalar: Any) -> DType:

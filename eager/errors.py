@@ -7,6 +7,11 @@ import sys
 from types import CodeType
 from typing import Any
 
+__all__ = [
+    "CaptureError", "CodegenError", "DTypeError", "DeviceError", "ExportError", "FusewireError",
+    "GradientError", "GraphError", "IndexingError", "ShapeError", "StateError",
+]
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _EXAMPLES = os.path.join(_PACKAGE, "export", "demo") + os.sep  # written as a user would
 _OURS = tuple(_PACKAGE + folder + os.sep for folder in ("eager", "capture", "codegen", "export"))

@@ -6,6 +6,7 @@ nothing above `eager`: backends are passed in (`xp`, `k`), upper folders keep ta
 kind        meaning
 pointwise   formula(k, *scalars, **params) -> scalar, over a builder k (NumPy, or the loop IR's)
 reduce      Reduction(combine, identity): over params axis (tuple of ints) and keepdims
+scan        Reduction(combine, identity): of the elements up to each, along params axis (int)
 view        read(k, index, types, at, **params) -> one Source per piece: where an element comes from
 contract    an einsum over two inputs, spelled in params["spec"]
 create      value(k, index, *scalars, **params) -> scalar: an element computed from its own index
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 
 from .shapes import TensorType
 
-KINDS = ("pointwise", "reduce", "view", "contract", "create", "composite", "opaque")
+KINDS = ("pointwise", "reduce", "scan", "view", "contract", "create", "composite", "opaque")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,8 @@ class Op:
     why: Mapping[str, str] = field(default_factory=dict)
     bounds: Callable[..., Any] | None = None  # bounds(*types, **params): ((input, size), ...): the
     # elements of these inputs are used as indices and must be one of 0 ... size - 1
+    batch: Callable[..., Any] | None = None  # over a batch at once, see ops/batching.py; None: by
+    # kind, or example by example
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

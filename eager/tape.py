@@ -14,6 +14,8 @@ from typing import Any
 
 from .op import Op
 
+__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+
 
 class Entry:
     """One op that ran: inputs and output as arrays, and for each input the edge of its gradient."""

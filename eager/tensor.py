@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import interpreter
-from .dtypes import as_dtype, complex64, float32, int64, uint64
+from .dtypes import as_dtype, complex64, float32, int64, kind, uint64
 from .errors import DeviceError, DTypeError, GradientError, ShapeError
 from .shapes import product
 from .tape import Entry, Leaf
+
+__all__ = ["Tensor", "from_numpy", "tensor"]
 
 
 class Tensor:
@@ -112,7 +114,7 @@ class Tensor:
                 "requires_grad can be taken away from leaves only, this tensor was computed",
                 "use x.detach()",
             )
-        if value and self.dtype.kind != "f":
+        if value and kind(self.dtype) != "f":
             raise DTypeError(
                 f"a tensor of {self.dtype.name} cannot require a gradient",
                 "only real floating point tensors have gradients: x.astype(fw.float32)",
@@ -264,7 +266,7 @@ def _array_of(data: Any, dtype: Any) -> Any:
         array = np.array(data)
         if wanted is None and not hasattr(data, "dtype"):
             wanted = _DEFAULTS.get(array.dtype.kind)
-        elif wanted is not None and array.dtype.kind in "biuf":
+        elif wanted is not None and kind(array.dtype) in "biuf":
             array = np.array(data, dtype=wanted)  # refuses Python ints that do not fit
         elif array.dtype.kind == "c" and wanted is not None and wanted.kind != "c":
             raise TypeError("a complex number is no real one")
@@ -274,7 +276,7 @@ def _array_of(data: Any, dtype: Any) -> Any:
     except (TypeError, OverflowError) as error:
         raise DTypeError(f"tensor: cannot make a tensor of {data!r:.80}: {error}",
                          "choose a dtype that holds these values") from None
-    unfit = array.dtype.kind not in "biufc" or (array.dtype == uint64 and wanted is None
+    unfit = kind(array.dtype) not in "biufc" or (array.dtype == uint64 and wanted is None
                                                 and not hasattr(data, "dtype"))
     if unfit:
         raise DTypeError(f"tensor: cannot make a tensor of {type(data).__name__}: {data!r:.80}",

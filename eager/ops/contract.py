@@ -17,6 +17,8 @@ from ..tensor import Tensor, as_tensor
 from .pointwise import cast
 from .view import expand_to
 
+__all__ = ["matmul", "tensordot"]
+
 
 def parts(spec: str) -> tuple[str, str, str]:
     """The letters of left, right and result in "ij,jk->ik"."""

@@ -18,6 +18,8 @@ from .pointwise import bitwise_invert, equal, isnan, logical_or, negative, where
 from .view import expand_dims, expand_to, flatten, flip, reshape
 from .window import fold, window, window_count
 
+__all__ = ["argmax", "argmin"]
+
 _SPACE = "uvw"  # letters of the positions of windows
 _KERNEL = "xyz"  # letters of the positions inside a window
 

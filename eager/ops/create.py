@@ -13,6 +13,8 @@ from ..op import Op, define
 from ..shapes import TensorType, axis_of, sizes_of
 from ..tensor import Tensor, as_tensor, check_device
 
+__all__ = ["arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
+
 _NO_INPUT = {"vjp": "has no inputs that could have a gradient"}
 
 
@@ -125,7 +127,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     if step == 0:
         raise ShapeError("arange: step is 0", "use fw.full for equal numbers")
     count = -((start - stop) // step) if whole else int(np.ceil((stop - start) / step))
-    made = chosen if whole or chosen.kind == "f" else dtypes.float64
+    made = chosen if whole or dtypes.kind(chosen) == "f" else dtypes.float64
     out = iota((count if count > 0 else 0,), 0, made)
     out = out if step == 1 else out * step
     out = out if start == 0 else out + start

@@ -13,6 +13,8 @@ from ..tensor import Tensor, as_tensor
 from .pointwise import cast
 from .view import concat_same_dtype, expand_dims, reshape
 
+__all__ = ["concat", "stack"]
+
 
 def _alike(name: str, xs: Sequence[Any]) -> list[Tensor]:
     """`xs` as tensors of the dtype that they combine to; ShapeError for none."""

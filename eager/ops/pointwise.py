@@ -16,6 +16,77 @@ from ..op import Op, define, each
 from ..shapes import TensorType, broadcast
 from ..tensor import Tensor, as_tensor, tensor
 
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "asin",
+    "asinh",
+    "astype",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "clip",
+    "copysign",
+    "cos",
+    "cosh",
+    "divide",
+    "equal",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negative",
+    "not_equal",
+    "pow",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "trunc",
+    "where",
+]
+
 # what an op takes: kinds of NumPy dtypes, and their names in an error
 TAKES = {
     "any": ("biufc", "all dtypes"),
@@ -84,9 +155,9 @@ def _accept(name: str, dtype: DType, takes: str) -> DType:
     if takes == "bool":
         return dtypes.bool
     kinds, names = TAKES[takes]
-    if takes.endswith("float") and dtype.kind in "biu":
+    if takes.endswith("float") and dtypes.kind(dtype) in "biu":
         return dtypes.DEFAULT_FLOAT
-    if dtype.kind not in kinds:
+    if dtypes.kind(dtype) not in kinds:
         raise DTypeError(f"{name}: takes {names}, not {dtype.name}",
                          "cast the operands first, as with x.astype(fw.float32)")
     return dtype
@@ -163,7 +234,7 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
     if x.data.dtype == dtype:
         return x
     # integers have no gradient: what is cast to them is off the tape
-    return apply(cast_op, (x if dtype.kind in "fc" else x.detach(),), {"dtype": dtype})
+    return apply(cast_op, (x if dtypes.kind(dtype) in "fc" else x.detach(),), {"dtype": dtype})
 
 
 def astype(x: Tensor, dtype: Any) -> Tensor:

@@ -31,6 +31,8 @@ from ..tensor import Tensor, check_device
 from .create import _shape
 from .view import flatten_index
 
+__all__ = ["Generator", "fork_rng", "manual_seed", "rand", "randint", "randn", "randperm"]
+
 _MULTIPLY = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
@@ -189,7 +191,7 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     check_device(device)
     sizes = _shape(shape[0] if len(shape) == 1 else shape, "rand")
     chosen = dtypes.as_dtype(dtype or dtypes.DEFAULT_FLOAT)
-    if chosen.kind != "f":
+    if dtypes.kind(chosen) != "f":
         raise DTypeError(f"rand: numbers from 0 to 1 are real floating point, not {chosen.name}",
                          "fw.randint draws integers")
     state = (generator or default_generator).next()

@@ -17,6 +17,8 @@ from ..tensor import Tensor, as_tensor
 from .pointwise import alias, cast, equal
 from .view import expand_to, permute_dims, reshape, shift
 
+__all__ = ["all", "any", "max", "mean", "min", "prod", "std", "sum", "var"]
+
 Axis = Any  # None, int or tuple of ints
 
 
@@ -139,7 +141,7 @@ def _accumulated(name: str, x: Any, dtype: Any) -> Tensor:
         x = as_tensor(name, x)
     if dtype is not None:
         return cast(x, dtypes.as_dtype(dtype))
-    kind = x.data.dtype.kind
+    kind = dtypes.kind(x.data.dtype)
     if kind == "f" or kind == "c":
         return x
     return cast(x, dtypes.uint64 if kind == "u" else dtypes.int64)
@@ -210,7 +212,7 @@ def std(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
 def floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
     """`x` as a tensor of floating point numbers, or a DTypeError."""
     x = as_tensor(name, x)
-    if x.dtype.kind not in kinds:
+    if dtypes.kind(x.dtype) not in kinds:
         raise DTypeError(f"{name}: takes {'real ' * (kinds == 'f')}floating point tensors, not "
                          f"{x.dtype.name}",
                          "cast first: x.astype(fw.float32)")
@@ -220,7 +222,7 @@ def floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
 def _ordered(name: str, x: Any, axis: Axis) -> Tensor:
     """`x` as a tensor that has a largest element along each of `axis`."""
     x = as_tensor(name, x)
-    if x.dtype.kind == "c":
+    if dtypes.kind(x.dtype) == "c":
         raise DTypeError(f"{name}: complex numbers have no order, got {x.dtype.name}",
                          "compare their absolute values: x.abs()")
     sizes = x.shape

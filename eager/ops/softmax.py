@@ -18,6 +18,8 @@ from .create import iota
 from .pointwise import alias, cast, equal, exp, isfinite, log, where
 from .view import expand_dims, expand_to, squeeze
 
+__all__ = ["log_softmax", "logsumexp", "softmax"]
+
 
 def _softmax(x: Tensor, axis: int) -> Tensor:
     e = exp(x - reduce.max(x, axis, keepdims=True))

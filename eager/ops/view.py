@@ -21,6 +21,11 @@ from ..tensor import Tensor, as_tensor
 from .create import zeros_like
 from .pointwise import alias, where
 
+__all__ = [
+    "broadcast_to", "expand_dims", "flatten", "flip", "matrix_transpose", "pad", "permute_dims",
+    "reshape", "squeeze", "take", "transpose",
+]
+
 # ---- the same elements in another shape
 
 
