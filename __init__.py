@@ -2,21 +2,42 @@
 
 import sys as _sys
 
+from .codegen import large as _large
 from .codegen.decorator import compile
 from .codegen.llvm.threads import get_num_threads, set_num_threads
 from .eager import methods as _methods
-from .eager import nn, optim, utils
-from .eager.autograd import *
+from .eager import autograd, fft, func, linalg, nn, optim, random, special, utils
+from .eager.autograd.engine import *
+from .eager.constants import *
+from .eager.display import *
+from .eager.dlpack import *
 from .eager.dtypes import *
 from .eager.errors import *
+from .eager.inspection import *
+from .eager.memory import *
+from .eager.ops.complex import *
 from .eager.ops.contract import *
-from .eager.ops.conv import *
+from .eager.ops.counts import *
 from .eager.ops.create import *
+from .eager.ops.cumulative import *
+from .eager.ops.distributions import *
+from .eager.ops.einsum import *
+from .eager.ops.gamma import *
+from .eager.ops.grid import *
 from .eager.ops.join import *
+from .eager.ops.matrix import *
+from .eager.ops.padding import *
 from .eager.ops.pointwise import *
 from .eager.ops.random import *
+from .eager.ops.rearrange import *
 from .eager.ops.reduce import *
+from .eager.ops.scatter import *
+from .eager.ops.search import *
+from .eager.ops.sets import *
 from .eager.ops.softmax import *
+from .eager.ops.sort import *
+from .eager.ops.special import *
+from .eager.ops.statistics import *
 from .eager.ops.view import *
 from .eager.tape import *
 from .eager.tensor import *
@@ -26,6 +47,8 @@ __version__ = "0.1.0"
 
 # So that `import fusewire.nn.functional as F`, `from fusewire.utils.data import DataLoader` work as
 # users of PyTorch expect, though the modules live under `eager`.
-_ALIASES = ("nn", "nn.functional", "nn.init", "optim", "utils", "utils.data")
+_ALIASES = (
+    "autograd", "fft", "func", "linalg", "nn", "nn.functional", "nn.init", "optim", "random", "special",
+    "utils", "utils.checkpoint", "utils.data")
 for _name in _ALIASES:
     _sys.modules[f"{__name__}.{_name}"] = _sys.modules[f"{__name__}.eager.{_name}"]

@@ -11,7 +11,7 @@ import numpy as np
 from ..eager import interpreter
 from ..eager.errors import CaptureError
 from ..eager.op import Op
-from ..eager.ops.pointwise import dtype_of_operands
+from ..eager.ops.declare import dtype_of_operands
 from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
 from .dims import Dim

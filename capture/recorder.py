@@ -11,7 +11,7 @@ from ..eager import interpreter
 from ..eager.dispatch import evaluate
 from ..eager.errors import is_ours
 from ..eager.op import Op
-from ..eager.ops.pointwise import dtype_of_operands
+from ..eager.ops.declare import dtype_of_operands
 from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
 from .builder import constant, literal

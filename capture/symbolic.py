@@ -17,7 +17,7 @@ from ..eager.dispatch import evaluate
 from ..eager.errors import CaptureError, GraphError
 from ..eager.nn.module import Module
 from ..eager.op import Op
-from ..eager.ops.pointwise import dtype_of_operands
+from ..eager.ops.declare import dtype_of_operands
 from ..eager.shapes import TensorType
 from ..eager.tape import no_grad
 from ..eager.tensor import Tensor

@@ -63,11 +63,16 @@ def lower_graph(graph: Graph, machine: Machine) -> tuple[Plan, list[Kernel]]:
 _KINDS = {("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n in (1, 2, 4, 8)}
 
 
+def is_supported(dtype: Any) -> bool:
+    """Whether native code can be made for values of this dtype."""
+    return (dtype.kind, dtype.itemsize) in _KINDS
+
+
 def check_supported(graph: Graph) -> None:
     """Raises CodegenError for a value that no native code can be made for, by its line."""
     for node in graph.nodes():
         dtype = node.type.dtype
-        if (dtype.kind, dtype.itemsize) not in _KINDS:
+        if not is_supported(dtype):
             raise CodegenError(f"{node.site or node.op}: no code can be made for {dtype.name} yet")
         if node.op not in SPECIAL and OPS[node.op].kind in ("opaque", "scan"):
             why = OPS[node.op].why.get("meaning", "it is a call of a library")

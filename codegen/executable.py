@@ -14,6 +14,7 @@ import numpy as np
 from ..capture.evaluate import evaluate_node
 from ..capture.graph import Graph, Node
 from ..capture.passes.checks import Check
+from ..eager import memory
 from ..eager.ops.check import require
 from .address import address
 from .llvm.program import NativeProgram
@@ -69,7 +70,7 @@ class Executable:
         for i, check in self._before:
             require(arrays[i], check.size, check.what)
         for i in self._overwritten:
-            if sys.getrefcount(arrays[i]) > _EXCLUSIVE or arrays[i].base is not None \
+            if sys.getrefcount(arrays[i]) > _EXCLUSIVE or not memory.is_whole(arrays[i]) \
                     or not arrays[i].flags.writeable:
                 arrays[i] = arrays[i].copy()
         results = self.new_results()
@@ -83,7 +84,7 @@ class Executable:
 
     def new_results(self) -> list[Any]:
         """Fresh arrays for the results."""
-        return [np.empty(shape, dtype) for shape, dtype in self._results]
+        return [memory.empty(shape, dtype) for shape, dtype in self._results]
 
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
         """A row per kernel with its median time on made-up inputs: what a kernel takes depends on

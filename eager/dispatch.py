@@ -9,15 +9,21 @@ from typing import Any
 import numpy as np
 
 from . import interpreter, kernels
+from .direct import implementation
 from .errors import DTypeError, FusewireError, GradientError, IndexingError, ShapeError
 from .op import Op
 from .shapes import TensorType
 from .tape import MODE, Entry, Leaf
 from .tensor import Tensor
 
+LARGE = 1 << 17  # elements of an input from which on `large` is asked first
+large: Callable[[Op, Any, dict[str, Any]], Any] | None = None  # set by an upper layer: gives the
+# result of an op on arrays and numbers, or None for what is left to the op's own implementation
+
 _NOTHING: dict[str, Any] = {}
 _FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeWarning)
 _ndarray = np.ndarray
+_FLOAT32 = np.dtype("float32")
 
 # log(0) is -inf and 0 / 0 is nan, without NumPy's RuntimeWarning, as in compiled code. (np.errstate
 # around every op would cost more than most small ops.)
@@ -37,16 +43,18 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
     """`apply` on values, right now, with the tape but past any interpreter."""
     if len(inputs) == 1:
         return _evaluate_one(op, inputs[0], params)
-    tracked = False
+    tracked = is_large = False
     arrays = []
     for x in inputs:
         if isinstance(x, Tensor):
-            arrays.append(x.data)
+            data = x.data
+            arrays.append(data)
             tracked = tracked or x.edge is not None
+            is_large = is_large or data.size >= LARGE
         else:
             arrays.append(x)
     try:
-        data = op.impl(kernels, *arrays, **params)
+        data = _run_large(op, arrays, params) if is_large else op.impl(kernels, *arrays, **params)
     except _FAILURES as error:
         data = _again(op, inputs, params, arrays, error)
     if type(data) is not _ndarray:
@@ -61,7 +69,8 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
 def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
     array = x.data
     try:
-        data = op.impl(kernels, array, **params)
+        data = op.impl(kernels, array, **params) if array.size < LARGE else \
+            _run_large(op, (array,), params)
     except _FAILURES as error:
         data = _again(op, (x,), params, [array], error)
     if type(data) is not _ndarray:
@@ -72,13 +81,38 @@ def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
     return out
 
 
+def taped(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> Tensor:
+    """`out`, what an interpreter made of `inputs`, with its entry on the tape."""
+    edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])
+    if MODE.enabled and op.vjp is not None and any(e is not None for e in edges):
+        arrays = tuple([x.data if isinstance(x, Tensor) else x for x in inputs])
+        out.edge = Entry(op, params, arrays, edges, out.data)
+    return out
+
+
 def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`apply(op, (x,))`, without its loops, for a tensor of `kinds` of dtypes; else `otherwise`."""
+    direct, differentiable = implementation(op, 1), op.vjp is not None
+    usual = _FLOAT32 if "f" in kinds else None  # known by identity, without a look at its kind
 
     def function(x: Any) -> Any:
-        if interpreter.in_use or not isinstance(x, Tensor) or x.data.dtype.kind not in kinds:
+        if interpreter.in_use or not isinstance(x, Tensor):
             return otherwise(x)
-        return _evaluate_one(op, x, _NOTHING)
+        array = x.data
+        dtype = array.dtype
+        if dtype is not usual and dtype.kind not in kinds:
+            return otherwise(x)
+        try:
+            data = direct(array) if array.size < LARGE else _run_large(op, (array,), _NOTHING)
+        except _FAILURES as error:
+            data = _again(op, (x,), _NOTHING, [array], error)
+        if type(data) is not _ndarray:
+            data = np.asarray(data)
+        out = Tensor(data)
+        edge = x.edge
+        if edge is not None and differentiable and MODE.enabled:
+            out.edge = Entry(op, _NOTHING, (array,), (edge,), data)
+        return out
 
     return function
 
@@ -87,27 +121,35 @@ def function_of_two(
     op: Op, kinds: str, otherwise: Callable[[Any, Any], Any]
 ) -> Callable[[Any, Any], Any]:
     """The same for two tensors of one dtype."""
+    direct, differentiable = implementation(op, 2), op.vjp is not None
+    usual = _FLOAT32 if "f" in kinds else None
 
     def function(x: Any, y: Any) -> Any:
         if interpreter.in_use or not isinstance(x, Tensor) or not isinstance(y, Tensor):
             return otherwise(x, y)
         left, right = x.data, y.data
         dtype = left.dtype
-        if dtype is not right.dtype or dtype.kind not in kinds:
+        if dtype is not right.dtype or (dtype is not usual and dtype.kind not in kinds):
             return otherwise(x, y)
         try:
-            data = op.impl(kernels, left, right)
+            data = direct(left, right) if left.size < LARGE and right.size < LARGE else \
+                _run_large(op, (left, right), _NOTHING)
         except _FAILURES as error:
             data = _again(op, (x, y), _NOTHING, [left, right], error)
         if type(data) is not _ndarray:
             data = np.asarray(data)
         out = Tensor(data)
         a, b = x.edge, y.edge
-        if (a is not None or b is not None) and MODE.enabled and op.vjp is not None:
+        if (a is not None or b is not None) and differentiable and MODE.enabled:
             out.edge = Entry(op, _NOTHING, (left, right), (a, b), data)
         return out
 
     return function
+
+
+def _run_large(op: Op, arrays: Any, params: dict[str, Any]) -> Any:
+    data = None if large is None else large(op, arrays, params)
+    return op.impl(kernels, *arrays, **params) if data is None else data
 
 
 def _again(
@@ -116,8 +158,11 @@ def _again(
     """After a failure: the values where only a warning was made an error, else our own error."""
     if not isinstance(error, RuntimeWarning):
         raise explained(op, inputs, params, error) from None
-    with np.errstate(all="ignore"):
-        return op.impl(kernels, *arrays, **params)
+    try:
+        with np.errstate(all="ignore"):
+            return op.impl(kernels, *arrays, **params)
+    except _FAILURES as second:
+        raise explained(op, inputs, params, second) from None
 
 
 def explained(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -13,15 +14,20 @@ from .errors import DTypeError
 __all__ = [
     "bfloat16",
     "bool",
+    "can_cast",
     "complex64",
     "complex128",
+    "finfo",
     "float16",
     "float32",
     "float64",
+    "iinfo",
     "int8",
     "int16",
     "int32",
     "int64",
+    "isdtype",
+    "result_type",
     "uint8",
     "uint16",
     "uint32",
@@ -80,6 +86,11 @@ def real_of(dtype: DType) -> DType:
     return {complex64: float32, complex128: float64}.get(dtype, dtype)
 
 
+def complex_of(dtype: DType) -> DType:
+    """The dtype of complex numbers whose parts are of this dtype, or a wider one."""
+    return complex128 if dtype in (float64, complex128) else complex64
+
+
 @cache
 def promote(a: DType, b: DType) -> DType:
     """The dtype that `a` and `b` combine to.
@@ -131,3 +142,119 @@ def _rank(scalar: Any) -> int:
         if isinstance(scalar, kind):
             return rank
     raise DTypeError(f"{scalar!r:.80} is not a number", "bool, int, float and complex are")
+
+
+# ---- the functions of the Array API
+_KINDS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",
+          "real floating": "f", "complex floating": "c", "numeric": "iufc"}
+
+
+def isdtype(dtype: Any, kind: Any) -> builtins.bool:
+    """Whether `dtype` is `kind`: a dtype, the name of a kind as "integral", or a tuple of those.
+
+    float16 and bfloat16 are of the kind "real floating".
+
+    >>> import fusewire as fw
+    >>> fw.isdtype(fw.int8, "signed integer"), fw.isdtype(fw.int8, (fw.int64, "bool"))
+    (True, False)
+    """
+    if isinstance(kind, tuple):
+        return any([isdtype(dtype, k) for k in kind])
+    if isinstance(kind, str) and kind not in DTYPES:
+        if kind not in _KINDS:
+            raise DTypeError(f"isdtype: {kind!r} is not a kind of dtypes",
+                             f"the kinds are {', '.join(_KINDS)}")
+        return _kind_of(dtype) in _KINDS[kind]
+    return as_dtype(dtype) == as_dtype(kind)
+
+
+def _kind_of(dtype: Any) -> str:
+    return kind(as_dtype(dtype))
+
+
+def dtype_of(x: Any) -> DType:
+    """The dtype of a tensor or an array, or the dtype that `x` itself means."""
+    own = getattr(x, "dtype", None)
+    return as_dtype(own if isinstance(own, np.dtype) else x)
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype that tensors, dtypes and Python's numbers combine to.
+
+    >>> import fusewire as fw
+    >>> fw.result_type(fw.int8, fw.uint8), fw.result_type(fw.ones(2, dtype=fw.float16), 1.5)
+    (dtype('int16'), dtype('float16'))
+    """
+    numbers = [x for x in arrays_and_dtypes if isinstance(x, SCALARS)]
+    found = [dtype_of(x) for x in arrays_and_dtypes if not isinstance(x, SCALARS)]
+    if not found:
+        raise DTypeError("result_type: needs a tensor or a dtype", "numbers alone adapt to those")
+    common = found[0]
+    for dtype in found[1:]:
+        common = promote(common, dtype)
+    for number in numbers:
+        common = promote_scalar(common, number)
+    return common
+
+
+def can_cast(from_: Any, to: Any, /) -> builtins.bool:
+    """Whether the dtype or tensor `from_` becomes the dtype `to` where both are combined.
+
+    >>> import fusewire as fw
+    >>> fw.can_cast(fw.int8, fw.int16), fw.can_cast(fw.float64, fw.float32)
+    (True, False)
+    """
+    given, wanted = dtype_of(from_), as_dtype(to)
+    try:
+        return promote(given, wanted) == wanted
+    except DTypeError:
+        return False
+
+
+class FloatLimits(NamedTuple):
+    """The limits of a floating point dtype: `eps` is the step from 1.0 to the next number."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+class IntegerLimits(NamedTuple):
+    """The limits of an integer dtype."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: Any, /) -> FloatLimits:
+    """The limits of a floating point dtype, or of a tensor's; of the parts of a complex one.
+
+    >>> import fusewire as fw
+    >>> fw.finfo(fw.float32).eps == 2**-23, fw.finfo(fw.bfloat16).bits
+    (True, 16)
+    """
+    dtype = real_of(dtype_of(type))
+    if kind(dtype) != "f":
+        raise DTypeError(f"finfo: {dtype.name} is not a floating point dtype", "use fw.iinfo")
+    found: Any = ml_dtypes.finfo(dtype)
+    return FloatLimits(int(found.bits), float(found.eps), float(found.max), float(found.min),
+                       float(found.smallest_normal), dtype)
+
+
+def iinfo(type: Any, /) -> IntegerLimits:
+    """The limits of an integer dtype, or of a tensor's.
+
+    >>> import fusewire as fw
+    >>> fw.iinfo(fw.uint8).max
+    255
+    """
+    dtype = dtype_of(type)
+    if kind(dtype) not in "iu":
+        raise DTypeError(f"iinfo: {dtype.name} is not an integer dtype", "use fw.finfo")
+    found = np.iinfo(dtype)
+    return IntegerLimits(found.bits, int(found.max), int(found.min), dtype)

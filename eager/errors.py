@@ -8,8 +8,9 @@ from types import CodeType
 from typing import Any
 
 __all__ = [
-    "CaptureError", "CodegenError", "DTypeError", "DeviceError", "ExportError", "FusewireError",
-    "GradientError", "GraphError", "IndexingError", "ShapeError", "StateError",
+    "ArgumentError", "AxisError", "CaptureError", "CodegenError", "DTypeError", "DeviceError",
+    "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError", "IndexingError", "LinAlgError",
+    "ShapeError", "StateError",
 ]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -57,8 +58,20 @@ class FusewireError(Exception):
         return text
 
 
+class ArgumentError(FusewireError, ValueError):
+    """An argument with a value that makes no sense, or that is not supported."""
+
+
 class ShapeError(FusewireError, ValueError):
     """Shapes or axes do not fit an operation."""
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis that a tensor does not have."""
+
+
+class LinAlgError(FusewireError, ValueError):
+    """A matrix without what was asked of it: an inverse, a Cholesky factor, eigenvalues."""
 
 
 class DTypeError(FusewireError, TypeError):
@@ -67,6 +80,14 @@ class DTypeError(FusewireError, TypeError):
 
 class DeviceError(FusewireError, RuntimeError):
     """Tensors on different devices, or a device that is not there."""
+
+
+class ExchangeError(FusewireError, BufferError):
+    """Memory that cannot be handed to another library, or taken from it, as asked."""
+
+
+class ExchangeError(FusewireError, BufferError):
+    """Memory that cannot be handed to another library, or taken from it, as asked."""
 
 
 class IndexingError(FusewireError, IndexError):

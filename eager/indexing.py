@@ -8,11 +8,25 @@ import numpy as np
 
 from . import interpreter
 from .dispatch import apply, replace
-from .errors import IndexingError, ShapeError
+from .dtypes import int64
+from .errors import IndexingError
+from .ops.check import check_index
+from .ops.create import iota
 from .ops.pointwise import alias, cast, where
-from .ops.view import broadcast_to, expand_to, from_front, put_slice, reshape, slice_axes, take_op
+from .ops.put import index_put
+from .ops.view import (
+    broadcast_to,
+    expand_to,
+    from_front,
+    permute_dims,
+    put_slice,
+    reshape,
+    slice_axes,
+    take_op,
+)
 from .shapes import broadcast, product, slice_of_size
 from .tensor import Tensor, tensor
+from .traced import Traced
 
 
 class _Slices(NamedTuple):
@@ -25,7 +39,7 @@ class _Slices(NamedTuple):
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """x[index]: integers, slices, ..., None, tensors of integers, and a mask.
+    """x[index]: integers, slices, ..., None, tensors of integers, and masks, in NumPy's order.
 
     >>> import fusewire as fw
     >>> x = fw.arange(12).reshape(3, 4)
@@ -42,20 +56,23 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """x[index] = value: changes `x` alone, `value` broadcasts to the part named."""
+    """x[index] = value: changes `x` alone, `value` broadcasts to the part named.
+
+    Where tensors of integers name a place several times, the last value stays.
+
+    >>> import fusewire as fw
+    >>> x = fw.zeros(3, 2)
+    >>> x[fw.tensor([0, -1]), 1] = fw.tensor([5.0, 6.0])
+    >>> x
+    tensor([[0., 5.],
+            [0., 0.],
+            [0., 6.]])
+    """
     given = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
     given = cast(given, x.dtype)
     items = _expanded(x, index)
-    masks = [i for i in items if _is_array(i)]
-    if masks:
-        mask = masks[0]
-        if mask.dtype.kind != "b" or items[0] is not mask or len(masks) > 1 or \
-                not all(map(_is_full, items[1:])):
-            raise IndexingError("x[indices] = v with a tensor of indices is not built",
-                                "use a boolean mask of the shape of x, or slices")
-        _check_mask(mask, x.shape)
-        mask = reshape(mask, (*mask.shape, *(1,) * (x.ndim - mask.ndim)))
-        replace(x, where(mask, _fitting(given, x.shape), x))
+    if any(map(_is_array, items)):
+        replace(x, _with_places(x, items, given))
         return
     found = _basic(x, items)
     part = reshape(_fitting(given, found.shape), found.size)
@@ -74,6 +91,13 @@ def _is_array(item: Any) -> bool:
     return isinstance(item, Tensor)
 
 
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, Tensor) and item.dtype.kind == "b"
+
+
+_ARRAYS = (list, np.ndarray, bool, np.bool_)  # what becomes a tensor in an index
+
+
 def _as_index(item: Any) -> Tensor:
     return tensor(item, dtype=np.int64 if isinstance(item, list) and not item else None)
 
@@ -81,11 +105,11 @@ def _as_index(item: Any) -> Tensor:
 def _expanded(x: Tensor, index: Any) -> list[Any]:
     """The items of `index`, one per axis of `x` (a mask counts for its axes), beside Nones."""
     given = index if isinstance(index, tuple) else (index,)
-    items = [_as_index(i) if isinstance(i, (list, np.ndarray)) else i for i in given]
+    items = [_as_index(i) if isinstance(i, _ARRAYS) else i for i in given]
     used = 0
     for item in items:
         if item is not None and item is not Ellipsis:
-            used += item.ndim if _is_array(item) and item.dtype.kind == "b" else 1
+            used += item.ndim if _is_mask(item) else 1
     if used > x.ndim:
         raise IndexingError(f"too many indices: {used} for a tensor with {x.ndim} axes {x.shape}",
                             "x[..., i] indexes the last axis whatever the number of axes")
@@ -133,7 +157,7 @@ def _slice(item: slice, n: Any) -> tuple[Any, int, Any]:
 
 
 def _integer(item: Any, axis: int, n: Any, shape: Any) -> Any:
-    if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__"):
+    if not hasattr(item, "__index__"):
         raise IndexingError(f"cannot index with {item!r:.80}",
                             "integers, slices, ..., None and tensors of integers can be used")
     i = item if isinstance(item, int) else item.__index__()
@@ -145,66 +169,108 @@ def _integer(item: Any, axis: int, n: Any, shape: Any) -> Any:
 
 # ---- tensors of integers, and masks
 def _getitem_arrays(x: Tensor, items: list[Any]) -> Tensor:
-    """Basic indexing of the other axes first, then one take over the indexed axes made into one."""
-    places = [n for n, item in enumerate(items) if _is_array(item) or _is_integer(item)]
-    if places[-1] - places[0] + 1 != len(places):
-        raise IndexingError("tensors and integers in an index must stand side by side",
-                            "index in two steps: x[:, i][..., j]")
-    arrays = [item for item in items if _is_array(item)]
-    if any(i.dtype.kind == "b" for i in arrays):
-        if len(arrays) > 1:
-            raise IndexingError("a mask cannot stand beside other tensors in an index",
-                                "index in two steps")
-        return _getitem_mask(x, items, arrays[0])
-    x = getitem(x, tuple(slice(None) if _is_array(item) else item for item in items))
-    return _take_many(x, arrays, places[0])
+    """Basic indexing of the other axes first, then one take over the indexed axes made into one.
+
+    Integers count as indexed axes here. Where those do not stand side by side, they come first.
+    """
+    x, items = _without_masks(x, items)
+    places = [n for n, item in enumerate(items) if not _is_slice(item)]
+    indices = [items[n] for n in places]
+    x = getitem(x, tuple(item if _is_slice(item) else slice(None) for item in items))
+    first = places[0]
+    if places[-1] - first + 1 != len(places):
+        x = permute_dims(x, (*places, *(n for n in range(x.ndim) if n not in places)))
+        first = 0
+    return _take_many(x, indices, first)
 
 
-def _is_full(item: Any) -> bool:
-    return isinstance(item, slice) and item == slice(None)
+def _is_slice(item: Any) -> bool:
+    return item is None or isinstance(item, slice)
 
 
-def _is_integer(item: Any) -> bool:
-    return item is not None and not isinstance(item, slice) and not _is_array(item)
+def _without_masks(x: Tensor, items: list[Any]) -> tuple[Tensor, list[Any]]:
+    """The same index without masks: each is one axis, the places where it holds in all of its own.
+
+    A mask without axes makes an axis of its own, of size 1.
+    """
+    if not any(map(_is_mask, items)):
+        return x, items
+    found: list[Any] = []
+    shape: list[Any] = []
+    axis, sizes = 0, x.shape
+    for item in items:
+        width = item.ndim if _is_mask(item) else 0 if item is None else 1
+        if _is_mask(item):
+            found.append(_places_of(item, sizes[axis:axis + width], sizes))
+            shape.append(product(sizes[axis:axis + width]))
+        else:
+            found.append(item)
+            shape += sizes[axis:axis + width]
+        axis += width
+    return reshape(x, tuple(shape)), found
 
 
-def _take_many(x: Tensor, arrays: list[Tensor], axis: int) -> Tensor:
+def _places_of(mask: Tensor, sizes: Any, shape: Any) -> Tensor:
+    """Where `mask` holds, counted in row-major order: how many is known only from its values."""
+    if any(m not in (n, 0) for m, n in zip(mask.shape, sizes)):
+        raise IndexingError(f"a mask of shape {mask.shape} does not fit the shape {shape}",
+                            "it has the sizes of the axes that it stands for, or 0 for none")
+    return interpreter.source(Tensor(np.flatnonzero(mask.numpy())))  # type: ignore[no-any-return]
+
+
+def _take_many(x: Tensor, indices: list[Any], axis: int) -> Tensor:
     """Elements of `x` at indices into the axes from `axis` on, which broadcast with each other."""
-    sizes = x.shape[axis:axis + len(arrays)]
-    for i, n in zip(arrays, sizes):
-        _check_range(i, n)
-    shape = broadcast("index", *[i.shape for i in arrays])
-    flat = from_front("index", arrays[0], sizes[0])
-    for i, n in zip(arrays[1:], sizes[1:]):
-        flat = flat * n + from_front("index", i, n)
-    if len(arrays) > 1:
-        x = reshape(x, (*x.shape[:axis], product(sizes), *x.shape[axis + len(arrays):]))
+    sizes = x.shape[axis:axis + len(indices)]
+    counted = [_counted(i, axis + k, n, x.shape) for k, (i, n) in enumerate(zip(indices, sizes))]
+    shape = broadcast("index", *[i.shape for i in counted if _is_array(i)])
+    if len(counted) > 1:  # the flat index may not fit into a small dtype
+        counted = [cast(i, int64) if _is_array(i) else i for i in counted]
+    flat = counted[0]
+    for i, n in zip(counted[1:], sizes[1:]):
+        flat = flat * n + i
+    if len(indices) > 1:
+        x = reshape(x, (*x.shape[:axis], product(sizes), *x.shape[axis + len(indices):]))
     return apply(take_op, (x, expand_to(flat, shape)), {"axis": axis})
 
 
-def _check_range(i: Tensor, n: Any) -> None:
-    """Each axis by itself: in the flat index a bad column would look like another row."""
+def _counted(i: Any, axis: int, n: Any, shape: Any) -> Any:
+    """An index into an axis of size `n`, counted from the front.
+
+    Each axis is checked by itself: in a flat index a bad column would look like another row.
+    """
+    if not _is_array(i):
+        return _integer(i, axis, n, shape)
     if interpreter.STATE.active is None and i.data.size and i.data.dtype.kind in "iu":
         low, high = i.data.min(), i.data.max()
         if low < -n or high >= n:
             raise IndexingError(f"index {low if low < -n else high} is out of range for an axis of "
                                 f"size {n}", f"indices go from {-n} to {n - 1}")
+    places = from_front("index", i, n)
+    return check_index(places, n, "index") if isinstance(i.data, Traced) else places
 
 
-def _getitem_mask(x: Tensor, items: list[Any], mask: Tensor) -> Tensor:
-    """The elements where `mask` holds: how many is known only from its values."""
-    before = next(n for n, item in enumerate(items) if _is_array(item))
-    others = [*items[:before], *items[before + 1:]]
-    if not all(map(_is_full, others)):
-        raise IndexingError("a mask stands beside full slices only", "index in two steps")
-    _check_mask(mask, x.shape[before:])
-    rest = x.shape[before + mask.ndim:]
-    flat = reshape(x, (*x.shape[:before], product(mask.shape), *rest))
-    places = interpreter.source(Tensor(np.flatnonzero(mask.numpy())))
-    return apply(take_op, (flat, places), {"axis": before})
+# ---- x[...] = v with those
+def _with_places(x: Tensor, items: list[Any], given: Tensor) -> Tensor:
+    """`x` with `given` where `items` point: every place has a number, and those are indexed."""
+    while len(items) > 1 and _is_full(items[-1]):
+        items = items[:-1]  # axes at the end that are taken whole are written whole
+    used = sum(0 if i is None else i.ndim if _is_mask(i) else 1 for i in items)
+    sizes, rest = x.shape[:used], x.shape[used:]
+    if len(items) == 1 and _is_mask(items[0]) and _fits(given, rest) and \
+            items[0].shape == sizes:
+        mask = reshape(items[0], (*sizes, *(1,) * len(rest)))
+        return where(mask, _fitting(given, rest), x)
+    count = product(sizes)
+    places = getitem(reshape(iota((count,), 0), sizes), tuple(items))
+    values = _fitting(given, (*places.shape, *rest))
+    return reshape(index_put(reshape(x, (count, *rest)), values, places), x.shape)
 
 
-def _check_mask(mask: Tensor, shape: Any) -> None:
-    if mask.shape != shape[:mask.ndim]:
-        raise ShapeError(f"a mask of shape {mask.shape} does not fit the shape {shape}",
-                         "it has the sizes of the axes that it stands for")
+def _fits(given: Tensor, rest: Any) -> bool:
+    """Whether one value, of the shape `rest`, is given for all places."""
+    extra = given.ndim - len(rest)
+    return extra <= 0 or all(n == 1 for n in given.shape[:extra])
+
+
+def _is_full(item: Any) -> bool:
+    return isinstance(item, slice) and item == slice(None)

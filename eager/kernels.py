@@ -12,18 +12,19 @@ from numpy import (  # noqa: F401
     abs,
     acos,
     acosh,
+    angle,
     asin,
     asinh,
     atan,
     atan2,
     atanh,
     ceil,
+    conj,
     copysign,
     cos,
     cosh,
     exp,
     exp2,
-    expm1,
     floor,
     floor_divide,
     fmod,
@@ -35,6 +36,7 @@ from numpy import (  # noqa: F401
     log1p,
     log2,
     log10,
+    logaddexp,
     maximum,
     minimum,
     nextafter,
@@ -52,20 +54,22 @@ from numpy import (  # noqa: F401
 )
 from numpy import rint as round  # noqa: F401
 
+from .dtypes import complex_of
+
 # Coefficients of W. J. Cody, "Rational Chebyshev approximations for the error function" (1969).
 _ERF_P = (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
           3.77485237685302021e2, 3.20937758913846947e3)
 _ERF_Q = (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3,
           2.84423683343917062e3)
-_ERFC_P = (2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0,
+ERFC_P = (2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0,
            6.61191906371416295e1, 2.98635138197400131e2, 8.81952221241769090e2,
            1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3)
-_ERFC_Q = (1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2,
+ERFC_Q = (1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2,
            1.62138957456669019e3, 3.29079923573345963e3, 4.36261909014324716e3,
            3.43936767414372164e3, 1.23033935480374942e3)
-_TAIL_P = (1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1,
+TAIL_P = (1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1,
            1.25781726111229246e-1, 1.60837851487422766e-2, 6.58749161529837803e-4)
-_TAIL_Q = (1.0, 2.56852019228982242e0, 1.87295284992346047e0, 5.27905102951428412e-1,
+TAIL_Q = (1.0, 2.56852019228982242e0, 1.87295284992346047e0, 5.27905102951428412e-1,
            6.05183413124413191e-2, 2.33520497626869185e-3)
 
 
@@ -77,9 +81,9 @@ def erf(x: Any) -> Any:
     with np.errstate(all="ignore"):
         small = wide * np.polyval(_ERF_P, square) / np.polyval(_ERF_Q, square)
         decay = np.exp(-square)
-        middle = 1.0 - decay * np.polyval(_ERFC_P, t) / np.polyval(_ERFC_Q, t)
+        middle = 1.0 - decay * np.polyval(ERFC_P, t) / np.polyval(ERFC_Q, t)
         inverse = 1.0 / square
-        tail = inverse * np.polyval(_TAIL_P, inverse) / np.polyval(_TAIL_Q, inverse)
+        tail = inverse * np.polyval(TAIL_P, inverse) / np.polyval(TAIL_Q, inverse)
         large = 1.0 - decay * (0.5641895835477563 - tail) / t
     big = np.copysign(np.where(t < 4.0, middle, np.where(t > 6.0, 1.0, large)), wide)
     return np.where(t <= 0.46875, small, np.where(np.isnan(wide), wide, big)).astype(_float(x))
@@ -97,6 +101,35 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """`x` as `dtype`; the imaginary part of complex numbers is dropped."""
+    """`x` as `dtype`: of complex numbers the real part, and as bool whether they are not 0."""
     with np.errstate(all="ignore"):
-        return (x.real if x.dtype.kind == "c" and dtype.kind != "c" else x).astype(dtype)
+        return (x.real if x.dtype.kind == "c" and dtype.kind not in "bc" else x).astype(dtype)
+
+
+# ---- complex numbers
+def real(x: Any) -> Any:
+    """The real parts, as an array of its own."""
+    return x.real.copy()
+
+
+def imag(x: Any) -> Any:
+    """The imaginary parts, as an array of its own."""
+    return x.imag.copy()
+
+
+def complex(x: Any, y: Any) -> Any:
+    """The complex numbers with these real and imaginary parts."""
+    dtype = complex_of((x if hasattr(x, "dtype") else y).dtype)
+    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtype)
+    out.real, out.imag = x, y
+    return out
+
+
+def expm1(x: Any) -> Any:
+    """exp(x) - 1, exact near 0; of complex zeros and endless numbers as the standard has it."""
+    out = np.expm1(x)
+    if x.dtype.kind == "c":
+        special = ~np.isfinite(x) | (x == 0)
+        if special.any():
+            out = np.where(special, np.exp(x) - 1, out)
+    return out

@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import autograd, dtypes, indexing
+from . import copying, display, dlpack, dtypes, indexing, numpy_protocols
+from .autograd import engine, hooks
 from .dispatch import replace
 from .errors import DTypeError, ShapeError
-from .ops import contract, conv, create, pointwise, reduce, softmax, view
-from .ops.pointwise import OPERANDS
+from .ops import (
+    complex,
+    contract,
+    create,
+    cumulative,
+    declare,
+    join,
+    pointwise,
+    rearrange,
+    reduce,
+    scatter,
+    search,
+    softmax,
+    sort,
+    statistics,
+    view,
+)
+from .ops.declare import OPERANDS
 from .tensor import Tensor, tensor
 
 _BINARY = {
@@ -21,24 +38,35 @@ _BINARY = {
 }
 _COMPARE = {"eq": pointwise.equal, "ne": pointwise.not_equal, "lt": pointwise.less,
             "le": pointwise.less_equal, "gt": pointwise.greater, "ge": pointwise.greater_equal}
-_UNARY = {"neg": pointwise.negative, "abs": pointwise.abs, "invert": pointwise.bitwise_invert}
+_UNARY = {"neg": pointwise.negative, "pos": pointwise.positive, "abs": pointwise.abs,
+          "invert": pointwise.bitwise_invert}
 _METHODS: dict[Any, Sequence[str]] = {
     pointwise: ("abs sign sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos "
                 "atan sinh cosh tanh asinh acosh atanh erf floor ceil trunc round isnan isinf "
                 "isfinite logical_and logical_or logical_xor logical_not relu sigmoid astype clip "
                 "square maximum minimum reciprocal pow").split(),
+    complex: ("conj", "angle"),
     reduce: "sum prod max min any all mean var std".split(),
     view: ("reshape squeeze expand_dims flatten permute_dims transpose broadcast_to flip "
            "take").split(),
-    conv: ("argmax", "argmin"),
+    cumulative: "cummax cummin cumprod cumsum diff logcumsumexp".split(),
+    join: "chunk split tensor_split unstack".split(),
+    rearrange: "moveaxis repeat roll tile unflatten".split(),
+    scatter: ("gather index_add index_fill masked_fill masked_select scatter scatter_add "
+              "take_along_axis").split(),
+    search: "argmax argmin argwhere count_nonzero nonzero".split(),
+    sort: "argsort kthvalue sort topk".split(),
+    statistics: ("bincount median nanmax nanmean nanmedian nanmin nanquantile nanstd nansum nanvar "
+                 "quantile").split(),
     softmax: ("softmax", "log_softmax", "logsumexp"),
-    autograd: ("backward",),
+    engine: ("backward",),
+    hooks: ("register_hook", "register_post_accumulate_grad_hook", "retain_grad"),
 }
 
 
 def _operator(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
     if hasattr(fn, "takes"):
-        return pointwise.operator_of(fn)
+        return declare.operator_of(fn)
     return lambda self, other: fn(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
 
@@ -95,17 +123,29 @@ def _many(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return method
 
 
+_PROTOCOLS = {
+    "__array__": numpy_protocols.array, "__array_function__": numpy_protocols.array_function,
+    "__array_ufunc__": numpy_protocols.array_ufunc, "__buffer__": numpy_protocols.buffer,
+    "__copy__": copying.shallow, "__deepcopy__": copying.deep, "__reduce_ex__": copying.reduced,
+    "__setstate__": copying.restored, "__dlpack__": dlpack.dlpack,
+    "__dlpack_device__": dlpack.dlpack_device, "__repr__": display.text,
+    "_repr_html_": display.notebook,
+}
+
+
 def _bind() -> None:
+    for name, function in _PROTOCOLS.items():
+        setattr(Tensor, name, function)
     for name, fn in _BINARY.items():
         setattr(Tensor, f"__{name}__", _operator(fn))
         setattr(Tensor, f"__r{name}__", _swapped(fn))
+        setattr(Tensor, f"__i{name}__", _in_place(fn, f"{name}="))
         if name != "matmul":
-            setattr(Tensor, f"__i{name}__", _in_place(fn, f"{name}="))
             setattr(Tensor, f"{name}_", _in_place(fn, f"{name}_"))
     for name, fn in _COMPARE.items():
         setattr(Tensor, f"__{name}__", _operator(fn))
-    for name, fn in _UNARY.items():
-        setattr(Tensor, f"__{name}__", fn)
+    for name, of_one in _UNARY.items():
+        setattr(Tensor, f"__{name}__", of_one)
     for module, names in _METHODS.items():
         for name in names:
             setattr(Tensor, name, getattr(module, name))
@@ -113,7 +153,8 @@ def _bind() -> None:
         setattr(Tensor, name, _many(getattr(view, name)))
     more = {"__getitem__": indexing.getitem, "__setitem__": indexing.setitem, "copy_": update,
             "fill_": _fill, "zero_": _zero, "T": property(_transposed),
-            "mT": property(view.matrix_transpose)}
+            "mT": property(view.matrix_transpose), "real": property(complex.real),
+            "imag": property(complex.imag)}
     for name, value in more.items():
         setattr(Tensor, name, value)
 

@@ -42,6 +42,8 @@ class Op:
     # elements of these inputs are used as indices and must be one of 0 ... size - 1
     batch: Callable[..., Any] | None = None  # over a batch at once, see ops/batching.py; None: by
     # kind, or example by example
+    rows: Callable[..., tuple[int, ...]] | None = None  # rows(*types, **params): for each input how
+    # many of its leading axes are rows, independent of each other and in front of the result too
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 KNOBS: dict[str, tuple[str, Any, str]] = {
-    "compile": ("FUSEWIRE_COMPILE", True, "0: compiled functions run eagerly"),
+    "compile": ("FUSEWIRE_COMPILE", True, "0: nothing is compiled: functions run eagerly, ops by NumPy"),
     "debug": ("FUSEWIRE_DEBUG", 0, "1: why functions record again; 2: a line per kernel; "
               "3: graphs; 4: generated code; 5: the graph after every pass"),
     "threads": ("FUSEWIRE_NUM_THREADS", 0, "threads of compiled code; 0: one per core"),
+    "cache_mb": ("FUSEWIRE_CACHE_MB", 1024, "memory of large results kept for later ones, in MiB"),
     "cpu": ("FUSEWIRE_CPU", "", "generate code for this CPU (x86-64-v3, ...) instead of this one"),
 }
 
@@ -22,6 +23,7 @@ class Settings:
     compile: bool
     debug: int
     threads: int
+    cache_mb: int
     cpu: str
 
 

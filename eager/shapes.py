@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .dtypes import DType
-from .errors import ShapeError
+from .errors import AxisError, ShapeError
 
 Shape = tuple[Any, ...]  # of int or symbolic sizes
 
@@ -85,13 +85,13 @@ def whole(number: Any) -> Any:
 
 
 def axis_of(name: str, given: Any, ndim: int) -> int:
-    """The axis `given`, counted from the front, or a ShapeError."""
+    """The axis `given`, counted from the front, or an AxisError."""
     axis = whole(given)
     if axis is None:
         raise ShapeError(f"{name}: an axis is an int, not {given!r}",
                          f"this tensor has {ndim} axes, counted from 0 or from -1 backwards")
     if not -ndim <= axis < ndim:
-        raise ShapeError(
+        raise AxisError(
             f"{name}: axis {axis} is out of range for a tensor with {ndim} axes",
             f"axes go from {-ndim} to {ndim - 1}" if ndim else "a 0-d tensor has no axes",
         )

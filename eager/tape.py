@@ -14,13 +14,17 @@ from typing import Any
 
 from .op import Op
 
-__all__ = ["enable_grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled",
+           "no_grad", "set_grad_enabled"]
 
 
 class Entry:
-    """One op that ran: inputs and output as arrays, and for each input the edge of its gradient."""
+    """One op that ran: inputs and output as arrays, and for each input the edge of its gradient.
 
-    __slots__ = ("arrays", "edges", "op", "out", "params")
+    `extra` is set for few: see `extra_of`. A subclass goes its own way back, by `back`.
+    """
+
+    __slots__ = ("arrays", "edges", "extra", "op", "out", "params")
 
     def __init__(
         self, op: Op, params: dict[str, Any], arrays: tuple[Any, ...], edges: tuple[Any, ...],
@@ -32,18 +36,65 @@ class Entry:
         self.edges = edges
         self.out = out
 
+    def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
+        """Takes a gradient through this entry; `step` does so for a plain one."""
+        step(self, g, sums, useful, keep)
+
 
 class Leaf:
     """The end of the way back: gradients are added to the tensor's `.grad`."""
 
-    __slots__ = ("__weakref__", "tensor")
+    __slots__ = ("__weakref__", "extra", "tensor")
+    edges = ()
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = weakref.ref(tensor)
 
 
+class WatchedEntry(Entry):
+    """An entry whose gradient passes hooks. The class tells, so that others need not be asked."""
+
+    __slots__ = ()
+
+
+class WatchedLeaf(Leaf):
+    """A leaf whose gradient passes hooks."""
+
+    __slots__ = ()
+
+
+class Extra:
+    """What is kept for few edges: hooks on the gradient, and where the user made the entry."""
+
+    __slots__ = ("accumulated", "hooks", "retained", "site")
+
+    def __init__(self) -> None:
+        self.hooks: dict[int, Callable[[Any], Any]] = {}  # gradient -> another one, or None
+        self.accumulated: dict[int, Callable[[Any], Any]] = {}  # of the leaf, once .grad is set
+        self.retained: Any = None  # weak reference to the tensor that keeps its gradient
+        self.site = ""
+
+
+def extra_of(edge: Entry | Leaf) -> Extra:
+    """The edge's `extra`, made where there is none."""
+    found: Extra | None = getattr(edge, "extra", None)
+    if found is None:
+        found = edge.extra = Extra()
+    return found
+
+
+def watch(edge: Entry | Leaf) -> Extra:
+    """The edge's `extra`; from now on the way back looks at its hooks."""
+    if type(edge) is Entry:
+        edge.__class__ = WatchedEntry
+    elif type(edge) is Leaf:
+        edge.__class__ = WatchedLeaf
+    return extra_of(edge)
+
+
 class _Mode(threading.local):
     enabled = True
+    inference = False
 
 
 MODE = _Mode()
@@ -54,14 +105,14 @@ def is_grad_enabled() -> bool:
     return MODE.enabled
 
 
-class set_grad_enabled:
+class Scope:
     """A context, also usable as a decorator, in which the tape is on or off."""
 
     __slots__ = ("before", "enabled")
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
-        self.before: list[bool] = []  # a stack, so that one object can be entered inside itself
+        self.before: list[Any] = []  # a stack, so that one object can be entered inside itself
 
     def __enter__(self) -> None:
         self.before.append(MODE.enabled)
@@ -73,10 +124,48 @@ class set_grad_enabled:
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(fn)
         def inside(*args: Any, **kwargs: Any) -> Any:
-            with set_grad_enabled(self.enabled):  # a fresh one: threads must not share a stack
+            with self._fresh():  # threads must not share a stack
                 return fn(*args, **kwargs)
 
         return inside
+
+    def _fresh(self) -> Scope:
+        return type(self)(self.enabled)
+
+
+class set_grad_enabled(Scope):
+    """Switches the tape on or off: from here on, or as a context or decorator in there only."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self, enabled: bool) -> None:
+        super().__init__(enabled)
+        super().__enter__()
+        self._made = True  # and not entered yet
+
+    def __enter__(self) -> None:
+        if self._made:
+            self._made, MODE.enabled = False, self.enabled
+        else:
+            super().__enter__()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        MODE.enabled = self.before.pop()  # as a decorator it changes nothing where it stands
+        return super().__call__(fn)
+
+    def _fresh(self) -> Scope:
+        return Scope(self.enabled)
+
+
+class _InferenceScope(Scope):
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        self.before.append((MODE.enabled, MODE.inference))
+        MODE.enabled, MODE.inference = (False, True) if self.enabled else (True, False)
+
+    def __exit__(self, *error: Any) -> None:
+        MODE.enabled, MODE.inference = self.before.pop()
 
 
 def no_grad(fn: Callable[..., Any] | None = None) -> Any:
@@ -88,14 +177,27 @@ def no_grad(fn: Callable[..., Any] | None = None) -> Any:
     ...     (weight * 2).requires_grad
     False
     """
-    return _scope(False, fn)
+    return _scope(Scope(False), fn)
 
 
 def enable_grad(fn: Callable[..., Any] | None = None) -> Any:
     """A context or decorator in which the tape is on, inside of `no_grad` too."""
-    return _scope(True, fn)
+    return _scope(Scope(True), fn)
 
 
-def _scope(enabled: bool, fn: Callable[..., Any] | None) -> Any:
-    scope = set_grad_enabled(enabled)
+def inference_mode(mode: Any = True) -> Any:
+    """A context or decorator like `no_grad`, in which `enable_grad` is for nothing that is kept.
+
+    What is made in it are plain tensors without a gradient: arrays never change, so there is
+    nothing that a later use on the tape could falsify.
+    """
+    return _scope(_InferenceScope(True), mode) if callable(mode) else _InferenceScope(mode)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is inside of `inference_mode`."""
+    return MODE.inference
+
+
+def _scope(scope: Scope, fn: Callable[..., Any] | None) -> Any:
     return scope if fn is None else scope(fn)  # @fw.no_grad works like @fw.no_grad()

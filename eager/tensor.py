@@ -8,6 +8,7 @@ with the values of a graph.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +19,19 @@ from .dtypes import as_dtype, complex64, float32, int64, kind, uint64
 from .errors import DeviceError, DTypeError, GradientError, ShapeError
 from .shapes import product
 from .tape import Entry, Leaf
+from .traced import Traced
 
 __all__ = ["Tensor", "from_numpy", "tensor"]
+
+# The versions of the Array API standard that are kept; each contains those before it.
+STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class Tensor:
     """An n-dimensional array with a dtype, and optionally a gradient. Make one with `fw.tensor`."""
 
     __slots__ = ("__weakref__", "_grad", "data", "edge")
-    __array_ufunc__ = None  # array + tensor asks our __radd__; NumPy's own functions refuse tensors
+    __module__ = "fusewire"  # pickles name the class by its public place
 
     data: Any  # a NumPy array; for a tensor without values, a TensorType
     edge: Entry | Leaf | None  # where gradients go
@@ -78,6 +83,22 @@ class Tensor:
         """Bytes that the elements take."""
         return self.data.size * self.data.dtype.itemsize
 
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """This tensor on a device: "cpu" is the one there is, and it has no streams."""
+        check_device(device)
+        if stream is not None:
+            raise DeviceError(f'device "cpu" has no streams, got stream {stream!r:.80}',
+                              "leave stream out")
+        return self.to("cpu")
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The module that holds the functions of the Array API standard for tensors."""
+        package = sys.modules[__name__.partition(".")[0]]
+        if api_version not in (None, *STANDARDS):
+            raise ShapeError(f"the Array API standard of {api_version!r} is not provided",
+                             f"the versions are {', '.join(STANDARDS)}")
+        return package
+
     def to(self, target: Any) -> Tensor:
         """This tensor on a device ("cpu") or in a dtype."""
         if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
@@ -114,10 +135,10 @@ class Tensor:
                 "requires_grad can be taken away from leaves only, this tensor was computed",
                 "use x.detach()",
             )
-        if value and kind(self.dtype) != "f":
+        if value and kind(self.dtype) not in "fc":
             raise DTypeError(
                 f"a tensor of {self.dtype.name} cannot require a gradient",
-                "only real floating point tensors have gradients: x.astype(fw.float32)",
+                "only floating point tensors have gradients: x.astype(fw.float32)",
             )
         if not from_op:
             self.edge = Leaf(self) if value else None
@@ -130,7 +151,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same values, cut off from the tape."""
-        return Tensor(self.data)
+        return Tensor(self.data.detached() if isinstance(self.data, Traced) else self.data)
 
     # ---- values that leave for Python
 
@@ -138,13 +159,9 @@ class Tensor:
         """The values as a NumPy array that must not be written to."""
         if interpreter.STATE.active is not None:
             interpreter.STATE.active.leaves(self, "NumPy")
-        view = self.data.view()
+        view = (self.data.values("numpy()") if isinstance(self.data, Traced) else self.data).view()
         view.flags.writeable = False
         return view
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        array = self.numpy()
-        return np.array(array, dtype=dtype, copy=True) if copy else np.asarray(array, dtype=dtype)
 
     def item(self) -> Any:
         """The one element, as a Python number."""
@@ -154,7 +171,8 @@ class Tensor:
         """The elements as nested lists of Python numbers."""
         return self._decide("tolist()", any_size=True).tolist()
 
-    def _decide(self, how: str, any_size: bool = False) -> Any:
+    def _decide(self, how: str, any_size: bool = False, key: Any = None) -> Any:
+        """The values, for Python code that asks by `how`; it looks at `key` of them only."""
         if not any_size and self.data.size != 1:
             raise DTypeError(
                 f"{how} needs a tensor with one element, this one has shape {self.data.shape}",
@@ -162,13 +180,13 @@ class Tensor:
             )
         if interpreter.STATE.active is not None:
             interpreter.STATE.active.leaves(self, how)
-        return self.data
+        return self.data.values(how, key) if isinstance(self.data, Traced) else self.data
 
     def __bool__(self) -> bool:
-        return bool(self._decide("bool()").item())
+        return bool(self._decide("bool()", key=bool).item())
 
     def __int__(self) -> int:
-        return int(self._decide("int()").item())
+        return int(self._decide("int()", key=int).item())
 
     def __float__(self) -> float:
         return float(self._decide("float()").item())
@@ -180,7 +198,7 @@ class Tensor:
         if self.dtype.kind not in "iu":
             raise DTypeError(f"a tensor of {self.dtype.name} cannot be used as an index",
                              "indices are integers: x.astype(fw.int64)")
-        return int(self._decide("int()").item())
+        return int(self._decide("int()", key=int).item())
 
     def __len__(self) -> int:
         if not self.data.shape:
@@ -196,33 +214,8 @@ class Tensor:
 
     __hash__ = object.__hash__
 
-    def __repr__(self) -> str:
-        if interpreter.STATE.active is not None:
-            interpreter.STATE.active.leaves(self, "repr()")
-        body = np.array2string(self.data, separator=", ", prefix="tensor(")
-        extra = "" if self.dtype.name in ("float32", "int64", "bool") else f", dtype={self.dtype}"
-        extra += ", requires_grad=True" if self.requires_grad else ""
-        return f"tensor({body}{extra})"
-
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else repr(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if not self.is_leaf:
-            raise GradientError("only leaves can be deep-copied", "use x.detach() first")
-        made = type(self).__new__(type(self))
-        Tensor.__init__(made, self.data)
-        made.requires_grad_(self.requires_grad)
-        return made
-
-    def __reduce__(self) -> Any:
-        return _restore, (type(self), self.data, self.requires_grad)
-
-
-def _restore(cls: type[Tensor], data: Any, requires_grad: bool) -> Tensor:
-    made = cls.__new__(cls)
-    Tensor.__init__(made, data)
-    return made.requires_grad_() if requires_grad else made
 
 
 def check_device(device: Any) -> None:

@@ -6,10 +6,30 @@ A row says how the op is called, with which inputs, what NumPy says the result i
 
 from __future__ import annotations
 
-from rows import create, pointwise, reduce, view, whole
+from rows import (
+    complex,
+    create,
+    cumulative,
+    einsum,
+    fft,
+    indexing,
+    linalg,
+    pointwise,
+    random,
+    reduce,
+    scatter,
+    sort,
+    special,
+    statistics,
+    view,
+    whole,
+)
 from rows.row import ROWS, Bad, Row
 
-FAMILIES = (create, pointwise, reduce, view, whole)  # importing them enters their rows
+FAMILIES = (  # importing them enters their rows
+    complex, create, cumulative, einsum, fft, indexing, linalg, pointwise, random, reduce, scatter,
+    sort, special, statistics, view, whole,
+)
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]
 

@@ -7,6 +7,7 @@ from . import (
     calls,
     digits_step,
     gelu_bias_residual,
+    large_ops,
     layernorm,
     matmul,
     mlp,
@@ -14,6 +15,7 @@ from . import (
     softmax_rows,
 )
 
-_MODULES = (digits_step, mlp, gelu_bias_residual, softmax_rows, layernorm, matmul, small_ops, calls)
+_MODULES = (digits_step, mlp, gelu_bias_residual, softmax_rows, layernorm, matmul, small_ops,
+            large_ops, calls)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}

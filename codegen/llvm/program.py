@@ -16,6 +16,7 @@ from typing import Any
 
 from ..loops import Kernel
 from . import threads
+from .blocks import Rows
 from .emit import task_function
 from .jit import assembly, c_function, compile_object, load_object
 from .signature import signature
@@ -83,12 +84,16 @@ class NativeProgram:
 
 
 def build(
-    steps: Sequence[Step], name: str = "program", target: Target | None = None
+    steps: Sequence[Step], name: str = "program", target: Target | None = None,
+    rows: Rows | None = None,
 ) -> NativeProgram:
-    """Compiles a program for the present processor or another that it can stand in for."""
+    """Compiles a program for the present processor or another that it can stand in for.
+
+    With `rows` the steps are for one block of rows, and the table begins with the number of rows.
+    """
     target = target or host()
     times = [time.perf_counter()]
-    ir, symbols = text(steps, name, target)
+    ir, symbols = text(steps, name, target, rows=rows)
     times.append(time.perf_counter())
     image = compile_object(ir, target)
     times.append(time.perf_counter())
@@ -113,7 +118,8 @@ def _load(image: bytes, symbols: set[str], export: str, target: Target) -> int:
 
 
 def text(
-    steps: Sequence[Step], name: str, target: Target, apart: bool = False
+    steps: Sequence[Step], name: str, target: Target, apart: bool = False,
+    rows: Rows | None = None,
 ) -> tuple[str, set[str]]:
     """The LLVM IR of a program, and the functions of the C library that it calls.
 
@@ -136,6 +142,8 @@ def text(
         functions += [_function(f"step.{i}", [call]) for i, call in enumerate(calls)]
         table = ", ".join(f"ptr @step.{i}" for i in range(len(calls)))
         functions.append(f"@steps = constant [{len(calls)} x ptr] [{table}]")
+    elif rows is not None:
+        functions += [_function("block", calls), rows.text()]
     else:
         functions.append(_function("run", calls))
     return f"; {name}\n" + module.text(functions), module.symbols

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..ops.create import zeros
 from ..tensor import Tensor
-from ..utils.arguments import ArgumentError, pair
+from ..errors import ArgumentError
+from ..utils.arguments import pair
 from . import functional as F
 from . import init
 from .module import Module

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import dtypes
 from ..dispatch import replace
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import activation, conv, pointwise, random
 from ..ops import softmax as _softmax
 from ..ops.contract import matmul
@@ -14,13 +14,24 @@ from ..ops.create import iota
 from ..ops.pointwise import astype, equal, greater_equal, where
 from ..ops.view import broadcast_to, expand_dims, reshape, transpose
 from ..tensor import Tensor
-from ..utils.arguments import ArgumentError, check_choice, check_fraction, pair
+from ..utils.arguments import check_choice, check_fraction, pair
+from .image_functional import (
+    affine_grid,
+    fold,
+    grid_sample,
+    interpolate,
+    pad,
+    pixel_shuffle,
+    pixel_unshuffle,
+    unfold,
+)
 from .loss_functional import REDUCTIONS, cross_entropy, mse_loss, nll_loss
 
 __all__ = [
-    "REDUCTIONS", "conv2d", "cross_entropy", "dropout", "elu", "gelu", "leaky_relu", "linear",
-    "log_softmax", "max_pool2d", "mse_loss", "nll_loss", "one_hot", "relu", "sigmoid", "silu",
-    "softmax", "softplus", "tanh",
+    "REDUCTIONS", "affine_grid", "conv2d", "cross_entropy", "dropout", "elu", "fold", "gelu",
+    "grid_sample", "interpolate", "leaky_relu", "linear", "log_softmax", "max_pool2d", "mse_loss",
+    "nll_loss", "one_hot", "pad", "pixel_shuffle", "pixel_unshuffle", "relu", "sigmoid", "silu",
+    "softmax", "softplus", "tanh", "unfold",
 ]
 
 
@@ -126,11 +137,11 @@ def max_pool2d(
     check_pool("max_pool2d", ceil_mode, return_indices)
     kernel = pair("max_pool2d", "kernel_size", kernel_size)
     stride = kernel if stride is None else pair("max_pool2d", "stride", stride)
-    pad = pair("max_pool2d", "padding", padding)
-    if any(p > k // 2 for p, k in zip(pad, kernel, strict=True)):
-        raise ArgumentError(f"max_pool2d: padding {pad} is more than half the kernel {kernel}")
+    around = pair("max_pool2d", "padding", padding)
+    if any(p > k // 2 for p, k in zip(around, kernel, strict=True)):
+        raise ArgumentError(f"max_pool2d: padding {around} is more than half the kernel {kernel}")
     x = _batched("max_pool2d", input)
-    out = conv.max_pool(x, kernel, stride, pair("max_pool2d", "dilation", dilation), pad)
+    out = conv.max_pool(x, kernel, stride, pair("max_pool2d", "dilation", dilation), around)
     return out if input.ndim == 4 else reshape(out, out.shape[1:])
 
 

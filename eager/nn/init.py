@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..methods import update
 from ..ops.create import full
 from ..ops.random import Generator, rand, randn
 from ..shapes import product
 from ..tape import no_grad
 from ..tensor import Tensor
-from ..utils.arguments import ArgumentError, check_choice
+from ..utils.arguments import check_choice
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0,
           "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 3 / 4}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from ..dtypes import as_dtype, is_float
 from ..errors import DTypeError, FusewireError, StateError
 from ..tape import no_grad
 from ..tensor import Tensor, check_device
+from .hooks import Hooks, RemovableHandle
 from .parameter import Parameter
 from .state import Loaded, load_into
 
@@ -24,6 +26,7 @@ class Module:
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
     _transient: set[str]  # names of buffers that are not part of the state dict
+    _hooks: Hooks | None = None  # what is called around forward and backward
 
     def __init__(self) -> None:
         fields = {"training": True, "_parameters": {}, "_buffers": {}, "_modules": {},
@@ -36,10 +39,60 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return self.forward(*args, **kwargs)
+            if self._hooks is None:
+                return self.forward(*args, **kwargs)
+            return self._hooks.call(self, args, kwargs)
         except FusewireError as error:
             error.layers.append(self)
             raise
+        except TypeError as error:
+            if not _is_of_the_call(error):
+                raise
+            raise _wrong_arguments(self, args, kwargs, error) from None
+
+    # ---- hooks
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """The handle of hook(module, args), called before forward; it may return other arguments.
+
+        with_kwargs: hook(module, args, kwargs), which returns None or (args, kwargs).
+        """
+        return self._with_hooks().add("before", hook, prepend, with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """The handle of hook(module, args, output), called after forward; it may return another.
+
+        with_kwargs: hook(module, args, kwargs, output). always_call: after an error as well, with
+        an output of None.
+        """
+        return self._with_hooks().add("after", hook, prepend, with_kwargs, always_call)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """The handle of hook(module, grad_output), called when these gradients are there.
+
+        It may return others, as a tensor or a tuple.
+        """
+        return self._with_hooks().add("backward_before", hook, prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """The handle of hook(module, grad_input, grad_output); it may return another grad_input.
+
+        Both are tuples, for the positional arguments and the results; None for what is no tensor.
+        """
+        return self._with_hooks().add("backward", hook, prepend)
+
+    def _with_hooks(self) -> Hooks:
+        if self._hooks is None:
+            object.__setattr__(self, "_hooks", Hooks())
+        return self._hooks  # type: ignore[return-value]
 
     # ---- attributes
     def __setattr__(self, name: str, value: Any) -> None:
@@ -266,6 +319,29 @@ def clear_gradients(parameters: Any, set_to_none: bool) -> None:
             p.grad = None
         else:
             p.grad = p.grad.detach() * 0.0
+
+
+def _is_of_the_call(error: TypeError) -> bool:
+    """Whether forward was not entered: no frame lies below the one of the call."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, Hooks.FILE):
+        trace = trace.tb_next
+    return trace is None
+
+
+def _wrong_arguments(module: Module, args: Any, kwargs: Any, error: TypeError) -> Exception:
+    """The error for arguments that forward does not take."""
+    name = type(module).__name__
+    given = ", ".join([*map(_in_short, args), *(f"{k}={_in_short(v)}" for k, v in kwargs.items())])
+    return DTypeError(
+        f"{name} was called with ({given}): {str(error).rpartition('() ')[2]}",
+        f"its forward is {name}.forward{inspect.signature(module.forward)}")
+
+
+def _in_short(x: Any) -> str:
+    if isinstance(x, Tensor):
+        return f"{x.dtype.name}{list(x.shape)}"
+    return f"{x!r:.20}" if isinstance(x, (int, float, str, bool, type(None))) else type(x).__name__
 
 
 def _join(prefix: str, name: str) -> str:

@@ -11,6 +11,7 @@ class Parameter(Tensor):
     """A leaf with the values of `data` that requires a gradient; modules register it."""
 
     __slots__ = ()
+    __module__ = "fusewire.nn"  # pickles name the class by its public place
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
         given = data if isinstance(data, Tensor) else tensor(data)

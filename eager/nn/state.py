@@ -29,8 +29,8 @@ def load_into(model: str, own: dict[str, Tensor], given: Any, strict: bool) -> L
     values = {name: as_tensor(given[name]) for name in own if name in given}
     problems = _wrong_shapes(own, values)
     if strict:
-        problems += _listed("missing", missing, unexpected)
-        problems += _listed("unexpected", unexpected, missing)
+        problems += listed("missing", missing, unexpected)
+        problems += listed("unexpected", unexpected, missing)
     if problems:
         raise StateError(f"the state dict does not fit {model}:\n    " + "\n    ".join(problems),
                          "" if not strict or not (missing or unexpected) else
@@ -51,7 +51,7 @@ def _wrong_shapes(own: dict[str, Tensor], values: dict[str, Tensor]) -> list[str
             for name, value in values.items() if value.shape != own[name].shape]
 
 
-def _listed(kind: str, names: list[str], others: Iterable[str]) -> list[str]:
+def listed(kind: str, names: list[str], others: Iterable[str]) -> list[str]:
     """A line for each name, with the nearest of the `others`, which may be what was meant."""
     lines = []
     for name in names:

@@ -10,7 +10,8 @@ from typing import Any
 from ..dispatch import apply
 from ..op import Op, define, each
 from ..tensor import Tensor
-from .pointwise import _result_rule, erf, exp, prepare, sigmoid, tanh, where
+from .declare import prepare, result_rule
+from .pointwise import erf, exp, sigmoid, tanh, where
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_PI = math.sqrt(2 / math.pi)
@@ -21,7 +22,7 @@ def _activation(
     name: str, formula: Callable[..., Any], vjp: Callable[..., Any], onnx: str = "",
     why: Mapping[str, str] = MappingProxyType({}),
 ) -> Op:
-    return define(Op(name, "pointwise", _result_rule(name, "same"), formula, formula, each(vjp),
+    return define(Op(name, "pointwise", result_rule(name, "same"), formula, formula, each(vjp),
                      onnx, why))
 
 

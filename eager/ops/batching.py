@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dispatch import apply
+from ..dtypes import int64
 from ..op import OPS, Op
 from ..tensor import Tensor
 
@@ -50,3 +51,81 @@ def shifted(*names: str) -> Rule:
         return apply(op, all_batched(xs, batched), {**params, **moved})
 
     return batch
+
+
+def prefixed(zeros: tuple[str, ...] = (), ones: tuple[str, ...] = (), sizes: tuple[str, ...] = ()
+             ) -> Rule:
+    """The rule of an op whose params hold an entry per axis: 0, 1 or the batch size for the batch.
+    """
+
+    def batch(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+              ) -> Tensor:
+        first = [(zeros, 0), (ones, 1), (sizes, batch_size(xs, batched))]
+        more = {name: (entry, *params[name]) for names, entry in first for name in names}
+        return apply(op, all_batched(xs, batched), {**params, **more})
+
+    return batch
+
+
+def _changed(name: str, x: Tensor, **params: Any) -> Tensor:
+    return apply(OPS[name], (x,), params)
+
+
+def permuted(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+             ) -> Tensor:
+    """The rule of permute_dims."""
+    return apply(op, xs, {"axes": (0, *(a + 1 for a in params["axes"]))})
+
+
+def broadcast(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+              ) -> Tensor:
+    """The rule of broadcast_to: new axes come after the batch."""
+    (x,), shape = xs, (xs[0].shape[0], *params["shape"])
+    inner = (1,) * (len(shape) - x.ndim)
+    x = _changed("reshape", x, shape=(shape[0], *inner, *x.shape[1:])) if inner else x
+    return apply(op, (x,), {"shape": shape})
+
+
+def taken(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+          ) -> Tensor:
+    """The rule of take: batches of indices count through all examples, made one axis."""
+    (x, i), axis = xs, params["axis"]
+    if not batched[1]:
+        return apply(op, xs, {"axis": axis + 1})
+    if not batched[0]:
+        return _moved(apply(op, xs, params), axis, 0)
+    count, size = x.shape[0], x.shape[axis + 1]
+    flat = _moved(x, axis + 1, 1)
+    flat = _changed("reshape", flat, shape=(count * size, *flat.shape[2:]))
+    out = apply(op, (flat, _offset("take", i, size)), {"axis": 0})  # (batch, *indices, *others)
+    order = (0, *range(i.ndim, i.ndim + axis), *range(1, i.ndim), *range(i.ndim + axis, out.ndim))
+    return _changed("permute_dims", out, axes=order)
+
+
+def added_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+             ) -> Tensor:
+    """The rule of add_at, which takes values back to where `take` found them."""
+    (values, i), axis, size = xs, params["axis"], params["size"]
+    if not batched[1]:
+        return apply(op, xs, {"axis": axis + 1, "size": size})
+    values, i = all_batched(xs, batched)
+    count, width = i.shape[0], i.ndim - 1
+    order = (0, *range(1 + axis, 1 + axis + width), *range(1, 1 + axis),
+             *range(1 + axis + width, values.ndim))
+    front = _changed("permute_dims", values, axes=order)  # (batch, *indices, *others)
+    out = apply(op, (front, _offset("add_at", i, size)), {"axis": 0, "size": count * size})
+    out = _changed("reshape", out, shape=(count, size, *out.shape[1:]))
+    return _moved(out, 1, axis + 1)
+
+
+def _offset(name: str, i: Tensor, size: Any) -> Tensor:
+    """Indices (batch, ...) into an axis of `size`, as ones into those axes one after the other."""
+    checked = apply(OPS["check_index"], (i,), {"size": size, "what": f"{name}: index"})
+    number = apply(OPS["iota"], (), {"shape": i.shape, "axis": 0, "dtype": int64})
+    return checked + number * size  # int64: small dtypes could not count all examples
+
+
+def _moved(x: Tensor, source: int, target: int) -> Tensor:
+    """`x` with the axis `source` at `target`."""
+    rest = [a for a in range(x.ndim) if a != source]
+    return _changed("permute_dims", x, axes=(*rest[:target], source, *rest[target:]))

@@ -17,10 +17,15 @@ def _impl(xp: Any, x: Any, size: int, what: str) -> Any:
 
 def require(x: Any, size: int, what: str) -> None:
     """Raises IndexError unless every element of the array `x` is one of 0 ... size - 1."""
-    if x.size and (x.min() < 0 or x.max() >= size):
+    if not in_range(x, size):
         bad = int(x.min()) if x.min() < 0 else int(x.max())
         raise IndexingError(f"{what}: {bad} is out of range for size {size}",
                             f"valid are 0 to {size - 1}")
+
+
+def in_range(x: Any, size: int) -> bool:
+    """Whether every element of the array `x` is one of 0 ... size - 1."""
+    return not x.size or bool(x.min() >= 0 and x.max() < size)
 
 
 check_index_op = define(Op(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,14 +10,18 @@ import numpy as np
 
 from .. import dtypes
 from ..dispatch import apply
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..op import Op, define, each
-from ..shapes import TensorType, broadcast
+from ..shapes import TensorType, axis_of, broadcast, whole
 from ..tensor import Tensor, as_tensor
+from .complex import conj_of
 from .pointwise import cast
-from .view import expand_to
+from .view import expand_to, permute_dims
 
-__all__ = ["matmul", "tensordot"]
+__all__ = ["matmul", "tensordot", "vecdot"]
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+Product = Callable[[Any, Any], Any]  # of two arrays
 
 
 def parts(spec: str) -> tuple[str, str, str]:
@@ -39,16 +43,88 @@ def _result(x: TensorType, y: TensorType, spec: str) -> TensorType:
     return TensorType(tuple(sizes[c] for c in out), x.dtype)
 
 
+# ---- how NumPy computes a spec: a function of two arrays, chosen once
+
+def _impl(xp: Any, x: Any, y: Any, spec: str) -> Any:
+    if x.itemsize == 2 and dtypes.kind(x.dtype) == "f":  # small floats are summed in float32
+        wide = _product(spec)(x.astype(np.float32), y.astype(np.float32))
+        return wide.astype(x.dtype)
+    return _product(spec)(x, y)
+
+
 @cache
-def _as_matmul(spec: str) -> Callable[[Any, Any], Any]:
-    """A function of two arrays that computes the contraction through BLAS."""
+def _product(spec: str) -> Product:
+    """A function of two arrays that computes `spec`, through BLAS where it can."""
     left, right, out = parts(spec)
-    batch = [c for c in out if c in left and c in right]
     rows, columns = [c for c in out if c not in right], [c for c in out if c not in left]
     summed = [c for c in left if c not in out]
+    if not summed:
+        return _outer(left, right, out)
+    batch = [c for c in out if c in left and c in right]
+    if max(len(rows), len(columns), len(summed)) > 1:
+        return _flattened(left, right, out, [batch, rows, columns, summed])
+    if rows and columns and [*batch, *columns, *rows] == [*out]:  # the product of the transposes
+        turned = _direct(right, left, batch, columns, rows, summed)
+        return lambda x, y: turned(y, x)
+    return _turned(_direct(left, right, batch, rows, columns, summed), [*batch, *rows, *columns],
+                   out)
+
+
+def _direct(left: str, right: str, batch: Any, rows: Any, columns: Any, summed: Any) -> Product:
+    """Of (batches of) matrices and vectors, as they are or as views with axes exchanged."""
+    turn_x = _order(left, [*batch, *rows, *summed])
+    turn_y = _order(right, [*batch, *summed, *columns])
+    if not batch:  # `dot` of two axes costs half of what `matmul` does
+        return _DOTS[turn_x is not None, turn_y is not None]
+    if not rows and not columns:
+        return lambda x, y: _vecdot(_view(x, turn_x), _view(y, turn_y))
+    if not rows:
+        return lambda x, y: np.matmul(_view(x, turn_x)[..., None, :], _view(y, turn_y))[..., 0, :]
+    if not columns:
+        return lambda x, y: np.matmul(_view(x, turn_x), _view(y, turn_y)[..., None])[..., 0]
+    if turn_x is None and turn_y is None:
+        return np.matmul
+    return lambda x, y: np.matmul(_view(x, turn_x), _view(y, turn_y))
+
+
+_DOTS: dict[tuple[bool, bool], Product] = {
+    (False, False): lambda x, y: x.dot(y), (True, False): lambda x, y: x.T.dot(y),
+    (False, True): lambda x, y: x.dot(y.T), (True, True): lambda x, y: x.T.dot(y.T)}
+
+
+def _vecdot(x: Any, y: Any) -> Any:
+    return np.vecdot(x.conj() if x.dtype.kind == "c" else x, y)  # vecdot conjugates it again
+
+
+def _order(letters: str, wanted: list[str]) -> list[int] | None:
+    """The order of axes that makes `letters` `wanted`; None where they are."""
+    return None if [*letters] == wanted else [letters.index(c) for c in wanted]
+
+
+def _view(x: Any, order: list[int] | None) -> Any:
+    return x if order is None else x.transpose(order)
+
+
+def _turned(product: Product, made: list[str], out: str) -> Product:
+    """`product`, its axes `made` in the order `out`."""
+    order = _order("".join(made), [*out])
+    return product if order is None else lambda x, y: product(x, y).transpose(order)
+
+
+def _outer(left: str, right: str, out: str) -> Product:
+    """Nothing is summed: elements multiplied, along axes that one side may lack."""
+    to_left, to_right = ([side.index(c) for c in out if c in side] for side in (left, right))
+    at_left, at_right = (tuple(slice(None) if c in side else None for c in out)
+                         for side in (left, right))
+    return lambda x, y: x.transpose(to_left)[at_left] * y.transpose(to_right)[at_right]
+
+
+def _flattened(left: str, right: str, out: str, groups: list[list[str]]) -> Product:
+    """Several axes of a role are made one, by copies where they do not lie one after the other."""
+    batch, rows, columns, summed = groups
     to_left = [left.index(c) for c in (*batch, *rows, *summed)]
     to_right = [right.index(c) for c in (*batch, *summed, *columns)]
-    made = "".join((*batch, *rows, *columns))
+    made = [*batch, *rows, *columns]
     to_out = [made.index(c) for c in out]
 
     def run(x: Any, y: Any) -> Any:
@@ -62,20 +138,16 @@ def _as_matmul(spec: str) -> Callable[[Any, Any], Any]:
     return run
 
 
-def _impl(xp: Any, x: Any, y: Any, spec: str) -> Any:
-    if spec == "ij,jk->ik":
-        return np.matmul(x, y)
-    return _as_matmul(spec)(x, y)
-
+# ---- the op
 
 def _left_vjp(g: Tensor, out: Tensor, x: Tensor, y: Tensor, spec: str) -> Tensor:
     left, right, made = parts(spec)
-    return contract(g, y, f"{made},{right}->{left}")
+    return contract(g, conj_of(y), f"{made},{right}->{left}")
 
 
 def _right_vjp(g: Tensor, out: Tensor, x: Tensor, y: Tensor, spec: str) -> Tensor:
     left, right, made = parts(spec)
-    return contract(x, g, f"{left},{made}->{right}")
+    return contract(conj_of(x), g, f"{left},{made}->{right}")
 
 
 contract_op = define(Op("contract", "contract", _result, _impl, None, each(_left_vjp, _right_vjp)))
@@ -87,6 +159,8 @@ def contract(x: Tensor, y: Tensor, spec: str) -> Tensor:
     return apply(contract_op, (x, y), {"spec": spec})
 
 
+# ---- products by their names
+
 def matmul(x: Tensor, y: Tensor) -> Tensor:
     """The matrix product of the last two axes, the leading axes broadcast; vectors as in NumPy.
 
@@ -94,11 +168,12 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     >>> fw.tensor([[1, 2], [3, 4]]) @ fw.tensor([10, 1])
     tensor([12, 34])
     """
-    x, y = as_tensor("matmul", x), as_tensor("matmul", y)
+    x, y = factors("matmul", x, y)
+    if x.ndim == 2 and y.ndim == 2 and x.shape[1] == y.shape[0]:
+        return apply(contract_op, (x, y), _MATRICES)
     if x.ndim == 0 or y.ndim == 0:
         raise ShapeError(f"matmul: does not take 0-d tensors, got {x.shape} and {y.shape}",
                          "use x * y")
-    x, y = _same_dtype(x, y)
     _check_inner(x, y)
     if y.ndim == 1:
         return contract(x, y, f"{_letters(x.ndim - 1)}k,k->{_letters(x.ndim - 1)}")
@@ -107,20 +182,30 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
         return contract(x, y, f"k,{lead}kn->{lead}n")
     if y.ndim == 2:  # the leading axes of x are rows too
         lead = _letters(x.ndim - 1)
-        return contract(x, y, "ij,jk->ik" if x.ndim == 2 else f"{lead}y,yz->{lead}z")
+        return contract(x, y, f"{lead}y,yz->{lead}z")
     batch = broadcast("matmul", x.shape[:-2], y.shape[:-2])
     x, y = (expand_to(t, (*batch, *t.shape[-2:])) for t in (x, y))
     lead = _letters(len(batch))
     return contract(x, y, f"{lead}xy,{lead}yz->{lead}xz")
 
 
+_MATRICES = {"spec": "ij,jk->ik"}
+
+
 def _letters(count: int) -> str:
     return "abcdefgh"[:count] if count <= 8 else "abcdefghijlmopqrstuvw"[:count]
 
 
-def _same_dtype(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    dtype = dtypes.promote(x.dtype, y.dtype)
-    return cast(x, dtype), cast(y, dtype)
+def factors(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """`x` and `y` as tensors of the one dtype that they combine to; DTypeError for bool."""
+    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+        x, y = as_tensor(name, x), as_tensor(name, y)
+    a, b = x.data.dtype, y.data.dtype
+    dtype = a if a is b else dtypes.promote(a, b)
+    if dtype.kind == "b":
+        raise DTypeError(f"{name}: takes numbers, not bool",
+                         "cast first: x.astype(fw.int64); for truth values (x & y).any()")
+    return (x, y) if a is b else (cast(x, dtype), cast(y, dtype))
 
 
 def _check_inner(x: Tensor, y: Tensor) -> None:
@@ -133,15 +218,63 @@ def _check_inner(x: Tensor, y: Tensor) -> None:
             "the last size of the left must equal the second to last of the right")
 
 
-def tensordot(x: Tensor, y: Tensor, axes: int = 2) -> Tensor:
-    """The sum of products over the last `axes` axes of `x` and the first `axes` of `y`."""
-    x, y = _same_dtype(as_tensor("tensordot", x), as_tensor("tensordot", y))
-    if not isinstance(axes, int) or not 0 <= axes <= min(x.ndim, y.ndim):
-        raise ShapeError(f"tensordot: axes {axes!r} for shapes {x.shape} and {y.shape}",
-                         "it is how many axes are summed over, no more than either side has")
-    a, s, b = (_all_letters[i:i + n] for i, n in
-               ((0, x.ndim - axes), (20, axes), (30, y.ndim - axes)))
-    return contract(x, y, f"{a}{s},{s}{b}->{a}{b}")
+def tensordot(x: Tensor, y: Tensor, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """The sum of products over pairs of axes: the axes of `x` that are left, then those of `y`.
+
+    axes: a number n, for the last n of `x` with the first n of `y`; or the axes of `x` and those
+    of `y` that go with them.
+
+    >>> import fusewire as fw
+    >>> fw.tensordot(fw.ones(2, 3, 4), fw.ones(4, 3, 5), axes=((1, 2), (1, 0))).shape
+    (2, 5)
+    """
+    x, y = factors("tensordot", x, y)
+    mine, others = _pairs(x, y, axes)
+    left, right = [*LETTERS[:x.ndim]], [*LETTERS[x.ndim:x.ndim + y.ndim]]
+    for i, j in zip(mine, others):
+        if x.shape[i] != y.shape[j]:
+            raise ShapeError(f"tensordot: axis {i} of {x.shape} has size {x.shape[i]}, axis {j} of "
+                             f"{y.shape} has {y.shape[j]}", "axes that are summed over together "
+                             "must be equally long")
+        right[j] = left[i]
+    out = [c for c in left if c not in right] + [c for c in right if c not in left]
+    return contract(x, y, f"{''.join(left)},{''.join(right)}->{''.join(out)}")
 
 
-_all_letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+def _pairs(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+    """The axes of `x` and `y`, counted from the front, that tensordot sums over."""
+    count = whole(axes)
+    if count is not None and 0 <= count <= min(x.ndim, y.ndim):
+        return list(range(x.ndim - count, x.ndim)), list(range(count))
+    if count is None and isinstance(axes, (tuple, list)) and len(axes) == 2:
+        given = [[a] if whole(a) is not None else list(a) for a in axes]
+        found = [[axis_of("tensordot", a, t.ndim) for a in named]
+                 for named, t in zip(given, (x, y))]
+        if len(found[0]) == len(found[1]) and all(len(set(f)) == len(f) for f in found):
+            return found[0], found[1]
+    raise ShapeError(f"tensordot: axes {axes!r} for shapes {x.shape} and {y.shape}",
+                     "it is how many axes are summed over, no more than either side has, or a pair "
+                     "of sequences of equally many axes, each named once")
+
+
+def vecdot(x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
+    """The sum of conj(x) * y along `axis` of both; the other axes broadcast.
+
+    >>> import fusewire as fw
+    >>> fw.vecdot(fw.tensor([[1, 2], [3, 4]]), fw.tensor([10, 1]))
+    tensor([12, 34])
+    """
+    x, y = factors("vecdot", x, y)
+    x, y = (_axis_last(t, axis) for t in (x, y))
+    if x.shape[-1] != y.shape[-1]:
+        raise ShapeError(f"vecdot: the axis {axis} is {x.shape[-1]} on the left and {y.shape[-1]} "
+                         "on the right", "the vectors must be equally long, they do not broadcast")
+    lead = broadcast("vecdot", x.shape[:-1], y.shape[:-1])
+    x, y = (expand_to(t, (*lead, t.shape[-1])) for t in (x, y))
+    letters = _letters(len(lead))
+    return contract(conj_of(x), y, f"{letters}k,{letters}k->{letters}")
+
+
+def _axis_last(x: Tensor, axis: int) -> Tensor:
+    at = axis_of("vecdot", axis, x.ndim)
+    return permute_dims(x, (*[i for i in range(x.ndim) if i != at], at))

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..errors import DTypeError, ShapeError
 from ..op import each
-from ..shapes import TensorType, axis_of
+from ..shapes import TensorType
 from ..tensor import Tensor, as_tensor
 from . import reduce
 from .composite import call, composite
 from .contract import contract
 from .create import iota
-from .pointwise import bitwise_invert, equal, isnan, logical_or, negative, where
+from .pointwise import equal, where
+from .search import argmax
 from .view import expand_dims, expand_to, flatten, flip, reshape
 from .window import fold, window, window_count
-
-__all__ = ["argmax", "argmin"]
 
 _SPACE = "uvw"  # letters of the positions of windows
 _KERNEL = "xyz"  # letters of the positions inside a window
@@ -80,57 +77,6 @@ def conv(x: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Any) -> Tensor:
     params = {"stride": tuple(stride), "dilation": tuple(dilation), "pad": tuple(pad)}
     _conv_result(TensorType(x.shape, x.dtype), TensorType(w.shape, w.dtype), **params)
     return call(conv_op, x, w, **params)
-
-
-# ---- argmax, as the first position of the largest value
-def _argmax_result(x: TensorType, axis: int) -> TensorType:
-    return TensorType((*x.shape[:axis], *x.shape[axis + 1:]), np.dtype("int64"))
-
-
-def _argmax(x: Tensor, axis: int) -> Tensor:
-    top = expand_to(reduce.max(x, axis, keepdims=True), x.shape)
-    hit = equal(x, top)
-    if x.dtype.kind == "f":
-        hit = logical_or(hit, isnan(x))
-    return reduce.min(where(hit, iota(x.shape, axis), x.shape[axis]), axis)
-
-
-argmax_op = composite("argmax", _argmax, _argmax_result,
-                      lambda xp, x, axis: np.asarray(x.argmax(axis=axis)),
-                      vjp=each(None), onnx="ArgMax")
-
-
-def argmax(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The position of the first largest value along `axis` (None: in row-major order), int64.
-
-    >>> import fusewire as fw
-    >>> fw.tensor([[1, 5, 2], [7, 0, 7]]).argmax(axis=1)
-    tensor([1, 0])
-    """
-    return _first_extreme("argmax", x, axis, keepdims)
-
-
-def argmin(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The position of the first smallest value along `axis` (None: in row-major order), int64."""
-    return _first_extreme("argmin", x, axis, keepdims)
-
-
-def _first_extreme(name: str, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    x = as_tensor(name, x).detach()
-    if x.dtype.kind == "c":
-        raise DTypeError(f"{name}: complex numbers have no order, got {x.dtype.name}",
-                         "compare their absolute values: x.abs()")
-    if name == "argmin":  # turns the order round; -x would leave 0 and the lowest integer in place
-        x = negative(x) if x.dtype.kind == "f" else bitwise_invert(x)
-    at = 0 if axis is None else axis_of(name, axis, x.ndim)
-    flat = flatten(x) if axis is None else x
-    if flat.shape[at] == 0:
-        raise ShapeError(f"{name}: axis {at} of shape {x.shape} is empty",
-                         "test x.size before looking for an extreme value")
-    found = call(argmax_op, flat, axis=at)
-    if not keepdims:
-        return found
-    return reshape(found, (1,) * x.ndim) if axis is None else expand_dims(found, at)
 
 
 # ---- pooling

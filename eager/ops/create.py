@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ from ..dispatch import apply
 from ..errors import DTypeError, ShapeError
 from ..op import Op, define
 from ..shapes import TensorType, axis_of, sizes_of
-from ..tensor import Tensor, as_tensor, check_device
+from ..tensor import Tensor, as_tensor, check_device, from_numpy, tensor
 
-__all__ = ["arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
+__all__ = [
+    "arange", "asarray", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros",
+    "zeros_like",
+]
 
 _NO_INPUT = {"vjp": "has no inputs that could have a gradient"}
 
@@ -48,8 +52,8 @@ def _shape(shape: Any, name: str = "shape") -> tuple[Any, ...]:
     return sizes
 
 
-def full(shape: Any, value: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of `shape` with every element `value`.
+def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of `shape` with every element `fill_value`.
 
     >>> import fusewire as fw
     >>> fw.full((2, 2), 7)
@@ -57,45 +61,59 @@ def full(shape: Any, value: Any, dtype: Any = None, device: Any = None) -> Tenso
             [7, 7]])
     """
     check_device(device)
-    value = value.item() if isinstance(value, np.generic) else value
+    value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     default = dtypes.of_scalar(value)  # also refuses what is not a number
     chosen = default if dtype is None else dtypes.as_dtype(dtype)
     try:
-        held = chosen.type(value).item()
+        with np.errstate(over="ignore"):  # 1e300 is endless as a float32
+            held = chosen.type(value).item()
     except (OverflowError, ValueError, TypeError) as error:
         raise DTypeError(f"full: {chosen.name} does not hold {value!r}: {error}",
                          "choose a dtype that does") from None
     return apply(full_op, (), {"shape": _shape(shape, "full"), "value": held, "dtype": chosen})
 
 
-def zeros(*shape: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of `shape` full of zeros, float32 unless `dtype` says otherwise."""
-    return full(_one(shape), 0.0, dtype or dtypes.DEFAULT_FLOAT, device)
+def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of `shape` full of zeros, float32 unless `dtype` says otherwise.
+
+    >>> import fusewire as fw
+    >>> fw.zeros((2, 3)).shape, fw.zeros(2, 3).shape, fw.zeros(2).shape
+    ((2, 3), (2, 3), (2,))
+    """
+    return full((shape, *more) if more else shape, 0.0, dtype=dtype, device=device)
 
 
-def ones(*shape: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def ones(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of `shape` full of ones, float32 unless `dtype` says otherwise."""
-    return full(_one(shape), 1.0, dtype or dtypes.DEFAULT_FLOAT, device)
+    return full((shape, *more) if more else shape, 1.0, dtype=dtype, device=device)
 
 
-def _one(shape: tuple[Any, ...]) -> Any:
-    return shape[0] if len(shape) == 1 else shape
+def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of `shape` for values yet to come; until then they are 0."""
+    return zeros(shape, *more, dtype=dtype, device=device)
 
 
-def full_like(x: Tensor, value: Any, dtype: Any = None) -> Tensor:
-    """A tensor with the shape and dtype of `x` and every element `value`."""
+def full_like(
+    x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None
+) -> Tensor:
+    """A tensor with the shape and dtype of `x` and every element `fill_value`."""
     x = as_tensor("full_like", x)
-    return full(x.shape, value, dtype or x.dtype)
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
-def zeros_like(x: Tensor, dtype: Any = None) -> Tensor:
+def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of zeros with the shape and dtype of `x`."""
-    return full_like(x, 0, dtype)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Tensor, dtype: Any = None) -> Tensor:
+def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of ones with the shape and dtype of `x`."""
-    return full_like(x, 1, dtype)
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor with the shape and dtype of `x` for values yet to come; until then they are 0."""
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
 def iota(shape: Any, axis: int, dtype: Any = dtypes.int64) -> Tensor:
@@ -112,13 +130,16 @@ def iota(shape: Any, axis: int, dtype: Any = dtypes.int64) -> Tensor:
                                "dtype": chosen})
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+def arange(
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+) -> Tensor:
     """start, start + step, ... up to but without `stop`; arange(n) counts from 0 to n - 1.
 
     >>> import fusewire as fw
     >>> fw.arange(3), fw.arange(0, 1, 0.25)
     (tensor([0, 1, 2]), tensor([0.  , 0.25, 0.5 , 0.75]))
     """
+    check_device(device)
     start, stop = (0, start) if stop is None else (start, stop)
     start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
     whole = not any(isinstance(v, float) for v in (start, stop, step))
@@ -126,9 +147,60 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     chosen = default if dtype is None else dtypes.as_dtype(dtype)
     if step == 0:
         raise ShapeError("arange: step is 0", "use fw.full for equal numbers")
-    count = -((start - stop) // step) if whole else int(np.ceil((stop - start) / step))
-    made = chosen if whole or dtypes.kind(chosen) == "f" else dtypes.float64
-    out = iota((count if count > 0 else 0,), 0, made)
+    count = -((start - stop) // step) if whole else math.ceil((stop - start) / step)
+    return counted(count if count > 0 else 0, start, step, whole, chosen)
+
+
+def counted(count: Any, start: Any, step: Any, whole: bool, dtype: Any) -> Tensor:
+    """start + i * step for i from 0 to count - 1, rounded once, to `dtype`."""
+    exact = whole and type(start) is int and type(step) is int and count > 0
+    if exact and dtypes.kind(dtype) not in "iu":  # exact up to 2**63, then in float64
+        last = start + (count - 1) * step if type(count) is int else start
+        whole = max(abs(start), abs(last), abs(step)) < 2 ** 63
+    elif exact:  # modulo 2**64, as large uint64 are; what is outside of the dtype is not asked for
+        start, step = _wrapped(start), _wrapped(step)
+    out = iota((count,), 0, dtypes.int64 if whole else dtypes.float64)
     out = out if step == 1 else out * step
     out = out if start == 0 else out + start
-    return out if made == chosen else out.astype(chosen)  # type: ignore[attr-defined,no-any-return]
+    return out if out.dtype == dtype else out.astype(dtype)  # type: ignore[attr-defined,no-any-return]
+
+
+def _wrapped(number: int) -> int:
+    """The int64 with the bits of `number`."""
+    return (number + 2 ** 63) % 2 ** 64 - 2 ** 63
+
+
+def asarray(
+    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None
+) -> Tensor:
+    """`obj` as a tensor: numbers, nested lists, a tensor, an array or anything with a buffer.
+
+    copy=None copies only what it has to. An array is then shared with its owner, who should not
+    write to it afterwards; a tensor's gradients flow on. copy=True always copies. With copy=False
+    a tensor comes back itself, and where a copy is needed ShapeError, a ValueError, is raised.
+
+    >>> import fusewire as fw
+    >>> fw.asarray([1, 2.5]), fw.asarray(bytearray(b"ab"))
+    (tensor([1. , 2.5]), tensor([97, 98], dtype=uint8))
+    """
+    check_device(device)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if not isinstance(obj, (Tensor, np.ndarray)):
+        obj = _buffer(obj)
+    shared = isinstance(obj, (Tensor, np.ndarray)) and wanted in (None, obj.dtype)
+    if copy is False and not shared:
+        raise ShapeError(f"asarray: {type(obj).__name__} cannot become a tensor without a copy",
+                         "leave copy=False out")
+    if isinstance(obj, Tensor):
+        return obj if copy is False else obj.astype(wanted or obj.dtype)
+    return from_numpy(obj) if shared and not copy else tensor(obj, wanted)
+
+
+def _buffer(obj: Any) -> Any:
+    """An array over the memory of `obj` where it has a buffer, else `obj`."""
+    if isinstance(obj, np.generic):
+        return obj
+    try:
+        return np.asarray(memoryview(obj))
+    except TypeError:
+        return obj

@@ -1,20 +1,27 @@
-"""Ops on one element at a time: a scalar formula, its derivative, its ONNX name."""
+"""Ops on one element at a time: a scalar formula, its derivative, its ONNX name.
+
+Gradients of complex numbers: see `complex.py`. `conj_of` leaves real numbers as they are.
+"""
 
 from __future__ import annotations
 
+import cmath
 import math
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from .. import dtypes
-from ..dispatch import apply, function_of_one, function_of_two
-from ..dtypes import SCALARS, DType
-from ..errors import DTypeError, GradientError
+from ..dispatch import apply
 from ..op import Op, define, each
-from ..shapes import TensorType, broadcast
-from ..tensor import Tensor, as_tensor, tensor
+from ..tensor import Tensor, as_tensor, check_device
+from .complex import conj_of, real
+from .declare import (
+    alias,
+    cast,
+    in_float32,
+    pointwise,
+    prepare,
+    result_rule,
+)
 
 __all__ = [
     "abs",
@@ -58,6 +65,7 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -66,7 +74,9 @@ __all__ = [
     "minimum",
     "multiply",
     "negative",
+    "nextafter",
     "not_equal",
+    "positive",
     "pow",
     "reciprocal",
     "relu",
@@ -87,185 +97,56 @@ __all__ = [
     "where",
 ]
 
-# what an op takes: kinds of NumPy dtypes, and their names in an error
-TAKES = {
-    "any": ("biufc", "all dtypes"),
-    "float": ("fc", "floating point numbers"),
-    "real float": ("f", "real floating point numbers"),
-    "real": ("biuf", "real numbers and bool"),
-    "numeric": ("iufc", "numbers"),
-    "real numeric": ("iuf", "real numbers"),
-    "bits": ("biu", "integers and bool"),
-    "whole": ("iu", "integers"),
-    "bool": ("b", "bool"),
-}
-OPERANDS = (Tensor, *SCALARS, np.ndarray, np.generic)  # what may stand beside a tensor
-
-
-def dtype_of_operands(types: tuple[Any, ...]) -> DType:
-    """The dtype that the operands share; a leading bool is the condition of `where`."""
-    found = [t.dtype for t in types if isinstance(t, TensorType)]
-    return found[-1]  # type: ignore[no-any-return]
-
-
-def _result_rule(name: str, gives: str) -> Callable[..., TensorType]:
-    def result(*types: Any, **params: Any) -> TensorType:
-        shape = broadcast(name, *[t.shape for t in types if isinstance(t, TensorType)])
-        if gives == "param":
-            return TensorType(shape, params["dtype"])
-        dtype = dtypes.bool if gives == "bool" else dtype_of_operands(types)
-        if gives == "real":
-            dtype = dtypes.real_of(dtype)
-        return TensorType(shape, dtype)
-
-    return result
-
-
-def prepare(name: str, xs: tuple[Any, ...], takes: str) -> tuple[Any, ...]:
-    """`xs` as tensors of one dtype that the op takes, and Python scalars that adapt to it."""
-    operands = [operand(name, x) for x in xs]
-    dtype: Any = None
-    for x in operands:
-        if isinstance(x, Tensor):
-            dtype = x.dtype if dtype is None else dtypes.promote(dtype, x.dtype)
-    if dtype is None:
-        operands[0] = tensor(operands[0])
-        dtype = operands[0].dtype
-    for x in operands:
-        if not isinstance(x, Tensor):
-            dtype = dtypes.promote_scalar(dtype, x)
-    dtype = _accept(name, dtype, takes)
-    return tuple([_to(x, dtype) for x in operands])
-
-
-def operand(name: str, x: Any) -> Any:
-    """`x` as a tensor or a Python scalar; NumPy's arrays become tensors, its scalars Python's."""
-    if isinstance(x, np.generic):
-        x = x.item()
-    return x if isinstance(x, SCALARS) else as_tensor(name, x)
-
-
-def _to(x: Any, dtype: DType) -> Any:
-    if isinstance(x, Tensor):
-        return cast(x, dtype)
-    return bool(x) if dtype.kind == "b" else x
-
-
-def _accept(name: str, dtype: DType, takes: str) -> DType:
-    if takes == "bool":
-        return dtypes.bool
-    kinds, names = TAKES[takes]
-    if takes.endswith("float") and dtypes.kind(dtype) in "biu":
-        return dtypes.DEFAULT_FLOAT
-    if dtypes.kind(dtype) not in kinds:
-        raise DTypeError(f"{name}: takes {names}, not {dtype.name}",
-                         "cast the operands first, as with x.astype(fw.float32)")
-    return dtype
-
-
-def pointwise(
-    name: str, formula: Callable[..., Any], *vjp: Any, takes: str = "any", gives: str = "same",
-    impl: Callable[..., Any] | None = None, onnx: str = "", **why: str,
-) -> Callable[..., Tensor]:
-    """Declares a pointwise op and returns its function of tensors and numbers.
-
-    takes: a key of TAKES; "float" and "real float" cast integers to float32, "bool" casts all.
-    gives: same as the operands, real (the parts of complex numbers) or bool. `why` holds reasons
-    for facts left out.
-    """
-    if not vjp and (gives == "bool" or takes in ("bits", "whole", "bool")):
-        why.setdefault("vjp", "its result is not a floating point number")
-    if not vjp and "vjp" not in why:
-        raise KeyError(f"op {name!r} has no vjp and no reason")
-    op = define(Op(name, "pointwise", _result_rule(name, gives), impl or formula, formula,
-                   each(*vjp) if vjp else None, onnx, why))
-    function: Any
-    if formula.__code__.co_argcount == 2:
-        function = function_of_one(
-            op, TAKES[takes][0], lambda x: apply(op, prepare(name, (x,), takes)))
-    else:
-        function = function_of_two(
-            op, TAKES[takes][0], lambda x, y: apply(op, _pair(name, x, y, takes)))
-    function.__name__ = function.__qualname__ = name
-    function.op, function.takes = op, takes
-    return function  # type: ignore[no-any-return]
-
-
-def operator_of(function: Any) -> Callable[[Any, Any], Any]:
-    """A pointwise function of two as Python's operators want it: NotImplemented for strangers."""
-    op, takes = function.op, function.takes
-
-    def otherwise(x: Any, y: Any) -> Any:
-        if not isinstance(y, OPERANDS):
-            return NotImplemented
-        return apply(op, _pair(op.name, x, y, takes))
-
-    return function_of_two(op, TAKES[takes][0], otherwise)
-
-
-def _pair(name: str, x: Any, y: Any, takes: str) -> tuple[Any, Any]:
-    """`prepare` of two; a number beside a float tensor needs no search for a common dtype."""
-    first, number = (x, y) if isinstance(x, Tensor) else (y, x)
-    if (type(number) is float or type(number) is int) and isinstance(first, Tensor) \
-            and first.data.dtype.kind == "f" and "f" in TAKES[takes][0]:
-        return x, y
-    x, y = prepare(name, (x, y), takes)
-    return x, y
-
-
-def _sign_of(x: Tensor) -> Tensor:
-    return sign(x.detach())
-
-
-def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, dtype: DType) -> Tensor:
-    if dtype.kind == "c":
-        raise GradientError("cast: gradients through complex numbers are not built",
-                            "compute with real and imaginary parts as two tensors, or x.detach()")
-    return cast(g, x.dtype)
-
-
-cast_op = define(Op(
-    "cast", "pointwise", _result_rule("cast", "param"), lambda k, x, dtype: k.cast(x, dtype),
-    lambda k, x, dtype: k.cast(x, dtype), each(_cast_vjp), "Cast"))
-
-
-def cast(x: Tensor, dtype: DType) -> Tensor:
-    """`x` in another dtype; `x` itself where it has that dtype already."""
-    if x.data.dtype == dtype:
-        return x
-    # integers have no gradient: what is cast to them is off the tape
-    return apply(cast_op, (x if dtypes.kind(dtype) in "fc" else x.detach(),), {"dtype": dtype})
-
-
-def astype(x: Tensor, dtype: Any) -> Tensor:
-    """`x` in another dtype, as a tensor of its own; a float drops its fraction as an integer.
-
-    >>> import fusewire as fw
-    >>> fw.tensor([-1.5, 2.5]).astype(fw.int64)
-    tensor([-1,  2])
-    """
-    x, wanted = as_tensor("astype", x), dtypes.as_dtype(dtype)
-    return alias(x) if x.dtype == wanted else cast(x, wanted)
-
-
-alias = pointwise("alias", lambda k, x: x, lambda g, out, x: g, impl=lambda k, x: x.view(),
-                  onnx="Identity")
-
 # ---- arithmetic
 add = pointwise("add", lambda k, x, y: x + y,
                 lambda g, out, x, y: g, lambda g, out, x, y: g, onnx="Add")
 subtract = pointwise("subtract", lambda k, x, y: x - y, lambda g, out, x, y: g,
                      lambda g, out, x, y: -g, takes="numeric", onnx="Sub")
-multiply = pointwise("multiply", lambda k, x, y: x * y, lambda g, out, x, y: g * y,
-                     lambda g, out, x, y: g * x, onnx="Mul")
-divide = pointwise("divide", lambda k, x, y: x / y, lambda g, out, x, y: g / y,
-                   lambda g, out, x, y: -g * (out / y), takes="float", onnx="Div")
+multiply = pointwise("multiply", lambda k, x, y: x * y, lambda g, out, x, y: g * conj_of(y),
+                     lambda g, out, x, y: g * conj_of(x), onnx="Mul")
+divide = pointwise("divide", lambda k, x, y: x / y, lambda g, out, x, y: g / conj_of(y),
+                   lambda g, out, x, y: -g * conj_of(out / y), takes="float", onnx="Div")
 negative = pointwise("negative", lambda k, x: -x, lambda g, out, x: -g, takes="numeric", onnx="Neg")
 abs = pointwise("abs", lambda k, x: k.abs(x), lambda g, out, x: g * _sign_of(x), takes="numeric",
                 gives="real", onnx="Abs")
-sign = pointwise("sign", lambda k, x: k.sign(x), lambda g, out, x: g * 0.0, takes="numeric",
-                 onnx="Sign")
-floor_divide = pointwise("floor_divide", lambda k, x, y: k.floor_divide(x, y),
+
+
+def _sign_of(x: Tensor) -> Tensor:
+    """The sign of a real number is constant; that of a complex one turns with it."""
+    return sign(x if x.data.dtype.kind == "c" else x.detach())
+
+
+def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    """Of z / |z|, the part of g across z, made smaller by |z|; 0 at 0 and for real numbers."""
+    if x.dtype.kind != "c":
+        return g * 0.0
+    size = abs(x)
+    across = g - out * real(conj_of(g) * out)
+    return where(equal(size, 0), 0.0, across / where(equal(size, 0), 1.0, size))
+
+
+sign = pointwise("sign", lambda k, x: k.sign(x), _sign_vjp, takes="numeric", onnx="Sign")
+
+
+def positive(x: Tensor, /) -> Tensor:
+    """The numbers `x` as they are."""
+    return alias(*prepare("positive", (x,), "numeric"))
+
+
+def _floor_divide(k: Any, x: Any, y: Any) -> Any:
+    """The quotient, rounded down. With infinity it is that of the signs, where fmod gives nan."""
+    tensors = [v for v in (x, y) if hasattr(v, "dtype")]
+    if dtypes.kind(tensors[0].dtype) != "f":
+        return k.floor_divide(x, y)
+    endless = k.isinf(tensors[0])
+    if len(tensors) == 2:
+        endless = endless | k.isinf(y)
+    elif math.isinf(x if tensors[0] is y else y):
+        return x / y
+    return k.where(endless, x / y, k.floor_divide(x, y))
+
+
+floor_divide = pointwise("floor_divide", _floor_divide,
                          lambda g, out, x, y: g * 0.0, lambda g, out, x, y: g * 0.0,
                          takes="real numeric")
 remainder = pointwise("remainder", lambda k, x, y: k.remainder(x, y), lambda g, out, x, y: g,
@@ -275,16 +156,24 @@ remainder = pointwise("remainder", lambda k, x, y: k.remainder(x, y), lambda g, 
 def _pow_base_vjp(g: Tensor, out: Tensor, x: Any, y: Any) -> Tensor:
     """g * y * x ** (y - 1), and 0 for y = 0, where 0 ** -1 would make it nan."""
     if not isinstance(y, Tensor):
-        return g * (pow(x, y - 1) * y) if y != 0 else g * 0.0
-    return g * where(equal(y, 0), 0.0, y * pow(x, y - 1))
+        return g * conj_of(pow(x, y - 1) * y) if y != 0 else g * 0.0
+    return g * conj_of(where(equal(y, 0), 0.0, y * pow(x, y - 1)))
 
 
 def _pow_exponent_vjp(g: Tensor, out: Tensor, x: Any, y: Any) -> Tensor:
     """g * out * log(x), and 0 for x = 0: 0 ** y does not change with a positive y."""
     if not isinstance(x, Tensor):
-        return g * (out * (math.log(x) if x > 0 else 0.0 if x == 0 else math.nan))
+        return g * conj_of(out * _log_of_number(x, y.dtype))
     zero = equal(x, 0)
-    return g * where(zero, 0.0, out * log(where(zero, 1.0, x)))
+    return g * conj_of(where(zero, 0.0, out * log(where(zero, 1.0, x))))
+
+
+def _log_of_number(x: Any, dtype: Any) -> Any:
+    if x == 0:
+        return 0.0
+    if dtype.kind == "c":
+        return cmath.log(x)
+    return math.log(x) if x > 0 else math.nan
 
 
 def _pow(k: Any, x: Any, y: Any) -> Any:
@@ -301,8 +190,9 @@ def _pow(k: Any, x: Any, y: Any) -> Any:
 
 pow = pointwise("pow", _pow, _pow_base_vjp, _pow_exponent_vjp,
                 takes="numeric", onnx="Pow")
-square = pointwise("square", lambda k, x: x * x, lambda g, out, x: g * (x * 2), takes="numeric")
-reciprocal = pointwise("reciprocal", lambda k, x: 1 / x, lambda g, out, x: -g * (out * out),
+square = pointwise("square", lambda k, x: x * x, lambda g, out, x: g * conj_of(x * 2),
+                   takes="numeric")
+reciprocal = pointwise("reciprocal", lambda k, x: 1 / x, lambda g, out, x: -g * conj_of(out * out),
                        takes="float", onnx="Reciprocal")
 maximum = pointwise("maximum", lambda k, x, y: k.maximum(x, y),
                     lambda g, out, x, y: _share(g, x, y), lambda g, out, x, y: _share(g, y, x),
@@ -313,57 +203,86 @@ minimum = pointwise("minimum", lambda k, x, y: k.minimum(x, y),
 
 
 def _share(g: Tensor, x: Any, y: Any) -> Tensor:
-    """The part of `g` that goes to x where the larger of x and y counts: ties are halved."""
+    """The part of `g` that goes to x where the larger of x and y counts: ties are halved.
+
+    A number is a bound: a tensor at the bound has all of it.
+    """
+    if not (isinstance(x, Tensor) and isinstance(y, Tensor)):
+        return where(greater_equal(x, y), g, 0.0)
     return where(equal(x, y), g * 0.5, where(greater(x, y), g, 0.0))
 
 
 # ---- roots, exponentials, logarithms
-sqrt = pointwise("sqrt", lambda k, x: k.sqrt(x), lambda g, out, x: g / (out * 2), takes="float",
-                 onnx="Sqrt")
+sqrt = pointwise("sqrt", lambda k, x: k.sqrt(x), lambda g, out, x: g / conj_of(out * 2),
+                 takes="float", onnx="Sqrt")
 rsqrt = pointwise("rsqrt", lambda k, x: 1 / k.sqrt(x),
-                  lambda g, out, x: g * (out * out * out * -0.5), takes="float")
-exp = pointwise("exp", lambda k, x: k.exp(x), lambda g, out, x: g * out, takes="float", onnx="Exp")
-exp2 = pointwise("exp2", lambda k, x: k.exp2(x), lambda g, out, x: g * (out * math.log(2.0)),
-                 takes="float")
-expm1 = pointwise("expm1", lambda k, x: k.expm1(x), lambda g, out, x: g * (out + 1), takes="float")
-log = pointwise("log", lambda k, x: k.log(x), lambda g, out, x: g / x, takes="float", onnx="Log")
-log1p = pointwise("log1p", lambda k, x: k.log1p(x), lambda g, out, x: g / (x + 1), takes="float")
-log2 = pointwise("log2", lambda k, x: k.log2(x), lambda g, out, x: g / (x * math.log(2.0)),
-                 takes="float")
-log10 = pointwise("log10", lambda k, x: k.log10(x), lambda g, out, x: g / (x * math.log(10.0)),
+                  lambda g, out, x: g * conj_of(out * out * out * -0.5), takes="float",
+                  impl=in_float32(lambda k, x: 1 / k.sqrt(x)))
+exp = pointwise("exp", lambda k, x: k.exp(x), lambda g, out, x: g * conj_of(out), takes="float",
+                onnx="Exp")
+exp2 = pointwise("exp2", lambda k, x: k.exp2(x),
+                 lambda g, out, x: g * conj_of(out * math.log(2.0)), takes="float")
+expm1 = pointwise("expm1", lambda k, x: k.expm1(x), lambda g, out, x: g * conj_of(out + 1),
                   takes="float")
+log = pointwise("log", lambda k, x: k.log(x), lambda g, out, x: g / conj_of(x), takes="float",
+                onnx="Log")
+log1p = pointwise("log1p", lambda k, x: k.log1p(x), lambda g, out, x: g / conj_of(x + 1),
+                  takes="float")
+log2 = pointwise("log2", lambda k, x: k.log2(x),
+                 lambda g, out, x: g / conj_of(x * math.log(2.0)), takes="float")
+log10 = pointwise("log10", lambda k, x: k.log10(x),
+                  lambda g, out, x: g / conj_of(x * math.log(10.0)), takes="float")
 hypot = pointwise("hypot", lambda k, x, y: k.hypot(x, y), lambda g, out, x, y: g * (x / out),
                   lambda g, out, x, y: g * (y / out), takes="real float")
 
+
+def _logaddexp(k: Any, x: Any, y: Any) -> Any:
+    """The larger, and what the smaller adds to it; equal ones, endless among them, double."""
+    apart = k.maximum(x, y) + k.log1p(k.exp(-k.abs(x - y)))
+    return k.where(x == y, x + math.log(2.0), apart)
+
+
+logaddexp = pointwise("logaddexp", _logaddexp, lambda g, out, x, y: g * _share_of_sum(x, y),
+                      lambda g, out, x, y: g * _share_of_sum(y, x), takes="real float",
+                      impl=lambda k, x, y: k.logaddexp(x, y))
+
+
+def _share_of_sum(x: Any, y: Any) -> Tensor:
+    """exp(x) / (exp(x) + exp(y))."""
+    return where(equal(x, y), 0.5, sigmoid(x - y))
+
+
 # ---- trigonometry
 sin = pointwise("sin", lambda k, x: k.sin(x),
-                lambda g, out, x: g * cos(x),  # type: ignore[has-type]
+                lambda g, out, x: g * conj_of(cos(x)),  # type: ignore[has-type]
                 takes="float", onnx="Sin")
-cos = pointwise("cos", lambda k, x: k.cos(x), lambda g, out, x: -g * sin(x), takes="float",
-                onnx="Cos")
-tan = pointwise("tan", lambda k, x: k.tan(x), lambda g, out, x: g * (out * out + 1),
+cos = pointwise("cos", lambda k, x: k.cos(x), lambda g, out, x: -g * conj_of(sin(x)),
+                takes="float", onnx="Cos")
+tan = pointwise("tan", lambda k, x: k.tan(x), lambda g, out, x: g * conj_of(out * out + 1),
                 takes="float", onnx="Tan")
-asin = pointwise("asin", lambda k, x: k.asin(x), lambda g, out, x: g * rsqrt(1 - x * x),
+asin = pointwise("asin", lambda k, x: k.asin(x), lambda g, out, x: g * conj_of(rsqrt(1 - x * x)),
                  takes="float", onnx="Asin")
-acos = pointwise("acos", lambda k, x: k.acos(x), lambda g, out, x: -g * rsqrt(1 - x * x),
+acos = pointwise("acos", lambda k, x: k.acos(x), lambda g, out, x: -g * conj_of(rsqrt(1 - x * x)),
                  takes="float", onnx="Acos")
-atan = pointwise("atan", lambda k, x: k.atan(x), lambda g, out, x: g / (x * x + 1),
+atan = pointwise("atan", lambda k, x: k.atan(x), lambda g, out, x: g / conj_of(x * x + 1),
                  takes="float", onnx="Atan")
 atan2 = pointwise("atan2", lambda k, x, y: k.atan2(x, y),
                   lambda g, out, x, y: g * (y / (x * x + y * y)),
                   lambda g, out, x, y: -g * (x / (x * x + y * y)), takes="real float")
 sinh = pointwise("sinh", lambda k, x: k.sinh(x),
-                 lambda g, out, x: g * cosh(x),  # type: ignore[has-type]
+                 lambda g, out, x: g * conj_of(cosh(x)),  # type: ignore[has-type]
                  takes="float", onnx="Sinh")
-cosh = pointwise("cosh", lambda k, x: k.cosh(x), lambda g, out, x: g * sinh(x), takes="float",
-                 onnx="Cosh")
-tanh = pointwise("tanh", lambda k, x: k.tanh(x), lambda g, out, x: g * (1 - out * out),
+cosh = pointwise("cosh", lambda k, x: k.cosh(x), lambda g, out, x: g * conj_of(sinh(x)),
+                 takes="float", onnx="Cosh")
+tanh = pointwise("tanh", lambda k, x: k.tanh(x), lambda g, out, x: g * conj_of(1 - out * out),
                  takes="float", onnx="Tanh")
-asinh = pointwise("asinh", lambda k, x: k.asinh(x), lambda g, out, x: g * rsqrt(x * x + 1),
-                  takes="float", onnx="Asinh")
-acosh = pointwise("acosh", lambda k, x: k.acosh(x), lambda g, out, x: g * rsqrt(x * x - 1),
-                  takes="float", onnx="Acosh")
-atanh = pointwise("atanh", lambda k, x: k.atanh(x), lambda g, out, x: g / (1 - x * x),
+asinh = pointwise("asinh", lambda k, x: k.asinh(x),
+                  lambda g, out, x: g * conj_of(rsqrt(x * x + 1)), takes="float", onnx="Asinh")
+# Two roots: the root of the product has another sign in the left half of the complex plane.
+acosh = pointwise("acosh", lambda k, x: k.acosh(x),
+                  lambda g, out, x: g * conj_of(rsqrt(x - 1) * rsqrt(x + 1)), takes="float",
+                  onnx="Acosh")
+atanh = pointwise("atanh", lambda k, x: k.atanh(x), lambda g, out, x: g / conj_of(1 - x * x),
                   takes="float", onnx="Atanh")
 erf = pointwise("erf", lambda k, x: k.erf(x),
                 lambda g, out, x: g * (exp(-x * x) * (2 / math.sqrt(math.pi))), takes="real float",
@@ -372,15 +291,19 @@ erf = pointwise("erf", lambda k, x: k.erf(x),
 # ---- rounding and parts: constant between jumps
 
 floor = pointwise("floor", lambda k, x: k.floor(x), lambda g, out, x: g * 0.0, takes="real float",
-                  onnx="Floor")
+                  keeps="iu", onnx="Floor")
 ceil = pointwise("ceil", lambda k, x: k.ceil(x), lambda g, out, x: g * 0.0, takes="real float",
-                 onnx="Ceil")
-trunc = pointwise("trunc", lambda k, x: k.trunc(x), lambda g, out, x: g * 0.0, takes="real float")
-round = pointwise("round", lambda k, x: k.round(x), lambda g, out, x: g * 0.0, takes="real float",
-                  onnx="Round")
+                 keeps="iu", onnx="Ceil")
+trunc = pointwise("trunc", lambda k, x: k.trunc(x), lambda g, out, x: g * 0.0, takes="real float",
+                  keeps="iu")
+round = pointwise("round", lambda k, x: k.round(x), lambda g, out, x: g * 0.0, takes="float",
+                  keeps="iu", onnx="Round")
 copysign = pointwise("copysign", lambda k, x, y: k.copysign(x, y),
                      lambda g, out, x, y: where(equal(out, x), g, -g),  # type: ignore[has-type]
                      lambda g, out, x, y: g * 0.0, takes="real float")
+nextafter = pointwise("nextafter", lambda k, x, y: k.nextafter(x, y), lambda g, out, x, y: g,
+                      lambda g, out, x, y: g * 0.0, takes="real float",
+                      no_onnx="ONNX cannot see the bits of a number")
 
 # ---- comparisons and logic
 equal = pointwise("equal", lambda k, x, y: x == y, gives="bool", onnx="Equal")
@@ -410,17 +333,18 @@ bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, t
 relu = pointwise("relu", lambda k, x: k.maximum(x, 0), lambda g, out, x: where(out > 0, g, 0.0),
                  takes="real numeric", onnx="Relu")
 sigmoid = pointwise("sigmoid", lambda k, x: 1 / (1 + k.exp(-x)),
-                    lambda g, out, x: g * (out * (1 - out)), takes="float", onnx="Sigmoid")
+                    lambda g, out, x: g * conj_of(out * (1 - out)), takes="float",
+                    impl=in_float32(lambda k, x: 1 / (1 + k.exp(-x))), onnx="Sigmoid")
 
 # ---- choice
 where_op = define(Op(
-    "where", "pointwise", _result_rule("where", "same"), lambda k, c, x, y: k.where(c, x, y),
+    "where", "pointwise", result_rule("where", "same"), lambda k, c, x, y: k.where(c, x, y),
     lambda k, c, x, y: k.where(c, x, y),
     each(None, lambda g, out, c, x, y: where(c, g, 0.0), lambda g, out, c, x, y: where(c, 0.0, g)),
     "Where"))
 
 
-def where(condition: Any, x: Any, y: Any) -> Tensor:
+def where(condition: Any, x: Any, y: Any, /) -> Tensor:
     """Elements of `x` where `condition` holds, else of `y`; shapes broadcast.
 
     >>> import fusewire as fw
@@ -432,7 +356,24 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
     return apply(where_op, (condition, x, y))
 
 
-def clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
+def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """`x` in another dtype, as a tensor of its own; a float drops its fraction as an integer.
+
+    With copy=False `x` itself where it has that dtype. A complex number becomes real by its real
+    part.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([-1.5, 2.5]).astype(fw.int64)
+    tensor([-1,  2])
+    """
+    check_device(device)
+    x, wanted = as_tensor("astype", x), dtypes.as_dtype(dtype)
+    if x.dtype == wanted:
+        return alias(x) if copy else x
+    return cast(x, wanted)
+
+
+def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     """`x` limited to between `min` and `max`; None leaves a side open.
 
     >>> import fusewire as fw

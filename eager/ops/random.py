@@ -8,7 +8,10 @@ where
     b = 16 * (i // 64) + i % 16        w = i % 64 // 16
 
 so that 16 neighbours use the same word of 16 neighbouring blocks: vectors need no shuffles, and the
-numbers are the same eager, compiled, on every device and in every fusion.
+numbers are the same eager, compiled, on every device and in every fusion. Numbers that need more
+than one word take word w of the blocks at b + 2**62, b + 2**61 and b + 2**62 + 2**61 too.
+
+What is made of these numbers stands in `distributions.py`, what users rely on in docs/random.md.
 """
 
 from __future__ import annotations
@@ -29,9 +32,15 @@ from ..shapes import TensorType
 from ..tape import no_grad
 from ..tensor import Tensor, check_device
 from .create import _shape
+from .declare import cast
+from .sort import argsort
 from .view import flatten_index
 
-__all__ = ["Generator", "fork_rng", "manual_seed", "rand", "randint", "randn", "randperm"]
+__all__ = [
+    "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
+    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed",
+    "set_rng_state",
+]
 
 _MULTIPLY = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -51,21 +60,29 @@ def philox(k: Any, block: list[Any], key: list[Any]) -> list[Any]:
 
 
 def _uniform_value(k: Any, index: Any, state: Any, shape: Any, dtype: Any) -> Any:
-    """One number in [0, 1): 11 random bits for float16, 24 for float32, 53 for float64."""
-    flat = flatten_index(index, shape)
-    block = flat // 64 * 16 + flat % 16
-    word = k.cast(flat % 64 // 16, np.dtype("uint32"))
-    seed, counter = state(0), state(1)
+    """One number in [0, 1), as even as its dtype allows."""
     if dtype.itemsize <= 4:
+        (word,) = _words(k, index, state, shape, 1)
         bits = _bits(dtype)
-        return k.cast(_word(k, block, counter, seed, word) >> (32 - bits), dtype) * 2.0 ** -bits
-    high = _word(k, block, counter, seed, word) >> 5
-    low = _word(k, block + 2 ** 62, counter, seed, word) >> 6
-    return (k.cast(high, dtype) * 2.0 ** 26 + k.cast(low, dtype)) * 2.0 ** -53
+        return k.cast(word >> (32 - bits), dtype) * 2.0 ** -bits
+    high, low = _words(k, index, state, shape, 2)
+    return (k.cast(high >> 5, dtype) * 2.0 ** 26 + k.cast(low >> 6, dtype)) * 2.0 ** -53
 
 
 def _bits(dtype: Any) -> int:
-    return 24 if dtype.itemsize == 4 else 11  # as many as a number below 1 can hold
+    """As many random bits as a number below 1 of this dtype can hold."""
+    return {dtypes.float32: 24, dtypes.float16: 11, dtypes.bfloat16: 8}[dtype]
+
+
+_STARTS = (0, 2 ** 62, 2 ** 61, 2 ** 62 + 2 ** 61)  # of the first, second, ... word of an element
+
+
+def _words(k: Any, index: Any, state: Any, shape: Any, count: int) -> list[Any]:
+    """The first `count` random words of the element at `index`."""
+    flat = flatten_index(index, shape)
+    block = flat // 64 * 16 + flat % 16
+    word = k.cast(flat % 64 // 16, np.dtype("uint32"))
+    return [_word(k, block + start, state(1), state(0), word) for start in _STARTS[:count]]
 
 
 def _word(k: Any, block: Any, counter: Any, seed: Any, word: Any) -> Any:
@@ -96,33 +113,85 @@ def _halves(value: int) -> tuple[int, int]:
     return value & _LOW, (value >> 32) & _LOW
 
 
-def _uniform_impl(xp: Any, state: Any, shape: Any, dtype: Any) -> Any:
+def _all_words(state: Any, shape: Any, count: int) -> list[Any]:
+    """`_words` of all elements at once, as arrays of `shape`."""
     size = int(np.prod(shape, dtype=np.int64))
     seed, counter = int(state[0]), int(state[1])
     positions = np.arange(-(-size // 64) * 16, dtype=np.int64)
 
-    def bits(start: int) -> Any:
-        words = _blocks(seed, counter, positions + start).reshape(4, -1, 16)
-        return words.transpose(1, 0, 2).reshape(-1)[:size].reshape(shape)
+    def words(start: int) -> Any:
+        found = _blocks(seed, counter, positions + start).reshape(4, -1, 16)
+        return found.transpose(1, 0, 2).reshape(-1)[:size].reshape(shape)
 
+    return [words(start) for start in _STARTS[:count]]
+
+
+def _uniform_impl(xp: Any, state: Any, shape: Any, dtype: Any) -> Any:
     if dtype.itemsize <= 4:
         kept = _bits(dtype)
-        return (bits(0) >> (32 - kept)).astype(dtype) * dtype.type(2.0 ** -kept)
-    high, low = (bits(0) >> 5).astype(dtype), (bits(2 ** 62) >> 6).astype(dtype)
-    return (high * 2.0 ** 26 + low) * 2.0 ** -53
+        (word,) = _all_words(state, shape, 1)
+        return (word >> (32 - kept)).astype(dtype) * dtype.type(2.0 ** -kept)
+    high, low = _all_words(state, shape, 2)
+    return ((high >> 5).astype(dtype) * 2.0 ** 26 + (low >> 6).astype(dtype)) * 2.0 ** -53
 
 
+_WHY = {"vjp": "does not depend on its input smoothly",
+        "onnx": "a model's random numbers would not be these; dropout is left out in eval mode"}
 uniform_op = define(Op(
     "uniform", "create", lambda state, shape, dtype: TensorType(tuple(shape), dtype),
-    _uniform_impl, _uniform_value,
-    why={"vjp": "does not depend on its input smoothly",
-         "onnx": "a model's random numbers would not be these; dropout is left out in eval mode"}))
+    _uniform_impl, _uniform_value, why=_WHY))
+
+
+# ---- whole numbers
+def _scaled(words: list[Any], count: int, const: Any) -> Any:
+    """floor(count * r), for the fraction r < 1 whose digits to the base 2**32 are `words`.
+
+    Multiplied by hand, digit by digit, in uint64 that never overflow: `words` are uint64.
+    """
+    places = [const(0)] * (len(words) + 3)  # of the product, the lowest digit first
+    for i, factor in enumerate((count & _LOW, (count >> 32) & _LOW, count >> 64)):
+        carry = const(0)
+        for j, word in enumerate(reversed(words)):
+            total = word * factor + places[i + j] + carry
+            places[i + j], carry = total & _LOW, total >> 32
+        places[i + len(words)] = carry
+    return places[len(words)] + (places[len(words) + 1] << 32)
+
+
+def _digits(count: int) -> int:
+    """How many words an even choice among `count` numbers takes: 32 bits more than it needs."""
+    return 2 if count <= 2 ** 32 else 4
+
+
+def _randint_value(k: Any, index: Any, state: Any, shape: Any, dtype: Any, low: int, count: int
+                   ) -> Any:
+    u64 = np.dtype("uint64")
+    words = [k.cast(w, u64) for w in _words(k, index, state, shape, _digits(count))]
+    drawn = k.cast(_scaled(words, count, lambda v: k.const(v, u64)), dtypes.int64)
+    return k.cast(drawn + _signed(low), dtype)
+
+
+def _randint_impl(xp: Any, state: Any, shape: Any, dtype: Any, low: int, count: int) -> Any:
+    words = [w.astype(np.uint64) for w in _all_words(state, shape, _digits(count))]
+    drawn = np.asarray(_scaled(words, count, np.uint64)).astype(np.int64)
+    return (drawn + np.int64(_signed(low))).astype(dtype)
+
+
+def _signed(value: int) -> int:
+    """The int64 with the lowest 64 bits of `value`."""
+    return (value + 2 ** 63) % 2 ** 64 - 2 ** 63
+
+
+randint_op = define(Op(
+    "randint", "create", lambda state, shape, dtype, low, count: TensorType(tuple(shape), dtype),
+    _randint_impl, _randint_value, why=_WHY))
 
 
 class Generator:
     """The state of a stream of random numbers: a tensor [seed, counter] of int64."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, device: Any = None) -> None:
+        check_device(device)
         self.state = Tensor(np.array([0, 0], np.int64))
         self.manual_seed(seed)
 
@@ -131,8 +200,7 @@ class Generator:
         if isinstance(seed, float) or not hasattr(seed, "__index__"):
             raise DTypeError(f"manual_seed: a seed is a whole number, not {seed!r:.80}",
                              "any int is taken, by its lowest 64 bits")
-        signed = ((operator.index(seed) + 2 ** 63) % 2 ** 64) - 2 ** 63
-        fresh = interpreter.source(Tensor(np.array([signed, 0], np.int64)))
+        fresh = interpreter.source(Tensor(np.array([_signed(operator.index(seed)), 0], np.int64)))
         replace(self.state, fresh)
         return self
 
@@ -155,6 +223,44 @@ class Generator:
         replace(self.state, state)
 
 
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    def initial_seed(self) -> int:
+        """The seed that the stream belongs to, as a number from 0 to 2**64 - 1."""
+        return int(self.state.tolist()[0]) % 2 ** 64
+
+    def seed(self) -> int:
+        """A seed from the operating system, to whose stream this generator is put."""
+        drawn = int.from_bytes(os.urandom(8), "little")
+        self.manual_seed(drawn)
+        return drawn
+
+    def clone(self) -> Generator:
+        """A generator of its own in the same state: both give the same numbers."""
+        made = Generator()
+        made.set_state(self.get_state())
+        return made
+
+    def split(self, n: int = 2) -> list[Generator]:
+        """`n` generators whose streams are independent of each other and of this one.
+
+        Their seeds are drawn from this generator, which moves on by one call.
+
+        >>> import fusewire as fw
+        >>> first, second = fw.Generator(0).split()
+        >>> bool((fw.rand(4, generator=first) == fw.rand(4, generator=second)).any())
+        False
+        """
+        seeds = randint(-2 ** 63, 2 ** 63, (n,), generator=self)
+        return [Generator(s) for s in seeds.tolist()]
+
+    def __repr__(self) -> str:
+        seed, counter = self.state.tolist()
+        return f"Generator(seed={seed % 2 ** 64}, counter={counter})"
+
+
 def _one_step() -> Tensor:
     return interpreter.source(Tensor(np.array([0, 1], np.int64)))  # type: ignore[no-any-return]
 
@@ -175,14 +281,38 @@ def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(seed)
 
 
+def seed() -> int:
+    """A seed from the operating system, to whose stream the default generator is put."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """A copy of the default generator's state."""
+    return default_generator.get_state()
+
+
+def set_rng_state(state: Tensor) -> None:
+    """Makes the default generator go on from a state that `get_rng_state` gave."""
+    default_generator.set_state(state)
+
+
 @contextlib.contextmanager
-def fork_rng() -> Iterator[None]:
-    """A context whose random numbers leave the default generator as it was."""
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """A context that leaves the default generator as it was, whatever happens inside.
+
+    `devices` is there for programs written for PyTorch: only the CPU has a generator.
+    """
     before = default_generator.get_state()
     try:
         yield
     finally:
-        default_generator.set_state(before)
+        if enabled:
+            default_generator.set_state(before)
 
 
 def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
@@ -190,38 +320,81 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     """A tensor of `shape` of numbers drawn evenly from [0, 1)."""
     check_device(device)
     sizes = _shape(shape[0] if len(shape) == 1 else shape, "rand")
-    chosen = dtypes.as_dtype(dtype or dtypes.DEFAULT_FLOAT)
-    if dtypes.kind(chosen) != "f":
-        raise DTypeError(f"rand: numbers from 0 to 1 are real floating point, not {chosen.name}",
-                         "fw.randint draws integers")
     state = (generator or default_generator).next()
-    return apply(uniform_op, (state,), {"shape": sizes, "dtype": chosen})
+    return apply(uniform_op, (state,), {"shape": sizes, "dtype": float_dtype("rand", dtype)})
+
+
+def float_dtype(name: str, dtype: Any) -> Any:
+    """The dtype of random numbers that are real; DTypeError for another kind."""
+    chosen = dtypes.as_dtype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
+    if dtypes.kind(chosen) != "f":
+        raise DTypeError(f"{name}: numbers from 0 to 1 are real floating point, not {chosen.name}"
+                         if name == "rand" else
+                         f"{name}: its numbers are real floating point, not {chosen.name}",
+                         "fw.randint draws integers")
+    return chosen
+
+
+def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
+              device: Any = None) -> Tensor:
+    """Numbers drawn evenly from [0, 1), with the shape and dtype of `x`."""
+    return rand(x.shape, dtype=dtype or x.dtype, generator=generator, device=device)
 
 
 def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
           device: Any = None) -> Tensor:
     """A tensor of `shape` of normally distributed numbers, by Box and Muller's transform."""
     sizes = _shape(shape[0] if len(shape) == 1 else shape, "randn")
-    u, v = (rand(sizes, dtype=dtype, generator=generator, device=device) for _ in range(2))
+    chosen = float_dtype("randn", dtype)
+    drawn = dtypes.float64 if chosen == dtypes.float64 else dtypes.float32
+    u, v = (rand(sizes, dtype=drawn, generator=generator, device=device) for _ in range(2))
     radius = ((1 - u).log() * -2.0).sqrt()  # type: ignore[attr-defined]
-    return radius * (v * (2 * np.pi)).cos()
+    return cast(radius * (v * (2 * np.pi)).cos(), chosen)
 
 
-def randint(low: int, high: int | None = None, size: Any = (), generator: Generator | None = None
-            ) -> Tensor:
-    """A tensor of `size` of whole numbers drawn evenly from low to high - 1 (or 0 to low - 1)."""
+def randn_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
+               device: Any = None) -> Tensor:
+    """Normally distributed numbers, with the shape and dtype of `x`."""
+    return randn(x.shape, dtype=dtype or x.dtype, generator=generator, device=device)
+
+
+def randint(low: int, high: int | None = None, size: Any = (), generator: Generator | None = None,
+            dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of `size` of whole numbers drawn evenly from low to high - 1 (or 0 to low - 1).
+
+    >>> import fusewire as fw
+    >>> bool((fw.randint(1, 7, (100,)) <= 6).all())
+    True
+    """
+    check_device(device)
     if high is None:
         low, high = 0, low
+    low, high = operator.index(low), operator.index(high)
     if not low < high:
         raise ShapeError(f"randint: there are no whole numbers from {low} to below {high}",
                          "give the lower limit first; the upper one is left out")
-    draws = rand(size, dtype=dtypes.float64, generator=generator)
-    return (draws * (high - low)).floor().astype(dtypes.int64) + low  # type: ignore[attr-defined]
+    chosen = dtypes.as_dtype(dtypes.DEFAULT_INT if dtype is None else dtype)
+    if chosen.kind not in "iu":
+        raise DTypeError(f"randint: draws integers, not {chosen.name}",
+                         "use fw.rand, or cast: fw.randint(...).astype(dtype)")
+    limits = np.iinfo(chosen)
+    if low < limits.min or high - 1 > limits.max:
+        raise DTypeError(f"randint: {chosen.name} does not hold all of {low} to {high - 1}",
+                         f"it goes from {limits.min} to {limits.max}")
+    state = (generator or default_generator).next()
+    return apply(randint_op, (state,), {"shape": _shape(size, "randint"), "dtype": chosen,
+                                        "low": low, "count": high - low})
 
 
-def randperm(n: int, generator: Generator | None = None) -> Tensor:
+def randint_like(x: Tensor, low: int, high: int | None = None, dtype: Any = None,
+                 generator: Generator | None = None) -> Tensor:
+    """Whole numbers drawn evenly from low to high - 1, with the shape of `x`; int64 by default."""
+    kept = x.dtype if x.dtype.kind in "iu" else None
+    return randint(low, high, x.shape, generator, dtype or kept)
+
+
+def randperm(n: int, generator: Generator | None = None, dtype: Any = None, device: Any = None
+             ) -> Tensor:
     """A tensor of the whole numbers from 0 to n - 1 in random order."""
-    draws = rand(n, dtype=dtypes.float64, generator=generator)
-    order = np.argsort(draws.numpy(), kind="stable")
-    return interpreter.source(Tensor(order))  # type: ignore[no-any-return]
-
+    draws = rand(n, dtype=dtypes.float64, generator=generator, device=device)
+    return cast(argsort(draws), dtypes.as_dtype(dtypes.DEFAULT_INT if dtype is None else dtype))

@@ -14,7 +14,8 @@ from ..errors import DTypeError, ShapeError
 from ..op import Op, Reduction, define, each
 from ..shapes import TensorType, axes_of, product, reduced
 from ..tensor import Tensor, as_tensor
-from .pointwise import alias, cast, equal
+from .complex import conj_of
+from .pointwise import alias, cast, equal, sqrt, where
 from .view import expand_to, permute_dims, reshape, shift
 
 __all__ = ["all", "any", "max", "mean", "min", "prod", "std", "sum", "var"]
@@ -22,16 +23,18 @@ __all__ = ["all", "any", "max", "mean", "min", "prod", "std", "sum", "var"]
 Axis = Any  # None, int or tuple of ints
 
 
-def _lowest(dtype: Any) -> Any:
+def lowest(dtype: Any) -> Any:
+    """The value of a real dtype that no other is less than."""
     if dtype.kind == "b":
         return False
-    return -float("inf") if dtype.kind == "f" else int(np.iinfo(dtype).min)
+    return -float("inf") if dtypes.kind(dtype) == "f" else int(np.iinfo(dtype).min)
 
 
-def _highest(dtype: Any) -> Any:
+def highest(dtype: Any) -> Any:
+    """The value of a real dtype that no other is greater than."""
     if dtype.kind == "b":
         return True
-    return float("inf") if dtype.kind == "f" else int(np.iinfo(dtype).max)
+    return float("inf") if dtypes.kind(dtype) == "f" else int(np.iinfo(dtype).max)
 
 
 def _result(x: TensorType, axis: tuple[int, ...], keepdims: bool) -> TensorType:
@@ -71,23 +74,38 @@ def _prod_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims
     order = (*rest, *axis)
     turned = permute_dims(x, order)
     flat = reshape(turned, (*turned.shape[:len(rest)], product(x.shape[i] for i in axis)))
-    others = reshape(_before(flat, 1) * _before(flat, -1), turned.shape)
+    others = reshape(conj_of(products_of_others(flat)), turned.shape)
     back = tuple(order.index(i) for i in range(x.ndim))
     return spread(g, x, axis, keepdims) * permute_dims(others, back)
 
 
-def _before(x: Tensor, way: int) -> Tensor:
+def products_of_others(x: Tensor, places: Tensor | None = None) -> Tensor:
+    """For each element the product of all others along the last axis; 1 for none.
+
+    With `places`, sorted integers from 0 on: of those with its place.
+    """
+    return _before(x, 1, places) * _before(x, -1, places)
+
+
+def _before(x: Tensor, way: int, places: Tensor | None) -> Tensor:
     """For each element the product of those before it (way 1) or after it (-1), on the last axis.
 
     After the turn with `step`, an element holds the product of up to 2 * step neighbours.
     """
-    out, step = shift(x, way, 1), 1
+    out, step = _beside(x, way, places), 1
     while step < x.shape[-1]:
-        out, step = out * shift(out, way * step, 1), 2 * step
+        out, step = out * _beside(out, way * step, places), 2 * step
     return out
 
 
-_WIDER = {dtypes.float16: dtypes.float32}  # the dtype that sums of small floats are made in
+def _beside(x: Tensor, by: int, places: Tensor | None) -> Tensor:
+    """The element `by` places before; 1 where there is none, or none with the same place."""
+    moved = shift(x, by, 1)
+    return moved if places is None else where(equal(places, shift(places, by, -1)), moved, 1)
+
+
+# The dtype that sums and products of small floats are made in.
+SUMMED_IN = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float32}
 
 
 _ADD: Any = np.add.reduce
@@ -98,12 +116,14 @@ def _sum(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     dtype = x.dtype
     if dtype.char in "fd":  # NumPy is twice as fast with Nones
         return _ADD(x, axis if len(axis) != x.ndim else None, None, None, keepdims)
-    total = _ADD(x, axis, _WIDER.get(dtype, dtype), None, keepdims)
+    total = _ADD(x, axis, SUMMED_IN.get(dtype, dtype), None, keepdims)
     return total.astype(dtype, copy=False)
 
 
 def _prod(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return _MULTIPLY(x, axis, x.dtype, None, keepdims)
+    dtype = x.dtype
+    total = _MULTIPLY(x, axis, SUMMED_IN.get(dtype, dtype), None, keepdims)
+    return total.astype(dtype, copy=False)
 
 
 # The ufunc itself: x.max() and the like go through Python code of NumPy's.
@@ -112,10 +132,10 @@ sum_op = reduction(
     lambda g, out, x, axis, keepdims: spread(g, x, axis, keepdims))
 prod_op = reduction("prod", "mul", lambda dtype: 1, _prod, _prod_vjp)
 max_op = reduction(
-    "max", "maximum", _lowest,
+    "max", "maximum", lowest,
     lambda xp, x, axis, keepdims: np.maximum.reduce(x, axis, keepdims=keepdims), _extreme_vjp)
 min_op = reduction(
-    "min", "minimum", _highest,
+    "min", "minimum", highest,
     lambda xp, x, axis, keepdims: np.minimum.reduce(x, axis, keepdims=keepdims), _extreme_vjp)
 any_op = reduction(
     "any", "or", lambda dtype: False,
@@ -135,7 +155,7 @@ def _reduce(op: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return apply(op, (x,), {"axis": axes, "keepdims": True if keepdims else False})
 
 
-def _accumulated(name: str, x: Any, dtype: Any) -> Tensor:
+def accumulated(name: str, x: Any, dtype: Any) -> Tensor:
     """`x` in the dtype that sums are made in: small integers and bool become 64 bits wide."""
     if not isinstance(x, Tensor):
         x = as_tensor(name, x)
@@ -154,12 +174,12 @@ def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None)
     >>> fw.tensor([[1, 2], [3, 4]]).sum(axis=0)
     tensor([4, 6])
     """
-    return _reduce(sum_op, _accumulated("sum", x, dtype), axis, keepdims)
+    return _reduce(sum_op, accumulated("sum", x, dtype), axis, keepdims)
 
 
 def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The product along `axis` (None: all)."""
-    return _reduce(prod_op, _accumulated("prod", x, dtype), axis, keepdims)
+    return _reduce(prod_op, accumulated("prod", x, dtype), axis, keepdims)
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -191,22 +211,39 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """
     x = floating("mean", x)
     axes = axes_of("mean", axis, x.ndim)
-    return sum(x, axes, keepdims) / product(x.shape[i] for i in axes)
+    total = sum(widened(x), axes, keepdims)
+    return cast(total / product(x.shape[i] for i in axes), x.dtype)
+
+
+def widened(x: Tensor) -> Tensor:
+    """`x` in the dtype that its sums are made in."""
+    return cast(x, SUMMED_IN.get(x.dtype, x.dtype))
 
 
 def var(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance along `axis`, divided by n - correction; nan where that is 0 or less."""
     x = floating("var", x, "f")
-    axes = axes_of("var", axis, x.ndim)
+    return cast(_variance("var", x, axis, correction, keepdims), x.dtype)
+
+
+def _variance(name: str, x: Tensor, axis: Axis, correction: float, keepdims: bool) -> Tensor:
+    axes = axes_of(name, axis, x.ndim)
+    x = widened(x)
     centred = x - mean(x, axes, keepdims=True)
-    count = product(x.shape[i] for i in axes)
-    left = count - correction
+    left = product(x.shape[i] for i in axes) - correction
     return sum(centred * centred, axes, keepdims) / (left if left > 0 else float("nan"))
 
 
 def std(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation along `axis`: the square root of `var`."""
-    return var(x, axis, correction, keepdims).sqrt()  # type: ignore[attr-defined,no-any-return]
+    x = floating("std", x, "f")
+    return cast(root(_variance("std", x, axis, correction, keepdims)), x.dtype)
+
+
+def root(x: Tensor) -> Tensor:
+    """The square root; at 0 its gradient is 0, where that of `sqrt` is infinite."""
+    zero = equal(x, 0)
+    return where(zero, 0.0, sqrt(where(zero, 1.0, x)))
 
 
 def floating(name: str, x: Any, kinds: str = "fc") -> Tensor:

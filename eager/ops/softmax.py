@@ -32,10 +32,10 @@ def _log_softmax(x: Tensor, axis: int) -> Tensor:
 
 
 softmax_op = composite(
-    "softmax", _softmax, onnx="Softmax",
+    "softmax", _softmax, onnx="Softmax", rows=lambda x, axis: (axis,),
     vjp=each(lambda g, out, x, axis: out * (g - reduce.sum(g * out, axis, keepdims=True))))
 log_softmax_op = composite(
-    "log_softmax", _log_softmax, onnx="LogSoftmax",
+    "log_softmax", _log_softmax, onnx="LogSoftmax", rows=lambda x, axis: (axis,),
     vjp=each(lambda g, out, x, axis: g - exp(out) * reduce.sum(g, axis, keepdims=True)))
 
 
@@ -101,7 +101,7 @@ def _nll_vjp(g: Tensor, out: Tensor, x: Tensor, target: Tensor) -> Tensor:
 
 
 nll_op = composite("cross_entropy_rows", _nll, _rows, _nll_impl, each(_nll_vjp, None),
-                   onnx="SoftmaxCrossEntropyLoss")
+                   onnx="SoftmaxCrossEntropyLoss", rows=lambda x, target: (1, 1))
 
 
 def cross_entropy_rows(x: Tensor, target: Tensor) -> Tensor:

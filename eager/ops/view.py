@@ -14,15 +14,18 @@ import numpy as np
 
 from .. import shapes
 from ..dispatch import apply
+from ..dtypes import int64
 from ..errors import IndexingError, ShapeError
 from ..op import Op, Source, define, each
 from ..shapes import TensorType, axis_of, product
 from ..tensor import Tensor, as_tensor
+from . import batching
+from .batching import permuted, prefixed, shifted
 from .create import zeros_like
-from .pointwise import alias, where
+from .pointwise import alias, cast, where
 
 __all__ = [
-    "broadcast_to", "expand_dims", "flatten", "flip", "matrix_transpose", "pad", "permute_dims",
+    "broadcast_to", "expand_dims", "flatten", "flip", "matrix_transpose", "permute_dims",
     "reshape", "squeeze", "take", "transpose",
 ]
 
@@ -53,11 +56,14 @@ def _reshape_read(k: Any, index: Any, types: Any, at: Any, shape: Any) -> list[S
 reshape_op = define(Op(
     "reshape", "view", lambda x, shape: TensorType(shapes.resolve_reshape(x.shape, shape), x.dtype),
     lambda xp, x, shape: x.reshape(shape), _reshape_read,
-    each(lambda g, out, x, shape: reshape(g, x.shape))))
+    each(lambda g, out, x, shape: reshape(g, x.shape)), batch=prefixed(sizes=("shape",))))
 
 
-def reshape(x: Tensor, shape: Any) -> Tensor:
+def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
     """The elements of `x`, in row-major order, in another shape; one size may be -1.
+
+    Tensors never change each other, so only copy=False says more: ShapeError where the elements
+    do not lie in memory in such a way that they need not be copied.
 
     >>> import fusewire as fw
     >>> fw.arange(6).reshape(2, -1)
@@ -66,14 +72,29 @@ def reshape(x: Tensor, shape: Any) -> Tensor:
     """
     x = as_tensor("reshape", x)
     wanted = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
-    return alias(x) if wanted == x.shape else apply(reshape_op, (x,), {"shape": wanted})
+    out = alias(x) if wanted == x.shape else apply(reshape_op, (x,), {"shape": wanted})
+    if copy is False and x.size and isinstance(x.data, np.ndarray) and \
+            not np.may_share_memory(x.data, out.data):
+        raise ShapeError(f"reshape: {x.shape} to {wanted} needs a copy of these elements",
+                         "leave copy=False away")
+    return out
 
 
-def expand_dims(x: Tensor, axis: int = 0) -> Tensor:
-    """`x` with a new axis of size 1 at `axis`."""
+def expand_dims(x: Tensor, axis: Any = 0) -> Tensor:
+    """`x` with a new axis of size 1 at `axis`; several: at each of these places of the result.
+
+    >>> import fusewire as fw
+    >>> fw.expand_dims(fw.zeros(3), (0, -1)).shape
+    (1, 3, 1)
+    """
     x = as_tensor("expand_dims", x)
-    at = axis_of("expand_dims", axis, x.ndim + 1)
-    return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+    if shapes.whole(axis) is not None:
+        at = axis_of("expand_dims", axis, x.ndim + 1)
+        return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+    given = shapes.listed("expand_dims", axis)
+    new = shapes.axes_of("expand_dims", given, x.ndim + len(given))
+    sizes = iter(x.shape)
+    return reshape(x, tuple(1 if i in new else next(sizes) for i in range(x.ndim + len(given))))
 
 
 def squeeze(x: Tensor, axis: Any = None) -> Tensor:
@@ -108,7 +129,7 @@ permute_op = define(Op(
     lambda k, index, types, at, axes: [Source(0, tuple(index[axes.index(i)]
                                                        for i in range(len(axes))))],
     each(lambda g, out, x, axes: permute_dims(g, tuple(axes.index(i) for i in range(len(axes))))),
-    "Transpose"))
+    "Transpose", batch=permuted))
 
 
 def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -159,7 +180,8 @@ def _broadcast_vjp(g: Tensor, out: Tensor, x: Tensor, shape: Any) -> Tensor:
 
 broadcast_op = define(Op(
     "broadcast_to", "view", _broadcast_result,
-    lambda xp, x, shape: xp.broadcast_to(x, shape), _broadcast_read, each(_broadcast_vjp)))
+    lambda xp, x, shape: xp.broadcast_to(x, shape), _broadcast_read, each(_broadcast_vjp),
+    batch=batching.broadcast))
 
 
 def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
@@ -196,7 +218,8 @@ def _as_slice(start: int, step: int, size: int) -> slice:
 slice_op = define(Op(
     "slice", "view", lambda x, start, step, size: TensorType(tuple(size), x.dtype), _slice_impl,
     _slice_read,
-    each(lambda g, out, x, start, step, size: unslice(g, x.shape, start, step))))
+    each(lambda g, out, x, start, step, size: unslice(g, x.shape, start, step)),
+    batch=prefixed(("start",), ("step",), ("size",))))
 
 
 def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
@@ -232,7 +255,8 @@ def _unslice_impl(xp: Any, x: Any, shape: Any, start: Any, step: Any, fill: Any)
 unslice_op = define(Op(
     "unslice", "view", lambda x, shape, start, step, fill: TensorType(tuple(shape), x.dtype),
     _unslice_impl, _unslice_read,
-    each(lambda g, out, x, shape, start, step, fill: slice_axes(g, start, step, x.shape))))
+    each(lambda g, out, x, shape, start, step, fill: slice_axes(g, start, step, x.shape)),
+    batch=prefixed(("start",), ("step",), ("shape",))))
 
 
 def unslice(x: Tensor, shape: Any, start: Any, step: Any, fill: Any = 0) -> Tensor:
@@ -306,7 +330,8 @@ def _concat_vjp(needs: Any, g: Tensor, out: Tensor, *xs: Tensor, axis: int) -> l
 
 concat_op = define(Op(
     "concat", "view", _concat_result, lambda xp, *xs, axis: np.concatenate(xs, axis=axis),
-    _concat_read, _concat_vjp, "Concat"))
+    _concat_read, _concat_vjp, "Concat",
+    batch=shifted("axis")))
 
 
 def concat_same_dtype(xs: Sequence[Tensor], axis: int) -> Tensor:
@@ -340,19 +365,25 @@ def _check_indices(name: str, i: Any, n: int, axis: int) -> None:
 
 take_op = define(Op(
     "take", "view", _take_result, _take_impl, _take_read,
-    each(lambda g, out, x, i, axis: scatter_add(g, i, x.shape[axis], axis), None), "Gather",
-    bounds=lambda x, i, axis: ((1, x.shape[axis]),)))
+    each(lambda g, out, x, i, axis: add_at(g, i, x.shape[axis], axis), None), "Gather",
+    bounds=lambda x, i, axis: ((1, x.shape[axis]),),
+    rows=lambda x, i, axis: (0, i.ndim if axis == 0 else 0), batch=batching.taken))
 
 
-def take(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
+def take(x: Tensor, indices: Tensor, /, axis: int | None = None) -> Tensor:
     """Elements of `x` at `indices` along `axis`; IndexError outside of the axis, -1 is the last.
+
+    Only for a vector may the axis be left out.
 
     >>> import fusewire as fw
     >>> fw.tensor([10, 20, 30]).take(fw.tensor([0, -1]))
     tensor([10, 30])
     """
     x, indices = as_tensor("take", x), as_tensor("take", indices)
-    at = axis_of("take", axis, x.ndim)
+    if axis is None and x.ndim > 1:
+        raise ShapeError(f"take: needs an axis of the shape {x.shape}",
+                         "as in take(x, indices, axis=0)")
+    at = axis_of("take", axis or 0, x.ndim)
     return apply(take_op, (x, from_front("take", indices, x.shape[at])), {"axis": at})
 
 
@@ -362,7 +393,11 @@ def from_front(name: str, indices: Tensor, n: Any) -> Tensor:
     if kind not in "iu":
         raise IndexingError(f"{name}: indices must be integers, not {indices.dtype.name}",
                             "cast them: indices.astype(fw.int64)")
-    return indices if kind == "u" else where(indices < 0, indices + n, indices)
+    if kind == "u":
+        return indices
+    if indices.dtype.itemsize < 4:  # n may be too large for it
+        indices = cast(indices, int64)
+    return where(indices < 0, indices + n, indices)
 
 
 # ---- the way back of take: elements added at places known only at run time
@@ -372,7 +407,7 @@ def _scatter_result(g: TensorType, i: TensorType, size: Any, axis: int) -> Tenso
 
 def _scatter_impl(xp: Any, g: Any, i: Any, size: int, axis: int) -> Any:
     """Sorts by place and sums each run of equal places: much faster than numpy.add.at."""
-    _check_indices("scatter_add", i, size, axis)
+    _check_indices("add_at", i, size, axis)
     lead, rest = g.shape[:axis], g.shape[axis + i.ndim:]
     out = np.zeros((*lead, size, *rest), g.dtype)
     if g.size:
@@ -386,28 +421,29 @@ def _scatter_impl(xp: Any, g: Any, i: Any, size: int, axis: int) -> Any:
 
 
 scatter_op = define(Op(
-    "scatter_add", "opaque", _scatter_result, _scatter_impl, None,
+    "add_at", "opaque", _scatter_result, _scatter_impl, None,
     each(lambda g, out, x, i, size, axis: apply(take_op, (g, i), {"axis": axis}), None),
     why={"meaning": "several elements may be added to one place, known only at run time",
-         "onnx": "written as ScatterND with reduction='add'"}))
+         "onnx": "written as ScatterND with reduction='add'"},
+    bounds=lambda g, i, size, axis: ((1, size),), batch=batching.added_at))
 
 
-def scatter_add(values: Tensor, indices: Tensor, size: Any, axis: int = 0) -> Tensor:
+def add_at(values: Tensor, indices: Tensor, size: Any, axis: int = 0) -> Tensor:
     """Zeros with `size` elements along `axis`, and each of `values` added at its index.
 
     `values` has the axes of `indices` (integers from 0 to size - 1) in the place of `axis`.
 
     >>> import fusewire as fw
-    >>> scatter_add(fw.tensor([1.0, 2.0, 3.0]), fw.tensor([0, 2, 0]), 3)
+    >>> add_at(fw.tensor([1.0, 2.0, 3.0]), fw.tensor([0, 2, 0]), 3)
     tensor([4., 0., 2.])
     """
-    values, indices = as_tensor("scatter_add", values), as_tensor("scatter_add", indices)
-    at = axis_of("scatter_add", axis, values.ndim - indices.ndim + 1)
+    values, indices = as_tensor("add_at", values), as_tensor("add_at", indices)
+    at = axis_of("add_at", axis, values.ndim - indices.ndim + 1)
     if indices.dtype.kind not in "iu":
-        raise IndexingError(f"scatter_add: indices must be integers, not {indices.dtype.name}",
+        raise IndexingError(f"add_at: indices must be integers, not {indices.dtype.name}",
                             "cast them: indices.astype(fw.int64)")
     if values.shape[at:at + indices.ndim] != indices.shape:
-        raise ShapeError(f"scatter_add: values {values.shape} do not have the shape of the indices "
+        raise ShapeError(f"add_at: values {values.shape} do not have the shape of the indices "
                          f"{indices.shape} from axis {at} on", "give one value for each index")
     return apply(scatter_op, (values, indices), {"size": size, "axis": at})
 
@@ -431,7 +467,8 @@ def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, start: An
 
 
 put_op = define(Op(
-    "put_slice", "view", lambda x, v, start, step: x, _put_impl, _put_read, _put_vjp))
+    "put_slice", "view", lambda x, v, start, step: x, _put_impl, _put_read, _put_vjp,
+    batch=prefixed(("start",), ("step",))))
 
 
 def put_slice(x: Tensor, v: Tensor, start: Any, step: Any) -> Tensor:

@@ -19,6 +19,7 @@ from ..errors import ShapeError
 from ..op import Op, Source, define, each
 from ..shapes import TensorType
 from ..tensor import Tensor
+from .batching import leading
 from .view import pad as pad_with
 from .view import permute_dims, reshape
 
@@ -178,11 +179,12 @@ def _rewindow_impl(xp: Any, x: Any, kernel: Any, out: Any, stride: Any, dilation
 
 
 _WHY = {"onnx": "standing alone it has no operator; Conv and the pools are written whole"}
-window_op = define(Op("window", "view", _result, _impl, _read, each(_window_vjp), why=_WHY))
+window_op = define(Op("window", "view", _result, _impl, _read, each(_window_vjp), why=_WHY,
+                      batch=leading))
 unwindow_op = define(Op("unwindow", "view", _unwindow_result, _unwindow_impl, _unwindow_read,
-                        each(_unwindow_vjp), why=_WHY))
+                        each(_unwindow_vjp), why=_WHY, batch=leading))
 rewindow_op = define(Op("rewindow", "view", _rewindow_result, _rewindow_impl, _rewindow_read,
-                        each(_rewindow_vjp), why=_WHY))
+                        each(_rewindow_vjp), why=_WHY, batch=leading))
 
 
 def window_count(size: Any, kernel: int, stride: int, dilation: int, pad: int, name: str) -> Any:

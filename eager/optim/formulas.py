@@ -12,7 +12,7 @@ from typing import Any
 
 from ..dispatch import apply
 from ..op import Op, define
-from ..ops.pointwise import _result_rule
+from ..ops.declare import result_rule
 from ..tensor import Tensor
 
 _WHY = {"vjp": "optimizers step off the tape", "onnx": "written out by its formula"}
@@ -20,7 +20,7 @@ _WHY = {"vjp": "optimizers step off the tape", "onnx": "written out by its formu
 
 def _formula(name: str, formula: Callable[..., Any]) -> Callable[..., Tensor]:
     """Declares the op and returns its function of tensors of one dtype and numbers."""
-    op = define(Op(name, "pointwise", _result_rule(name, "same"), formula, formula, why=_WHY))
+    op = define(Op(name, "pointwise", result_rule(name, "same"), formula, formula, why=_WHY))
     return lambda *inputs: apply(op, inputs)
 
 

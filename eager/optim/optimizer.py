@@ -7,13 +7,13 @@ from typing import Any
 
 from ..dispatch import replace
 from ..dtypes import float32
-from ..errors import DTypeError, GradientError, StateError
+from ..errors import ArgumentError, DTypeError, GradientError, StateError
 from ..methods import update
 from ..nn.module import clear_gradients
 from ..nn.state import as_tensor
 from ..tape import enable_grad, no_grad
 from ..tensor import Tensor, tensor
-from ..utils.arguments import ArgumentError, check_at_least
+from ..utils.arguments import check_at_least
 
 Group = dict[str, Any]
 

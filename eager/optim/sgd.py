@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..dtypes import float32
+from ..errors import ArgumentError
 from ..ops.create import ones, zeros, zeros_like
 from ..ops.pointwise import where
 from ..tensor import Tensor
-from ..utils.arguments import ArgumentError, check_at_least
+from ..utils.arguments import check_at_least
 from .formulas import axpby, axpy
 from .optimizer import Group, Optimizer, directed, put, settings
 

@@ -1,5 +1,5 @@
-"""Things around training: the loading of data."""
+"""Things around training: the loading of data, checkpoints."""
 
-from . import data
+from . import checkpoint, data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]

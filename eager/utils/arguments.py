@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import FusewireError, ShapeError
-
-
-class ArgumentError(FusewireError, ValueError):
-    """An argument with a value that makes no sense, or that is not supported."""
+from ..errors import ArgumentError, ShapeError
 
 
 def check_at_least(owner: str, name: str, value: Any, least: Any) -> Any:

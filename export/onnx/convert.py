@@ -32,7 +32,7 @@ def row_of(op: Op) -> Row | None:
         return ROWS[op.name]
     if op.onnx:
         return lambda c, node, xs: c.writer.apply(op.onnx, xs, node.type.dtype)
-    return formula_row if op.kind == "pointwise" else None
+    return formula_row if op.kind == "pointwise" and "onnx" not in op.why else None
 
 
 class Converter:

@@ -27,9 +27,27 @@ ROWS: dict[str, Row] = {}
 # What to do instead, for ops whose entry gives a reason why they cannot be written.
 INSTEAD = {
     "uniform": "draw the numbers outside and pass them in as an argument",
+    "randint": "draw the numbers outside and pass them in as an argument",
+    "poisson": "draw the numbers outside and pass them in as an argument",
+    "binomial": "draw the numbers outside and pass them in as an argument",
+    "gammainc": "compute it outside and pass it in as an argument",
     "window": "use fw.nn.functional.conv2d or max_pool2d, which are written whole",
     "unwindow": "export the forward computation only",
     "rewindow": "export the forward computation only",
+    **dict.fromkeys(("angle", "complex", "conj", "imag", "real"),
+                    "keep real and imaginary parts as two tensors"),
+    "nextafter": "add a small multiple of the number itself",
+    "index_put": "choose by a mask: fw.where(mask, values, x)",
+    "cumulative_prod": "for positive numbers: fw.exp(fw.cumulative_sum(fw.log(x)))",
+    "cumulative_max": "for few elements: the maximum of each with those before, one by one",
+    "cumulative_min": "for few elements: the minimum of each with those before, one by one",
+    "logcumsumexp": "for numbers of like size: fw.log(fw.cumulative_sum(fw.exp(x)))",
+    **dict.fromkeys(
+        ("cholesky", "cofactors", "eig", "eigh", "eigvalsh", "inv", "matrix_exp", "pinv", "qr",
+         "slogdet", "solve", "solve_triangular", "svd", "svdvals"),
+        "compute it outside and pass the result in as an argument"),
+    **dict.fromkeys(("fft", "ifft", "irfft", "rfft"),
+                    "transform outside, or multiply with a matrix of cosines and sines"),
 }
 
 
@@ -244,8 +262,8 @@ def _take(c: Context, node: Node, xs: list[Value]) -> Value:
     return c.writer.op("Gather", [xs[0], indices], xs[0].dtype, axis=node.params["axis"])
 
 
-@row("scatter_add")
-def _scatter_add(c: Context, node: Node, xs: list[Value]) -> Value:
+@row("add_at")
+def _add_at(c: Context, node: Node, xs: list[Value]) -> Value:
     """ScatterND adds along leading axes: the axis goes there and back."""
     axis, size, w = node.params["axis"], node.params["size"], c.writer
     values, width = node.inputs[0].type, node.inputs[1].type.ndim
@@ -256,6 +274,44 @@ def _scatter_add(c: Context, node: Node, xs: list[Value]) -> Value:
     zeros = c.expand(w.const(np.array(0, values.dtype)), (), (size, *rest))
     out = w.op("ScatterND", [zeros, indices, updates], values.dtype, reduction="add")
     return _permuted(c, out, [*range(1, axis + 1), 0, *range(axis + 1, len(rest) + 1)])
+
+
+@row("take_along_axis")
+def _take_along_axis(c: Context, node: Node, xs: list[Value]) -> Value:
+    """GatherElements, of the part of the elements that the indices reach."""
+    w, axis = c.writer, node.params["axis"]
+    x, own, wanted = xs[0], node.inputs[0].type.shape, node.type.shape
+    cut = [a for a, (n, m) in enumerate(zip(own, wanted)) if a != axis and n != m]
+    if cut:
+        limits = [w.ints([0] * len(cut)), c.sizes.vector([wanted[a] for a in cut]), w.ints(cut)]
+        x = w.op("Slice", [x, *limits], x.dtype)
+    return w.op("GatherElements", [x, w.cast(xs[1], np.int64)], x.dtype, axis=axis)
+
+
+_SCATTER = {None: "none", "add": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+@row("scatter")
+def _scatter(c: Context, node: Node, xs: list[Value]) -> Value:
+    inputs = [xs[0], c.writer.cast(xs[1], np.int64), xs[2]]
+    return c.writer.apply("ScatterElements", inputs, axis=node.params["axis"],
+                          reduction=_SCATTER[node.params["reduce"]])
+
+
+@row("argsort")
+def _argsort(c: Context, node: Node, xs: list[Value]) -> Value:
+    """TopK of all elements: its second result, in which equal elements stay in order."""
+    axis, largest = node.params["axis"], int(node.params["descending"])
+    count = c.sizes.vector([node.type.shape[axis]])
+    return c.writer.apply("TopK", [xs[0], count], np.int64, before=1, axis=axis, largest=largest)
+
+
+@row("cumulative_sum")
+def _cumulative_sum(c: Context, node: Node, xs: list[Value]) -> Value:
+    """Sums of small floats are made in float32."""
+    wide = c.writer.cast(xs[0], np.float32) if xs[0].dtype == np.float16 else xs[0]
+    axis = c.writer.const(np.int64(node.params["axis"]))
+    return c.writer.cast(c.writer.apply("CumSum", [wide, axis]), xs[0].dtype)
 
 
 def _permuted(c: Context, x: Value, order: Sequence[int]) -> Value:
@@ -296,8 +352,10 @@ def _contract(c: Context, node: Node, xs: list[Value]) -> Value:
     batch = [a for a in out if a in left and a in right]
     rows, columns = [a for a in out if a not in right], [a for a in out if a not in left]
     summed = [a for a in left if a not in out]
+    # onnxruntime (1.31) takes a transposition of x into the product, wrongly where y is a vector
+    turned = not columns and left != "".join((*rows, *summed))
     if len(summed) != 1 or len(columns) > 1 or (batch and len(rows) != 1) \
-            or (batch and not columns):
+            or (batch and not columns) or turned:
         return c.writer.apply("Einsum", xs, equation=node.params["spec"])
     x = _permuted(c, xs[0], [left.index(a) for a in (*batch, *rows, *summed)])
     y = _permuted(c, xs[1], [right.index(a) for a in (*batch, *summed, *columns)])

@@ -43,13 +43,17 @@ class Writer:
         return name
 
     def op(self, kind: str, inputs: Sequence[Value | None], dtype: Any, name: str = "",
-           **attributes: Any) -> Value:
-        """The result, of `dtype`, of a new node; None is an input left out."""
+           before: int = 0, **attributes: Any) -> Value:
+        """The result, of `dtype`, of a new node; None is an input left out.
+
+        before: how many results the operator has before the one wanted.
+        """
         from onnx import helper
 
         output = name or self.unique(f"{kind.lower()}_{len(self.nodes)}")
+        unused = [self.unique(f"{output}_unused") for _ in range(before)]
         self.nodes.append(helper.make_node(
-            kind, [x.name if x is not None else "" for x in inputs], [output],
+            kind, [x.name if x is not None else "" for x in inputs], [*unused, output],
             name=f"{kind}_{len(self.nodes)}", doc_string=self.site or None, **attributes))
         return Value(output, np.dtype(dtype))
 

@@ -125,7 +125,7 @@ VIEWS = {
     "transposed": lambda x: x.T * 2, "flattened": lambda x: x.flatten() + 1,
     "cut again": lambda x: x.reshape(4, 3, 5) * 2, "turned round": lambda x: x.flip((0, 1)),
     "every second": lambda x: x[::2, 1::3] * 2, "backwards": lambda x: x[::-1, ::-2] + 1,
-    "padded": lambda x: fw.pad(x, [(1, 2), (0, 3)], 7.0), "one row": lambda x: x[3] * x,
+    "padded": lambda x: fw.pad(x, [(1, 2), (0, 3)], value=7.0), "one row": lambda x: x[3] * x,
     "one column": lambda x: x[:, 2:3] * x, "outer": lambda x: x[:, :, None] * x[:, None, :],
     "repeated": lambda x: fw.broadcast_to(x[None], (3, *x.shape)) * 2,
     "several views": lambda x: x.T.reshape(2, 15, 2)[:, ::2].permute_dims(2, 0, 1).flip(1),

@@ -105,9 +105,9 @@ def test_gradients_flow_through_in_place_updates() -> None:
     (lambda: leaf(1.0, 2.0).backward(fw.ones(3)), ShapeError, "has shape (3,), the tensor (2,)"),
     (lambda: leaf(1.0).backward(fw.ones((), dtype=fw.float64)), DTypeError, "gradient is float64"),
     (lambda: leaf(1.0).backward("x"), DTypeError, "backward: takes tensors, not str"),
-    (lambda: leaf(1.0).astype(fw.complex64).backward(), GradientError, "numbers are not built"),
+    (lambda: leaf(1.0).astype(fw.complex64).backward(), GradientError,
+     "grad can be created only for real scalar outputs"),
     (lambda: fw.arange(3).requires_grad_(), DTypeError, "int64 cannot require a gradient"),
-    (lambda: fw.zeros(1, dtype=fw.complex64).requires_grad_(), DTypeError, "complex64 cannot"),
     (lambda: (leaf(1.0) * 2).requires_grad_(False), GradientError, "taken away from leaves only"),
     (lambda: leaf(1.0).add_(1), GradientError, "a leaf that requires a gradient cannot be changed"),
 ])

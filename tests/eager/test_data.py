@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.eager.errors import DTypeError, ShapeError
+from fusewire.eager.errors import ArgumentError, DTypeError, ShapeError
 from fusewire.eager.ops.random import Generator
-from fusewire.eager.utils.arguments import ArgumentError
 from fusewire.eager.utils.data import (
     BatchSampler,
     DataLoader,

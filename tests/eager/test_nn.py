@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 
 import fusewire as fw
 from fusewire.eager import nn, optim
-from fusewire.eager.errors import DTypeError, IndexingError, ShapeError, StateError
-from fusewire.eager.utils.arguments import ArgumentError
+from fusewire.eager.errors import ArgumentError, DTypeError, IndexingError, ShapeError, StateError
 
 F = nn.functional
 

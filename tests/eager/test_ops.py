@@ -25,7 +25,8 @@ def rng() -> np.random.Generator:
 
 
 def tensors(inputs: tuple[Any, ...], requires_grad: bool = False) -> list[Tensor]:
-    return [fw.from_numpy(a).requires_grad_(requires_grad and a.dtype.kind == "f") for a in inputs]
+    return [fw.from_numpy(a).requires_grad_(requires_grad and a.dtype.kind in "fc")
+            for a in inputs]
 
 
 class Spy:
@@ -62,12 +63,15 @@ def calls_of(row: Row, inputs: tuple[Any, ...]) -> tuple[Tensor, list[Call]]:
 
 
 def wide(a: Any) -> Any:
-    """Floats as float64, in which the reference is computed."""
+    """Floats as float64, in which the reference is computed, and complex numbers of them."""
+    if a.dtype.kind == "c":
+        return a.astype(np.complex128)
     return a.astype(np.float64) if a.dtype.kind == "f" else a
 
 
 def assert_close(got: Any, expected: Any, tolerance: float) -> None:
-    tolerance = tolerance if got.dtype.itemsize <= 4 or got.dtype.kind == "c" else tolerance * 1e-5
+    single = got.dtype.itemsize <= (8 if got.dtype.kind == "c" else 4)
+    tolerance = tolerance if single else tolerance * 1e-5
     np.testing.assert_allclose(got, np.asarray(expected), rtol=tolerance, atol=tolerance)
 
 
@@ -77,7 +81,7 @@ def test_values_are_numpys(row: Row, rng: np.random.Generator) -> None:
         out = row.call(*tensors(inputs))
         with np.errstate(all="ignore"):
             expected = row.reference(*map(wide, inputs))
-            if out.data.dtype.kind == "f":
+            if out.data.dtype.kind in "fc":
                 expected = np.asarray(expected).astype(out.data.dtype)  # overflows alike
         assert out.shape == np.shape(expected)
         assert_close(out.numpy(), expected, row.tolerance)
@@ -121,7 +125,7 @@ class Scalars:
 
 
 COMBINE = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
-           "or": np.logical_or, "and": np.logical_and}
+           "or": np.logical_or, "and": np.logical_and, "logaddexp": np.logaddexp}
 
 
 def places(shape: Any) -> Iterator[tuple[int, ...]]:
@@ -141,11 +145,21 @@ def meant_reduce(op: Op, operands: Any, params: Any, out: Any, index: Any) -> An
     x, axis = operands[0].data, params["axis"]
     left = np.moveaxis(x, axis, range(-len(axis), 0)) if axis else x
     kept = tuple(i for n, i in enumerate(index) if n not in axis) if params["keepdims"] else index
-    kind = np.float32 if x.dtype == np.float16 else x.dtype.type  # small floats have wider sums
-    total = kind(op.meaning.identity(x.dtype))
-    for value in left[kept].reshape(-1):
+    return combined(op, left[kept].reshape(-1))
+
+
+def combined(op: Op, values: Any) -> Any:
+    kind = np.float32 if values.dtype == np.float16 else values.dtype.type  # sums are made wider
+    total = kind(op.meaning.identity(values.dtype))
+    for value in values:
         total = COMBINE[op.meaning.combine](total, value)
     return total
+
+
+def meant_scan(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
+    axis = params["axis"]
+    before = (*index[:axis], slice(index[axis] + 1), *index[axis + 1:])
+    return combined(op, operands[0].data[before])
 
 
 def meant_view(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
@@ -174,8 +188,9 @@ def meant_composite(op: Op, operands: Any, params: Any, out: Any, index: Any) ->
     return op.meaning(*operands, **params).data[index]
 
 
-MEANT = {"pointwise": meant_pointwise, "reduce": meant_reduce, "view": meant_view,
-         "create": meant_create, "contract": meant_contract, "composite": meant_composite}
+MEANT = {"pointwise": meant_pointwise, "reduce": meant_reduce, "scan": meant_scan,
+         "view": meant_view, "create": meant_create, "contract": meant_contract,
+         "composite": meant_composite}
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if fw.eager.op.OPS[r.op].meaning], ids=str)
@@ -189,49 +204,47 @@ def test_meaning_is_what_the_implementation_computes(row: Row, rng: np.random.Ge
 
 
 # ---- gradients against finite differences, by one random projection
-def projected(row: Row, arrays: list[Any], u: Any, order: int) -> Any:
-    """A number made of the result (order 1) or of its gradient (order 2)."""
+def projected(row: Row, xs: list[Tensor], u: Any, order: int) -> Any:
+    """A real number made of the result (order 1) or of its gradients (order 2)."""
+    value = fw.real(row.call(*xs) * u).sum()
     if order == 1:
-        return (row.call(*map(fw.from_numpy, arrays)) * u).sum()
-    xs = tensors(tuple(arrays), requires_grad=True)
-    leaves = [x for x in xs if x.requires_grad]
-    gradients = fw.grad((row.call(*xs) * u).sum(), leaves, create_graph=True)
-    return sum(((g * g).sum() for g in gradients), start=fw.tensor(0.0, dtype=fw.float64))
+        return value
+    gradients = fw.grad(value, [x for x in xs if x.requires_grad], create_graph=True)
+    return sum((fw.real(g * fw.conj(g)).sum() for g in gradients),
+               start=fw.tensor(0.0, dtype=fw.float64))
 
 
-def normal(rng: Any, shape: Any) -> Any:
-    return np.asarray(rng.standard_normal(shape))
+def normal(rng: Any, shape: Any, dtype: Any = np.float64) -> Any:
+    drawn = rng.standard_normal(shape)
+    return np.asarray(drawn + 1j * rng.standard_normal(shape) if dtype.kind == "c" else drawn)
 
 
 def check_gradient(row: Row, inputs: tuple[Any, ...], rng: Any, order: int) -> None:
     arrays = [wide(a) for a in inputs]
     xs = tensors(tuple(arrays), requires_grad=True)
-    u = fw.from_numpy(normal(rng, row.call(*xs).shape))
+    out = row.call(*xs)
+    u = fw.from_numpy(normal(rng, out.shape, out.dtype))
     leaves = [x for x in xs if x.requires_grad]
-    if order == 1:
-        value = (row.call(*xs) * u).sum()
-    else:
-        found = fw.grad((row.call(*xs) * u).sum(), leaves, create_graph=True)
-        value = sum(((g * g).sum() for g in found), start=fw.tensor(0.0, dtype=fw.float64))
+    value = projected(row, xs, u, order)
     if order == 2 and not value.requires_grad:
         gradients = [fw.zeros_like(x) for x in leaves]  # the op is linear
     else:
         gradients = [g if g is not None else fw.zeros_like(x) for g, x in
                      zip(fw.grad(value, leaves, allow_unused=True), leaves)]
-    steps = [normal(rng, a.shape) if a.dtype.kind == "f" else None for a in arrays]
-    slope = sum((g.numpy() * v).sum() for g, v in
+    steps = [normal(rng, a.shape, a.dtype) if a.dtype.kind in "fc" else None for a in arrays]
+    slope = sum((g.numpy().conj() * v).real.sum() for g, v in
                 zip(gradients, (v for v in steps if v is not None)))
     moved = [[a if v is None else np.asarray(a + sign * 1e-6 * v) for a, v in zip(arrays, steps)]
              for sign in (1, -1)]
-    high, low = (projected(row, m, u, order).item() for m in moved)
+    high, low = (projected(row, tensors(tuple(m), order == 2), u, order).item() for m in moved)
     for g, x in zip(gradients, leaves):
         assert (g.shape, g.dtype) == (x.shape, x.dtype)
     np.testing.assert_allclose(slope, (high - low) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
 def differentiable(row: Row, rng: Any) -> list[tuple[Any, ...]]:
-    """Inputs with finite floats."""
-    return [inputs for inputs in row.inputs(rng) if any(a.dtype.kind == "f" for a in inputs)
+    """Inputs with finite floats or complex numbers."""
+    return [inputs for inputs in row.inputs(rng) if any(a.dtype.kind in "fc" for a in inputs)
             and all(np.isfinite(a).all() for a in inputs)]
 
 

@@ -8,9 +8,8 @@ from numpy.testing import assert_allclose
 
 import fusewire as fw
 from fusewire.eager import nn, optim
-from fusewire.eager.errors import DTypeError, GradientError, StateError
+from fusewire.eager.errors import ArgumentError, DTypeError, GradientError, StateError
 from fusewire.eager.tape import no_grad
-from fusewire.eager.utils.arguments import ArgumentError
 
 
 def sgd(p, grads, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):

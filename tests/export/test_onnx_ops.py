@@ -36,11 +36,16 @@ def usual(inputs: tuple[Any, ...]) -> bool:
     return all(a.size and a.all() and (np.abs(a) < 100).all() for a in inputs)
 
 
+def has_complex(row: Row, inputs: tuple[Any, ...]) -> bool:
+    """Whether complex numbers come in or out: ONNX has hardly any operators for them."""
+    return "c" in [a.dtype.kind for a in (*inputs, row.call(*map(fw.from_numpy, inputs)).data)]
+
+
 def cases(row: Row, first: int | None = None) -> list[tuple[Any, ...]]:
     """The row's inputs, those of one kind once: same dtypes, axes, and nothing else special."""
     found: dict[Any, tuple[Any, ...]] = {}
     for inputs in row.inputs(np.random.default_rng(0))[:first]:
-        if not any(a.dtype.kind == "c" for a in inputs):
+        if not has_complex(row, inputs):
             kind = [(a.dtype, a.ndim, a.size > 0, bool(np.isfinite(a).all())) for a in inputs]
             found.setdefault(tuple(kind), inputs)
     return list(found.values())
@@ -74,7 +79,7 @@ def test_onnxruntime(row: Row, tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", [row for row in ROWS if row.op in REFUSED], ids=str)
 def test_refused(row: Row, tmp_path: Path) -> None:
     with pytest.raises(fw.ExportError) as caught:
-        written(row, cases(row)[0], tmp_path)
+        written(row, row.inputs(np.random.default_rng(0))[0], tmp_path)
     text = str(caught.value)
     assert text.startswith(f"{row.op} cannot be written to ONNX: ")
     assert ".py:" in text and "help: " in text, "the line and a substitute"

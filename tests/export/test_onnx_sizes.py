@@ -64,7 +64,7 @@ SIZED: dict[str, tuple[Any, tuple[Any, ...], Any, list[Any]]] = {
     "pool": (lambda x: F.max_pool2d(x, 3, stride=2, padding=1), (x(1, 2, 11, 9),),
              {"x": {2: "h", 3: "w"}}, [1, 2, "(h + 1)//2", "(w + 1)//2"]),
     "flip": (lambda x: fw.flip(x, 0), (x(4, 6),), BATCH, ["batch", 6]),
-    "pad": (lambda x: fw.pad(x, [(1, 2), (0, 1)], 3.0), (x(4, 6),), BATCH, ["batch + 3", 7]),
+    "pad": (lambda x: fw.pad(x, [(1, 2), (0, 1)], value=3.0), (x(4, 6),), BATCH, ["batch + 3", 7]),
     "last": (lambda x: x[:, -1], (x(4, 5, 6),), TWO, ["b", 6]),
     "tail": (lambda x: slice_axes(x, (1, 0), (1, 1), (x.shape[0] - 1, 6)), (x(4, 6),), BATCH,
              ["batch - 1", 6]),

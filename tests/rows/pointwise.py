@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from rows.row import Bad, arrays, b1, binary_inputs, c8, f4, f8, i8, row, special, unary_inputs
+from rows.row import Bad, arrays, b1, binary_inputs, f4, f8, i8, row, special, unary_inputs
 
 import fusewire as fw
 from fusewire.eager.ops import activation, check, pointwise
@@ -22,7 +22,7 @@ def unary(op: str, reference: Any, low: float = -3, high: float = 3, takes: str 
           specials: bool = True, module: Any = pointwise, **more: Any) -> None:
     """A row for a pointwise function of one tensor."""
     call = getattr(module, op)
-    reference = of_floats(reference) if takes == "float" else reference
+    reference = of_floats(reference) if takes in ("float", "floats") else reference
     bad = Bad(lambda: call("x"), f"{op}: takes tensors, not str")
     row(op, call, unary_inputs(takes, low, high, specials and takes not in ("bits", "bool")),
         reference, **{"errors": (bad,), **more})
@@ -48,7 +48,6 @@ binary("divide", np.true_divide, low=0.5, takes="float", specials=False)
 row("divide", pointwise.divide, [special(2)], np.true_divide, label="specials")
 unary("negative", np.negative, takes="numeric")
 unary("abs", np.abs, takes="numeric")
-row("abs", pointwise.abs, [arrays((4,), dtypes=c8)], np.abs, label="complex", grad=False)
 unary("sign", np.sign, takes="numeric", smooth=False)
 row("alias", pointwise.alias, [arrays((2, 3)), arrays(()), arrays((0,))], lambda x: x)
 for name, fn in (("floor_divide", np.floor_divide), ("remainder", np.remainder)):
@@ -57,6 +56,14 @@ for name, fn in (("floor_divide", np.floor_divide), ("remainder", np.remainder))
         fn, label="signs", grad=False, errors=(
             Bad(lambda f=name: getattr(pointwise, f)(fw.zeros(2).astype(bool), True),
                 f"{name}: takes real numbers, not bool"),))
+row("floor_divide", pointwise.floor_divide, [special(2), special(2, f8)],
+    lambda x, y: np.where(np.isinf(x) | np.isinf(y), x / y, np.floor_divide(x, y)),
+    label="endless", grad=False)
+row("floor_divide", lambda x: pointwise.floor_divide(x, 2.0), [special(1)],
+    lambda x: np.where(np.isinf(x), x, np.floor_divide(x, 2)), label="by 2", grad=False)
+row("floor_divide", lambda x: pointwise.floor_divide(x, -float("inf")),
+    [lambda rng: (np.array([1.0, -1, 0, 2.5], f4),)], lambda x: x / -np.inf, label="by infinity",
+    grad=False)
 binary("pow", np.power, low=0.5, takes="numeric", specials=False, tolerance=1e-5)
 row("pow", lambda x: pointwise.pow(x, 3), [arrays((2, 3)), arrays((4,), dtypes=i8)],
     lambda x: x ** 3, label="cubed")
@@ -94,8 +101,10 @@ binary("atan2", np.atan2, takes="float")
 
 # ---- pointwise: rounding, comparisons, logic
 for name, fn in (("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("round", np.rint)):
-    unary(name, fn, smooth=False)
+    unary(name, fn, smooth=False, takes="floats")
 binary("copysign", np.copysign, takes="float", smooth=False)
+binary("nextafter", np.nextafter, takes="float", smooth=False, specials=False)
+binary("logaddexp", np.logaddexp, takes="float", tolerance=1e-5)
 for name in "equal not_equal less less_equal greater greater_equal".split():
     binary(name, getattr(np, name), takes="real", grad=False, errors=(
         Bad(lambda f=name: getattr(pointwise, f)(fw.zeros(2), "x"), f"{name}: takes tensors"),))

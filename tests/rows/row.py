@@ -53,7 +53,8 @@ def row(op: str, call: Callable[..., Any], makers: Any, reference: Any, **more: 
 
 
 # ---- makers of inputs
-f2, f4, f8, i4, i8, u1, b1, c8 = (np.dtype(t) for t in ("f2 f4 f8 i4 i8 u1 ? c8").split())
+f2, f4, f8, i4, i8, u1, b1, c8, c16 = (
+    np.dtype(t) for t in "f2 f4 f8 i4 i8 u1 ? c8 c16".split())
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 1e30, -1e-30]
 
 
@@ -87,8 +88,8 @@ def special(count: int, dtype: Any = f4) -> Make:
 
 
 DTYPES = {"float": (f4, f8, i8, b1), "real": (f4, f8, i4, u1, b1), "numeric": (f4, f8, i8, u1),
-          "any": (f4, f8, i8, u1, b1), "bits": (i8, u1, b1), "whole": (i4, i8, u1),
-          "bool": (b1, f4)}
+          "floats": (f4, f8, b1), "any": (f4, f8, i8, u1, b1), "bits": (i8, u1, b1),
+          "whole": (i4, i8, u1), "bool": (b1, f4)}
 
 
 def unary_inputs(takes: str, low: float, high: float, specials: bool) -> Iterator[Make]:

@@ -99,7 +99,7 @@ for index, shape in ((np.s_[1], (4,)), (np.s_[:, ::-2], (3, 2)), (np.s_[...], ()
             Bad(lambda: fw.zeros(3, 4).__setitem__(1, fw.zeros(3)), "broadcast_to: shapes (3,)"),))
 
 
-# ---- concat, take, scatter_add
+# ---- concat, take, add_at
 for axis in (0, 1):
     row("concat", lambda *xs, a=axis: view.concat_same_dtype(xs, a),
         [arrays((2, 3), (2, 3)), arrays((1, 2), (1, 2), (1, 2), dtypes=i8), arrays((0, 0), (0, 0)),
@@ -135,17 +135,17 @@ def scattered(axis: int) -> Any:
 
 for axis in (0, 1):
     lead = (2,) * axis
-    row("scatter_add", lambda v, i, a=axis: view.scatter_add(v, i, 5, a),
+    row("add_at", lambda v, i, a=axis: view.add_at(v, i, 5, a),
         [arrays((*lead, 6, 3), (6,), dtypes=(f4, i8), low=0),
          arrays((*lead, 6), (6,), dtypes=(f8, i8), low=0),
          arrays((*lead, 2, 9), (2, 9), dtypes=(i8, u1)),
          arrays((*lead, 0, 3), (0,), dtypes=(f8, i8)),
          arrays((*lead, 3), (), dtypes=(f8, i8), low=0)],
         scattered(axis), label=f"axis={axis}", errors=(
-            Bad(lambda: view.scatter_add(fw.zeros(2), fw.tensor([0, 5]), 5), "scatter_add: index"),
-            Bad(lambda: view.scatter_add(fw.zeros(3), fw.tensor([0, 1]), 5), "scatter_add: values"),
-            Bad(lambda: view.scatter_add(fw.zeros(1), fw.tensor([0.0]), 5),
-                "scatter_add: indices must be integers, not float32")))
+            Bad(lambda: view.add_at(fw.zeros(2), fw.tensor([0, 5]), 5), "add_at: index"),
+            Bad(lambda: view.add_at(fw.zeros(3), fw.tensor([0, 1]), 5), "add_at: values"),
+            Bad(lambda: view.add_at(fw.zeros(1), fw.tensor([0.0]), 5),
+                "add_at: indices must be integers, not float32")))
 
 
 # ---- windows

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ShapeError
+from ...errors import ArgumentError, ShapeError
 from ...ops.random import Generator, randperm
 from ...tensor import Tensor
-from ..arguments import ArgumentError
 
 
 class Dataset:

@@ -9,8 +9,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from ...errors import ArgumentError
 from ...ops.random import Generator
-from ..arguments import ArgumentError, check_at_least
+from ..arguments import check_at_least
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset, batch_reader
 from .sampler import BatchSampler, RandomSampler, SequentialSampler

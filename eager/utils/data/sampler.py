@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from typing import Any
 
+from ...errors import ArgumentError
 from ...ops.random import Generator, randint, randperm
-from ..arguments import ArgumentError, check_at_least
+from ..arguments import check_at_least
 
 
 class Sampler:

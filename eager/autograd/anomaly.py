@@ -1,0 +1,143 @@
+"""Anomaly mode: names the line of the forward whose way back made the first NaN."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import interpreter
+from ..dtypes import kind
+from ..errors import GradientError, user_line
+from ..op import Op
+from ..ops import pointwise
+from ..tape import Entry, extra_of
+from ..tensor import Tensor
+from .beneath import Beneath
+
+__all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
+
+
+class _Watching(threading.local):
+    on = False
+    check_nan = True
+    watcher: Any = None
+
+
+WATCHING = _Watching()
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether this thread is inside of `detect_anomaly`."""
+    return WATCHING.on
+
+
+class _Watcher(Beneath):
+    """Notes the user's line of each entry, and the op that made the first NaN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = ""
+
+    def saw(self, op: Op, inputs: tuple[Any, ...], out: Tensor) -> None:
+        line = user_line()
+        if type(out.edge) is Entry and not hasattr(out.edge, "extra"):
+            extra_of(out.edge).site = line
+        if not self.first and has_nan(out):
+            if not any(isinstance(x, Tensor) and has_nan(x) for x in inputs):
+                self.first = f"{op.name}{_shapes(inputs)} at {line}"
+
+
+class set_detect_anomaly:
+    """Switches anomaly mode on or off: from here on, or as a context in there only."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = (WATCHING.on, WATCHING.check_nan, WATCHING.watcher)
+        if WATCHING.watcher is not None:
+            _leave()
+        self._watcher = _Watcher().__enter__() if mode else None
+        WATCHING.on, WATCHING.check_nan, WATCHING.watcher = mode, check_nan, self._watcher
+
+    def __enter__(self) -> set_detect_anomaly:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._watcher is not None:
+            self._watcher.__exit__()
+        WATCHING.on, WATCHING.check_nan, WATCHING.watcher = self._before
+        if WATCHING.watcher is not None:
+            WATCHING.watcher.__enter__()
+
+
+class detect_anomaly(set_detect_anomaly):
+    """A context in which a gradient with a NaN is an error that names the line of the forward.
+
+    Slow, for finding a mistake: `check_nan=False` only notes lines. Compiled functions run eagerly.
+
+    >>> import fusewire as fw
+    >>> x = fw.tensor(0.0, requires_grad=True)
+    >>> with fw.autograd.detect_anomaly():
+    ...     y = x.sqrt() * 0.0
+    ...     y.backward()
+    Traceback (most recent call last):
+    ...
+    fusewire.eager.errors.GradientError: backward: the gradient of sqrt(float32[]) is nan ...
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__(True, check_nan)
+
+
+def _leave() -> None:
+    if interpreter.STATE.active is WATCHING.watcher:
+        WATCHING.watcher.__exit__()
+
+
+def watched(step: Callable[..., None]) -> Callable[..., None]:
+    """`step` through an entry, and an error where it makes a gradient with a NaN."""
+
+    def checked(edge: Any, g: Any, sums: dict[Any, Any], useful: Any, keep: bool) -> None:
+        held = {e: sums.pop(e) for e in {*edge.edges} if isinstance(sums.get(e), Tensor)}
+        arrays = edge.arrays
+        step(edge, g, sums, useful, keep)
+        for i, used in enumerate(edge.edges):
+            made = sums.get(used)
+            if WATCHING.check_nan and isinstance(made, Tensor) and has_nan(made):
+                raise _error(edge, i, made, g, arrays)
+        for e, before in held.items():
+            sums[e] = pointwise.add(before, sums[e]) if e in sums else before
+
+    return checked
+
+
+def _error(edge: Any, i: int, made: Tensor, g: Any, arrays: Any) -> GradientError:
+    site = getattr(getattr(edge, "extra", None), "site", "")
+    place = np.unravel_index(int(np.isnan(made.data).argmax()), made.data.shape)
+    at = f", first at index {tuple(map(int, place))}" if made.data.shape else ""
+    values = [x[place].item() for x in arrays or () if getattr(x, "shape", None) == made.data.shape]
+    shown = f", where its operands are {', '.join(f'{v:g}' for v in values)}" if values else ""
+    text = (f"backward: the gradient of {edge.op.name}{_shapes(arrays or ())} is nan for operand "
+            f"{i}{at}{shown}")
+    text += f"\n  forward: {site}" if site else \
+        "\n  forward: unknown, it ran outside of detect_anomaly"
+    first = WATCHING.watcher.first if WATCHING.watcher else ""
+    text += f"\n  first nan of the forward: {first}" if first else ""
+    came = isinstance(g, Tensor) and has_nan(g)
+    return GradientError(text, "the gradient that came to this op was nan already" if came else
+                         "keep the operands away from where the derivative is infinite, before the "
+                         "op: x.clip(1e-6), or fw.where(ok, x, 1.0) inside and outside of it")
+
+
+def _shapes(operands: Any) -> str:
+    types = [f"{x.dtype.name}[{', '.join(map(str, x.shape))}]" if hasattr(x, "shape") else repr(x)
+             for x in operands]
+    return f"({', '.join(types)})"
+
+
+def has_nan(x: Tensor) -> bool:
+    """Whether an element is not a number."""
+    array = x.data
+    return isinstance(array, np.ndarray) and kind(array.dtype) in "fc" \
+        and bool(np.isnan(array).any())

@@ -1,0 +1,190 @@
+"""Gradients against finite differences, for functions of the user's own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import float64, kind
+from ..errors import GradientError
+from ..ops import create, pointwise
+from ..tape import enable_grad, no_grad
+from ..tensor import Tensor
+from .engine import grad
+
+__all__ = ["gradcheck", "gradgradcheck"]
+
+
+def gradcheck(
+    func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5,
+    rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
+) -> bool:
+    """Whether the gradients of `func(*inputs)` are what finite differences give, for all elements.
+
+    Inputs that require a gradient should be float64 or complex128. Without `raise_exception` False
+    takes the place of the error.
+
+    >>> import fusewire as fw
+    >>> x = fw.tensor([1.0, 2.0], dtype=fw.float64, requires_grad=True)
+    >>> fw.autograd.gradcheck(lambda x: x ** 3, x)
+    True
+    """
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    try:
+        _check(func, given, eps, atol, rtol, nondet_tol)
+    except GradientError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6,
+    atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
+) -> bool:
+    """Whether the gradients of the gradients of `func(*inputs)` are right, as `gradcheck` does."""
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outs = _outputs(func, given)
+    seeds = [_seed(x, i) for i, x in enumerate(outs)] if grad_outputs is None else \
+        [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    seeds = [pointwise.alias(s.detach()).requires_grad_() for s in seeds]
+    n, wanted = len(given), [i for i, x in enumerate(given) if _varies(x)]
+
+    def gradients(*all_of: Any) -> tuple[Any, ...]:
+        with enable_grad():
+            made = _outputs(func, all_of[:n])
+            return grad(made, [all_of[i] for i in wanted], list(all_of[n:]), create_graph=True,
+                        materialize_grads=True)
+
+    return gradcheck(gradients, (*given, *seeds), eps=eps, atol=atol, rtol=rtol,
+                     raise_exception=raise_exception, nondet_tol=nondet_tol)
+
+
+def _seed(x: Tensor, i: int) -> Tensor:
+    rng = np.random.default_rng(i)
+    drawn = rng.uniform(-1, 1, x.shape)
+    if x.dtype.kind == "c":
+        drawn = drawn + 1j * rng.uniform(-1, 1, x.shape)
+    return Tensor(np.asarray(drawn).astype(x.dtype))
+
+
+def _varies(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+def _outputs(func: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Tensor]:
+    """The results that are floating point tensors."""
+    made = func(*inputs)
+    listed = [made] if isinstance(made, Tensor) else list(made)
+    return [x for x in listed if isinstance(x, Tensor) and kind(x.dtype) in "fc"]
+
+
+def _check(
+    func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float,
+    nondet_tol: float,
+) -> None:
+    wanted = [i for i, x in enumerate(inputs) if _varies(x)]
+    if not wanted:
+        raise GradientError("gradcheck: no input requires a gradient",
+                            "make them with requires_grad=True")
+    for i in wanted:
+        if inputs[i].dtype not in (float64, np.dtype("complex128")):
+            warnings.warn(f"gradcheck: input {i} is {inputs[i].dtype.name}; finite differences are "
+                          "only good enough in float64 and complex128", stacklevel=4)
+    with enable_grad():
+        outs = _outputs(func, inputs)
+        analytical = _analytical(outs, [inputs[i] for i in wanted])
+        again = _analytical(_outputs(func, inputs), [inputs[i] for i in wanted])
+    for i, first, second in zip(wanted, analytical, again):
+        if np.abs(first - second).max(initial=0.0) > nondet_tol:
+            raise GradientError(f"gradcheck: two calls give different gradients for input {i}",
+                                "seed the random numbers inside of the function, or set nondet_tol")
+    for i, found in zip(wanted, analytical):
+        expected = _numerical(func, inputs, i, eps)
+        if not np.allclose(found, expected, rtol=rtol, atol=atol, equal_nan=True):
+            raise _differs(i, found, expected, outs, inputs[i], atol + rtol * np.abs(expected))
+
+
+def _reals(array: Any) -> Any:
+    """The elements as real numbers in one row: two for a complex one."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
+
+
+def _analytical(outs: list[Tensor], inputs: list[Tensor]) -> list[Any]:
+    """A Jacobian for each input, by one way back for each number of the results."""
+    rows: list[list[Any]] = [[] for _ in inputs]
+    for out in outs:
+        n = len(_reals(out.data))
+        for k in range(n):
+            if out.edge is None:
+                for row, x in zip(rows, inputs):
+                    row.append(np.zeros(len(_reals(x.data))))
+                continue
+            unit = np.zeros(n, _reals(out.data).dtype)
+            unit[k] = 1
+            seed = Tensor(unit.view(out.dtype).reshape(out.shape))
+            found = grad(out, inputs, seed, retain_graph=True, materialize_grads=True)
+            for i, (row, g) in enumerate(zip(rows, found)):
+                row.append(_reals(_of_type(g, inputs[i], i).data))
+    return [np.array(row).reshape(len(row), len(_reals(x.data))) for row, x in zip(rows, inputs)]
+
+
+def _of_type(g: Any, x: Tensor, i: int) -> Tensor:
+    if g.shape != x.shape or g.dtype != x.dtype:
+        raise GradientError(f"gradcheck: the gradient of input {i} is {g.dtype.name} of shape "
+                            f"{g.shape}, the input {x.dtype.name} of shape {x.shape}",
+                            "backward must return gradients of the type of the inputs")
+    return g
+
+
+def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], i: int, eps: float) -> Any:
+    """The Jacobian for input `i` by differences to both sides."""
+    start = inputs[i].data
+    columns = []
+    for k in range(len(_reals(start))):
+        sides = []
+        for step in (eps, -eps):
+            moved = _reals(start.copy()).copy()
+            moved[k] += step
+            at = Tensor(moved.view(start.dtype).reshape(start.shape))
+            with no_grad():
+                outs = _outputs(func, (*inputs[:i], at.requires_grad_(), *inputs[i + 1:]))
+            sides.append(np.concatenate([_reals(x.data) for x in outs] or [np.zeros(0)]))
+        columns.append((sides[0] - sides[1]) / (2 * eps))
+    rows = len(columns[0]) if columns else sum(len(_reals(x.data)) for x in _outputs(func, inputs))
+    return np.array(columns).reshape(len(columns), rows).T
+
+
+def _differs(i: int, found: Any, expected: Any, outs: list[Tensor], x: Tensor, allowed: Any
+             ) -> GradientError:
+    off = np.abs(found - expected)
+    wrong = ~(off <= allowed)
+    row, column = (int(n) for n in np.unravel_index(int(np.argmax(np.where(wrong, off, -1))),
+                                                    off.shape))
+    number, inside = 0, row
+    while inside >= len(_reals(outs[number].data)):
+        inside -= len(_reals(outs[number].data))
+        number += 1
+    return GradientError(
+        f"gradcheck: the Jacobian of output {number} for input {i} is wrong in "
+        f"{int(wrong.sum())} of {wrong.size} entries, most for element "
+        f"{_place(outs[number], inside)} by element {_place(x, column)}: analytical "
+        f"{found[row, column]:.6g}, numerical {expected[row, column]:.6g}\n"
+        f"analytical:\n{_shown(found)}\nnumerical:\n{_shown(expected)}",
+        "where the function is not smooth (a kink, a jump) numerical gradients mean nothing; "
+        "otherwise its backward is wrong")
+
+
+def _shown(jacobian: Any) -> str:
+    return np.array2string(jacobian, precision=6, threshold=100, edgeitems=3)
+
+
+def _place(x: Tensor, k: int) -> str:
+    parts = 2 if x.dtype.kind == "c" else 1
+    index = tuple(int(n) for n in np.unravel_index(k // parts, x.shape)) if x.shape else ()
+    return f"{index}{('.real', '.imag')[k % 2] if parts == 2 else ''}"

@@ -1,0 +1,338 @@
+"""Reverse mode: walks the tape back and adds up gradients, in our own ops.
+
+Because every vjp is written in ops, the way back is recorded and compiled like anything else, and
+can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..dispatch import apply
+from ..errors import DTypeError, GradientError, ShapeError
+from ..ops import composite, create, pointwise, reduce, view
+from ..tape import MODE, Entry, Leaf, is_grad_enabled, set_grad_enabled
+from ..tensor import Tensor, as_tensor
+from .anomaly import WATCHING, watched
+from .hooks import accumulated, passed
+
+__all__ = ["backward", "grad"]
+
+Edge = Any  # Entry | Leaf
+
+
+def backward(
+    tensor: Tensor | Sequence[Tensor], gradient: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
+    """Adds d tensor / d leaf to `.grad` of every leaf that `tensor` was computed from.
+
+    A tensor with more than one element needs `gradient`, of its shape. The tape is given up on the
+    way unless `retain_graph` or `create_graph` is set; the latter makes the gradients differentiable
+    again. inputs: only these tensors, leaves or not, get a gradient.
+
+    >>> import fusewire as fw
+    >>> x = fw.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    keep = create_graph if retain_graph is None else retain_graph
+    if isinstance(tensor, Tensor):
+        outs, given = [tensor], [gradient]
+    else:
+        outs = list(tensor)
+        given = _one_for_each("backward", outs, gradient)
+    if inputs is None:
+        _run(outs, given, None, keep, create_graph)
+        return
+    wanted = _with_edges("backward", _listed(inputs))
+    found = _run(outs, given, {x.edge for x in wanted}, keep, create_graph)
+    for x in {id(x): x for x in wanted}.values():
+        if x.edge in found:
+            _accumulate(x, found[x.edge], create_graph)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    allow_unused: bool | None = None, materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of the sum of `outputs` with respect to each of `inputs`; `.grad` stays as it is.
+
+    GradientError for an input that the outputs do not depend on, unless `allow_unused`: then None,
+    or zeros with `materialize_grads`.
+
+    >>> import fusewire as fw
+    >>> x = fw.tensor(3.0, requires_grad=True)
+    >>> fw.grad(x * x, x)
+    (tensor(6.),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise GradientError("grad: materialize_grads=True and allow_unused=False contradict",
+                            "zeros are for the inputs that are not used: leave allow_unused out")
+    outs, ins = _listed(outputs), _with_edges("grad", _listed(inputs))
+    given = _one_for_each("grad", outs, grad_outputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    found = _run(outs, given, {x.edge for x in ins}, keep, create_graph)
+    result = tuple(found.get(x.edge) for x in ins)
+    if materialize_grads:
+        return tuple(create.zeros_like(x) if g is None else g for g, x in zip(result, ins))
+    unused = [i for i, g in enumerate(result) if g is None]
+    if unused and not allow_unused:
+        raise GradientError(
+            f"grad: the outputs do not depend on input {unused[0]}, {_described(ins[unused[0]])}",
+            "was a copy of it used, or its .data or .detach()? Pass allow_unused=True to get None "
+            "for it, materialize_grads=True to get zeros")
+    return result
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _one_for_each(name: str, outs: list[Tensor], gradients: Any) -> list[Any]:
+    """A gradient, or None, for each of `outs`."""
+    given = [None] * len(outs) if gradients is None else _listed(gradients)
+    if len(given) != len(outs):
+        raise GradientError(f"{name}: {len(outs)} outputs and {len(given)} grad_outputs",
+                            "give one for each output, or None")
+    return given
+
+
+def _with_edges(name: str, inputs: list[Any]) -> list[Any]:
+    if not inputs:
+        raise GradientError(f"{name}: no inputs are given", "name the tensors to differentiate by")
+    for i, x in enumerate(inputs):
+        if as_tensor(name, x).edge is None:
+            raise GradientError(f"{name}: input {i}, {_described(x)}, does not require a gradient",
+                                "call x.requires_grad_() before computing the outputs")
+    return inputs
+
+
+def _described(x: Tensor) -> str:
+    return f"{x.dtype.name} of shape {x.shape}"
+
+
+def _run(
+    outputs: list[Tensor], gradients: list[Any], wanted: set[Edge] | None,
+    keep: bool, create_graph: bool, stop: bool = False,
+) -> dict[Edge, Tensor]:
+    """Gradients of the edges `wanted`, with `stop` not past those; of None: added to all leaves."""
+    before, MODE.enabled = MODE.enabled, create_graph
+    try:
+        sums: dict[Edge, Any] = {}
+        found: dict[Edge, Tensor] = {}
+        for out, g in zip(outputs, gradients):
+            _add(sums, out.edge or _no_edge(out), _seed(out, g), out)
+        order = _topological(list(sums), wanted if stop else None)
+        useful = None if wanted is None else _leading_to(wanted, order)
+        step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
+        for edge in order:
+            g = sums.pop(edge, None)
+            if g is None:
+                continue
+            kind = type(edge)
+            if kind is not Entry and kind is not Leaf:
+                g = passed(edge, g)
+            if wanted is not None:
+                if edge in wanted:
+                    found[edge] = g
+                    if stop:
+                        continue
+                if edge not in useful:  # type: ignore[operator]
+                    continue
+            elif isinstance(edge, Leaf):
+                _reached(edge, g, create_graph)
+            if kind is Entry:
+                step(edge, g, sums, useful, keep)
+            elif kind is not Leaf and isinstance(edge, Entry):
+                back(edge, g, sums, useful, keep)
+    finally:
+        MODE.enabled = before
+    return found
+
+
+def _reached(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
+    """Adds the gradient that has come to a leaf, where its tensor is still there."""
+    owner = leaf.tensor()
+    if owner is not None:
+        _accumulate(owner, g, create_graph)
+        if type(leaf) is not Leaf:
+            accumulated(leaf, owner)
+
+
+def _accumulate(owner: Tensor, g: Tensor, create_graph: bool) -> None:
+    before = owner.grad
+    if before is None:  # a tensor of its own: g may be the gradient of other leaves too
+        owner.grad = pointwise.alias(g) if create_graph else Tensor(g.data)
+    elif before.edge is None:
+        owner.grad = pointwise.add(before, g)
+    else:
+        with set_grad_enabled(True):
+            owner.grad = pointwise.add(before, g)
+
+
+def gradients_between(
+    outputs: Sequence[Tensor], gradients: Sequence[Any], edges: Sequence[Edge], create_graph: bool
+) -> tuple[Tensor | None, ...]:
+    """Gradients at `edges`, without going past them; None at those that nothing leads to."""
+    on_tape = [(x, g) for x, g in zip(outputs, gradients) if x.edge is not None]
+    found = _run([x for x, _ in on_tape], [g for _, g in on_tape], set(edges), True, create_graph,
+                 stop=True)
+    return tuple(found.get(edge) for edge in edges)
+
+
+def leads_outside(edges: Sequence[Edge], inner: set[Edge], through: set[Edge]) -> bool:
+    """Whether the way back from `edges` comes to a leaf, or to one of `inner` that is in `through`.
+
+    It ends at each of `inner`: the tensors that a function was called with.
+    """
+    order = _topological([e for e in edges if e is not None], inner)
+    return any(e in through or (isinstance(e, Leaf) and e not in inner) for e in order)
+
+
+def _gradients_of(
+    output: Tensor, inputs: list[Tensor], gradient: Tensor
+) -> tuple[Tensor | None, ...]:
+    """For a composite's way back: gradients at `inputs`, on the tape themselves where it is on."""
+    return gradients_between([output], [gradient], [x.edge for x in inputs], is_grad_enabled())
+
+
+composite.gradients.of = _gradients_of
+
+
+def _step(
+    entry: Entry, g: Tensor, sums: dict[Edge, Any], useful: set[Edge] | None, keep: bool
+) -> None:
+    """Takes a gradient through one entry: adds to the sums of its inputs' edges."""
+    if entry.arrays is None:
+        raise given_up(entry)
+    edges = entry.edges
+    inputs: list[Any] = []
+    for array, edge in zip(entry.arrays, edges):
+        is_number = edge is None and not hasattr(array, "shape")
+        inputs.append(array if is_number else Tensor(array, edge))
+    out, params = Tensor(entry.out, entry), entry.params
+    rules: Any = entry.op.vjp
+    if hasattr(rules, "rules"):  # made by `each`: called here one by one, which is faster
+        for edge, x, rule in zip(edges, inputs, rules.rules):
+            if edge is not None and rule is not None and (useful is None or edge in useful):
+                _add(sums, edge, rule(g, out, *inputs, **params), x)
+    else:
+        needs = tuple([edge is not None and (useful is None or edge in useful) for edge in edges])
+        for edge, need, x, gx in zip(edges, needs, inputs, rules(needs, g, out, *inputs, **params)):
+            if need:
+                _add(sums, edge, gx, x)
+    if not keep:
+        entry.arrays = entry.out = None  # type: ignore[assignment]
+
+
+def _back(
+    edge: Any, g: Any, sums: dict[Edge, Any], useful: set[Edge] | None, keep: bool
+) -> None:
+    """The same for an entry of a subclass."""
+    edge.back(g, sums, useful, keep, _step)
+
+
+def given_up(entry: Entry) -> GradientError:
+    """The error for an entry whose arrays are gone."""
+    return GradientError(
+        f"backward: the tape of this result was given up by an earlier backward, at its op "
+        f"{entry.op.name}",
+        "pass retain_graph=True to the first one, or compute the result anew; in a training loop, "
+        "a tensor kept from the step before needs .detach()")
+
+
+def _add(sums: dict[Edge, Any], edge: Edge, g: Tensor | None, x: Tensor) -> None:
+    """Adds the gradient of `x` to the sum of its edge."""
+    if g is None:
+        return
+    if g.data.shape != x.data.shape:
+        g = unbroadcast(g, x)
+    before = sums.get(edge)
+    sums[edge] = g if before is None else pointwise.add(before, g)
+
+
+def _no_edge(out: Tensor) -> Edge:
+    raise GradientError(
+        f"backward: this tensor, {_described(out)}, does not depend on anything that requires a "
+        "gradient",
+        "parameters require one; for a tensor of your own call x.requires_grad_() first, "
+        "and compute outside of fw.no_grad()",
+    )
+
+
+def _seed(out: Tensor, gradient: Any) -> Tensor:
+    if gradient is not None:
+        given = as_tensor("backward", gradient)
+        if given.data.shape != out.data.shape:
+            raise ShapeError(f"backward: gradient has shape {given.shape}, the tensor {out.shape}",
+                             "pass a gradient of the tensor's shape")
+        if given.dtype != out.dtype:
+            raise DTypeError(f"backward: gradient is {given.dtype.name}, the tensor "
+                             f"{out.dtype.name}", "cast it: gradient.astype(x.dtype)")
+        return given
+    shape, dtype = out.data.shape, out.data.dtype
+    if dtype.kind == "c":
+        raise GradientError("backward: grad can be created only for real scalar outputs, this one "
+                            f"is {dtype.name}", "take abs() or real of it, or pass gradient=")
+    if shape and out.data.size != 1:
+        raise GradientError(
+            f"backward: a tensor of shape {out.shape} has no single gradient",
+            "reduce it to one number (loss.mean()), or pass gradient= of its shape",
+        )
+    return apply(create.full_op, (), {"shape": shape, "value": 1.0, "dtype": dtype})
+
+
+def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
+    """`g` summed over the axes along which `x` was broadcast, so that it has the shape of `x`."""
+    return sum_to(g, x.data.shape)
+
+
+def sum_to(g: Tensor, to_shape: tuple[Any, ...]) -> Tensor:
+    """`g` summed to `to_shape`, over the axes along which that would broadcast."""
+    from_shape = g.data.shape
+    if from_shape == to_shape:
+        return g
+    extra = len(from_shape) - len(to_shape)
+    lead = tuple(range(extra))
+    ones = tuple(i + extra for i, n in enumerate(to_shape) if n == 1 and from_shape[i + extra] != 1)
+    if not ones:
+        return reduce.sum(g, axis=lead)
+    summed = reduce.sum(g, axis=lead + ones, keepdims=True)
+    return view.reshape(summed, to_shape) if lead else summed
+
+
+def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
+    """Every edge reachable from `roots` without going past `stop`, users before what they use."""
+    seen: set[Edge] = set()
+    order: list[Edge] = []
+    stack: list[Edge] = list(roots)
+    while stack:  # in place of recursion, which long chains would exhaust
+        edge = stack.pop()
+        if edge is None:  # all that the edge below uses is in `order` now
+            order.append(stack.pop())
+        elif edge not in seen:
+            seen.add(edge)
+            if not edge.edges or (stop and edge in stop):
+                order.append(edge)
+                continue
+            stack += (edge, None)
+            for used in edge.edges:
+                if used is not None and used not in seen:
+                    stack.append(used)
+    order.reverse()
+    return order
+
+
+def _leading_to(wanted: set[Edge], order: list[Edge]) -> set[Edge]:
+    """The edges of `order` from which the way back comes to one of `wanted`, those included."""
+    leading: set[Edge] = set(wanted)
+    for edge in reversed(order):
+        for used in edge.edges:
+            if used in leading:
+                leading.add(edge)
+                break
+    return leading

@@ -1,0 +1,275 @@
+"""Functions whose way back the user writes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..dispatch import apply
+from ..errors import DTypeError, GradientError, ShapeError
+from ..op import Op
+from ..ops import create, pointwise
+from ..shapes import TensorType
+from ..tape import MODE, Entry, Leaf, is_grad_enabled, no_grad
+from ..tensor import Tensor
+from .engine import given_up, sum_to
+
+__all__ = ["Function", "once_differentiable"]
+
+
+class Context:
+    """What `forward` leaves for `backward`: tensors, and any attribute that is set on it."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.materialize_grads = True
+        self._given: tuple[Any, ...] = ()
+        self._saved: list[tuple[Any, Any]] | None = []  # array, and its edge or place in `outputs`
+        self._dirty: tuple[Any, ...] = ()
+        self._constant: tuple[Any, ...] = ()
+        self._joint: Any = None
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keeps tensors for `saved_tensors`, inputs and results with their place on the tape."""
+        for x in tensors:
+            if x is not None and not isinstance(x, Tensor):
+                raise DTypeError(f"save_for_backward: takes tensors or None, not {type(x).__name__}",
+                                 "set other values as attributes: ctx.n = n")
+        self._given = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """The tensors that were saved, in their order."""
+        if self._given:
+            return self._given
+        if self._saved is None:
+            raise given_up(self._joint)
+        return tuple(None if array is None else Tensor(array, self._edge(array, place))
+                     for array, place in self._saved)
+
+    def _edge(self, array: Any, place: Any) -> Any:
+        return Part(self._joint, place, array) if isinstance(place, int) else place
+
+    def _keep(self, inputs: tuple[Any, ...], edges: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
+        """Arrays and edges in the place of the tensors that were given, which frees the cycle."""
+        def place(x: Tensor) -> Any:
+            for i, out in enumerate(outs):
+                if x is out and not any(x is y for y in self._constant):
+                    return i
+            return next((e for y, e in zip(inputs, edges) if x is y), x.edge)
+
+        self._saved = [(None, None) if x is None else (x.data, place(x)) for x in self._given]
+        self._given = ()
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Says which inputs `forward` changed in place and returns."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Says which results have no gradient."""
+        self._constant = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether `backward` gets zeros (else None) for results that nobody used."""
+        self.materialize_grads = value
+
+
+class Joint(Entry):
+    """One call of a Function: collects the gradients of its results, then calls `backward` once."""
+
+    __slots__ = ("ctx", "function", "given", "made")
+
+    def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
+        if self.arrays is None:
+            raise given_up(self)
+        gradients = [g.get(i) for i in range(len(self.made))]
+        if self.ctx.materialize_grads:
+            gradients = [_zeros(t) if x is None and t is not None else x
+                         for x, t in zip(gradients, self.made)]
+        results = self.function.backward(self.ctx, *gradients)
+        for i, gx in enumerate(self._listed(results)):
+            edge = self.edges[i]
+            if edge is not None and gx is not None and (useful is None or edge in useful):
+                gx = self._fitted(i, gx)
+                before = sums.get(edge)
+                sums[edge] = gx if before is None else pointwise.add(before, gx)
+        if not keep:
+            self.arrays = self.ctx._saved = None  # type: ignore[assignment]
+
+    def _listed(self, results: Any) -> tuple[Any, ...]:
+        """What `backward` returned, one for each argument of `forward`."""
+        found = tuple(results) if isinstance(results, (tuple, list)) else (results,)
+        n = len(self.edges)
+        if len(found) < n or any(x is not None for x in found[n:]):
+            raise GradientError(f"{self.op.name}.backward returned {len(found)} gradients for the "
+                                f"{n} arguments of forward",
+                                "return one for each argument, None where there is none")
+        return found[:n]
+
+    def _fitted(self, i: int, g: Any) -> Tensor:
+        wanted, name = self.given[i], f"{self.op.name}.backward"
+        if not isinstance(g, Tensor):
+            raise DTypeError(f"{name} returned {type(g).__name__} as gradient of argument {i}",
+                             "return a tensor, or None where there is no gradient")
+        shape = g.data.shape
+        extra = len(shape) - len(wanted.shape)
+        if extra < 0 or any(n not in (1, m) for n, m in zip(wanted.shape, shape[extra:])):
+            raise ShapeError(f"{name} returned a gradient of shape {g.shape} for argument {i} of "
+                             f"shape {wanted.shape}", "a gradient has the shape of its argument")
+        return pointwise.cast(sum_to(g, wanted.shape), wanted.dtype)
+
+
+class Part(Entry):
+    """A result of a Function: hands its gradient to the joint that it shares with the others."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, joint: Joint, number: int, data: Any) -> None:
+        super().__init__(joint.op, {}, (), (joint,), data)
+        self.number = number
+
+    def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
+        if self.arrays is None:
+            raise given_up(self)
+        collected = sums.setdefault(self.edges[0], {})
+        before = collected.get(self.number)
+        collected[self.number] = g if before is None else pointwise.add(before, g)
+        if not keep:
+            self.arrays = self.out = None  # type: ignore[assignment]
+
+
+class Function:
+    """A function with a way back of its own: define `forward` and `backward`, call `apply`.
+
+    forward(ctx, *args) -> a tensor or several, run without a tape; or forward(*args) together with
+    setup_context(ctx, inputs, output). backward(ctx, *gradients of the results) -> a gradient, or
+    None, for each argument; made of ops, so that it can be differentiated again.
+
+    >>> import fusewire as fw
+    >>> class Cube(fw.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x ** 3
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         x, = ctx.saved_tensors
+    ...         return g * 3 * x ** 2
+    >>> x = fw.tensor(2.0, requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    """
+
+    _op: Op
+    generate_vmap_rule = True  # what it does is made of ops, which run over batches by themselves
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls._op = Op(cls.__name__, "opaque", lambda *types: types[0], lambda xp, *arrays: arrays[0],
+                     why={"vjp": "its user wrote one"})
+
+    def __init__(self) -> None:
+        raise GradientError(f"{type(self).__name__} is not to be instantiated",
+                            f"call {type(self).__name__}.apply(...)")
+
+    @staticmethod
+    def forward(*args: Any) -> Any:
+        """The result, from the context and the arguments."""
+        raise NotImplementedError("a Function defines forward(ctx, *args)")
+
+    @staticmethod
+    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: Any) -> None:
+        """Saves what `backward` needs, where `forward` takes no context."""
+        raise NotImplementedError
+
+    @staticmethod
+    def backward(ctx: Context, *gradients: Any) -> Any:
+        """A gradient for each argument, from those of the results."""
+        raise NotImplementedError("a Function defines backward(ctx, *gradients)")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """What `forward` returns, on the tape where an argument is."""
+        edges = tuple([x.edge if isinstance(x, Tensor) and MODE.enabled else None for x in args])
+        given = tuple([TensorType(x.data.shape, x.data.dtype) if isinstance(x, Tensor) else None
+                       for x in args])
+        ctx = Context(tuple([e is not None for e in edges]))
+        with no_grad():
+            result = cls._forward(ctx, args)
+        many = isinstance(result, (tuple, list))
+        outs = tuple(result) if many else (result,)
+        if not all(x is None or isinstance(x, Tensor) for x in outs):
+            bad = next(x for x in outs if x is not None and not isinstance(x, Tensor))
+            raise DTypeError(f"{cls.__name__}.forward returned {type(bad).__name__}",
+                             "it returns a tensor, or a tuple of tensors")
+        joint = ctx._joint = _joint(cls, ctx, edges, given, outs) if any(ctx.needs_input_grad) \
+            else None
+        ctx._keep(args, edges, outs)
+        made = tuple(_result(i, x, ctx, args, joint) for i, x in enumerate(outs))
+        return made if many else made[0]
+
+    @classmethod
+    def _forward(cls, ctx: Context, args: tuple[Any, ...]) -> Any:
+        if cls.setup_context is Function.setup_context:
+            return cls.forward(ctx, *args)
+        result = cls.forward(*args)
+        cls.setup_context(ctx, args, result)
+        return result
+
+
+def _joint(cls: Any, ctx: Context, edges: Any, given: Any, outs: tuple[Any, ...]) -> Joint:
+    joint = Joint(cls._op, {}, (), edges, None)
+    joint.function, joint.ctx, joint.given = cls, ctx, given
+    joint.made = tuple(None if x is None else TensorType(x.data.shape, x.data.dtype) for x in outs)
+    return joint
+
+
+def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Joint | None) -> Any:
+    """Result number `i` as a tensor of its own, or the input that was changed in place."""
+    if x is None:
+        return None
+    constant = joint is None or x.dtype.kind in "iub" or any(x is y for y in ctx._constant)
+    if any(x is y for y in ctx._dirty):
+        if not constant and isinstance(x.edge, Leaf):
+            raise GradientError(
+                f"{joint.op.name}: a leaf that requires a gradient was changed in place",
+                "give it a copy: x.clone()")
+        x.edge = x.edge if constant else Part(joint, i, x.data)
+        return x
+    with no_grad():
+        own = pointwise.alias(x) if any(x is y for y in args) else x
+    return Tensor(own.data, None if constant else Part(joint, i, own.data))
+
+
+def _zeros(t: TensorType) -> Tensor:
+    return apply(create.full_op, (), {"shape": t.shape, "value": 0.0, "dtype": t.dtype})
+
+
+class _Once(Entry):
+    """The end of a way back that cannot be differentiated again."""
+
+    __slots__ = ()
+
+    def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
+        raise GradientError(f"{self.op.name} is marked @once_differentiable: its gradient cannot be "
+                            "differentiated again", "write backward in ops and take the mark away")
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`backward` run without a tape: an error for whoever differentiates its results again."""
+
+    @functools.wraps(fn)
+    def backward(ctx: Context, *gradients: Any) -> Any:
+        with no_grad():
+            results = fn(ctx, *gradients)
+        edges = tuple([g.edge for g in gradients if isinstance(g, Tensor) and g.edge is not None])
+        edges += tuple([e for e in ctx._joint.edges if e is not None])
+        if not is_grad_enabled():
+            return results
+        end = _Once(ctx._joint.op, {}, (), edges, None)
+        listed = results if isinstance(results, (tuple, list)) else (results,)
+        return tuple(None if x is None else Tensor(x.data, end) for x in listed)
+
+    return backward

@@ -1,0 +1,127 @@
+"""Functions that see, and may replace, a gradient on its way back."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import DTypeError, GradientError, ShapeError
+from ..ops import pointwise
+from ..tape import Entry, Leaf, extra_of, watch
+from ..tensor import Tensor
+
+__all__ = ["RemovableHandle", "register_hook", "register_post_accumulate_grad_hook", "retain_grad"]
+
+_COUNT = itertools.count()
+
+
+class RemovableHandle:
+    """What registering gives: `remove()` takes the hook away, as does leaving it as a context."""
+
+    def __init__(self, hooks: dict[int, Any], hook: Any, prepend: bool = False) -> None:
+        self._hooks, self.id = hooks, next(_COUNT)
+        later = dict(hooks) if prepend else {}
+        if prepend:
+            hooks.clear()
+        hooks[self.id] = hook
+        hooks.update(later)
+
+    def remove(self) -> None:
+        """Takes the hook away; nothing where it is gone already."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.remove()
+
+
+def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """The handle of `hook`, which is called with each gradient of `tensor` and may return another.
+
+    >>> import fusewire as fw
+    >>> x = fw.tensor(2.0, requires_grad=True)
+    >>> with x.register_hook(lambda g: g * 10):
+    ...     (x * x).backward()
+    >>> x.grad
+    tensor(40.)
+    """
+    _check("register_hook", tensor, hook)
+    return RemovableHandle(watch(tensor.edge).hooks, hook)  # type: ignore[arg-type]
+
+
+def register_post_accumulate_grad_hook(
+    tensor: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
+    """The handle of `hook`, which is called with the leaf `tensor` after its `.grad` has grown."""
+    _check("register_post_accumulate_grad_hook", tensor, hook)
+    if not tensor.is_leaf:
+        raise GradientError("register_post_accumulate_grad_hook: this tensor was computed, only "
+                            "leaves have a gradient that adds up", "use register_hook")
+    return RemovableHandle(watch(tensor.edge).accumulated, hook)  # type: ignore[arg-type]
+
+
+def retain_grad(tensor: Tensor) -> None:
+    """Makes `backward` collect the gradient of a computed tensor in its `.grad` as well.
+
+    >>> import fusewire as fw
+    >>> y = fw.tensor(2.0, requires_grad=True) * 3
+    >>> y.retain_grad()
+    >>> (y * y).backward()
+    >>> y.grad
+    tensor(12.)
+    """
+    _check("retain_grad", tensor, retain_grad)
+    if not tensor.is_leaf:
+        watch(tensor.edge).retained = weakref.ref(tensor)  # type: ignore[arg-type]
+
+
+def retains_grad(tensor: Tensor) -> bool:
+    """Whether `backward` collects the gradient of this tensor, which was computed, in `.grad`."""
+    extra = getattr(tensor.edge, "extra", None)
+    return extra is not None and extra.retained is not None and extra.retained() is tensor
+
+
+def _check(name: str, tensor: Tensor, hook: Any) -> None:
+    if tensor.edge is None:
+        raise GradientError(f"{name}: this tensor of shape {tensor.shape} does not require a "
+                            "gradient", "call x.requires_grad_() first")
+    if not callable(hook):
+        raise DTypeError(f"{name}: takes a function, not {type(hook).__name__}",
+                         "as in x.register_hook(lambda g: g * 2)")
+
+
+def passed(edge: Entry | Leaf, g: Any) -> Any:
+    """The gradient `g` after the hooks of `edge`."""
+    extra = getattr(edge, "extra", None)
+    if extra is None:
+        return g
+    for hook in list(extra.hooks.values()):
+        given = hook(g)
+        if given is not None:
+            g = _checked(given, g)
+    owner = None if extra.retained is None else extra.retained()
+    if owner is not None:
+        before = owner.grad
+        owner.grad = pointwise.alias(g) if before is None else pointwise.add(before, g)
+    return g
+
+
+def _checked(given: Any, g: Tensor) -> Tensor:
+    if not isinstance(given, Tensor):
+        raise DTypeError(f"a hook returned {type(given).__name__} in the place of a gradient",
+                         "it returns a tensor, or None to leave the gradient as it is")
+    if given.data.shape != g.data.shape or given.dtype != g.dtype:
+        raise ShapeError(
+            f"a hook returned a gradient {given.dtype.name} of shape {given.shape} in the place of "
+            f"{g.dtype.name} of shape {g.shape}", "shape and dtype must stay")
+    return given
+
+
+def accumulated(leaf: Leaf, owner: Tensor) -> None:
+    """Calls the hooks that wait for a leaf's `.grad`."""
+    for hook in list(extra_of(leaf).accumulated.values()):
+        hook(owner)

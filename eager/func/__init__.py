@@ -1,0 +1,7 @@
+"""Transforms of functions: derivatives, batches, and modules as functions of their state."""
+
+from .batch import *
+from .forward import *
+from .functional import *
+from .gradient import *
+from .jacobian import *

@@ -1,0 +1,208 @@
+"""jvp: derivatives carried forward, beside the values.
+
+The tangent of an op's result follows from its kind, and else from its vjp, whose transpose it is:
+so no op states a rule of its own for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd.engine import gradients_between, unbroadcast
+from ..dispatch import apply
+from ..dtypes import is_float, kind
+from ..errors import DTypeError, ShapeError
+from ..op import Op
+from ..ops.create import zeros_like
+from ..ops.pointwise import alias, cast
+from ..ops.view import expand_to
+from ..tape import Leaf, enable_grad, is_grad_enabled
+from ..tensor import Tensor
+from . import tree
+from .transform import Level, OfLevel, check_inner, is_of, running, tracked, untaped
+
+__all__ = ["jvp"]
+
+Tangents = Sequence[Tensor | None]
+
+
+class Dual(OfLevel):
+    """A value, `primal`, and how it changes along the direction of a level's jvp: `tangent`."""
+
+    __slots__ = ("primal", "tangent")
+    transform = "jvp"
+
+    def __init__(self, level: Level, primal: Tensor, tangent: Tensor) -> None:
+        self.level, self.primal, self.tangent = level, primal, tangent
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return self.primal.data.shape  # type: ignore[no-any-return]
+
+    def seen(self, tensor: Any) -> tuple[Any, ...]:
+        return self.primal.shape
+
+    def first(self) -> Tensor:
+        return self.primal
+
+    def values(self, how: str, key: Any = None) -> Any:
+        self.check()
+        return self.primal._decide(how, any_size=True, key=key)
+
+    def text(self) -> str:
+        return f"dual({self.primal!r}, tangent={self.tangent!r})"
+
+    def detached(self) -> Any:
+        return self.primal.detach().data
+
+    def untaped(self) -> Dual:
+        return Dual(self.level, untaped(self.primal), untaped(self.tangent))
+
+    def parts(self) -> tuple[Any, ...]:
+        return self.primal, self.tangent
+
+
+class ForwardLevel(Level):
+    """A run of the function for one direction."""
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        own = [is_of(x, self) for x in inputs]
+        primals = tuple(x.data.primal if o else x for x, o in zip(inputs, own))
+        if op.kind == "composite" and op.vjp is not None:
+            bare = [Tensor(x.data) if o else x for x, o in zip(inputs, own)]
+            made = op.meaning(*bare, **params)
+            return Tensor(made.data) if is_of(made, self) else self._still(made)
+        out = apply(op, primals, params)
+        if op.vjp is None or not is_float(out.dtype):
+            return out
+        tangents = [x.data.tangent if o else None for x, o in zip(inputs, own)]
+        found = _rule(op, out, primals)(op, out, primals, tangents, params)
+        return self._still(out) if found is None else Tensor(Dual(self, out, found))
+
+    def _still(self, x: Tensor) -> Tensor:
+        """`x`, which does not change along the direction."""
+        return Tensor(Dual(self, x, zeros_like(x))) if is_float(x.dtype) else x
+
+
+# ---- the tangent of a result
+def _rule(op: Op, out: Tensor, primals: Sequence[Any]) -> Callable[..., Tensor | None]:
+    if op.kind in ("reduce", "scan"):
+        return _linear if op.meaning.combine == "add" else _transposed
+    if op.kind == "pointwise" and any(kind(x.dtype) == "c" for x in (out, *primals)
+                                      if isinstance(x, Tensor)):
+        return _transposed  # complex functions need not have a complex derivative
+    return _RULES.get(op.kind, _transposed)
+
+
+def _pointwise(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
+               params: dict[str, Any]) -> Tensor | None:
+    """The vjp of one element by one element is a factor: the same forward and back."""
+    total: Tensor | None = None
+    for i, t in enumerate(tangents):
+        if t is None:
+            continue
+        g = cast(expand_to(t, out.shape), out.dtype)
+        needs = tuple(i == n for n in range(len(primals)))
+        part = op.vjp(needs, g, out, *primals, **params)[i]  # type: ignore[misc]
+        if part is not None:
+            total = part if total is None else total + part
+    return None if total is None else expand_to(cast(total, out.dtype), out.shape)
+
+
+def _linear(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
+            params: dict[str, Any]) -> Tensor:
+    """What only moves or adds elements does the same with tangents; indices are constants."""
+    xs = []
+    for x, t in zip(primals, tangents):
+        is_data = isinstance(x, Tensor) and is_float(x.dtype)
+        xs.append(t if t is not None else zeros_like(x) if is_data else x)
+    return apply(op, tuple(xs), {**params, "fill": 0} if "fill" in params else params)
+
+
+def _bilinear(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
+              params: dict[str, Any]) -> Tensor:
+    (x, y), (dx, dy) = primals, tangents
+    if dx is None or dy is None:
+        return apply(op, (x if dx is None else dx, y if dy is None else dy), params)
+    return apply(op, (dx, y), params) + apply(op, (x, dy), params)
+
+
+def _transposed(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangents,
+                params: dict[str, Any]) -> Tensor | None:
+    """The vjp is linear in the gradient that it is given: its own gradient is the jvp."""
+    keep = is_grad_enabled() and tracked(out, *primals, *tangents)
+    needs = tuple(t is not None for t in tangents)
+    with enable_grad():
+        u = zeros_like(out)
+        u.edge = Leaf(u)
+        gradients = op.vjp(needs, u, out, *primals, **params)  # type: ignore[misc]
+        pairs = [(unbroadcast(g, x), t) for g, x, t in zip(gradients, primals, tangents)
+                 if t is not None and g is not None]
+    (found,) = gradients_between([g for g, _ in pairs], [t for _, t in pairs], [u.edge], keep)
+    return found
+
+
+_RULES: dict[str, Callable[..., Tensor | None]] = {
+    "pointwise": _pointwise, "view": _linear, "contract": _bilinear}
+
+
+# ---- the transform
+def jvp(
+    f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...],
+    has_aux: bool = False,
+) -> Any:
+    """f(*primals), and its derivative along `tangents`: (result, its tangent), of equal structure.
+
+    has_aux: `f` returns (result, something else), which becomes a third part of what comes back.
+
+    >>> import fusewire as fw
+    >>> fw.func.jvp(fw.sin, (fw.tensor(0.0),), (fw.tensor(2.0),))
+    (tensor(0.), tensor(2.))
+    """
+    xs, structure = _directions(primals, tangents)
+    level = ForwardLevel()
+    with running(level):
+        own = [Tensor(Dual(level, alias(x), alias(t))) for x, t in xs]
+        result = f(*tree.unflatten(structure, own))
+        result, aux = with_aux("jvp", result, has_aux)
+        leaves, made = tree.flatten(result)
+        outs = [check_inner(x, "jvp") for x in tree.tensors("jvp", leaves, made, "the result")]
+        extra = tree.tree_map(lambda x: x.data.primal if is_of(x, level) else x, aux)
+        values = [x.data.primal if is_of(x, level) else x for x in outs]
+        slopes = [x.data.tangent if is_of(x, level) else zeros_like(x) for x in outs]
+    both = tree.unflatten(made, values), tree.unflatten(made, slopes)
+    return (*both, extra) if has_aux else both
+
+
+def _directions(primals: Any, tangents: Any) -> tuple[list[tuple[Tensor, Tensor]], Any]:
+    """Each primal with its tangent, once they are known to fit."""
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise DTypeError(f"jvp: {what} is {type(given).__name__}, not a tuple",
+                             "one entry for each argument of the function: (x,) for one")
+    leaves, structure = tree.flatten(tuple(primals))
+    steps, other = tree.flatten(tuple(tangents))
+    if structure != other:
+        raise ShapeError(f"jvp: primals {structure} and tangents {other} differ in structure",
+                         "give one tangent for each primal")
+    xs = tree.tensors("jvp", leaves, structure, "primal ", tree.argument_places)
+    ts = tree.tensors("jvp", steps, other, "tangent ", tree.argument_places)
+    for place, x, t in zip(tree.argument_places(structure), xs, ts):
+        if not is_float(x.dtype) or t.dtype != x.dtype:
+            raise DTypeError(f"jvp: primal {place} is {x.dtype.name}, its tangent {t.dtype.name}",
+                             "both are of one floating point dtype")
+        if t.data.shape != x.data.shape:
+            raise ShapeError(f"jvp: primal {place} has shape {x.shape}, its tangent {t.shape}",
+                             "a tangent has the shape of its primal")
+    return list(zip(xs, ts)), structure
+
+
+def with_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+    """(result, what stands beside it) of a function's return value."""
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise DTypeError(f"{name}: with has_aux=True the function returns (result, aux), it gave "
+                         f"{type(result).__name__}", "return a tuple of two")
+    return result

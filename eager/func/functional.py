@@ -1,0 +1,129 @@
+"""Modules as functions of their parameters and buffers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..errors import DTypeError, ShapeError, StateError
+from ..nn.module import Module
+from ..nn.state import listed
+from ..ops.join import stack
+from ..tape import no_grad
+from ..tensor import Tensor
+
+__all__ = ["functional_call", "stack_module_state"]
+
+_TABLES = ("_parameters", "_buffers")
+Place = tuple[dict[str, Any], str]  # a module's table, and a name in it
+
+
+def functional_call(
+    module: Module, parameters_and_buffers: Any, args: Any = (), kwargs: Any = None,
+    tie_weights: bool = True, strict: bool = False,
+) -> Any:
+    """module(*args, **kwargs) with other tensors in the place of its parameters and buffers.
+
+    parameters_and_buffers: dotted name -> tensor, or a tuple of such dicts; with `strict` every
+    name of the module, else it keeps its own tensors for the others. The module is as before when
+    this returns. tie_weights: a tensor that the module holds under several names is replaced under
+    all of them. StateError for a name that the module does not have.
+
+    >>> import fusewire as fw
+    >>> layer = fw.nn.Linear(2, 1, bias=False)
+    >>> fw.func.functional_call(layer, {"weight": fw.tensor([[1.0, 10.0]])}, fw.ones(2))
+    tensor([11.])
+    """
+    given = _merged(parameters_and_buffers)
+    with _replaced(_places(module, given, tie_weights, strict)):
+        return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
+
+
+def _merged(given: Any) -> dict[str, Tensor]:
+    """The dicts that are given, as one of tensors."""
+    merged: dict[str, Tensor] = {}
+    for part in given if isinstance(given, (tuple, list)) else (given,):
+        if not isinstance(part, Mapping):
+            raise DTypeError(f"functional_call: takes a dict of names to tensors, not "
+                             f"{type(part).__name__}", "dict(module.named_parameters()) is one")
+        for name, value in part.items():
+            if name in merged:
+                raise StateError(f"functional_call: {name!r} is in two of the dicts",
+                                 "leave it out of one of them")
+            if not isinstance(value, Tensor):
+                raise DTypeError(f"functional_call: {name!r} is {type(value).__name__}, not a "
+                                 "tensor", "make a tensor of it: fw.tensor(x)")
+            merged[name] = value
+    return merged
+
+
+def _places(module: Module, given: dict[str, Tensor], tie_weights: bool, strict: bool
+            ) -> list[tuple[Place, Tensor]]:
+    """Where to put which tensor."""
+    own = {(f"{path}." if path else "") + name: (table, name)
+           for path, part in module.named_modules(remove_duplicate=False)
+           for table in (part.__dict__[t] for t in _TABLES)
+           for name, value in table.items() if value is not None}
+    problems = listed("unexpected", [n for n in given if n not in own], own)
+    if strict:
+        problems += listed("missing", [n for n in own if n not in given], given)
+    if problems:
+        raise StateError(f"functional_call: the names do not fit {type(module).__name__}:\n    "
+                         + "\n    ".join(problems), "names are those of named_parameters() and "
+                         "named_buffers()")
+    found = []
+    for name, value in given.items():
+        table, key = own[name]
+        found.append((own[name], value))
+        if tie_weights:
+            found += [(place, value) for other, place in own.items()
+                      if other not in given and place[0][place[1]] is table[key]]
+    return found
+
+
+@contextlib.contextmanager
+def _replaced(places: list[tuple[Place, Tensor]]) -> Iterator[None]:
+    before = [(place, place[0][place[1]]) for place, _ in places]
+    try:
+        for (table, name), value in places:
+            table[name] = value
+        yield
+    finally:
+        for (table, name), value in before:
+            table[name] = value
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and the buffers of equal modules, each stacked along a new first axis.
+
+    vmap over both runs the models as one: an ensemble. The stacked parameters are leaves.
+
+    >>> import fusewire as fw
+    >>> layers = [fw.nn.Linear(2, 1) for _ in range(3)]
+    >>> parameters, buffers = fw.func.stack_module_state(layers)
+    >>> one = fw.func.vmap(lambda p, x: fw.func.functional_call(layers[0], p, x), in_axes=(0, None))
+    >>> one(parameters, fw.ones(4, 2)).shape
+    (3, 4, 1)
+    """
+    if not models:
+        raise ShapeError("stack_module_state: takes one module or more, got none",
+                         "pass a list of modules")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise DTypeError("stack_module_state: the modules are of different classes",
+                         "an ensemble is made of equal modules")
+    parameters = _stacked([dict(m.named_parameters()) for m in models])
+    needs = {name: p.requires_grad for name, p in models[0].named_parameters()}
+    for name, p in parameters.items():
+        p.requires_grad_(needs[name])
+    return parameters, _stacked([dict(m.named_buffers()) for m in models])
+
+
+def _stacked(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    for other in states[1:]:
+        if other.keys() != states[0].keys():
+            raise StateError("stack_module_state: the modules have different names: "
+                             f"{sorted(other.keys() ^ states[0].keys())}",
+                             "an ensemble is made of equal modules")
+    with no_grad():
+        return {name: stack([s[name] for s in states]) for name in states[0]}

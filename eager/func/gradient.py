@@ -1,0 +1,192 @@
+"""grad, value_and_grad and vjp: derivatives by the tape, as functions of functions.
+
+The function runs on fresh tensors, so that only what happens inside of it counts. Gradients are
+themselves on the tape where something outside of the function is: then they can be differentiated
+again, from outside.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd.engine import gradients_between, leads_outside
+from ..dtypes import is_float, kind
+from ..errors import DTypeError, GradientError, ShapeError
+from ..ops.create import zeros_like
+from ..ops.pointwise import alias
+from ..shapes import whole
+from ..tape import Leaf, enable_grad, is_grad_enabled
+from ..tensor import Tensor
+from . import tree
+from .forward import with_aux
+from .transform import edges_of, tracked, untaped
+
+__all__ = ["grad", "value_and_grad", "vjp"]
+
+Argnums = Any  # an int or a tuple of them
+
+
+class Tape:
+    """A function's run on fresh tensors in the place of `leaves`."""
+
+    def __init__(self, name: str, leaves: Sequence[Tensor]) -> None:
+        self.name, self.leaves = name, leaves
+        outer = self._outer = is_grad_enabled()
+        with enable_grad():
+            self.fresh = [_fresh(x, outer) for x in leaves]
+        self.edges = [x.edge for x in self.fresh]
+        self._from = {x.edge for x, old in zip(self.fresh, leaves) if outer and tracked(old)}
+        self.reaches_out = False
+
+    def run(self, f: Callable[[], Any]) -> tuple[list[Any], Any]:
+        """The leaves of what `f` returns, and their structure."""
+        with enable_grad():
+            made = f()
+        leaves, structure = tree.flatten(made)
+        self.reaches_out = self._outer and leads_outside(
+            list(edges_of(*leaves)), set(self.edges), self._from)
+        return leaves, structure
+
+    def shown(self, x: Any) -> Any:
+        """A result as the outside sees it: without the tape of the inside where that ends here."""
+        return x if self.reaches_out or not isinstance(x, Tensor) else untaped(x)
+
+    def back(self, outputs: Sequence[Tensor], gradients: Sequence[Any]) -> list[Tensor]:
+        """Gradients at the fresh tensors; zeros where the outputs do not depend on one."""
+        keep = is_grad_enabled() and (self.reaches_out or tracked(*gradients))
+        found = gradients_between(outputs, gradients, self.edges, keep)
+        return [zeros_like(x) if g is None else g for x, g in zip(self.leaves, found)]
+
+
+def _fresh(x: Tensor, outer: bool) -> Tensor:
+    """The same value, computed from `x`, or from a leaf where no gradient goes on from there."""
+    start = Tensor(x.data, x.edge if outer else None)
+    if start.edge is None:
+        start.edge = Leaf(start)
+    return alias(start)  # no leaf itself: the function may change it in place
+
+
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that gives the gradient of `f`, whose result is one real number.
+
+    argnums: the positional arguments to differentiate by: one, or a tuple for a tuple of gradients.
+    An argument may be a tree of tensors (tuples, lists, dicts); its gradient has the same form.
+    has_aux: `f` returns (number, something else), and the new function (gradient, something else).
+
+    >>> import fusewire as fw
+    >>> slope = fw.func.grad(fw.sin)
+    >>> slope(fw.tensor(0.0)), fw.func.grad(slope)(fw.tensor(0.0))
+    (tensor(1.), tensor(-0.))
+    """
+    both = value_and_grad(f, argnums, has_aux)
+
+    @functools.wraps(f, updated=())
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The function that gives (what `f` returns, its gradient), as `grad` does.
+
+    >>> import fusewire as fw
+    >>> fw.func.value_and_grad(lambda x: (x * x).sum())(fw.tensor([1.0, 2.0]))
+    (tensor(5.), tensor([2., 4.]))
+    """
+
+    @functools.wraps(f, updated=())
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure, place = chosen("grad", args, argnums)
+        tape = Tape("grad", leaves)
+        made, form = tape.run(lambda: f(*place(tape.fresh), **kwargs))
+        result = tree.unflatten(form, made)
+        _check_number(with_aux("grad", result, has_aux)[0])
+        shown = tree.unflatten(form, [tape.shown(x) for x in made])
+        return shown, tree.unflatten(structure, tape.back(made[:1], [None]))
+
+    return value_and_gradient
+
+
+def _check_number(x: Any) -> None:
+    if not isinstance(x, Tensor):
+        raise DTypeError(f"grad: the function returned {type(x).__name__}, not a tensor",
+                         "it returns one number, as a 0-d tensor; pass has_aux=True for more")
+    if x.ndim:
+        raise ShapeError(f"grad: the function returned a tensor of shape {x.shape}, which has no "
+                         "single gradient", "return one number, such as loss.mean(), or use jacrev")
+    if kind(x.dtype) != "f":
+        raise DTypeError(f"grad: the function returned {x.dtype.name}, which has no gradient",
+                         "return a real floating point number; for complex ones use vjp")
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """(f(*primals), the function that takes gradients of the result back to the primals).
+
+    That function takes what has the structure of the result, and gives a tuple with one entry for
+    each primal; it can be called often. has_aux: `f` returns (result, something else), which
+    becomes a third part of what comes back.
+
+    >>> import fusewire as fw
+    >>> out, back = fw.func.vjp(lambda x: x * x, fw.tensor([1.0, 2.0]))
+    >>> out, back(fw.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), (tensor([ 2., 40.]),))
+    """
+    leaves, structure, place = chosen("vjp", primals, tuple(range(len(primals))))
+    tape = Tape("vjp", leaves)
+    made, form = tape.run(lambda: f(*place(tape.fresh)))
+    result, aux = with_aux("vjp", tree.unflatten(form, made), has_aux)
+    outs, out_form = tree.flatten(result)
+    roots = [Tensor(x.data, x.edge) for x in tree.tensors("vjp", outs, out_form, "the result")]
+
+    def back(cotangents: Any) -> Any:
+        given, found_form = tree.flatten(cotangents)
+        if found_form != out_form:
+            raise ShapeError(f"vjp: the function returned {out_form}, its gradient is {found_form}",
+                             "give one gradient for each result, in the same structure")
+        given = tree.tensors("vjp", given, out_form, "the gradient")
+        return tree.unflatten(structure, tape.back(roots, given))
+
+    shown = tree.unflatten(out_form, [tape.shown(x) for x in outs])
+    return (shown, back, tree.tree_map(tape.shown, aux)) if has_aux else (shown, back)
+
+
+def chosen(name: str, args: tuple[Any, ...], argnums: Argnums
+           ) -> tuple[list[Tensor], Any, Callable[[Sequence[Any]], list[Any]]]:
+    """The leaves of the arguments that `argnums` names, their structure (of one argument, or of a
+    tuple of them), and place(leaves): all arguments with others in their place."""
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    at = [_position(name, n, len(args)) for n in numbers]
+    picked = tuple(args[n] for n in at)
+    leaves, structure = tree.flatten(picked if isinstance(argnums, tuple) else picked[0])
+    all_of = structure if isinstance(argnums, tuple) else tree.flatten(picked)[1]
+    where = [f"{n}{place}" for n, sub in zip(at, all_of.items) for place in tree.places(sub)]
+    for x, spot in zip(leaves, where):
+        if not isinstance(x, Tensor):
+            raise DTypeError(f"{name}: argument {spot} is {type(x).__name__}, not a tensor",
+                             "gradients are taken by tensors: fw.tensor(x), or choose argnums")
+        if not is_float(x.dtype):
+            raise DTypeError(f"{name}: argument {spot} is {x.dtype.name}, which has no gradient",
+                             "cast it: x.astype(fw.float32), or choose other argnums")
+
+    def place(others: Sequence[Any]) -> list[Any]:
+        full = list(args)
+        for n, arg in zip(at, tree.unflatten(all_of, others)):
+            full[n] = arg
+        return full
+
+    return leaves, structure, place
+
+
+def _position(name: str, given: Any, count: int) -> int:
+    number = whole(given)
+    if number is None or not -count <= number < count:
+        raise GradientError(f"{name}: argnums {given!r} of a function called with {count} "
+                            "positional arguments", "it is the number of one of them, from 0 on, "
+                            "or a tuple of such numbers")
+    return int(number % count)

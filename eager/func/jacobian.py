@@ -1,0 +1,127 @@
+"""jacrev, jacfwd and hessian: all derivatives of a function, by one pass over a basis."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+from ..ops.create import iota
+from ..ops.pointwise import cast, equal
+from ..ops.view import permute_dims, reshape, slice_axes
+from ..shapes import product
+from ..tensor import Tensor
+from . import tree
+from .batch import vmap
+from .forward import jvp
+from .gradient import Argnums, chosen, vjp
+
+__all__ = ["hessian", "jacfwd", "jacrev"]
+
+
+def jacrev(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+           ) -> Callable[..., Any]:
+    """The function that gives the derivatives of each element of f's result, in reverse mode.
+
+    For a result (m, n) and an argument (k,) they have the shape (m, n, k). A tree of results gives
+    a tree, at each place of which stands what has the form of the argument. Reverse mode costs one
+    pass for each element of the result: the better choice for few of them.
+
+    >>> import fusewire as fw
+    >>> fw.func.jacrev(lambda x: x * x)(fw.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+
+    @functools.wraps(f, updated=())
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure, place = chosen("jacrev", args, argnums)
+
+        def inner(*xs: Tensor) -> Any:
+            return f(*place(xs), **kwargs)
+
+        result, back, *aux = vjp(inner, *leaves, has_aux=has_aux)
+        outs, form = tree.flatten(result)
+        rows = vmap(lambda *gs: back(tree.unflatten(form, gs)))(*_basis(outs))
+        found = []
+        for n, out in enumerate(outs):
+            parts = [_part(g, outs, n) for g in rows]
+            found.append(tree.unflatten(structure, [
+                reshape(p, (*out.shape, *x.shape)) for p, x in zip(parts, leaves)]))
+        made = tree.unflatten(form, found)
+        return (made, *aux) if has_aux else made
+
+    return jacobian
+
+
+def jacfwd(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+           ) -> Callable[..., Any]:
+    """The same derivatives as those of `jacrev`, in forward mode.
+
+    It costs one pass for each element of the arguments: the better choice for few of them.
+
+    >>> import fusewire as fw
+    >>> fw.func.jacfwd(lambda x: fw.stack([x.sum(), x.prod()]))(fw.tensor([2.0, 3.0]))
+    tensor([[1., 1.],
+            [3., 2.]])
+    """
+
+    @functools.wraps(f, updated=())
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure, place = chosen("jacfwd", args, argnums)
+
+        def inner(*xs: Tensor) -> Any:
+            return f(*place(xs), **kwargs)
+
+        aux: list[Any] = []  # the same for all directions
+
+        def column(*steps: Tensor) -> Any:
+            _, slope, *aux[:] = jvp(inner, tuple(leaves), steps, has_aux)
+            return slope
+
+        slopes = vmap(column)(*_basis(leaves))
+        outs, form = tree.flatten(slopes)
+        found = []
+        for out in outs:
+            parts = [_part(out, leaves, n) for n in range(len(leaves))]
+            found.append(tree.unflatten(structure, [_columns(p, x) for p, x in zip(parts, leaves)]))
+        made = tree.unflatten(form, found)
+        return (made, *aux) if has_aux else made
+
+    return jacobian
+
+
+def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """The function that gives the second derivatives of `f`: forward over reverse mode.
+
+    >>> import fusewire as fw
+    >>> fw.func.hessian(lambda x: x.prod())(fw.tensor([2.0, 3.0]))
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    return jacfwd(jacrev(f, argnums), argnums)
+
+
+def _basis(xs: Sequence[Tensor]) -> list[Tensor]:
+    """For each of `xs` a batch: example i is 1 at element i of all elements of `xs`, else 0."""
+    ends = list(accumulate(product(x.shape) for x in xs))
+    made = []
+    for x, end in zip(xs, ends):
+        shape = (ends[-1], product(x.shape))
+        hit = equal(iota(shape, 0), iota(shape, 1) + (end - shape[1]))
+        made.append(reshape(cast(hit, x.dtype), (ends[-1], *x.shape)))
+    return made
+
+
+def _part(x: Tensor, of: Sequence[Tensor], n: int) -> Tensor:
+    """The examples of `_basis(of)` that belong to tensor `n`."""
+    sizes = [product(t.shape) for t in of]
+    start = (sum(sizes[:n]), *(0,) * (x.ndim - 1))
+    return slice_axes(x, start, (1,) * x.ndim, (sizes[n], *x.shape[1:]))
+
+
+def _columns(x: Tensor, leaf: Tensor) -> Tensor:
+    """(elements of `leaf`, *out) as (*out, *shape of `leaf`)."""
+    turned = permute_dims(x, (*range(1, x.ndim), 0))
+    return reshape(turned, (*turned.shape[:-1], *leaf.shape))

@@ -1,0 +1,180 @@
+"""Levels, and the interpreter that hands every op to the innermost transform it concerns.
+
+A transform that runs is a level. Its values are ordinary tensors whose data is not an array but a
+`Traced` of that level, made of tensors of the levels below. An op is handled by the highest level
+among its inputs, for which all other inputs are constants; it calls `apply` again on what its
+values are made of. So transforms nest in any order, and derivatives of one never mix with another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from .. import interpreter
+from ..dispatch import apply, evaluate, taped
+from ..errors import GradientError
+from ..op import Op
+from ..tensor import Tensor
+from ..traced import Traced
+
+
+class Level:
+    """A transform that runs; `number` says how many stand around it."""
+
+    number = 0
+    running = False
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        """The result of `op`, one or more of whose inputs are of this level; not on the tape."""
+        raise NotImplementedError
+
+    def draws(self, op: Op, state: Tensor, params: dict[str, Any], below: Any) -> Tensor:
+        """Random numbers, drawn inside of this level; below(op, state, params) draws around it."""
+        return below(op, state, params)  # type: ignore[no-any-return]
+
+
+class OfLevel(Traced):
+    """A value of a level."""
+
+    __slots__ = ("level",)
+    level: Level
+
+    @property
+    def dtype(self) -> Any:
+        return self.first().data.dtype
+
+    @property
+    def size(self) -> Any:
+        total: Any = 1
+        for n in self.shape:
+            total = total * n
+        return total
+
+    def first(self) -> Tensor:
+        """A tensor of the dtype of this value, that it is made of."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raises GradientError if the transform has ended."""
+        if not self.level.running:
+            raise self.outlived()
+
+
+class Transforms:
+    """The interpreter while transforms run, on top of the one that was there before."""
+
+    def __init__(self, outer: interpreter.Interpreter | None) -> None:
+        self.outer = outer
+        self.levels: list[Level] = []
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        level = _highest(inputs)
+        if level is None:
+            if op.kind == "create" and inputs:
+                return self._draw(op, inputs[0], params, len(self.levels))
+            return self._below(op, inputs, params)
+        out = level.apply(op, inputs, params)
+        return taped(op, inputs, params, out) if is_of(out, level) else out
+
+    def _below(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        if self.outer is None:
+            return evaluate(op, inputs, params)
+        interpreter.STATE.active = self.outer
+        try:
+            return apply(op, inputs, params)
+        finally:
+            interpreter.STATE.active = self
+
+    def _draw(self, op: Op, state: Tensor, params: dict[str, Any], depth: int) -> Tensor:
+        """An op that makes numbers from the state of a generator: each level has its say."""
+        if depth == 0:
+            return self._below(op, (state,), params)
+        return self.levels[depth - 1].draws(
+            op, state, params, lambda o, s, p: self._draw(o, s, p, depth - 1))
+
+    def shape(self, tensor: Tensor) -> tuple[Any, ...]:
+        data = tensor.data
+        if isinstance(data, Traced):
+            return data.seen(tensor)
+        return data.shape if self.outer is None else self.outer.shape(tensor)
+
+    def source(self, tensor: Tensor) -> None:
+        if self.outer is not None:
+            self.outer.source(tensor)
+
+    def changed(self, tensor: Tensor) -> None:
+        if self.outer is not None and not isinstance(tensor.data, Traced):
+            self.outer.changed(tensor)
+
+    def reads_grad(self, tensor: Tensor) -> None:
+        if self.outer is not None:
+            self.outer.reads_grad(tensor)
+
+    def sets_grad(self, tensor: Tensor) -> None:
+        if self.outer is not None:
+            self.outer.sets_grad(tensor)
+
+    def leaves(self, tensor: Tensor, how: str) -> None:
+        if self.outer is not None and not isinstance(tensor.data, Traced):
+            self.outer.leaves(tensor, how)
+
+
+def _highest(inputs: tuple[Any, ...]) -> Level | None:
+    found: Level | None = None
+    for x in inputs:
+        if isinstance(x, Tensor) and isinstance(x.data, OfLevel):
+            x.data.check()
+            if found is None or x.data.level.number > found.number:
+                found = x.data.level
+    return found
+
+
+@contextlib.contextmanager
+def running(level: Level) -> Iterator[None]:
+    """A context in which `level` is the innermost transform."""
+    before: Any = interpreter.STATE.active
+    active = before if isinstance(before, Transforms) else Transforms(before)
+    level.number, level.running = len(active.levels) + 1, True
+    active.levels.append(level)
+    interpreter.STATE.active = active
+    try:
+        yield
+    finally:
+        level.running = False
+        active.levels.pop()
+        interpreter.STATE.active = before
+
+
+def is_of(x: Any, level: Level) -> bool:
+    """Whether `x` is a tensor whose value is of `level`."""
+    return isinstance(x, Tensor) and isinstance(x.data, OfLevel) and x.data.level is level
+
+
+def edges_of(*tensors: Any) -> Iterator[Any]:
+    """Where gradients of `tensors` go, and those of what they are made of."""
+    for x in tensors:
+        if isinstance(x, Tensor):
+            if x.edge is not None:
+                yield x.edge
+            if isinstance(x.data, Traced):
+                yield from edges_of(*x.data.parts())
+
+
+def tracked(*tensors: Any) -> bool:
+    """Whether a tape leads to any of `tensors`, or to what they are made of."""
+    return next(edges_of(*tensors), None) is not None
+
+
+def untaped(x: Tensor) -> Tensor:
+    """The same value as a tensor of its own, cut off from the tapes; tangents stay."""
+    return Tensor(x.data.untaped() if isinstance(x.data, Traced) else x.data)
+
+
+def check_inner(x: Tensor, name: str) -> Tensor:
+    """`x`, a result of the function given to `name`, if its own transforms have all ended."""
+    if isinstance(x.data, OfLevel) and not x.data.level.running:
+        raise GradientError(f"{name}: the function returned a tensor of a transform that has ended",
+                            "it was kept from an earlier call; compute it inside of the function")
+    return x

@@ -1,0 +1,136 @@
+"""Nested tuples, lists, dicts, named tuples and dataclasses of tensors, taken apart and rebuilt."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import DTypeError, ShapeError
+from ..tensor import Tensor
+
+
+class Node(NamedTuple):
+    """A container: its type, the names of its items, and what each item is; None has no items."""
+
+    kind: type
+    names: tuple[Any, ...]
+    items: tuple[Any, ...]  # of Node, or LEAF
+
+    def __str__(self) -> str:
+        if self.kind is type(None):
+            return "None"
+        named = self.kind is not tuple and self.kind is not list
+        parts = [f"{n}: {i}" if named else f"{i}" for n, i in zip(self.names, self.items)]
+        return f"{self.kind.__name__}({', '.join(parts)})"
+
+
+LEAF = "a tensor"  # any object that is no container
+
+
+def parts(tree: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """Names and items of a container; None for a leaf."""
+    if tree is None:
+        return (), ()
+    if isinstance(tree, dict):
+        return tuple(tree), tuple(tree.values())
+    if isinstance(tree, (tuple, list)):
+        return tuple(getattr(tree, "_fields", range(len(tree)))), tuple(tree)
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = tuple(f.name for f in dataclasses.fields(tree) if f.init)
+        return names, tuple(getattr(tree, n) for n in names)
+    return None
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """The leaves of `tree`, and its structure."""
+    found = parts(tree)
+    if found is None:
+        return [tree], LEAF
+    leaves: list[Any] = []
+    nodes = []
+    for item in found[1]:
+        below, node = flatten(item)
+        leaves += below
+        nodes.append(node)
+    return leaves, Node(type(tree), found[0], tuple(nodes))
+
+
+def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    """The tree of that structure with these leaves."""
+    return _build(structure, iter(leaves))
+
+
+def _build(node: Any, leaves: Any) -> Any:
+    if node is LEAF:
+        return next(leaves)
+    if node.kind is type(None):
+        return None
+    items = [_build(item, leaves) for item in node.items]
+    if issubclass(node.kind, dict):
+        return _filled(node, items)
+    if hasattr(node.kind, "_fields"):
+        return node.kind(*items)
+    if issubclass(node.kind, (tuple, list)):
+        return node.kind(items)
+    return node.kind(**dict(zip(node.names, items)))
+
+
+def _filled(node: Node, items: list[Any]) -> Any:
+    made = node.kind() if node.kind is not dict else {}
+    made.update(zip(node.names, items))
+    return made
+
+
+def tree_map(fn: Callable[[Any], Any], tree: Any) -> Any:
+    """`tree` with every leaf x replaced by fn(x)."""
+    leaves, structure = flatten(tree)
+    return unflatten(structure, [fn(x) for x in leaves])
+
+
+def places(structure: Any, at: str = "") -> list[str]:
+    """For each leaf how to get to it: "[0]['x']"."""
+    if structure is LEAF:
+        return [at]
+    by_name = not issubclass(structure.kind, (dict, tuple, list, type(None)))
+    return [place for name, item in zip(structure.names, structure.items)
+            for place in places(item, f"{at}.{name}" if by_name else f"{at}[{name!r}]")]
+
+
+def argument_places(structure: Any) -> list[str]:
+    """`places` of a tuple of arguments, each beginning with the argument's number: "0['x']"."""
+    return [f"{n}{at}" for n, item in enumerate(structure.items) for at in places(item)]
+
+
+def spread(name: str, prefix: Any, structure: Any) -> list[Any]:
+    """One entry of `prefix` for each leaf: a tree that may end earlier than the structure does.
+
+    The entry of a whole branch holds for all leaves below it.
+    """
+    if prefix is None or structure is LEAF or not isinstance(prefix, (tuple, list, dict)):
+        if isinstance(prefix, (tuple, list, dict)):
+            raise ShapeError(f"{name}: {prefix!r} stands where there is one tensor",
+                             "give an int or None for it")
+        return [prefix] * _count(structure)
+    given = prefix if isinstance(prefix, dict) else dict(zip(structure.names, prefix))
+    if len(structure.names) != len(prefix) or set(given) != set(structure.names):
+        raise ShapeError(f"{name}: {prefix!r} does not have the structure of {structure}",
+                         "give one int for all, or one entry for each")
+    return [entry for key, item in zip(structure.names, structure.items)
+            for entry in spread(name, given[key], item)]
+
+
+def _count(structure: Any) -> int:
+    return 1 if structure is LEAF else sum(map(_count, structure.items))
+
+
+def tensors(
+    name: str, leaves: Sequence[Any], structure: Any, what: str,
+    named: Callable[[Any], list[str]] = places,
+) -> list[Tensor]:
+    """`leaves`, all of which are tensors, or a DTypeError that names the first that is not."""
+    for place, x in zip(named(structure), leaves):
+        if not isinstance(x, Tensor):
+            raise DTypeError(f"{name}: {what}{place} is {type(x).__name__}, not a tensor",
+                             "make a tensor of it: fw.tensor(x)")
+    return list(leaves)

@@ -1,0 +1,25 @@
+"""Linear algebra: factors, solutions, eigenvalues, norms, over batches of matrices (..., m, n).
+
+The functions of the Array API's `linalg` extension, and PyTorch's beside them. All of them compute
+through LAPACK, with float16 and bfloat16 widened to float32, and have gradients of any order.
+"""
+
+from ..errors import LinAlgError
+from ..ops.contract import matmul, tensordot, vecdot
+from ..ops.matrix import cross, diagonal, outer, trace
+from ..ops.view import matrix_transpose
+from .eigen import EighResult, EigResult, eig, eigh, eigvals, eigvalsh
+from .factor import QRResult, cholesky, qr
+from .function import matrix_exp, matrix_power, multi_dot, vander
+from .norm import cond, matrix_norm, norm, vector_norm
+from .singular import LstsqResult, SVDResult, lstsq, matrix_rank, pinv, svd, svdvals
+from .solve import SlogdetResult, det, inv, slogdet, solve, solve_triangular
+
+__all__ = [
+    "EigResult", "EighResult", "LinAlgError", "LstsqResult", "QRResult", "SVDResult",
+    "SlogdetResult", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
+    "eigvalsh", "inv", "lstsq", "matmul", "matrix_exp", "matrix_norm", "matrix_power",
+    "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet",
+    "solve", "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vander", "vecdot",
+    "vector_norm",
+]

@@ -1,0 +1,164 @@
+"""What all ops of linear algebra share: how they call LAPACK, how they fail, packed results.
+
+An op of several results (values and vectors) gives one array: the results of each matrix one after
+the other, as rows of numbers. `unpack` makes tensors of them again, so that gradients of each come
+back to the op by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import LinAlgError, ShapeError
+from ..op import Op, define
+from ..ops import pointwise, reduce
+from ..ops.batching import leading
+from ..ops.complex import conj_of, real
+from ..ops.create import iota
+from ..ops.view import matrix_transpose, reshape, slice_axes
+from ..shapes import TensorType, product
+from ..tensor import Tensor
+
+_NO_LOOPS = "its loops depend on the values: it runs as a call of LAPACK"
+_NO_ONNX = "ONNX has no such operator"
+
+
+def lapack(
+    name: str, result: Callable[..., TensorType], compute: Callable[..., Any], vjp: Any,
+    help: str = "", onnx: str = "", **why: str,
+) -> Op:
+    """Declares an op on (batches of) matrices: the last two axes of its first input.
+
+    compute: of arrays, small floats come in as float32. help: the next step where it fails. All
+    inputs have the same leading axes.
+    """
+    why = {"meaning": _NO_LOOPS, **({} if onnx else {"onnx": _NO_ONNX}), **why}
+    return define(Op(name, "opaque", result, _impl(name, compute, help), None, vjp, onnx, why,
+                     batch=leading))
+
+
+def _impl(name: str, compute: Callable[..., Any], help: str) -> Callable[..., Any]:
+    def impl(xp: Any, *arrays: Any, **params: Any) -> Any:
+        wide = [a.astype(np.float32) if is_small(a.dtype) else a for a in arrays]
+        try:
+            with np.errstate(all="ignore"):
+                out = compute(*wide, **params)
+        except np.linalg.LinAlgError as error:
+            raise _failure(name, compute, wide, params, help, error) from None
+        return out.astype(arrays[0].dtype) if wide[0] is not arrays[0] and out.dtype.kind == "f" \
+            else out
+
+    return impl
+
+
+def is_small(dtype: Any) -> bool:
+    """Whether LAPACK does not know floats of this dtype."""
+    return bool(dtype.itemsize == 2 and dtypes.kind(dtype) == "f")
+
+
+def _failure(
+    name: str, compute: Callable[..., Any], arrays: list[Any], params: Any, help: str,
+    error: Exception,
+) -> LinAlgError:
+    """The error of the first matrix of the batch that fails by itself."""
+    x = arrays[0]
+    which = ""
+    for index in np.ndindex(x.shape[:-2]):
+        try:
+            compute(*[a[index] for a in arrays], **params)
+        except np.linalg.LinAlgError as own:
+            error, which = own, f"the matrix at {index} of " if index else ""
+            break
+    return LinAlgError(f"{name}: {which}{TensorType(x.shape, x.dtype)}: {error}", help)
+
+
+# ---- inputs
+
+def matrices(name: str, x: Any, square: bool = False) -> Tensor:
+    """`x` as floating point matrices (..., m, n), or an error."""
+    x = reduce.floating(name, x)
+    if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
+        raise ShapeError(f"{name}: takes {'square ' * square}matrices "
+                         f"(..., {'n, n' if square else 'm, n'}), got shape {x.shape}",
+                         "the last two axes are those of the matrices, all before them a batch")
+    return x
+
+
+# ---- packed results
+
+def pack(lead: Sequence[int], *arrays: Any) -> Any:
+    """The arrays (*lead, ...) as rows of numbers (*lead, count), one after the other."""
+    lead = tuple(lead)
+    return np.concatenate([a.reshape(*lead, int(np.prod(a.shape[len(lead):]))) for a in arrays],
+                          axis=-1)
+
+
+def unpack(packed: Tensor, *shapes: tuple[Any, ...]) -> list[Tensor]:
+    """The tensors (..., *shape) of which `packed` holds the numbers."""
+    lead, start, out = packed.shape[:-1], 0, []
+    for shape in shapes:
+        count = product(shape)
+        part = slice_axes(packed, (*(0,) * len(lead), start), (1,) * packed.ndim, (*lead, count))
+        out.append(reshape(part, (*lead, *shape)))
+        start = start + count
+    return out
+
+
+def packed_type(x: TensorType, dtype: Any, *shapes: tuple[Any, ...]) -> TensorType:
+    """The type of results of these shapes, for each matrix of `x`, in one array."""
+    count: Any = 0
+    for shape in shapes:
+        count = count + product(shape)
+    return TensorType((*x.shape[:-2], count), dtype)
+
+
+# ---- what formulas of gradients are written with
+
+def adjoint(x: Tensor) -> Tensor:
+    """The conjugate transpose of matrices."""
+    return conj_of(matrix_transpose(x))  # type: ignore[no-any-return]
+
+
+def eye_mask(n: Any) -> Tensor:
+    """True on the diagonal of n x n."""
+    return pointwise.equal(iota((n, n), 0), iota((n, n), 1))
+
+
+def eye_like(x: Tensor) -> Tensor:
+    """The identity matrix (n, n), in the dtype of the matrices `x` (..., n, n)."""
+    return pointwise.cast(eye_mask(x.shape[-1]), x.dtype)
+
+
+def triangle(x: Tensor, upper: bool, strict: bool = False) -> Tensor:
+    """`x` with zeros in the other triangle, and on the diagonal too where `strict`."""
+    m, n = x.shape[-2:]
+    rows, columns = iota((m, n), 0), iota((m, n), 1)
+    small, large = (rows, columns) if upper else (columns, rows)
+    keep = pointwise.less(small, large) if strict else pointwise.less_equal(small, large)
+    return pointwise.where(keep, x, 0.0)
+
+
+def with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
+    """The square matrices `x` with their diagonals replaced by (the vectors) `diagonal`."""
+    values = reshape(diagonal, (*diagonal.shape[:-1], 1, diagonal.shape[-1]))
+    return pointwise.where(eye_mask(x.shape[-1]), values, x)
+
+
+def without_imag(x: Tensor) -> Tensor:
+    """`x` with imaginary parts of 0: the gradient at numbers that are real, but packed as complex.
+    """
+    return pointwise.cast(real(x), x.dtype) if x.dtype.kind == "c" else x
+
+
+def columns(v: Tensor) -> Tensor:
+    """Vectors (..., n) as (..., 1, n): a factor for each column of a matrix."""
+    return reshape(v, (*v.shape[:-1], 1, v.shape[-1]))
+
+
+def scalars(x: Tensor) -> Tensor:
+    """Numbers (...) as (..., 1, 1): a factor for each matrix."""
+    return reshape(x, (*x.shape, 1, 1))

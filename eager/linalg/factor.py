@@ -1,0 +1,113 @@
+"""Triangular factors: Cholesky and QR."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dispatch import apply
+from ..errors import ArgumentError, GradientError
+from ..op import each
+from ..ops.join import concat
+from ..ops.matrix import diagonal
+from ..shapes import TensorType
+from ..tensor import Tensor
+from .core import adjoint, lapack, matrices, pack, packed_type, triangle, unpack, with_diagonal
+from .solve import solve_triangular
+
+__all__ = ["QRResult", "cholesky", "qr"]
+
+
+def _cholesky_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    """I. Murray, "Differentiation of the Cholesky decomposition" (2016), for A = L L^H."""
+    turned = adjoint(out)
+    inner = triangle(turned @ g, upper=False)
+    inner = with_diagonal(inner, diagonal(inner) * 0.5)
+    half = solve_triangular(turned, inner, upper=True)  # L^-H inner
+    made = solve_triangular(turned, adjoint(half), upper=True)  # the adjoint of half L^-1
+    return (made + adjoint(made)) * 0.5
+
+
+cholesky_op = lapack(
+    "cholesky", lambda x: x, np.linalg.cholesky, each(_cholesky_vjp),
+    "all eigenvalues must be positive: x + eps * identity moves them up, fw.linalg.eigvalsh shows "
+    "them")
+
+
+def cholesky(x: Tensor, upper: bool = False) -> Tensor:
+    """The lower triangles L (..., n, n) with L @ L^H = x; `upper`: U with U^H @ U = x.
+
+    `x` is symmetric (Hermitian) and positive definite; only its lower triangle is read, and its
+    gradient is symmetric. LinAlgError where a matrix is not positive definite.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.cholesky(fw.tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    out = apply(cholesky_op, (matrices("cholesky", x, square=True),))
+    return adjoint(out) if upper else out
+
+
+# ---- QR
+
+def _shapes(x: Any, mode: str) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Of Q and R, for matrices with at least as many rows as columns."""
+    m, n = x.shape[-2:]
+    return ((m, m), (m, n)) if mode == "complete" else ((m, n), (n, n))
+
+
+def _qr(x: Any, mode: Any) -> Any:
+    q, r = np.linalg.qr(x, mode)
+    return pack(x.shape[:-2], q, r)
+
+
+def _qr_vjp(g: Tensor, out: Tensor, x: Tensor, mode: str) -> Tensor:
+    """J. Townsend, "Differentiating the QR decomposition" (2018)."""
+    if mode == "complete" and x.shape[-2] != x.shape[-1]:
+        raise GradientError(f"qr: the complete Q of matrices {x.shape} has no gradient",
+                            'its last columns are not determined; take mode="reduced"')
+    shapes = _shapes(x, mode)
+    (gq, gr), (q, r) = unpack(g, *shapes), unpack(out, *shapes)
+    inner = triangle(gr @ adjoint(r) - adjoint(q) @ gq, upper=True)
+    both = inner + adjoint(inner)
+    both = with_diagonal(both, diagonal(both) * 0.5)
+    return adjoint(solve_triangular(r, adjoint(gq + q @ both), upper=True))
+
+
+def _qr_result(x: TensorType, mode: str) -> TensorType:
+    return packed_type(x, x.dtype, *_shapes(x, mode))
+
+
+qr_op = lapack("qr", _qr_result, _qr, each(_qr_vjp))
+
+
+class QRResult(NamedTuple):
+    """An orthogonal matrix and an upper triangle whose product is the matrix."""
+
+    Q: Tensor
+    R: Tensor
+
+
+def qr(x: Tensor, mode: str = "reduced") -> QRResult:
+    """Q (..., m, k) with orthonormal columns and upper triangles R (..., k, n), Q @ R = x.
+
+    k is the smaller of m and n; with mode "complete" it is m. The gradient needs the first k
+    columns of `x` to be independent, and has no complete Q where m > n.
+
+    >>> import fusewire as fw
+    >>> q, r = fw.linalg.qr(fw.tensor([[0.0, 2.0], [3.0, 1.0]]))
+    >>> q @ r
+    tensor([[0., 2.],
+            [3., 1.]])
+    """
+    x = matrices("qr", x)
+    if mode not in ("reduced", "complete"):
+        raise ArgumentError(f"qr: mode {mode!r} is not known", 'it is "reduced" or "complete"')
+    m, n = x.shape[-2:]
+    if m >= n:
+        return QRResult(*unpack(apply(qr_op, (x,), {"mode": mode}), *_shapes(x, mode)))
+    square, rest = x[..., :m], x[..., m:]  # type: ignore[index]
+    q, r = unpack(apply(qr_op, (square,), {"mode": "reduced"}), (m, m), (m, m))
+    return QRResult(q, concat([r, adjoint(q) @ rest], axis=-1))

@@ -1,0 +1,132 @@
+"""Norms of vectors and matrices, and condition numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..errors import ArgumentError, ShapeError
+from ..ops import pointwise, reduce
+from ..ops.complex import imag, real
+from ..ops.view import permute_dims, reshape
+from ..shapes import axes_of, axis_of, reduced
+from ..tensor import Tensor
+from .core import matrices
+from .singular import svdvals
+from .solve import inv
+
+__all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
+
+
+def vector_norm(x: Tensor, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
+    """The norms along `axis` (one, several, or None: all elements): sum(|x| ** ord) ** (1 / ord).
+
+    ord inf and -inf: the largest and the smallest |x|; 0: how many elements are not 0. Where a norm
+    has no derivative (at 0) its gradient is 0.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.vector_norm(fw.tensor([3.0, 4.0])), fw.linalg.vector_norm(fw.ones(2, 3), axis=0)
+    (tensor(5.), tensor([1.4142135, 1.4142135, 1.4142135]))
+    """
+    x = reduce.floating("vector_norm", x)
+    axes = axes_of("vector_norm", axis, x.ndim)
+    if ord == 2:
+        return _root(reduce.sum(_squares(x), axes, keepdims))
+    size = pointwise.abs(x)
+    if ord == 0:
+        return reduce.sum(pointwise.cast(pointwise.not_equal(size, 0), size.dtype), axes, keepdims)
+    if ord == 1:
+        return reduce.sum(size, axes, keepdims)
+    if not axes or ord in (math.inf, -math.inf):
+        return reduce.min(size, axes, keepdims) if ord == -math.inf else \
+            reduce.max(size, axes, keepdims)
+    return _power(reduce.sum(_power(size, float(ord)), axes, keepdims), 1 / float(ord))
+
+
+def _squares(x: Tensor) -> Tensor:
+    """|x| ** 2, with a derivative at 0."""
+    if x.dtype.kind != "c":
+        return x * x
+    a, b = real(x), imag(x)
+    return a * a + b * b
+
+
+def _root(x: Tensor) -> Tensor:
+    """The square root, with the gradient 0 at 0."""
+    zero = pointwise.equal(x, 0)
+    return pointwise.where(zero, 0.0, pointwise.sqrt(pointwise.where(zero, 1.0, x)))
+
+
+def _power(x: Tensor, exponent: float) -> Tensor:
+    """x ** exponent for x >= 0, with the gradient 0 at 0."""
+    zero = pointwise.equal(x, 0)
+    at_zero = 0.0 if exponent > 0 else math.inf
+    return pointwise.where(zero, at_zero,
+                           pointwise.pow(pointwise.where(zero, 1.0, x), exponent))
+
+
+def matrix_norm(x: Tensor, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    """The norms (...) of matrices (..., m, n).
+
+    ord "fro": the root of the sum of squares; "nuc", 2, -2: the sum, the largest, the smallest of
+    the singular values; 1, -1: the largest, smallest sum of |x| over a column; inf, -inf: a row.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.matrix_norm(fw.tensor([[1.0, -2.0], [0.0, 3.0]]), ord=1)
+    tensor(5.)
+    """
+    x = matrices("matrix_norm", x)
+    if ord == "fro":
+        return vector_norm(x, (-2, -1), keepdims)
+    if ord not in ("nuc", 1, -1, 2, -2, math.inf, -math.inf):
+        raise ArgumentError(f"matrix_norm: ord {ord!r} is not known",
+                            'it is "fro", "nuc", 1, -1, 2, -2, inf or -inf')
+    if ord in ("nuc", 2, -2):
+        values = svdvals(x)
+        out = reduce.sum(values, -1) if ord == "nuc" else \
+            reduce.max(values, -1) if ord > 0 else reduce.min(values, -1)
+    else:
+        sums = reduce.sum(pointwise.abs(x), -2 if ord in (1, -1) else -1)
+        out = reduce.max(sums, -1) if ord > 0 else reduce.min(sums, -1)
+    return reshape(out, reduced(x.shape, (x.ndim - 2, x.ndim - 1), True)) if keepdims else out
+
+
+def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The norms along `axis`: of matrices for two axes and an `ord`, else of vectors.
+
+    Without `ord` the root of the sum of squares; with `ord` and no axis `x` is a vector or a
+    matrix.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.norm(fw.tensor([[3.0, 0.0], [0.0, 4.0]]), "nuc")
+    tensor(7.)
+    """
+    x = reduce.floating("norm", x)
+    if ord is None:
+        return vector_norm(x, axis, keepdims)
+    if axis is None and x.ndim > 2:
+        raise ShapeError(f"norm: order {ord!r} of a tensor with axes {x.shape}",
+                         "name one axis for vectors, two for matrices")
+    given = tuple(range(x.ndim)) if axis is None else axis
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        return vector_norm(x, given, keepdims, ord)
+    i, j = (axis_of("norm", a, x.ndim) for a in given)
+    rest = tuple(a for a in range(x.ndim) if a not in (i, j))
+    out = matrix_norm(permute_dims(x, (*rest, i, j)), ord=ord)
+    return reshape(out, reduced(x.shape, (i, j), True)) if keepdims else out
+
+
+def cond(x: Tensor, p: Any = None) -> Tensor:
+    """The condition numbers (...) of matrices: the largest by the smallest singular value.
+
+    p: another order of `matrix_norm`; then it is the norm times the norm of the inverse.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.cond(fw.tensor([[4.0, 0.0], [0.0, 2.0]]))
+    tensor(2.)
+    """
+    if p not in (None, 2, -2):
+        return matrix_norm(x, ord=p) * matrix_norm(inv(x), ord=p)
+    values = svdvals(x)
+    largest, smallest = reduce.max(values, -1), reduce.min(values, -1)
+    return smallest / largest if p == -2 else largest / smallest

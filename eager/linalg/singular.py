@@ -1,0 +1,224 @@
+"""Singular values, and what is made of them: pseudo-inverses, ranks, least squares."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import dtypes
+from ..dispatch import apply
+from ..errors import DTypeError
+from ..op import each
+from ..ops import pointwise, reduce
+from ..ops.complex import imag, real
+from ..ops.contract import factors
+from ..ops.create import full
+from ..ops.matrix import diagonal
+from ..ops.view import expand_dims, expand_to, reshape
+from ..shapes import TensorType
+from ..tensor import Tensor
+from .core import (
+    adjoint,
+    columns,
+    eye_like,
+    lapack,
+    matrices,
+    pack,
+    packed_type,
+    unpack,
+    with_diagonal,
+    without_imag,
+)
+
+__all__ = ["LstsqResult", "SVDResult", "lstsq", "matrix_rank", "pinv", "svd", "svdvals"]
+
+_NOT_FINITE = "inf and nan have no singular values: fw.isfinite shows where they are"
+
+
+class SVDResult(NamedTuple):
+    """U @ diag(S) @ Vh is the matrix; S is descending, the other two have orthonormal vectors."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def _shapes(x: Any, full: bool) -> tuple[tuple[Any, ...], ...]:
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    return ((m, m), (k,), (n, n)) if full else ((m, k), (k,), (k, n))
+
+
+def _svd(x: Any, full: bool) -> Any:
+    u, s, vh = np.linalg.svd(x, full_matrices=full)
+    return pack(x.shape[:-2], u, s.astype(x.dtype), vh)
+
+
+def _svd_vjp(g: Tensor, out: Tensor, x: Tensor, full: bool) -> Tensor:
+    """J. Townsend, "Differentiating the singular value decomposition" (2016)."""
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    (gu, gs, gvh), (u, s, vh) = unpack(g, *_shapes(x, full)), unpack(out, *_shapes(x, full))
+    gu, u = gu[..., :k], u[..., :k]  # type: ignore[index]
+    gvh, vh = gvh[..., :k, :], vh[..., :k, :]  # type: ignore[index]
+    gv, uh = adjoint(gvh), adjoint(u)
+    by_column, by_row = columns(s), expand_dims(s, -1)
+    from_u, from_v = uh @ gu, vh @ gv
+    gaps = (by_column - by_row) * (by_column + by_row) + eye_like(u[..., :k, :])  # type: ignore[index]
+    left, right = (from_u - adjoint(from_u)) / gaps, (from_v - adjoint(from_v)) / gaps
+    inner = left * by_column + by_row * right
+    made = u @ with_diagonal(inner, without_imag(gs) + _phase(from_u, s)) @ vh
+    if m > k:
+        made = made + (gu - u @ from_u) / by_column @ vh
+    if n > k:
+        made = made + u / by_column @ (gvh - adjoint(from_v) @ vh)
+    return made  # type: ignore[no-any-return]
+
+
+def _phase(from_u: Tensor, s: Tensor) -> Any:
+    """What turning the phases of U and V together adds on the diagonal; 0 for real matrices."""
+    if s.dtype.kind != "c":
+        return 0.0
+    turn = imag(diagonal(from_u)) / real(s)
+    return pointwise.cast(turn, s.dtype) * 1j
+
+
+svd_op = lapack("svd", lambda x, full: packed_type(x, x.dtype, *_shapes(x, full)), _svd,
+                each(_svd_vjp), _NOT_FINITE)
+
+
+def svd(x: Tensor, full_matrices: bool = True) -> SVDResult:
+    """U (..., m, m), singular values S (..., k), Vh (..., n, n) of matrices (..., m, n).
+
+    Without `full_matrices` U is (..., m, k) and Vh (..., k, n), with k the smaller of m and n. The
+    gradient through the vectors divides by the differences of squared singular values, and by the
+    values where m and n differ: it is inf or nan where two are equal, or one is 0. Gradients at
+    the vectors that only `full_matrices` adds are ignored. A complex loss must not depend on the
+    phase of a pair of vectors.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.svd(fw.tensor([[0.0, 2.0], [3.0, 0.0]])).S
+    tensor([3., 2.])
+    """
+    x, full = matrices("svd", x), bool(full_matrices)
+    u, s, vh = unpack(apply(svd_op, (x,), {"full": full}), *_shapes(x, full))
+    return SVDResult(u, real(s) if x.dtype.kind == "c" else s, vh)
+
+
+def _svdvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    u, _, vh = svd(x, full_matrices=False)
+    return u * columns(pointwise.cast(g, x.dtype)) @ vh  # type: ignore[no-any-return]
+
+
+def _svdvals_result(x: TensorType) -> TensorType:
+    return TensorType((*x.shape[:-2], min(x.shape[-2:])), dtypes.real_of(x.dtype))
+
+
+svdvals_op = lapack("svdvals", _svdvals_result, lambda x: np.linalg.svd(x, compute_uv=False),
+                    each(_svdvals_vjp), _NOT_FINITE)
+
+
+def svdvals(x: Tensor) -> Tensor:
+    """The singular values (..., k) of matrices (..., m, n), descending; k is the smaller size.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.svdvals(fw.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    tensor([3., 2.])
+    """
+    return apply(svdvals_op, (matrices("svdvals", x),))
+
+
+# ---- what counts as 0
+
+def _tolerance(name: str, x: Tensor, rtol: Any) -> Tensor:
+    """`rtol` for each matrix of `x`; by default the larger size times the spacing of numbers."""
+    lead, dtype = x.shape[:-2], dtypes.real_of(x.dtype)
+    if rtol is None:
+        return full(lead, max(x.shape[-2:]) * dtypes.finfo(dtype).eps, dtype)
+    if not isinstance(rtol, Tensor):
+        return full(lead, float(rtol), dtype)
+    if dtypes.kind(rtol.dtype) != "f":
+        raise DTypeError(f"{name}: rtol is {rtol.dtype.name}", "it is a real floating point number")
+    return expand_to(pointwise.cast(rtol.detach(), dtype), lead)
+
+
+def matrix_rank(x: Tensor, rtol: Any = None) -> Tensor:
+    """How many singular values (...) of matrices (..., m, n) are larger than rtol * the largest.
+
+    rtol: a number, or one for each matrix; by default max(m, n) times the epsilon of the dtype.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.matrix_rank(fw.ones(3, 3))
+    tensor(1)
+    """
+    x = matrices("matrix_rank", x).detach()
+    values = svdvals(x)
+    if not values.shape[-1]:
+        return full(values.shape[:-1], 0)
+    limit = expand_dims(_tolerance("matrix_rank", x, rtol), -1) * values[..., :1]  # type: ignore[index]
+    return reduce.sum(pointwise.greater(values, limit), -1)
+
+
+# ---- pseudo-inverse
+
+def _pinv(x: Any, rtol: Any) -> Any:
+    return np.linalg.pinv(x, rcond=rtol.astype(x.real.dtype))
+
+
+def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
+    """G. Golub and V. Pereyra (1973), for matrices whose rank stays what it is."""
+    p, ph, gh = out, adjoint(out), adjoint(g)
+    made = -(ph @ g @ ph)
+    made = made + (gh - x @ (p @ gh)) @ p @ ph
+    return made + ph @ p @ (gh - (gh @ p) @ x)  # type: ignore[no-any-return]
+
+
+pinv_op = lapack(
+    "pinv", lambda x, rtol: TensorType((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype), _pinv,
+    each(_pinv_vjp, None), _NOT_FINITE)
+
+
+def pinv(x: Tensor, rtol: Any = None) -> Tensor:
+    """The Moore-Penrose pseudo-inverses (..., n, m) of matrices (..., m, n).
+
+    Singular values up to rtol * the largest count as 0; rtol is a number, or one for each matrix,
+    by default max(m, n) times the epsilon of the dtype. The gradient is right where the rank does
+    not change.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.pinv(fw.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5, 0. ],
+            [0. , 0. ]])
+    """
+    x = matrices("pinv", x)
+    return apply(pinv_op, (x, _tolerance("pinv", x, rtol)))
+
+
+class LstsqResult(NamedTuple):
+    """A solution with its squared error, and the rank and singular values of the matrix."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def lstsq(a: Tensor, b: Tensor, rtol: Any = None) -> LstsqResult:
+    """The X (..., n, k) with the smallest |a @ X - b|, for `a` (..., m, n) and `b` (..., m, k).
+
+    Of several the smallest X. residuals: the squared errors (..., k). `b` may be a vector (m,).
+
+    >>> import fusewire as fw
+    >>> fw.linalg.lstsq(fw.tensor([[2.0], [0.0]]), fw.tensor([2.0, 3.0])).solution
+    tensor([1.])
+    """
+    a, b = factors("lstsq", matrices("lstsq", a), reduce.floating("lstsq", b))
+    vector = b.ndim == 1
+    right = reshape(b, (*b.shape, 1)) if vector else b
+    solution = pinv(a, rtol) @ right
+    error = pointwise.abs(a @ solution - right)
+    residuals = reduce.sum(error * error, -2)
+    if vector:
+        solution, residuals = (reshape(t, t.shape[:-1]) for t in (solution, residuals))
+    return LstsqResult(solution, residuals, matrix_rank(a, rtol), svdvals(a.detach()))

@@ -1,0 +1,227 @@
+"""Systems of linear equations, inverses and determinants."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dispatch import apply
+from ..errors import ShapeError
+from ..op import each
+from ..ops import reduce
+from ..ops.complex import complex, conj_of, imag, real
+from ..ops.contract import factors
+from ..ops.view import expand_to, matrix_transpose, permute_dims, reshape
+from ..shapes import TensorType, broadcast
+from ..tensor import Tensor
+from .core import adjoint, lapack, matrices, packed_type, scalars, triangle, unpack
+
+__all__ = ["SlogdetResult", "det", "inv", "slogdet", "solve", "solve_triangular"]
+
+_SINGULAR = "its rows depend on each other; fw.linalg.pinv and fw.linalg.lstsq take such matrices"
+
+# ---- solve
+
+
+def _solve_vjp(needs: Any, g: Tensor, out: Tensor, a: Tensor, b: Tensor) -> list[Any]:
+    gb = apply(solve_op, (adjoint(a), g))
+    return [-(gb @ adjoint(out)) if needs[0] else None, gb]
+
+
+solve_op = lapack("solve", lambda a, b: b, np.linalg.solve, _solve_vjp, _SINGULAR)
+
+
+def solve(a: Tensor, b: Tensor) -> Tensor:
+    """The X with a @ X = b, for `a` (..., n, n) and `b` (..., n, k), or a vector (n,).
+
+    LinAlgError where a matrix has no inverse.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.solve(fw.tensor([[2.0, 0.0], [0.0, 4.0]]), fw.tensor([1.0, 1.0]))
+    tensor([0.5 , 0.25])
+    """
+    a, b = factors("solve", matrices("solve", a, square=True), reduce.floating("solve", b))
+    if b.ndim == 1:
+        return _of_vectors(a, b)
+    _check_rows("solve", a, b)
+    if a.ndim == 2 and b.ndim > 2:  # one matrix: the right sides are columns of one
+        return _as_columns(a, b)
+    return apply(solve_op, _same_lead("solve", a, b))
+
+
+def _of_vectors(a: Tensor, b: Tensor) -> Tensor:
+    out = solve(a, reshape(b, (*b.shape, 1)))
+    return reshape(out, out.shape[:-1])
+
+
+def _as_columns(a: Tensor, b: Tensor) -> Tensor:
+    lead = tuple(range(b.ndim - 2))
+    turned = permute_dims(b, (b.ndim - 2, *lead, b.ndim - 1))
+    flat = reshape(turned, (turned.shape[0], b.size // b.shape[-2] if b.shape[-2] else 0))
+    out = reshape(apply(solve_op, (a, flat)), turned.shape)
+    return permute_dims(out, (*[i + 1 for i in lead], 0, b.ndim - 1))
+
+
+def _check_rows(name: str, a: Tensor, b: Tensor) -> None:
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(f"{name}: {a.shape} has {a.shape[-1]} rows, the right side {b.shape} has "
+                         f"{b.shape[-2]}", "its second to last axis must be as long; a single "
+                         "vector has one axis, a batch of vectors is b[..., None]")
+
+
+def _same_lead(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    lead = broadcast(name, a.shape[:-2], b.shape[:-2])
+    return expand_to(a, (*lead, *a.shape[-2:])), expand_to(b, (*lead, *b.shape[-2:]))
+
+
+# ---- solve_triangular
+
+_BLOCK = 32  # rows that are solved at once; larger ones are halved
+
+
+def _substitute(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    n = a.shape[-1]
+    if n <= _BLOCK:
+        a = np.triu(a) if upper else np.tril(a)
+        if unit:
+            np.einsum("...ii->...i", a)[...] = 1
+        return np.linalg.solve(a, b)
+    h = n // 2
+    first, last = (slice(h, n), slice(0, h)) if upper else (slice(0, h), slice(h, n))
+    x = _substitute(a[..., first, first], b[..., first, :], upper, unit)
+    rest = b[..., last, :] - a[..., last, first] @ x
+    y = _substitute(a[..., last, last], rest, upper, unit)
+    return np.concatenate([y, x] if upper else [x, y], axis=-2)
+
+
+def _triangular_vjp(needs: Any, g: Tensor, out: Tensor, a: Tensor, b: Tensor, upper: bool,
+                    unit: bool) -> list[Any]:
+    gb = apply(triangular_op, (adjoint(a), g), {"upper": not upper, "unit": unit})
+    ga = triangle(-(gb @ adjoint(out)), upper, strict=unit) if needs[0] else None
+    return [ga, gb]
+
+
+triangular_op = lapack("solve_triangular", lambda a, b, upper, unit: b, _substitute,
+                       _triangular_vjp, _SINGULAR)
+
+
+def solve_triangular(
+    a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """The X with a @ X = b (left) or X @ a = b, for `a` (..., n, n) with zeros in one triangle.
+
+    What stands in the other triangle is not read, nor the diagonal where `unitriangular`: it is 1.
+
+    >>> import fusewire as fw
+    >>> a = fw.tensor([[1.0, 0.0], [2.0, 1.0]])
+    >>> fw.linalg.solve_triangular(a, fw.tensor([[1.0], [3.0]]), upper=False)
+    tensor([[1.],
+            [1.]])
+    """
+    name = "solve_triangular"
+    a, b = factors(name, matrices(name, a, square=True), matrices(name, b))
+    if not left:
+        out = solve_triangular(matrix_transpose(a), matrix_transpose(b), upper=not upper,
+                               unitriangular=unitriangular)
+        return matrix_transpose(out)
+    _check_rows(name, a, b)
+    return apply(triangular_op, _same_lead(name, a, b), {"upper": upper, "unit": unitriangular})
+
+
+# ---- inverse and determinants
+
+inv_op = lapack("inv", lambda x: x, np.linalg.inv,
+                each(lambda g, out, x: -(adjoint(out) @ g @ adjoint(out))), _SINGULAR)
+
+
+def inv(x: Tensor) -> Tensor:
+    """The inverses of the matrices (..., n, n); LinAlgError where there is none.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.inv(fw.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5 , 0.  ],
+            [0.  , 0.25]])
+    """
+    return apply(inv_op, (matrices("inv", x, square=True),))
+
+
+def _numbers(x: TensorType) -> TensorType:
+    return TensorType(x.shape[:-2], x.dtype)
+
+
+def _cofactors(x: Any) -> Any:
+    """det(x) times the transposed inverse; for matrices without inverse, of singular values."""
+    try:
+        out = np.linalg.det(x)[..., None, None] * np.linalg.inv(x).mT
+        if np.isfinite(out).all():
+            return out
+    except np.linalg.LinAlgError:
+        pass
+    u, s, vh = np.linalg.svd(x)
+    others = np.where(np.eye(s.shape[-1], dtype=bool), 1, s[..., None, :]).prod(-1)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return ((u.conj() * others[..., None, :]) @ vh.conj() * sign[..., None, None]).astype(x.dtype)
+
+
+def _cofactors_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    """From d C = (tr(A^-1 dA) - A^-T dA^T) C and A^-T = C / det."""
+    g = conj_of(g)
+    inner = scalars(reduce.sum(g * out, axis=(-2, -1)))
+    return conj_of((inner * out - out @ matrix_transpose(g) @ out)  # type: ignore[no-any-return]
+                   / scalars(det(x)))
+
+
+cofactors_op = lapack("cofactors", lambda x: x, _cofactors, each(_cofactors_vjp))
+det_op = lapack("det", _numbers, np.linalg.det, each(
+    lambda g, out, x: scalars(g) * conj_of(apply(cofactors_op, (x,)))), onnx="Det")
+
+
+def det(x: Tensor) -> Tensor:
+    """The determinants (...) of the matrices (..., n, n).
+
+    The gradient is right for matrices without an inverse too; its own gradient is not.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.det(fw.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    return apply(det_op, (matrices("det", x, square=True),))
+
+
+def _slogdet(x: Any) -> Any:
+    sign, logabs = np.linalg.slogdet(x)
+    return np.stack([sign, logabs.astype(sign.dtype)], axis=-1)
+
+
+def _slogdet_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    """From d log det = tr(A^-1 dA): its real part moves the logarithm, the other turns the sign."""
+    (gs, gl), (sign, _) = unpack(g, (), ()), unpack(out, (), ())
+    weight = complex(real(gl), -imag(conj_of(gs) * sign)) if x.dtype.kind == "c" else gl
+    return scalars(weight) * adjoint(inv(x))
+
+
+slogdet_op = lapack("slogdet", lambda x: packed_type(x, x.dtype, (), ()), _slogdet,
+                    each(_slogdet_vjp))
+
+
+class SlogdetResult(NamedTuple):
+    """The sign of a determinant and the logarithm of its absolute value."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def slogdet(x: Tensor) -> SlogdetResult:
+    """Sign and logarithm of the absolute value of the determinants (...) of (..., n, n).
+
+    The sign of a complex determinant is a number of absolute value 1; a determinant of 0 has the
+    sign 0 and the logarithm -inf.
+
+    >>> import fusewire as fw
+    >>> fw.linalg.slogdet(fw.tensor([[-1.0, 0.0], [0.0, 1.0]]))
+    SlogdetResult(sign=tensor(-1.), logabsdet=tensor(0.))
+    """
+    x = matrices("slogdet", x, square=True)
+    sign, logabs = unpack(apply(slogdet_op, (x,)), (), ())
+    return SlogdetResult(sign, real(logabs) if x.dtype.kind == "c" else logabs)

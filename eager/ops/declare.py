@@ -1,0 +1,192 @@
+"""How pointwise ops are declared: what they take, what they give, and the functions users call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..dispatch import apply, function_of_one, function_of_two
+from ..dtypes import SCALARS, DType
+from ..errors import DTypeError
+from ..op import Op, define, each
+from ..shapes import TensorType, broadcast
+from ..tensor import Tensor, as_tensor, tensor
+
+# what an op takes: kinds of NumPy dtypes, and their names in an error
+TAKES = {
+    "any": ("biufc", "all dtypes"),
+    "float": ("fc", "floating point numbers"),
+    "real float": ("f", "real floating point numbers"),
+    "complex": ("c", "complex numbers"),
+    "real": ("biuf", "real numbers and bool"),
+    "numeric": ("iufc", "numbers"),
+    "real numeric": ("iuf", "real numbers"),
+    "bits": ("biu", "integers and bool"),
+    "whole": ("iu", "integers"),
+    "bool": ("b", "bool"),
+}
+OPERANDS = (Tensor, *SCALARS, np.ndarray, np.generic)  # what may stand beside a tensor
+
+
+def dtype_of_operands(types: tuple[Any, ...]) -> DType:
+    """The dtype that the operands share; a leading bool is the condition of `where`."""
+    found = [t.dtype for t in types if isinstance(t, TensorType)]
+    return found[-1]  # type: ignore[no-any-return]
+
+
+def result_rule(name: str, gives: str) -> Callable[..., TensorType]:
+    """The rule of a pointwise op: shapes broadcast; what it `gives` is said in `pointwise`."""
+    def result(*types: Any, **params: Any) -> TensorType:
+        shape = broadcast(name, *[t.shape for t in types if isinstance(t, TensorType)])
+        if gives == "param":
+            return TensorType(shape, params["dtype"])
+        dtype = dtypes.bool if gives == "bool" else dtype_of_operands(types)
+        if gives == "real":
+            dtype = dtypes.real_of(dtype)
+        elif gives == "complex":
+            dtype = dtypes.complex_of(dtype)
+        return TensorType(shape, dtype)
+
+    return result
+
+
+def prepare(name: str, xs: tuple[Any, ...], takes: str) -> tuple[Any, ...]:
+    """`xs` as tensors of one dtype that the op takes, and Python scalars that adapt to it."""
+    operands = [operand(name, x) for x in xs]
+    dtype: Any = None
+    for x in operands:
+        if isinstance(x, Tensor):
+            dtype = x.dtype if dtype is None else dtypes.promote(dtype, x.dtype)
+    if dtype is None:
+        operands[0] = tensor(operands[0])
+        dtype = operands[0].dtype
+    for x in operands:
+        if not isinstance(x, Tensor):
+            dtype = dtypes.promote_scalar(dtype, x)
+    dtype = _accept(name, dtype, takes)
+    return tuple([_to(x, dtype) for x in operands])
+
+
+def operand(name: str, x: Any) -> Any:
+    """`x` as a tensor or a Python scalar; NumPy's arrays become tensors, its scalars Python's."""
+    if isinstance(x, np.generic):
+        x = x.item()
+    return x if isinstance(x, SCALARS) else as_tensor(name, x)
+
+
+def _to(x: Any, dtype: DType) -> Any:
+    if isinstance(x, Tensor):
+        return cast(x, dtype)
+    if dtype == dtypes.bfloat16:  # beside Python's floats NumPy would make float32 of it
+        return tensor(x, dtype)
+    return bool(x) if dtype.kind == "b" else x
+
+
+def _accept(name: str, dtype: DType, takes: str) -> DType:
+    if takes == "bool":
+        return dtypes.bool
+    kinds, names = TAKES[takes]
+    if takes.endswith("float") and dtypes.kind(dtype) in "biu":
+        return dtypes.DEFAULT_FLOAT
+    if dtypes.kind(dtype) not in kinds:
+        raise DTypeError(f"{name}: takes {names}, not {dtype.name}",
+                         "cast the operands first, as with x.astype(fw.float32)")
+    return dtype
+
+
+def pointwise(
+    name: str, formula: Callable[..., Any], *vjp: Any, takes: str = "any", gives: str = "same",
+    impl: Callable[..., Any] | None = None, onnx: str = "", no_onnx: str = "", keeps: str = "",
+    **why: str,
+) -> Callable[..., Tensor]:
+    """Declares a pointwise op and returns its function of tensors and numbers.
+
+    takes: a key of TAKES; "float" and "real float" cast integers to float32, "bool" casts all.
+    gives: same as the operands, real (the parts of complex numbers), complex (whose parts they
+    are) or bool. keeps: kinds of dtypes that a function of one gives back as they are. no_onnx
+    and `why` hold reasons for facts left out.
+    """
+    if no_onnx:
+        why["onnx"] = no_onnx
+    if not vjp and (gives == "bool" or takes in ("bits", "whole", "bool")):
+        why.setdefault("vjp", "its result is not a floating point number")
+    if not vjp and "vjp" not in why:
+        raise KeyError(f"op {name!r} has no vjp and no reason")
+    op = define(Op(name, "pointwise", result_rule(name, gives), impl or formula, formula,
+                   each(*vjp) if vjp else None, onnx, why))
+    function: Any
+    if formula.__code__.co_argcount == 2:
+        function = function_of_one(op, TAKES[takes][0], _of_any(op, takes, keeps))
+    else:
+        function = function_of_two(
+            op, TAKES[takes][0], lambda x, y: apply(op, _pair(name, x, y, takes)))
+    function.__name__ = function.__qualname__ = name
+    function.op, function.takes = op, takes
+    return function  # type: ignore[no-any-return]
+
+
+def _of_any(op: Op, takes: str, keeps: str) -> Callable[[Any], Tensor]:
+    def function(x: Any) -> Tensor:
+        if keeps and not isinstance(x, SCALARS):
+            x = as_tensor(op.name, x)
+            if dtypes.kind(x.dtype) in keeps:
+                return alias(x)
+        return apply(op, prepare(op.name, (x,), takes))
+
+    return function
+
+
+def operator_of(function: Any) -> Callable[[Any, Any], Any]:
+    """A pointwise function of two as Python's operators want it: NotImplemented for strangers."""
+    op, takes = function.op, function.takes
+
+    def otherwise(x: Any, y: Any) -> Any:
+        if not isinstance(y, OPERANDS):
+            return NotImplemented
+        return apply(op, _pair(op.name, x, y, takes))
+
+    return function_of_two(op, TAKES[takes][0], otherwise)
+
+
+def _pair(name: str, x: Any, y: Any, takes: str) -> tuple[Any, Any]:
+    """`prepare` of two; a number beside a float tensor needs no search for a common dtype."""
+    first, number = (x, y) if isinstance(x, Tensor) else (y, x)
+    if (type(number) is float or type(number) is int) and isinstance(first, Tensor) \
+            and first.data.dtype.kind == "f" and "f" in TAKES[takes][0]:
+        return x, y
+    x, y = prepare(name, (x, y), takes)
+    return x, y
+
+
+def in_float32(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """`formula` for eager: bfloat16 is rounded once, at its end, not after each of its steps."""
+    def impl(k: Any, x: Any, **params: Any) -> Any:
+        if x.dtype != dtypes.bfloat16:
+            return formula(k, x, **params)
+        return formula(k, x.astype(np.float32), **params).astype(x.dtype)
+
+    return impl
+
+
+def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, dtype: DType) -> Tensor:
+    return cast(g, x.dtype)  # of a complex number beside a real one only the real part counts
+
+
+cast_op = define(Op(
+    "cast", "pointwise", result_rule("cast", "param"), lambda k, x, dtype: k.cast(x, dtype),
+    lambda k, x, dtype: k.cast(x, dtype), each(_cast_vjp), "Cast"))
+
+
+def cast(x: Tensor, dtype: DType) -> Tensor:
+    """`x` in another dtype; `x` itself where it has that dtype already."""
+    if x.data.dtype == dtype:
+        return x
+    # integers have no gradient: what is cast to them is off the tape
+    return apply(cast_op, (x if dtypes.kind(dtype) in "fc" else x.detach(),), {"dtype": dtype})
+
+
+alias = pointwise("alias", lambda k, x: x, lambda g, out, x: g, impl=lambda k, x: x.view(),
+                  onnx="Identity")

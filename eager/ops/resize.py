@@ -1,0 +1,111 @@
+"""Axes made longer or shorter by reading between their elements, with PyTorch's numerics.
+
+Each axis by itself: an element of the result is the sum of a few elements of `x`, its taps, times
+weights. Places and weights are computed in float32 for tensors of float32, as PyTorch does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..tensor import Tensor, tensor
+from .declare import cast
+from .view import broadcast_to, reshape, slice_axes, take
+
+__all__: list[str] = []
+
+Taps = list[tuple[Any, Any]]  # (places in the axis, weights)
+_CUBIC = -0.75  # the free coefficient of Keys's interpolation (1981), as PyTorch sets it
+
+
+def resize_axis(x: Tensor, axis: int, size: int, mode: str, align_corners: bool, scale: float | None
+                ) -> Tensor:
+    """`x` with `size` elements along `axis`; scale: elements of x per element of the result."""
+    n = x.shape[axis]
+    if mode in ("nearest", "nearest-exact"):
+        return _nearest(x, axis, size, n / size if scale is None else scale, mode != "nearest")
+    if mode == "area":
+        return _average(x, axis, size)
+    work = np.float64 if x.dtype == dtypes.float64 else np.float32
+    places = _centres(n, size, align_corners, scale, work)
+    return _weighted(x, axis, size, _cubic(places, n) if mode == "cubic" else _linear(places, n))
+
+
+def _centres(n: int, size: int, align_corners: bool, scale: float | None, work: Any) -> Any:
+    """Where the elements of the result lie in an axis of `n`."""
+    at = np.arange(size).astype(work)
+    if align_corners:
+        return at * work((n - 1) / (size - 1) if size > 1 else 0.0)
+    return (at + work(0.5)) * work(n / size if scale is None else scale) - work(0.5)
+
+
+def _linear(places: Any, n: int) -> Taps:
+    places = np.maximum(places, 0)
+    low = np.minimum(places.astype(np.int64), n - 1)
+    share = np.clip(places - low.astype(places.dtype), 0, 1)
+    return [(low, 1 - share), (np.minimum(low + 1, n - 1), share)]
+
+
+def _cubic(places: Any, n: int) -> Taps:
+    low = np.floor(places)
+    t = places - low
+    taps = []
+    for offset, weight in ((-1, _outer(t + 1)), (0, _inner(t)), (1, _inner(1 - t)),
+                           (2, _outer(2 - t))):
+        taps.append((np.clip(low.astype(np.int64) + offset, 0, n - 1), weight))
+    return taps
+
+
+def _inner(t: Any) -> Any:
+    return ((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1
+
+
+def _outer(t: Any) -> Any:
+    return ((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC
+
+
+def _weighted(x: Tensor, axis: int, size: int, taps: Taps) -> Tensor:
+    """The sum of the taps; 16-bit floats are added up in float32."""
+    small = x.dtype.itemsize == 2
+    source = cast(x, dtypes.float32) if small else x
+    wide = tuple(size if a == axis else 1 for a in range(x.ndim))
+    total: Any = None
+    for places, weights in taps:
+        part = take(source, tensor(places), axis) * tensor(
+            weights.reshape(wide).astype(source.dtype))
+        total = part if total is None else total + part
+    return cast(total, x.dtype)
+
+
+def _nearest(x: Tensor, axis: int, size: int, scale: float, exact: bool) -> Tensor:
+    n = x.shape[axis]
+    if size % n == 0 and scale == n / size:  # each element, so many times: no gather, no scatter
+        repeat = size // n
+        apart = (*x.shape[:axis + 1], repeat, *x.shape[axis + 1:])
+        one = (*x.shape[:axis + 1], 1, *x.shape[axis + 1:])
+        return reshape(broadcast_to(reshape(x, one), apart),
+                       (*x.shape[:axis], size, *x.shape[axis + 1:]))
+    if n % size == 0 and scale == n / size:
+        start = tuple(n // size // 2 if exact and a == axis else 0 for a in range(x.ndim))
+        step = tuple(n // size if a == axis else 1 for a in range(x.ndim))
+        kept = (*x.shape[:axis], size, *x.shape[axis + 1:])
+        return slice_axes(x, start, step, kept)
+    at = np.arange(size).astype(np.float32) + np.float32(0.5 if exact else 0.0)
+    places = np.minimum(np.floor(at * np.float32(scale)).astype(np.int64), n - 1)
+    return take(x, tensor(places), axis)
+
+
+def _average(x: Tensor, axis: int, size: int) -> Tensor:
+    """Means of `size` stretches of the axis, which overlap where they do not fit."""
+    n = x.shape[axis]
+    if n % size == 0:
+        apart = reshape(x, (*x.shape[:axis], size, n // size, *x.shape[axis + 1:]))
+        return apart.mean(axis=axis + 1)  # type: ignore[attr-defined,no-any-return]
+    at = np.arange(size)
+    first, last = at * n // size, -(-(at + 1) * n // size)
+    return _weighted(x, axis, size, [
+        (np.minimum(first + j, n - 1), (first + j < last) / (last - first))
+        for j in range(int((last - first).max()))])

@@ -1,0 +1,190 @@
+"""Less memory for a second run: what a function computes is not kept, but computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.beneath import Beneath
+from ..autograd.engine import given_up
+from ..dispatch import replace
+from ..errors import ArgumentError, GradientError
+from ..op import Op
+from ..ops.random import default_generator, fork_rng
+from ..tape import Entry, enable_grad, is_grad_enabled
+from ..tensor import Tensor
+
+__all__ = ["checkpoint", "checkpoint_sequential"]
+
+
+def checkpoint(
+    function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True, determinism_check: str = "default", **kwargs: Any,
+) -> Any:
+    """What function(*args, **kwargs) returns; the way back runs it again for the values it needs.
+
+    preserve_rng_state: the second run draws the same random numbers. determinism_check: "default"
+    compares the second run with the first, "none" does not. `use_reentrant` is for calls written
+    for PyTorch: there is one way here.
+
+    >>> import fusewire as fw
+    >>> x = fw.tensor(2.0, requires_grad=True)
+    >>> fw.utils.checkpoint.checkpoint(lambda x: (x * x).exp(), x).backward()
+    >>> x.grad
+    tensor(218.3926)
+    """
+    if determinism_check not in ("default", "none"):
+        raise ArgumentError(f"checkpoint: determinism_check {determinism_check!r} is not known",
+                            'it is "default" or "none"')
+    if not is_grad_enabled():
+        return function(*args, **kwargs)
+    region = _Region(function, args, kwargs, preserve_rng_state, determinism_check == "default")
+    with _Forget(region):
+        return function(*args, **kwargs)
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """The result of `functions` (a list or a Sequential) in order, in `segments` checkpoints.
+
+    The last segment keeps its values, since the way back begins with it.
+    """
+    steps = list(functions)
+    if not 1 <= segments <= len(steps):
+        raise ArgumentError(f"checkpoint_sequential: {segments} segments of {len(steps)} functions",
+                            f"segments goes from 1 to {len(steps)}")
+    size = len(steps) // segments
+    for i in range(segments - 1):
+        part = steps[i * size:(i + 1) * size]
+        input = checkpoint(_chain(part), input, **kwargs)
+    return _chain(steps[(segments - 1) * size:])(input)
+
+
+def _chain(steps: list[Any]) -> Callable[[Any], Any]:
+    def run(x: Any) -> Any:
+        for step in steps:
+            x = step(x)
+        return x
+
+    return run
+
+
+class _Region:
+    """A call whose values are not kept: how to run it again."""
+
+    def __init__(self, function: Any, args: Any, kwargs: Any, random: bool, check: bool) -> None:
+        self.function, self.check = function, check
+        self.args = [_held(x) for x in args]
+        self.kwargs = {name: _held(x) for name, x in kwargs.items()}
+        self.random = default_generator.get_state() if random else None
+        self.ops: list[tuple[str, Any]] = []  # name and shape of what was noted on the tape
+
+    def values(self, n: int, sums: dict[Any, Any], last: bool) -> tuple[Any, Any]:
+        """Inputs and output of entry `n` as arrays; `last`: they are not asked for again."""
+        store = sums.get(self)
+        if store is None or n not in store:
+            store = sums[self] = self._run(sums)
+        return store.pop(n) if last else store[n]  # type: ignore[no-any-return]
+
+    def _run(self, sums: dict[Any, Any]) -> dict[int, Any]:
+        args = [_given(x, sums) for x in self.args]
+        kwargs = {name: _given(x, sums) for name, x in self.kwargs.items()}
+        noted = _Note(self)
+        with fork_rng(), enable_grad():
+            if self.random is not None:
+                replace(default_generator.state, self.random)
+            with noted:
+                self.function(*args, **kwargs)
+        if noted.count != len(self.ops):
+            raise _not_the_same(f"{noted.count} ops ran, {len(self.ops)} in the forward")
+        return noted.store
+
+
+def _held(x: Any) -> Any:
+    """An argument as it is now; one computed in an outer checkpoint is known by its entry."""
+    if not isinstance(x, Tensor):
+        return x
+    return x.edge if isinstance(x.edge, Forgotten) else Tensor(x.data, x.edge)
+
+
+def _given(x: Any, sums: dict[Any, Any]) -> Any:
+    if not isinstance(x, Forgotten):
+        return x
+    if x.arrays is None:
+        raise given_up(x)
+    region, n = x.arrays
+    return Tensor(region.values(n, sums, last=False)[1], x)
+
+
+class Forgotten(Entry):
+    """An entry without values: `arrays` says of which region it is, and which of its ops."""
+
+    __slots__ = ()
+
+    def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
+        if self.arrays is None:
+            raise given_up(self)
+        region, n = place = self.arrays
+        self.arrays, self.out = region.values(n, sums, last=True)
+        try:
+            step(self, g, sums, useful, True)
+        finally:
+            self.arrays, self.out = place, None
+        if not keep:
+            self.arrays = None  # type: ignore[assignment]
+
+
+class _Inside(Beneath):
+    """In front of everything but another checkpoint: the inner one of two has its own values."""
+
+    def __init__(self, region: _Region) -> None:
+        super().__init__()
+        self.region = region
+
+    def __enter__(self) -> Any:
+        self._outer = super().__enter__().below
+        while isinstance(self.below, _Inside):
+            self.below = self.below.below
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.below = self._outer
+        super().__exit__(*error)
+
+
+class _Forget(_Inside):
+    """Takes the values of each entry away as soon as it is made."""
+
+    def saw(self, op: Op, inputs: tuple[Any, ...], out: Tensor) -> None:
+        entry = out.edge
+        if type(entry) is Entry:
+            entry.__class__ = Forgotten
+            entry.arrays, entry.out = (self.region, len(self.region.ops)), None
+            self.region.ops.append((op.name, out.data.shape))
+
+
+class _Note(_Inside):
+    """Keeps the values of each entry."""
+
+    def __init__(self, region: _Region) -> None:
+        super().__init__(region)
+        self.store: dict[int, Any] = {}
+        self.count = 0
+
+    def saw(self, op: Op, inputs: tuple[Any, ...], out: Tensor) -> None:
+        entry, n = out.edge, self.count
+        if type(entry) is not Entry:
+            return
+        known = self.region.ops[n] if n < len(self.region.ops) else None
+        if known is None or (self.region.check and known != (op.name, out.data.shape)):
+            raise _not_the_same(f"op {n} is {op.name} with a result of shape {out.data.shape}, "
+                                f"in the forward {'nothing' if known is None else known}")
+        self.store[n] = entry.arrays, entry.out
+        self.count += 1
+
+
+def _not_the_same(what: str) -> GradientError:
+    return GradientError(f"checkpoint: the second run is not like the first: {what}",
+                         "the function must do the same each time: it may not depend on what "
+                         "changes between the forward and the backward")

@@ -1,0 +1,152 @@
+"""Eager ops on large arrays: native code for blocks of rows gives what NumPy gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import assert_same, tensors
+from samples import ROWS, Row
+
+import fusewire as fw
+from fusewire.codegen import large
+from fusewire.eager import dispatch, memory
+from fusewire.eager.op import OPS
+from fusewire.eager.settings import settings
+from fusewire.eager.shapes import TensorType
+
+
+@pytest.fixture
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Every op goes to native code where it can; gives the names of those that did."""
+    done: list[str] = []
+
+    def run(op: Any, inputs: Any, params: Any) -> Any:
+        out = large.run(op, inputs, params)
+        if out is not None:
+            done.append(op.name)
+        return out
+
+    monkeypatch.setattr(dispatch, "LARGE", 1)
+    monkeypatch.setattr(dispatch, "large", run)
+    monkeypatch.setattr(large, "_BLOCK", 8)
+    monkeypatch.setattr(large, "_PIECE", 3)
+    monkeypatch.setattr(large, "_VARIANTS", 1 << 20)
+    yield done
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_native_code_gives_what_numpy_gives(row: Row, everything_is_large: list[str],
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    for inputs in row.inputs(np.random.default_rng(0)):
+        with np.errstate(all="ignore"):
+            got = row.call(*tensors(inputs))
+            with monkeypatch.context() as patch:
+                patch.setattr(dispatch, "large", None)
+                expected = row.call(*tensors(inputs))
+        assert_same(got, expected, row.tolerance / 2e-6, row.op)
+
+
+def split(name: str, *shapes: Any, **params: Any) -> Any:
+    types = [TensorType(s, np.dtype("float32")) for s in shapes]
+    return large.split_rows(OPS[name], types, OPS[name].result(*types, **params), params)
+
+
+def test_elements_are_rows_where_shapes_are_equal() -> None:
+    assert split("add", (30, 4), (30, 4)) == (2, 120, (True, True), ((), ()))
+
+
+def test_a_vector_added_to_rows_is_the_same_for_all() -> None:
+    assert split("add", (30, 4), (4,)) == (1, 30, (True, False), ((4,), (4,)))
+
+
+def test_a_column_added_to_rows_goes_along() -> None:
+    assert split("add", (30, 1), (30, 4)) == (1, 30, (True, True), ((1,), (4,)))
+
+
+def test_of_two_that_are_both_spread_the_first_has_the_rows() -> None:
+    assert split("add", (30, 1), (1, 4)) == (1, 30, (True, False), ((1,), (4,)))
+
+
+def test_what_stands_before_the_reduced_axes_are_rows() -> None:
+    assert split("sum", (5, 6, 7), axis=(1, 2), keepdims=False).axes == 1
+    assert split("sum", (5, 6, 7), axis=(0,), keepdims=False) is None
+
+
+def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]) -> None:
+    fw.ones(30).tanh()
+    before = len(large._PROGRAMS)
+    for count in (31, 8, 100):
+        assert fw.zeros(count).tanh().sum().item() == 0
+    fresh = set(list(large._PROGRAMS)[before:])
+    assert not any("tanh" in key for key in fresh)
+    assert everything_is_large.count("tanh") == 4
+
+
+def test_another_number_as_operand_needs_no_new_code(everything_is_large: list[str]) -> None:
+    x = fw.ones(30)
+    x * 0.5
+    before = len(large._PROGRAMS)
+    assert (x * 0.25).tolist() == [0.25] * 30
+    assert len(large._PROGRAMS) == before
+
+
+def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[str],
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "_VARIANTS", large._COUNTS["sum"] + 2)
+    for width in range(40, 45):
+        assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
+    assert everything_is_large.count("sum") == 2
+
+
+def test_nothing_is_compiled_where_that_is_switched_off(everything_is_large: list[str],
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "compile", False)
+    fw.ones(30).tanh()
+    assert everything_is_large == []
+
+
+def test_an_index_out_of_range_is_an_error(everything_is_large: list[str]) -> None:
+    with pytest.raises(IndexError, match="index 9 is out of range"):
+        fw.ones(4, 2).take(fw.tensor([1, 9]), axis=0)
+
+
+def test_gradients_of_large_arrays_are_those_of_small_ones() -> None:
+    x = fw.rand(1 << 17).requires_grad_()
+    (x.tanh() * 3.0).sum().backward()
+    few = x.detach()[:5].requires_grad_()
+    (few.tanh() * 3.0).sum().backward()
+    assert x.grad is not None and few.grad is not None
+    assert_same(x.grad[:5], few.grad)
+
+
+# ---- memory
+def test_memory_of_a_result_that_is_gone_is_used_again() -> None:
+    fw.empty_cache()
+    x = fw.ones(1 << 18)
+    y = x + x
+    address = y.data.ctypes.data
+    y = x
+    assert memory.held() >= 1 << 20
+    y = x * x
+    assert y.data.ctypes.data == address
+    assert address % 64 == 0
+
+
+def test_memory_is_not_used_while_a_view_is_alive() -> None:
+    x = fw.ones(1 << 18)
+    view = (x + x)[3:5]
+    other = x * 5
+    assert view.tolist() == [2, 2]
+    assert not np.shares_memory(view.data, other.data)
+
+
+def test_memory_is_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "cache_mb", 3)
+    arrays = [memory.empty((1 << 18,), np.dtype("float32")) for _ in range(5)]
+    arrays.clear()
+    assert 2 << 20 <= memory.held() <= 3 << 20
+    fw.empty_cache()
+    assert memory.held() == 0

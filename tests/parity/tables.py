@@ -1,0 +1,19 @@
+"""All entries of the table."""
+
+from __future__ import annotations
+
+from parity import (
+    table_elementwise,
+    table_linalg,
+    table_move,
+    table_nn,
+    table_reduce,
+    table_search,
+    table_special,
+)
+from parity.entry import Entry
+
+FAMILIES = (
+    table_elementwise.TABLE, table_reduce.TABLE, table_move.TABLE, table_search.TABLE,
+    table_linalg.TABLE, table_linalg.FFT, table_special.TABLE, table_nn.TABLE, table_search.CREATE)
+ENTRIES: list[Entry] = [entry for family in FAMILIES for entry in family]
