@@ -5,8 +5,8 @@ import sys as _sys
 from .codegen import large as _large
 from .codegen.decorator import compile
 from .codegen.llvm.threads import get_num_threads, set_num_threads
-from .eager import methods as _methods
 from .eager import autograd, fft, func, linalg, nn, optim, random, special, utils
+from .eager import methods as _methods
 from .eager.autograd.engine import *
 from .eager.constants import *
 from .eager.display import *
@@ -48,7 +48,8 @@ __version__ = "0.1.0"
 # So that `import fusewire.nn.functional as F`, `from fusewire.utils.data import DataLoader` work as
 # users of PyTorch expect, though the modules live under `eager`.
 _ALIASES = (
-    "autograd", "fft", "func", "linalg", "nn", "nn.functional", "nn.init", "optim", "random", "special",
-    "utils", "utils.checkpoint", "utils.data")
+    "autograd", "autograd.function", "fft", "func", "linalg", "nn", "nn.functional", "nn.init",
+    "optim", "random", "special", "utils", "utils.checkpoint", "utils.data",
+)
 for _name in _ALIASES:
     _sys.modules[f"{__name__}.{_name}"] = _sys.modules[f"{__name__}.eager.{_name}"]

@@ -26,7 +26,8 @@ from ..eager.ops.declare import dtype_of_operands
 from ..eager.settings import settings
 from ..eager.shapes import TensorType, product
 from .address import address
-from .compile import lower_graph, machine_of
+from .compile import compile_graph, lower_graph, machine_of
+from .executable import Executable
 from .llvm.blocks import Rows
 from .llvm.program import Argument, NativeProgram, Step, build
 from .llvm.target import host
@@ -63,6 +64,8 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         return None  # the op's own implementation has the error
     if op.name in BY_HAND:
         return BY_HAND[op.name](inputs, types, out, params)
+    if op.kind == "create":
+        return _created(op, inputs, types, out, params)
     split = split_rows(op, types, out, params)
     program = None if split is None else _program(op, types, out, params, split)
     if split is None or program is None:
@@ -76,6 +79,25 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
     table = array.array("Q", [split.rows, *map(address, held)])
     program.run(table.buffer_info()[0], 0)
     return held[-1]
+
+
+def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
+             params: dict[str, Any]) -> Any:
+    """The result of an op that makes elements out of their indices: code for this one size."""
+    if out.size < dispatch.LARGE:
+        return None
+    key = (op.name, *types, *[(k, param_key(v)) for k, v in params.items()])
+    program = _remembered(key, op, lambda: _whole(op, types, params))
+    return None if program is None else program([np.ascontiguousarray(inputs[0])])[0]
+
+
+def _whole(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Executable | None:
+    nodes = Nodes()
+    inputs = tuple([nodes.input(f"x{i}", t) for i, t in enumerate(types)])
+    try:
+        return compile_graph(Graph(inputs, (nodes.apply(op.name, inputs, params),)))
+    except CodegenError:
+        return None
 
 
 def _is_constant(x: Any) -> bool:
@@ -134,30 +156,35 @@ def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 
 
 # ---- programs
-_PROGRAMS: dict[Any, NativeProgram | None] = {}
+_PROGRAMS: dict[Any, Any] = {}
 _COUNTS: Counter[str] = Counter()
 _LOCK = threading.RLock()
 
 
+def _remembered(key: Any, op: Op, compiled: Callable[[], Any]) -> Any:
+    """What `compiled()` gives, when first asked for; None when that is asked for too often."""
+    with _LOCK:
+        if key not in _PROGRAMS:
+            _COUNTS[op.name] += 1
+            _PROGRAMS[key] = compiled() if _COUNTS[op.name] <= _VARIANTS else None
+        return _PROGRAMS[key]
+
+
 def _program(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, Any], split: Split
              ) -> NativeProgram | None:
-    """The program for these types, compiled when first asked for; None where there can be none."""
+    """The program for these types; None where there can be none."""
     values = [t.dtype if isinstance(t, TensorType) else param_key(t) if _is_constant(t) else float
               for t in types]
     given = [(k, param_key(v)) for k, v in params.items()]
     key = (op.name, *given, *split.parts, *split.full, *values, split.axes, _block(split))
-    with _LOCK:
-        if key not in _PROGRAMS:
-            _COUNTS[op.name] += 1
-            few = _COUNTS[op.name] <= _VARIANTS
-            _PROGRAMS[key] = _compiled(op, types, out, params, split) if few else None
-        return _PROGRAMS[key]
+    found = _remembered(key, op, lambda: _compiled(op, types, out, params, split))
+    return found  # type: ignore[no-any-return]
 
 
 def _block(split: Split) -> int:
     """How many rows make a task."""
     row = max(1, *map(product, _moving(split.full, split.parts)))
-    return max(1, min(split.rows, _BLOCK // row))
+    return int(max(1, min(split.rows, _BLOCK // row)))
 
 
 def _compiled(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, Any], split: Split

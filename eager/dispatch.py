@@ -69,8 +69,8 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
 def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
     array = x.data
     try:
-        data = op.impl(kernels, array, **params) if array.size < LARGE else \
-            _run_large(op, (array,), params)
+        small = array.size < LARGE and op.kind != "create"  # whose result is larger than its input
+        data = op.impl(kernels, array, **params) if small else _run_large(op, (array,), params)
     except _FAILURES as error:
         data = _again(op, (x,), params, [array], error)
     if type(data) is not _ndarray:
@@ -88,6 +88,11 @@ def taped(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) 
         arrays = tuple([x.data if isinstance(x, Tensor) else x for x in inputs])
         out.edge = Entry(op, params, arrays, edges, out.data)
     return out
+
+
+# The two functions below are what most small ops of a program go through. They make tensors and
+# entries attribute by attribute: a call of `__init__` would take as long as NumPy's addition.
+new: Any = object.__new__
 
 
 def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -108,10 +113,13 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
             data = _again(op, (x,), _NOTHING, [array], error)
         if type(data) is not _ndarray:
             data = np.asarray(data)
-        out = Tensor(data)
+        out = new(Tensor)
+        out.data, out.edge, out._grad = data, None, None
         edge = x.edge
         if edge is not None and differentiable and MODE.enabled:
-            out.edge = Entry(op, _NOTHING, (array,), (edge,), data)
+            entry = out.edge = new(Entry)
+            entry.op, entry.params, entry.out = op, _NOTHING, data
+            entry.arrays, entry.edges = (array,), (edge,)
         return out
 
     return function
@@ -138,10 +146,13 @@ def function_of_two(
             data = _again(op, (x, y), _NOTHING, [left, right], error)
         if type(data) is not _ndarray:
             data = np.asarray(data)
-        out = Tensor(data)
+        out = new(Tensor)
+        out.data, out.edge, out._grad = data, None, None
         a, b = x.edge, y.edge
         if (a is not None or b is not None) and differentiable and MODE.enabled:
-            out.edge = Entry(op, _NOTHING, (left, right), (a, b), data)
+            entry = out.edge = new(Entry)
+            entry.op, entry.params, entry.out = op, _NOTHING, data
+            entry.arrays, entry.edges = (left, right), (a, b)
         return out
 
     return function

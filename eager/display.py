@@ -76,7 +76,7 @@ def text(self: Tensor) -> str:
         return self.data.text()
     notes = _notes(self)
     end = f", {', '.join(notes)})" if notes else ")"
-    body = _elements(self.data, "tensor(", end)
+    body = _elements(self.data)
     if len(body) - body.rfind("\n") - 1 + len(end) + len("tensor(") * ("\n" not in body) \
             > _OPTIONS["linewidth"]:
         end = end.replace(", ", ",\n       ", 1)  # under the first element
@@ -94,7 +94,7 @@ def _notes(x: Tensor) -> list[str]:
     return notes
 
 
-def _elements(array: Any, prefix: str = "", suffix: str = "") -> str:
+def _elements(array: Any) -> str:
     if array.size == 0:
         return "[]"
     array = array.astype(float32) if array.dtype == bfloat16 else array
@@ -103,7 +103,7 @@ def _elements(array: Any, prefix: str = "", suffix: str = "") -> str:
                       "complex_kind": lambda x: f"{x:.{precision}e}"} if sci is True else None
     with np.printoptions(legacy=False, floatmode="maxprec", sign="-", nanstr="nan", infstr="inf"):
         return np.array2string(
-            array, separator=", ", prefix=prefix, suffix=suffix, formatter=formatter,
+            array, separator=", ", prefix="tensor(", suffix=")", formatter=formatter,
             precision=precision, threshold=_OPTIONS["threshold"], edgeitems=_OPTIONS["edgeitems"],
             max_line_width=_OPTIONS["linewidth"], suppress_small=sci is False)
 

@@ -1,10 +1,9 @@
 """DLPack: arrays handed to other libraries, and taken from them, without copies.
 
-NumPy makes and reads the capsules. What it does not know is put right in the capsule's own record:
-bfloat16 travels as uint16 through NumPy and is named in the record of the capsule (DLPack's dlpack.h
-gives its layout). Tensors do not change, so capsules are marked read-only where the protocol can
-say so; a consumer that knows only the older protocol is trusted not to write, as the Array API has
-it.
+NumPy makes and reads the capsules, except that it does not know bfloat16: such arrays pass NumPy as
+uint16, and the dtype is set right in the capsule's record (whose layout is that of DLPack's
+dlpack.h). Tensors do not change, so capsules are marked read-only where the protocol can say so; a
+consumer that knows only the older protocol is trusted not to write, as the Array API has it.
 """
 
 from __future__ import annotations

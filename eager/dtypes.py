@@ -50,6 +50,7 @@ DTYPES = {
     for d in (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
     + (bfloat16, float16, float32, float64, complex64, complex128)
 }
+OWN = {d: d for d in DTYPES.values()}  # NumPy has several objects for one dtype
 DEFAULT_FLOAT, DEFAULT_INT = float32, int64
 _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _OF_RANK = {0: bool, 1: DEFAULT_INT, 2: DEFAULT_FLOAT, 3: complex64}
@@ -62,10 +63,10 @@ def as_dtype(dtype: Any) -> DType:
     if dtype is complex:
         return complex64
     try:
-        found = np.dtype(dtype)
+        found = OWN.get(np.dtype(dtype))
     except TypeError:
         found = None
-    if found is None or DTYPES.get(found.name) != found:
+    if found is None:
         names = ", ".join(DTYPES)
         raise DTypeError(f"{dtype!r} is not a dtype of fusewire", f"the dtypes are {names}")
     return found
@@ -79,6 +80,11 @@ def kind(dtype: Any) -> str:
 def is_float(dtype: DType) -> Any:
     """Whether values of this dtype are floating point numbers, real or complex."""
     return kind(dtype) in "fc"
+
+
+def summed_in(dtype: DType) -> DType:
+    """The dtype that sums of this one are made in: float32 for smaller floats."""
+    return float32 if dtype in (float16, bfloat16) else dtype
 
 
 def real_of(dtype: DType) -> DType:

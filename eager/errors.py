@@ -9,8 +9,8 @@ from typing import Any
 
 __all__ = [
     "ArgumentError", "AxisError", "CaptureError", "CodegenError", "DTypeError", "DeviceError",
-    "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError", "IndexingError", "LinAlgError",
-    "ShapeError", "StateError",
+    "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
+    "IndexingError", "LinAlgError", "ShapeError", "StateError",
 ]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -80,10 +80,6 @@ class DTypeError(FusewireError, TypeError):
 
 class DeviceError(FusewireError, RuntimeError):
     """Tensors on different devices, or a device that is not there."""
-
-
-class ExchangeError(FusewireError, BufferError):
-    """Memory that cannot be handed to another library, or taken from it, as asked."""
 
 
 class ExchangeError(FusewireError, BufferError):

@@ -20,7 +20,7 @@ from .errors import ArgumentError, DTypeError, ShapeError
 from .op import Op, define, each
 from .ops import pointwise
 from .ops.batching import shifted
-from .ops.complex import conj
+from .ops.complex import conj, real
 from .ops.create import iota
 from .ops.rearrange import roll
 from .ops.view import slice_axes, unslice
@@ -46,15 +46,25 @@ def _transform(name: str, result: Callable[..., TensorType], impl: Callable[...,
                      batch=shifted("axis" if name in ("rfft", "irfft") else "axes")))
 
 
+def _complex_result(x: TensorType, axes: Any, norm: str) -> TensorType:
+    return TensorType(x.shape, dtypes.complex_of(x.dtype))
+
+
+def _adjoint(op: Op, g: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
+    made = apply(op, (g,), {"axes": axes, "norm": _OTHER[norm]})
+    return made if x.dtype.kind == "c" else real(made)
+
+
 fft_op = _transform(
-    "fft", lambda x, axes, norm: x,
-    lambda xp, x, axes, norm: np.fft.fftn(x, axes=axes, norm=norm),
-    lambda g, out, x, axes, norm: apply(
-        ifft_op, (g,), {"axes": axes, "norm": _OTHER[norm]}))  # type: ignore[has-type]
+    "fft", _complex_result,
+    lambda xp, x, axes, norm: np.fft.fftn(x, axes=axes, norm=norm) if len(axes) > 1 else
+    np.fft.fft(x, axis=axes[0], norm=norm),
+    lambda g, out, x, axes, norm: _adjoint(ifft_op, g, x, axes, norm))  # type: ignore[has-type]
 ifft_op = _transform(
-    "ifft", lambda x, axes, norm: x,
-    lambda xp, x, axes, norm: np.fft.ifftn(x, axes=axes, norm=norm),
-    lambda g, out, x, axes, norm: apply(fft_op, (g,), {"axes": axes, "norm": _OTHER[norm]}))
+    "ifft", _complex_result,
+    lambda xp, x, axes, norm: np.fft.ifftn(x, axes=axes, norm=norm) if len(axes) > 1 else
+    np.fft.ifft(x, axis=axes[0], norm=norm),
+    lambda g, out, x, axes, norm: _adjoint(fft_op, g, x, axes, norm))
 
 
 def _sized(x: TensorType, axis: int, n: Any, dtype: Any) -> TensorType:
@@ -97,17 +107,18 @@ def _irfft(x: Tensor, n: int, axis: int, norm: str) -> Tensor:
 
 # ---- arguments
 
-def _floating(name: str, x: Any, real: bool = False) -> Tensor:
-    """`x` as complex numbers, or as real ones, of a precision that transforms have."""
+def _floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
+    """`x` as real numbers, or complex ones where `kinds` has them, of a precision that NumPy
+    transforms."""
     x = as_tensor(name, x)
     kind = dtypes.kind(x.dtype)
-    if real and kind == "c":
+    if kind == "c" and kind not in kinds:
         raise DTypeError(f"{name}: takes real numbers, not {x.dtype.name}",
-                         f"fw.fft.{name.replace('r', '', 1).replace('ih', 'i')} takes complex ones")
+                         "fw.fft.fft and fw.fft.ifft take complex ones")
     if kind == "b":
         raise DTypeError(f"{name}: takes numbers, not bool", "cast first: x.astype(fw.float32)")
     wide = dtypes.complex_of(x.dtype)
-    return pointwise.cast(x, dtypes.real_of(wide) if real else wide)
+    return pointwise.cast(x, wide if kind == "c" or "f" not in kinds else dtypes.real_of(wide))
 
 
 def _norm(name: str, norm: str | None) -> str:
@@ -163,7 +174,7 @@ def fft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None
 
     >>> import fusewire as fw
     >>> fw.fft.fft(fw.tensor([1.0, 0.0, 0.0]))
-    tensor([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+    tensor([1.+0.j, 1.+0.j, 1.+0.j])
     """
     return _along("fft", fft_op, _floating("fft", x), None if n is None else (n,), (axis,), norm)
 
@@ -180,7 +191,7 @@ def fftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None =
     >>> import fusewire as fw
     >>> fw.fft.fftn(fw.ones(2, 2))
     tensor([[4.+0.j, 0.+0.j],
-            [0.+0.j, 0.+0.j]], dtype=complex64)
+            [0.+0.j, 0.+0.j]])
     """
     return _along("fftn", fft_op, _floating("fftn", x), s, axes, norm)
 
@@ -198,7 +209,7 @@ def rfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = Non
 
     >>> import fusewire as fw
     >>> fw.fft.rfft(fw.ones(4))
-    tensor([4.+0.j, 0.+0.j, 0.+0.j], dtype=complex64)
+    tensor([4.+0.j, 0.+0.j, 0.+0.j])
     """
     return rfftn(x, None if n is None else (n,), (axis,), norm)
 
@@ -216,7 +227,7 @@ def irfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = No
 def rfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
           norm: str | None = None) -> Tensor:
     """`fftn` of real numbers, with half of the last of `axes`: n // 2 + 1 elements."""
-    x, norm = _floating("rfft", x, real=True), _norm("rfft", norm)
+    x, norm = _floating("rfft", x, "f"), _norm("rfft", norm)
     found, sizes = _axes("rfft", x, s, axes)
     for axis, n in zip(found, sizes):
         x = _resized(x, axis, _size("rfft", n, x.shape[axis]))
@@ -228,7 +239,7 @@ def rfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None 
 def irfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
            norm: str | None = None) -> Tensor:
     """The inverse of `rfftn`: real numbers, along the last of `axes` by default 2 * (size - 1)."""
-    x, norm = _floating("irfft", x), _norm("irfft", norm)
+    x, norm = _floating("irfft", x, "c"), _norm("irfft", norm)
     found, sizes = _axes("irfft", x, s, axes)
     last = found[-1]
     n = _size("irfft", sizes[-1], 2 * (x.shape[last] - 1))
@@ -246,12 +257,12 @@ def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = Non
     >>> fw.fft.hfft(fw.tensor([1.0, 1j]))
     tensor([1., 1.])
     """
-    return irfft(conj(_floating("hfft", x)), n, axis, _OTHER[_norm("hfft", norm)])
+    return irfft(conj(_floating("hfft", x, "c")), n, axis, _OTHER[_norm("hfft", norm)])
 
 
 def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `hfft`: n // 2 + 1 complex numbers of `n` real ones."""
-    return conj(rfft(_floating("ihfft", x, real=True), n, axis, _OTHER[_norm("ihfft", norm)]))
+    return conj(rfft(_floating("ihfft", x, "f"), n, axis, _OTHER[_norm("ihfft", norm)]))
 
 
 # ---- two axes at once

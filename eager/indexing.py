@@ -176,7 +176,8 @@ def _getitem_arrays(x: Tensor, items: list[Any]) -> Tensor:
     x, items = _without_masks(x, items)
     places = [n for n, item in enumerate(items) if not _is_slice(item)]
     indices = [items[n] for n in places]
-    x = getitem(x, tuple(item if _is_slice(item) else slice(None) for item in items))
+    if not all(_is_full(item) for item in items if _is_slice(item)):
+        x = getitem(x, tuple(item if _is_slice(item) else slice(None) for item in items))
     first = places[0]
     if places[-1] - first + 1 != len(places):
         x = permute_dims(x, (*places, *(n for n in range(x.ndim) if n not in places)))
@@ -245,6 +246,8 @@ def _counted(i: Any, axis: int, n: Any, shape: Any) -> Any:
         if low < -n or high >= n:
             raise IndexingError(f"index {low if low < -n else high} is out of range for an axis of "
                                 f"size {n}", f"indices go from {-n} to {n - 1}")
+        if low >= 0:
+            return i
     places = from_front("index", i, n)
     return check_index(places, n, "index") if isinstance(i.data, Traced) else places
 

@@ -15,16 +15,20 @@ from .ops import (
     create,
     cumulative,
     declare,
+    gamma,
     join,
     pointwise,
+    random,
     rearrange,
     reduce,
     scatter,
     search,
     softmax,
     sort,
+    special,
     statistics,
     view,
+    window,
 )
 from .ops.declare import OPERANDS
 from .tensor import Tensor, tensor
@@ -46,6 +50,10 @@ _METHODS: dict[Any, Sequence[str]] = {
                 "isfinite logical_and logical_or logical_xor logical_not relu sigmoid astype clip "
                 "square maximum minimum reciprocal pow").split(),
     complex: ("conj", "angle"),
+    gamma: ("digamma", "lgamma"),
+    special: ("erfc", "erfinv", "logit", "sinc", "xlogy"),
+    random: ("bernoulli_", "normal_", "uniform_"),
+    window: ("unfold",),
     reduce: "sum prod max min any all mean var std".split(),
     view: ("reshape squeeze expand_dims flatten permute_dims transpose broadcast_to flip "
            "take").split(),
@@ -59,7 +67,7 @@ _METHODS: dict[Any, Sequence[str]] = {
     statistics: ("bincount median nanmax nanmean nanmedian nanmin nanquantile nanstd nansum nanvar "
                  "quantile").split(),
     softmax: ("softmax", "log_softmax", "logsumexp"),
-    engine: ("backward",),
+    engine: ("backward", "detach_"),
     hooks: ("register_hook", "register_post_accumulate_grad_hook", "retain_grad"),
 }
 
@@ -67,11 +75,17 @@ _METHODS: dict[Any, Sequence[str]] = {
 def _operator(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
     if hasattr(fn, "takes"):
         return declare.operator_of(fn)
-    return lambda self, other: fn(self, other) if isinstance(other, OPERANDS) else NotImplemented
+    return lambda self, other: fn(self, other) if _fits(fn, other) else NotImplemented
 
 
 def _swapped(fn: Callable[..., Tensor]) -> Callable[[Tensor, Any], Any]:
-    return lambda self, other: fn(other, self) if isinstance(other, OPERANDS) else NotImplemented
+    return lambda self, other: fn(other, self) if _fits(fn, other) else NotImplemented
+
+
+def _fits(fn: Callable[..., Tensor], other: Any) -> bool:
+    if type(other) in (list, tuple):
+        raise declare.no_operand(fn.__name__, other)
+    return isinstance(other, OPERANDS)
 
 
 def update(x: Tensor, value: Any) -> Tensor:
@@ -89,7 +103,8 @@ def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], T
         if out.data.dtype != self.data.dtype:
             if not dtypes.holds(self.dtype, out.dtype):
                 raise DTypeError(f"{name}: the result is {out.dtype.name}, which does not fit back "
-                                 f"into {self.dtype.name}", "write x = x + y to make a new tensor")
+                                 f"into {self.dtype.name}",
+                                 "write x = x + y to make a new tensor")
             out = pointwise.cast(out, self.dtype)
         return replace(self, out)
 
@@ -153,7 +168,8 @@ def _bind() -> None:
         setattr(Tensor, name, _many(getattr(view, name)))
     more = {"__getitem__": indexing.getitem, "__setitem__": indexing.setitem, "copy_": update,
             "fill_": _fill, "zero_": _zero, "T": property(_transposed),
-            "mT": property(view.matrix_transpose), "real": property(complex.real),
+            "mT": property(view.matrix_transpose), "retains_grad": property(hooks.retains_grad),
+            "real": property(complex.real),
             "imag": property(complex.imag)}
     for name, value in more.items():
         setattr(Tensor, name, value)

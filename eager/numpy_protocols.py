@@ -75,7 +75,8 @@ def _bound(
     The first one is the array and goes by place. `np.split(x, indices_or_sections)` is not ours,
     which takes `sizes`.
     """
-    theirs, known = _parameters(function), _parameters(ours)
+    known = _parameters(ours)
+    theirs = _parameters(function, known)
     if not theirs or not known or not 1 <= len(args) <= len(theirs):
         return None
     named = {**dict(zip(list(theirs)[1:], args[1:])), **options}
@@ -87,12 +88,15 @@ def _bound(
     return [args[0], *placed], named
 
 
-def _parameters(function: Any) -> dict[str, inspect.Parameter]:
-    """The parameters with names of their own; none where an open number of arrays comes first."""
+def _parameters(function: Any, unknown: Any = None) -> dict[str, inspect.Parameter]:
+    """The parameters with names of their own; none where an open number of arrays comes first.
+
+    `unknown` where the function has no signature, as some written in C in older NumPy.
+    """
     try:
         found = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return {}  # of some functions written in C
+        return unknown or {}
     if any(p.kind is p.VAR_POSITIONAL for p in found.values()):
         return {}
     return {name: p for name, p in found.items() if p.kind is not p.VAR_KEYWORD}

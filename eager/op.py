@@ -44,6 +44,8 @@ class Op:
     # kind, or example by example
     rows: Callable[..., tuple[int, ...]] | None = None  # rows(*types, **params): for each input how
     # many of its leading axes are rows, independent of each other and in front of the result too
+    draws: bool = False  # random numbers, from the state of a generator as the first input: each by
+    # its place in the result, whose shape is params["shape"] or that of the other inputs
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

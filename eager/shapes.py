@@ -69,6 +69,11 @@ def _is_one(size: Any) -> bool:
 def _broadcast_hint(shapes: Sequence[Shape], axis: int) -> str:
     if len(shapes) == 2 and len(shapes[0]) == len(shapes[1]) == 2 and shapes[0] == shapes[1][::-1]:
         return "one of them looks transposed: try y.T"
+    short, long = sorted(shapes[:2], key=len) if len(shapes) == 2 else ((), ())
+    if 0 < len(short) < len(long) and all(n in (1, m) for n, m in zip(short, long)):
+        places = ", ".join([":"] * len(short) + ["None"] * (len(long) - len(short)))
+        name = "y" if short is shapes[1] else "x"
+        return f"{short} fits the first axes of {long}; sizes match from the last: {name}[{places}]"
     return "sizes must be equal or 1; insert an axis with x[:, None] or change one with reshape"
 
 

@@ -25,6 +25,7 @@ class Entry:
     """
 
     __slots__ = ("arrays", "edges", "extra", "op", "out", "params")
+    extra: Extra
 
     def __init__(
         self, op: Op, params: dict[str, Any], arrays: tuple[Any, ...], edges: tuple[Any, ...],
@@ -45,6 +46,7 @@ class Leaf:
     """The end of the way back: gradients are added to the tensor's `.grad`."""
 
     __slots__ = ("__weakref__", "extra", "tensor")
+    extra: Extra
     edges = ()
 
     def __init__(self, tensor: Any) -> None:
@@ -116,7 +118,7 @@ class Scope:
 
     def __enter__(self) -> None:
         self.before.append(MODE.enabled)
-        MODE.enabled = self.enabled
+        MODE.enabled = self.enabled and not MODE.inference
 
     def __exit__(self, *error: Any) -> None:
         MODE.enabled = self.before.pop()
@@ -145,7 +147,7 @@ class set_grad_enabled(Scope):
 
     def __enter__(self) -> None:
         if self._made:
-            self._made, MODE.enabled = False, self.enabled
+            self._made, MODE.enabled = False, self.enabled and not MODE.inference
         else:
             super().__enter__()
 
@@ -186,10 +188,16 @@ def enable_grad(fn: Callable[..., Any] | None = None) -> Any:
 
 
 def inference_mode(mode: Any = True) -> Any:
-    """A context or decorator like `no_grad`, in which `enable_grad` is for nothing that is kept.
+    """A context or decorator like `no_grad`, in which `enable_grad` has no effect.
 
-    What is made in it are plain tensors without a gradient: arrays never change, so there is
-    nothing that a later use on the tape could falsify.
+    What is made in it are usual tensors without a gradient: since arrays never change, they can be
+    used on the tape afterwards.
+
+    >>> import fusewire as fw
+    >>> weight = fw.ones(2).requires_grad_()
+    >>> with fw.inference_mode(), fw.enable_grad():
+    ...     (weight * 2).requires_grad
+    False
     """
     return _scope(_InferenceScope(True), mode) if callable(mode) else _InferenceScope(mode)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import interpreter
-from .dtypes import as_dtype, complex64, float32, int64, kind, uint64
+from .dtypes import OWN, as_dtype, complex64, float32, int64, kind, result_type, uint64
 from .errors import DeviceError, DTypeError, GradientError, ShapeError
 from .shapes import product
 from .tape import Entry, Leaf
@@ -51,7 +51,7 @@ class Tensor:
         __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _binary
         __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __and__ = __or__ = __xor__ = _binary
         __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _binary
-        __neg__ = __abs__ = __invert__ = _unary
+        __neg__ = __pos__ = __abs__ = __invert__ = _unary
         def __setitem__(self, index: Any, value: Any) -> None: ...
 
     @property
@@ -252,8 +252,11 @@ _DEFAULTS = {"f": float32, "i": int64, "c": complex64}
 
 def _array_of(data: Any, dtype: Any) -> Any:
     """A new array of `data`, in the default dtype of its kind where it has none of its own."""
+    if dtype is None and type(data) is np.ndarray and OWN.get(data.dtype) is data.dtype:
+        return data.copy()  # the usual case without what follows, which takes ten times as long
     wanted = None if dtype is None else as_dtype(dtype)
-    if _has_tensors(data):
+    if _has_arrays(data):
+        wanted = wanted or result_type(*_leaves(data))
         data = _plain(data)
     try:
         array = np.array(data)
@@ -278,10 +281,23 @@ def _array_of(data: Any, dtype: Any) -> Any:
     return array.astype(wanted or as_dtype(array.dtype), copy=False)
 
 
-def _has_tensors(data: Any) -> bool:
+_WITH_DTYPE = (Tensor, np.ndarray, np.generic)
+
+
+def _has_arrays(data: Any) -> bool:
+    """Whether nested lists hold something that has a dtype of its own."""
     return isinstance(data, (list, tuple)) and any(
-        isinstance(x, Tensor) or _has_tensors(x) for x in data
+        isinstance(x, _WITH_DTYPE) or _has_arrays(x) for x in data
     )
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    """The dtypes and Python's numbers in nested lists."""
+    for x in data:
+        if isinstance(x, (list, tuple)):
+            yield from _leaves(x)
+        else:
+            yield x.dtype if isinstance(x, _WITH_DTYPE) else x
 
 
 def _plain(data: Any) -> Any:

@@ -50,6 +50,10 @@ class Traced:
         """
         raise NotImplementedError
 
+    def custom(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
+        """What `forward` of a `Function` gives for `args`, of which this is the value of one."""
+        raise NotImplementedError
+
     def text(self) -> str:
         """For `repr`."""
         raise NotImplementedError

@@ -91,8 +91,9 @@ class detect_anomaly(set_detect_anomaly):
 
 
 def _leave() -> None:
-    if interpreter.STATE.active is WATCHING.watcher:
-        WATCHING.watcher.__exit__()
+    here: Any = interpreter.STATE.active
+    if here is WATCHING.watcher:  # else it is left together with what stands in front of it
+        here.__exit__()
 
 
 def watched(step: Callable[..., None]) -> Callable[..., None]:
@@ -100,8 +101,11 @@ def watched(step: Callable[..., None]) -> Callable[..., None]:
 
     def checked(edge: Any, g: Any, sums: dict[Any, Any], useful: Any, keep: bool) -> None:
         held = {e: sums.pop(e) for e in {*edge.edges} if isinstance(sums.get(e), Tensor)}
-        arrays = edge.arrays
+        arrays, watcher = edge.arrays, WATCHING.watcher
+        first = watcher and watcher.first
         step(edge, g, sums, useful, keep)
+        if watcher:
+            watcher.first = first  # of the forward: nothing that this step has computed
         for i, used in enumerate(edge.edges):
             made = sums.get(used)
             if WATCHING.check_nan and isinstance(made, Tensor) and has_nan(made):

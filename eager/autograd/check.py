@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dtypes import float64, kind
 from ..errors import GradientError
-from ..ops import create, pointwise
+from ..ops import pointwise
 from ..tape import enable_grad, no_grad
 from ..tensor import Tensor
 from .engine import grad

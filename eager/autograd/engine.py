@@ -29,8 +29,8 @@ def backward(
     """Adds d tensor / d leaf to `.grad` of every leaf that `tensor` was computed from.
 
     A tensor with more than one element needs `gradient`, of its shape. The tape is given up on the
-    way unless `retain_graph` or `create_graph` is set; the latter makes the gradients differentiable
-    again. inputs: only these tensors, leaves or not, get a gradient.
+    way unless `retain_graph` or `create_graph` is set; the latter makes the gradients
+    differentiable again. inputs: only these tensors, leaves or not, get a gradient.
 
     >>> import fusewire as fw
     >>> x = fw.tensor([1.0, 2.0], requires_grad=True)
@@ -88,6 +88,18 @@ def grad(
     return result
 
 
+def detach_(tensor: Tensor) -> Tensor:
+    """`tensor` itself, cut off from the tape: from here on it is a leaf without a gradient.
+
+    >>> import fusewire as fw
+    >>> y = fw.tensor(2.0, requires_grad=True) * 3
+    >>> y.detach_().requires_grad
+    False
+    """
+    tensor.edge = None
+    return tensor
+
+
 def _listed(tensors: Any) -> list[Any]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
@@ -106,7 +118,7 @@ def _with_edges(name: str, inputs: list[Any]) -> list[Any]:
         raise GradientError(f"{name}: no inputs are given", "name the tensors to differentiate by")
     for i, x in enumerate(inputs):
         if as_tensor(name, x).edge is None:
-            raise GradientError(f"{name}: input {i}, {_described(x)}, does not require a gradient",
+            raise GradientError(f"{name}: input {i} does not require a gradient: {_described(x)}",
                                 "call x.requires_grad_() before computing the outputs")
     return inputs
 
@@ -143,12 +155,12 @@ def _run(
                         continue
                 if edge not in useful:  # type: ignore[operator]
                     continue
-            elif isinstance(edge, Leaf):
-                _reached(edge, g, create_graph)
             if kind is Entry:
                 step(edge, g, sums, useful, keep)
-            elif kind is not Leaf and isinstance(edge, Entry):
+            elif isinstance(edge, Entry):
                 back(edge, g, sums, useful, keep)
+            elif wanted is None:
+                _reached(edge, g, create_graph)
     finally:
         MODE.enabled = before
     return found
@@ -157,15 +169,19 @@ def _run(
 def _reached(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
     """Adds the gradient that has come to a leaf, where its tensor is still there."""
     owner = leaf.tensor()
-    if owner is not None:
+    if owner is None:
+        return
+    if create_graph or owner.grad is not None:
         _accumulate(owner, g, create_graph)
-        if type(leaf) is not Leaf:
-            accumulated(leaf, owner)
+    else:  # a tensor of its own: g may be the gradient of other leaves too
+        owner.grad = Tensor(g.data)
+    if type(leaf) is not Leaf:
+        accumulated(leaf, owner)
 
 
 def _accumulate(owner: Tensor, g: Tensor, create_graph: bool) -> None:
     before = owner.grad
-    if before is None:  # a tensor of its own: g may be the gradient of other leaves too
+    if before is None:
         owner.grad = pointwise.alias(g) if create_graph else Tensor(g.data)
     elif before.edge is None:
         owner.grad = pointwise.add(before, g)
@@ -189,7 +205,7 @@ def leads_outside(edges: Sequence[Edge], inner: set[Edge], through: set[Edge]) -
 
     It ends at each of `inner`: the tensors that a function was called with.
     """
-    order = _topological([e for e in edges if e is not None], inner)
+    order = _topological(list(edges), inner)
     return any(e in through or (isinstance(e, Leaf) and e not in inner) for e in order)
 
 
@@ -272,7 +288,8 @@ def _seed(out: Tensor, gradient: Any) -> Tensor:
                              "pass a gradient of the tensor's shape")
         if given.dtype != out.dtype:
             raise DTypeError(f"backward: gradient is {given.dtype.name}, the tensor "
-                             f"{out.dtype.name}", "cast it: gradient.astype(x.dtype)")
+                             f"{out.dtype.name}",
+                             "cast it: gradient.astype(x.dtype); NumPy's floats are float64")
         return given
     shape, dtype = out.data.shape, out.data.dtype
     if dtype.kind == "c":

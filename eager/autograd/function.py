@@ -13,6 +13,7 @@ from ..ops import create, pointwise
 from ..shapes import TensorType
 from ..tape import MODE, Entry, Leaf, is_grad_enabled, no_grad
 from ..tensor import Tensor
+from ..traced import Traced
 from .engine import given_up, sum_to
 
 __all__ = ["Function", "once_differentiable"]
@@ -34,8 +35,8 @@ class Context:
         """Keeps tensors for `saved_tensors`, inputs and results with their place on the tape."""
         for x in tensors:
             if x is not None and not isinstance(x, Tensor):
-                raise DTypeError(f"save_for_backward: takes tensors or None, not {type(x).__name__}",
-                                 "set other values as attributes: ctx.n = n")
+                raise DTypeError("save_for_backward: takes tensors or None, not "
+                                 f"{type(x).__name__}", "set other values as attributes: ctx.n = n")
         self._given = tensors
 
     @property
@@ -79,6 +80,10 @@ class Joint(Entry):
     """One call of a Function: collects the gradients of its results, then calls `backward` once."""
 
     __slots__ = ("ctx", "function", "given", "made")
+    ctx: Context
+    function: Any  # the class
+    given: tuple[TensorType | None, ...]  # types of the arguments
+    made: tuple[TensorType | None, ...]  # and of the results
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
         if self.arrays is None:
@@ -108,7 +113,8 @@ class Joint(Entry):
         return found[:n]
 
     def _fitted(self, i: int, g: Any) -> Tensor:
-        wanted, name = self.given[i], f"{self.op.name}.backward"
+        wanted: Any = self.given[i]
+        name = f"{self.op.name}.backward"
         if not isinstance(g, Tensor):
             raise DTypeError(f"{name} returned {type(g).__name__} as gradient of argument {i}",
                              "return a tensor, or None where there is no gradient")
@@ -196,8 +202,13 @@ class Function:
         given = tuple([TensorType(x.data.shape, x.data.dtype) if isinstance(x, Tensor) else None
                        for x in args])
         ctx = Context(tuple([e is not None for e in edges]))
-        with no_grad():
-            result = cls._forward(ctx, args)
+        traced = next((x.data for x in args if isinstance(x, Tensor) and
+                       isinstance(x.data, Traced)), None)
+        if traced is None:
+            with no_grad():
+                result = cls._forward(ctx, args)
+        else:
+            result = traced.custom(cls, ctx, args)
         many = isinstance(result, (tuple, list))
         outs = tuple(result) if many else (result,)
         if not all(x is None or isinstance(x, Tensor) for x in outs):
@@ -226,7 +237,7 @@ def _joint(cls: Any, ctx: Context, edges: Any, given: Any, outs: tuple[Any, ...]
     return joint
 
 
-def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Joint | None) -> Any:
+def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Any) -> Any:
     """Result number `i` as a tensor of its own, or the input that was changed in place."""
     if x is None:
         return None
@@ -253,8 +264,9 @@ class _Once(Entry):
     __slots__ = ()
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
-        raise GradientError(f"{self.op.name} is marked @once_differentiable: its gradient cannot be "
-                            "differentiated again", "write backward in ops and take the mark away")
+        raise GradientError(f"{self.op.name} is marked @once_differentiable: its gradient cannot "
+                            "be differentiated again",
+                            "write backward in ops and take the mark away")
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -27,6 +27,7 @@ from ..shapes import TensorType, axis_of
 from ..tape import enable_grad
 from ..tensor import Tensor
 from . import tree
+from .custom import Call, Mapped, listed, run_forward
 from .transform import Level, OfLevel, check_inner, is_of, running, untaped
 
 __all__ = ["vmap"]
@@ -148,21 +149,53 @@ class BatchLevel(Level):
             return Tensor(out.data)
         return Tensor(Batched(self, batching.repeated(out, self.size)))
 
-    def draws(self, op: Op, state: Tensor, params: dict[str, Any], below: Any) -> Tensor:
+    def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
+        inner = [x.data.current() if is_of(x, self) else x for x in args]
+        result, kept = run_forward(function, ctx, args, inner)
+        outs = listed(result)
+
+        def beneath(xs: Any) -> tuple[list[Any], list[Any]]:
+            axes = [0 if is_of(x, self) else None for x in xs]
+            return [x if axis is None else x.data.current() for x, axis in zip(xs, axes)], axes
+
+        made = Mapped.apply(Call(function, kept, outs, beneath, vmap), *inner)
+        for x, value in zip(outs, made):
+            if x is not None:
+                mapped = is_of(x, self)
+                x.data = Batched(self, value) if mapped else value.data
+                x.edge = None if mapped else value.edge
+        return result
+
+    def draws(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], below: Any) -> Tensor:
         if self.randomness == "error":
             raise GradientError(
                 f"vmap: {op.name} draws random numbers", 'pass randomness="different" for numbers '
                 'of its own for each example, or "same" for the same in all')
-        if self.drawn < len(self.states):  # as in the run that this one repeats up to a decision
-            state = self.states[self.drawn]
-        else:
+        inputs = (self._state(inputs[0]), *inputs[1:])
+        batched = tuple(is_of(x, self) for x in inputs)
+        xs = tuple(x.data.current() if b else x for x, b in zip(inputs, batched))
+        if self.randomness == "same":
+            return Tensor(Batched(self, _one_by_one(op, xs, batched, params, below))) \
+                if any(batched) else below(xs, params)
+        return Tensor(Batched(self, self._each_its_own(xs, batched, params, below)))
+
+    def _state(self, state: Tensor) -> Tensor:
+        """The state to draw from: as in the run that this one repeats up to a decision."""
+        if self.drawn == len(self.states):
             self.states.append(state)
         self.drawn += 1
-        if self.randomness == "same":
-            return below(op, state, params)  # type: ignore[no-any-return]
-        numbers = below(op, state, {**params, "shape": (len(self.chunk), *params["shape"])})
-        part = np.searchsorted(self.chunk, self.rows)
-        return Tensor(Batched(self, _taken(numbers, part)))
+        return self.states[self.drawn - 1]
+
+    def _each_its_own(self, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any],
+                      below: Any) -> Tensor:
+        """Numbers for the whole chunk, of which this run takes its own: the same in every run."""
+        count, part = len(self.chunk), np.searchsorted(self.chunk, self.rows)
+        places = np.zeros(count, np.int64)
+        places[part] = np.arange(len(part))
+        given = [_taken(x, places) if b else batching.repeated(x, count)
+                 for x, b in zip(xs[1:], batched[1:])]
+        more = {"shape": (count, *params["shape"])} if "shape" in params else {}
+        return _taken(below((xs[0], *given), {**params, **more}), part)
 
 
 # ---- rules by kind, for ops that have none of their own
@@ -186,11 +219,12 @@ def _contract(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: di
     return apply(op, xs, {"spec": f"{left},{right}->{letter}{out}"})
 
 
-def _one_by_one(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
-                ) -> Tensor:
-    """Runs the op for each example by itself."""
+def _one_by_one(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any],
+                run: Any = None) -> Tensor:
+    """Runs the op, or run(inputs, params), for each example by itself."""
+    run = run or functools.partial(apply, op)
     count = batching.batch_size(xs, batched)
-    outs = [apply(op, tuple(_example(x, i) if b else x for x, b in zip(xs, batched)), params)
+    outs = [run(tuple(_example(x, i) if b else x for x, b in zip(xs, batched)), params)
             for i in range(count)]
     if outs:
         return concat([reshape(out, (1, *out.shape)) for out in outs])
@@ -210,9 +244,9 @@ _RULES: dict[str, batching.Rule] = {
 
 
 def _taken(x: Tensor, places: Any) -> Tensor:
-    """The examples of `x` at `places`, which ascend."""
+    """The examples of `x` at `places`."""
     count = len(places)
-    if count and places[-1] - places[0] + 1 == count:
+    if count and np.array_equal(places, np.arange(places[0], places[0] + count)):
         start = (int(places[0]), *(0,) * (x.ndim - 1))
         return slice_axes(x, start, (1,) * x.ndim, (count, *x.shape[1:]))
     index = interpreter.source(Tensor(np.asarray(places, np.int64)))

@@ -20,6 +20,8 @@ from ..ops.view import expand_to
 from ..tape import Leaf, enable_grad, is_grad_enabled
 from ..tensor import Tensor
 from . import tree
+from .custom import listed, run_forward
+from .gradient import Tape
 from .transform import Level, OfLevel, check_inner, is_of, running, tracked, untaped
 
 __all__ = ["jvp"]
@@ -79,6 +81,23 @@ class ForwardLevel(Level):
         tangents = [x.data.tangent if o else None for x, o in zip(inputs, own)]
         found = _rule(op, out, primals)(op, out, primals, tangents, params)
         return self._still(out) if found is None else Tensor(Dual(self, out, found))
+
+    def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
+        """Tangents are the transpose of the user's backward."""
+        moving = [i for i, x in enumerate(args) if is_of(x, self)]
+        primals = [x.data.primal if is_of(x, self) else x for x in args]
+        result, _ = run_forward(function, ctx, args, primals)
+        tape = Tape("jvp", [primals[i] for i in moving])
+        inner = list(primals)
+        for i, x in zip(moving, tape.fresh):
+            inner[i] = x
+        made, _ = tape.run(lambda: listed(function.apply(*inner)))
+        for n, x in enumerate(listed(result)):
+            if x is not None:
+                slope = _transposed_back(tape, made[n], [args[i].data.tangent for i in moving])
+                value = tape.shown(made[n])
+                x.data = value.data if slope is None else Dual(self, value, slope)
+        return result
 
     def _still(self, x: Tensor) -> Tensor:
         """`x`, which does not change along the direction."""
@@ -143,6 +162,19 @@ def _transposed(op: Op, out: Tensor, primals: tuple[Any, ...], tangents: Tangent
     return found
 
 
+def _transposed_back(tape: Tape, out: Tensor, tangents: Tangents) -> Tensor | None:
+    """The tangent of a result of a `Function`."""
+    if out.edge is None:
+        return None
+    keep = is_grad_enabled() and (tape.reaches_out or tracked(*tangents))
+    with enable_grad():
+        u = zeros_like(out)
+        u.edge = Leaf(u)
+        back = tape.back([out], [u])
+    (found,) = gradients_between(back, tangents, [u.edge], keep)
+    return found
+
+
 _RULES: dict[str, Callable[..., Tensor | None]] = {
     "pointwise": _pointwise, "view": _linear, "contract": _bilinear}
 
@@ -165,7 +197,7 @@ def jvp(
     with running(level):
         own = [Tensor(Dual(level, alias(x), alias(t))) for x, t in xs]
         result = f(*tree.unflatten(structure, own))
-        result, aux = with_aux("jvp", result, has_aux)
+        result, aux = tree.with_aux("jvp", result, has_aux)
         leaves, made = tree.flatten(result)
         outs = [check_inner(x, "jvp") for x in tree.tensors("jvp", leaves, made, "the result")]
         extra = tree.tree_map(lambda x: x.data.primal if is_of(x, level) else x, aux)
@@ -196,13 +228,3 @@ def _directions(primals: Any, tangents: Any) -> tuple[list[tuple[Tensor, Tensor]
             raise ShapeError(f"jvp: primal {place} has shape {x.shape}, its tangent {t.shape}",
                              "a tangent has the shape of its primal")
     return list(zip(xs, ts)), structure
-
-
-def with_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
-    """(result, what stands beside it) of a function's return value."""
-    if not has_aux:
-        return result, None
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise DTypeError(f"{name}: with has_aux=True the function returns (result, aux), it gave "
-                         f"{type(result).__name__}", "return a tuple of two")
-    return result

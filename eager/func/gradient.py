@@ -20,7 +20,6 @@ from ..shapes import whole
 from ..tape import Leaf, enable_grad, is_grad_enabled
 from ..tensor import Tensor
 from . import tree
-from .forward import with_aux
 from .transform import edges_of, tracked, untaped
 
 __all__ = ["grad", "value_and_grad", "vjp"]
@@ -106,7 +105,7 @@ def value_and_grad(
         tape = Tape("grad", leaves)
         made, form = tape.run(lambda: f(*place(tape.fresh), **kwargs))
         result = tree.unflatten(form, made)
-        _check_number(with_aux("grad", result, has_aux)[0])
+        _check_number(tree.with_aux("grad", result, has_aux)[0])
         shown = tree.unflatten(form, [tape.shown(x) for x in made])
         return shown, tree.unflatten(structure, tape.back(made[:1], [None]))
 
@@ -140,7 +139,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     leaves, structure, place = chosen("vjp", primals, tuple(range(len(primals))))
     tape = Tape("vjp", leaves)
     made, form = tape.run(lambda: f(*place(tape.fresh)))
-    result, aux = with_aux("vjp", tree.unflatten(form, made), has_aux)
+    result, aux = tree.with_aux("vjp", tree.unflatten(form, made), has_aux)
     outs, out_form = tree.flatten(result)
     roots = [Tensor(x.data, x.edge) for x in tree.tensors("vjp", outs, out_form, "the result")]
 

@@ -9,6 +9,7 @@ values are made of. So transforms nest in any order, and derivatives of one neve
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,9 +31,22 @@ class Level:
         """The result of `op`, one or more of whose inputs are of this level; not on the tape."""
         raise NotImplementedError
 
-    def draws(self, op: Op, state: Tensor, params: dict[str, Any], below: Any) -> Tensor:
-        """Random numbers, drawn inside of this level; below(op, state, params) draws around it."""
-        return below(op, state, params)  # type: ignore[no-any-return]
+    def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
+        """The result of a `Function` with arguments of this level, not on the tape; fills `ctx`."""
+        raise NotImplementedError
+
+    def draws(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], below: Any) -> Tensor:
+        """Random numbers, drawn inside of this level; below(inputs, params) draws around it."""
+        return below(inputs, params)  # type: ignore[no-any-return]
+
+
+class _Depth(threading.local):
+    """How many levels run in this thread, also where other interpreters stand between them."""
+
+    number = 0
+
+
+_DEPTH = _Depth()
 
 
 class OfLevel(Traced):
@@ -51,6 +65,11 @@ class OfLevel(Traced):
         for n in self.shape:
             total = total * n
         return total
+
+    def custom(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
+        highest = _highest(args)
+        assert highest is not None
+        return highest.call(function, ctx, args)
 
     def first(self) -> Tensor:
         """A tensor of the dtype of this value, that it is made of."""
@@ -71,9 +90,12 @@ class Transforms:
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         level = _highest(inputs)
+        if op.draws:
+            if not isinstance(inputs[0].data, Traced):
+                return self._draw(op, inputs, params, len(self.levels))
+            assert level is not None
+            return self._draw_by_example(level, op, inputs, params)
         if level is None:
-            if op.kind == "create" and inputs:
-                return self._draw(op, inputs[0], params, len(self.levels))
             return self._below(op, inputs, params)
         out = level.apply(op, inputs, params)
         return taped(op, inputs, params, out) if is_of(out, level) else out
@@ -87,12 +109,22 @@ class Transforms:
         finally:
             interpreter.STATE.active = self
 
-    def _draw(self, op: Op, state: Tensor, params: dict[str, Any], depth: int) -> Tensor:
+    def _draw(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], depth: int) -> Tensor:
         """An op that makes numbers from the state of a generator: each level has its say."""
         if depth == 0:
-            return self._below(op, (state,), params)
+            return self._below(op, inputs, params)
         return self.levels[depth - 1].draws(
-            op, state, params, lambda o, s, p: self._draw(o, s, p, depth - 1))
+            op, inputs, params, lambda *given: self._draw(op, *given, depth - 1))
+
+    def _draw_by_example(self, level: Level, op: Op, inputs: tuple[Any, ...],
+                         params: dict[str, Any]) -> Tensor:
+        """Numbers from a state that is of `level`: neither it nor those inside have a say."""
+        levels = self.levels
+        self.levels = [other for other in levels if other.number < level.number]
+        try:
+            return level.apply(op, inputs, params)
+        finally:
+            self.levels = levels
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         data = tensor.data
@@ -136,12 +168,14 @@ def running(level: Level) -> Iterator[None]:
     """A context in which `level` is the innermost transform."""
     before: Any = interpreter.STATE.active
     active = before if isinstance(before, Transforms) else Transforms(before)
-    level.number, level.running = len(active.levels) + 1, True
+    _DEPTH.number += 1
+    level.number, level.running = _DEPTH.number, True
     active.levels.append(level)
     interpreter.STATE.active = active
     try:
         yield
     finally:
+        _DEPTH.number -= 1
         level.running = False
         active.levels.pop()
         interpreter.STATE.active = before

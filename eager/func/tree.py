@@ -134,3 +134,13 @@ def tensors(
             raise DTypeError(f"{name}: {what}{place} is {type(x).__name__}, not a tensor",
                              "make a tensor of it: fw.tensor(x)")
     return list(leaves)
+
+
+def with_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
+    """(result, what stands beside it) of what a function returned."""
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise DTypeError(f"{name}: with has_aux=True the function returns (result, aux), it gave "
+                         f"{type(result).__name__}", "return a tuple of two")
+    return result

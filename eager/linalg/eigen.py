@@ -81,9 +81,9 @@ eigh_op = lapack("eigh", lambda x: packed_type(x, x.dtype, *_shapes(x)), _eigh, 
 def eigh(x: Tensor) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric (Hermitian) matrices (..., n, n).
 
-    Only the lower triangle is read; the gradient is symmetric. The gradient through the vectors divides by the differences
-    of eigenvalues: it is inf or nan where two are equal. A complex loss must not depend on the
-    phase of a vector, a real one not on its sign.
+    Only the lower triangle is read; the gradient is symmetric. Through the vectors it is divided by
+    the differences of eigenvalues: inf or nan where two are equal. The loss must not depend on the
+    phase of a complex vector.
 
     >>> import fusewire as fw
     >>> fw.linalg.eigh(fw.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
@@ -151,7 +151,7 @@ def eig(x: Tensor) -> EigResult:
 
     >>> import fusewire as fw
     >>> fw.linalg.eig(fw.tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
-    tensor([0.+1.j, 0.-1.j], dtype=complex64)
+    tensor([0.+1.j, 0.-1.j])
     """
     x = matrices("eig", x, square=True)
     return EigResult(*unpack(apply(eig_op, (x,)), *_shapes(x)))

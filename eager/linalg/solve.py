@@ -80,7 +80,7 @@ def _same_lead(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 _BLOCK = 32  # rows that are solved at once; larger ones are halved
 
 
-def _substitute(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+def substitute(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     n = a.shape[-1]
     if n <= _BLOCK:
         a = np.triu(a) if upper else np.tril(a)
@@ -89,9 +89,9 @@ def _substitute(a: Any, b: Any, upper: bool, unit: bool) -> Any:
         return np.linalg.solve(a, b)
     h = n // 2
     first, last = (slice(h, n), slice(0, h)) if upper else (slice(0, h), slice(h, n))
-    x = _substitute(a[..., first, first], b[..., first, :], upper, unit)
+    x = substitute(a[..., first, first], b[..., first, :], upper, unit)
     rest = b[..., last, :] - a[..., last, first] @ x
-    y = _substitute(a[..., last, last], rest, upper, unit)
+    y = substitute(a[..., last, last], rest, upper, unit)
     return np.concatenate([y, x] if upper else [x, y], axis=-2)
 
 
@@ -102,7 +102,7 @@ def _triangular_vjp(needs: Any, g: Tensor, out: Tensor, a: Tensor, b: Tensor, up
     return [ga, gb]
 
 
-triangular_op = lapack("solve_triangular", lambda a, b, upper, unit: b, _substitute,
+triangular_op = lapack("solve_triangular", lambda a, b, upper, unit: b, substitute,
                        _triangular_vjp, _SINGULAR)
 
 
@@ -160,19 +160,51 @@ def _cofactors(x: Any) -> Any:
         pass
     u, s, vh = np.linalg.svd(x)
     others = np.where(np.eye(s.shape[-1], dtype=bool), 1, s[..., None, :]).prod(-1)
+    return _turned_back(u, vh, np.eye(s.shape[-1]) * others[..., None, :]).astype(x.dtype)
+
+
+def _turned_back(u: Any, vh: Any, inner: Any) -> Any:
+    """The cofactors of u, times `inner`, times those of vh: the inverses of both are adjoints."""
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    return ((u.conj() * others[..., None, :]) @ vh.conj() * sign[..., None, None]).astype(x.dtype)
+    return u.conj() @ inner @ vh.conj() * sign[..., None, None]
 
 
-def _cofactors_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
-    """From d C = (tr(A^-1 dA) - A^-T dA^T) C and A^-T = C / det."""
+def _det_hessian(x: Any, t: Any) -> Any:
+    """How the cofactors of x change towards t, without a division: for x = diag(s) by products of
+    all s but two."""
+    u, s, vh = np.linalg.svd(x)
+    same = np.eye(s.shape[-1], dtype=bool)
+    rest = np.where(same, 1, s[..., None, :])  # row i: all but s[i]
+    pairs = np.where(same, 0, _before(rest) * _before(rest[..., ::-1])[..., ::-1])
+    inside = u.conj().mT @ t @ vh.conj().mT
+    own = pairs @ np.diagonal(inside, axis1=-2, axis2=-1)[..., None]
+    return _turned_back(u, vh, np.where(same, own, -pairs * inside.mT)).astype(x.dtype)
+
+
+def _before(x: Any) -> Any:
+    """The product of the elements before each one, along the last axis."""
+    return np.concatenate([np.ones_like(x[..., :1]), np.cumprod(x, -1)[..., :-1]], -1)
+
+
+def _hessian_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, t: Tensor) -> list[Any]:
+    """It is symmetric in t and g. By x: from H[t] = (sum(t * C) C - C t^T C) / det."""
     g = conj_of(g)
-    inner = scalars(reduce.sum(g * out, axis=(-2, -1)))
-    return conj_of((inner * out - out @ matrix_transpose(g) @ out)  # type: ignore[no-any-return]
-                   / scalars(det(x)))
+    gt = conj_of(apply(hessian_op, (x, g))) if needs[1] else None
+    if not needs[0]:
+        return [None, gt]
+    c, d = apply(cofactors_op, (x,)), scalars(det(x))
+    ct, along_g, along_t = matrix_transpose(c), _inner(g, c), _inner(t, c)
+    by_c = (along_t * g + along_g * t - g @ ct @ t - t @ ct @ g) / d
+    return [conj_of(apply(hessian_op, (x, by_c)) - c * (_inner(g, out) / d)), gt]
 
 
-cofactors_op = lapack("cofactors", lambda x: x, _cofactors, each(_cofactors_vjp))
+def _inner(x: Tensor, y: Tensor) -> Tensor:
+    return scalars(reduce.sum(x * y, axis=(-2, -1)))
+
+
+hessian_op = lapack("det_hessian", lambda x, t: x, _det_hessian, _hessian_vjp)
+cofactors_op = lapack("cofactors", lambda x: x, _cofactors, each(
+    lambda g, out, x: conj_of(apply(hessian_op, (x, conj_of(g))))))
 det_op = lapack("det", _numbers, np.linalg.det, each(
     lambda g, out, x: scalars(g) * conj_of(apply(cofactors_op, (x,)))), onnx="Det")
 
@@ -180,7 +212,8 @@ det_op = lapack("det", _numbers, np.linalg.det, each(
 def det(x: Tensor) -> Tensor:
     """The determinants (...) of the matrices (..., n, n).
 
-    The gradient is right for matrices without an inverse too; its own gradient is not.
+    The gradient is right for matrices without an inverse too, and so is that of the gradient; a
+    third one is not.
 
     >>> import fusewire as fw
     >>> fw.linalg.det(fw.tensor([[2.0, 0.0], [0.0, 4.0]]))

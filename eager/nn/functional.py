@@ -13,7 +13,7 @@ from ..ops.contract import matmul
 from ..ops.create import iota
 from ..ops.pointwise import astype, equal, greater_equal, where
 from ..ops.view import broadcast_to, expand_dims, reshape, transpose
-from ..tensor import Tensor
+from ..tensor import Tensor, as_tensor
 from ..utils.arguments import check_choice, check_fraction, pair
 from .image_functional import (
     affine_grid,
@@ -38,6 +38,7 @@ __all__ = [
 # ---- affine
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (..., n_in) and (n_out, n_in) to (..., n_out)."""
+    input, weight = as_tensor("linear", input), as_tensor("linear", weight)
     if weight.data.ndim != 2 or input.data.shape[-1:] != weight.data.shape[1:]:
         raise _linear_error(input, weight)
     out = matmul(input, transpose(weight, 0, 1))
@@ -103,7 +104,7 @@ def _check_channels(input: Tensor, x: Tensor, w: Tensor) -> None:
 
 def _batched(owner: str, x: Tensor) -> Tensor:
     """(n, c, h, w) as it is, (c, h, w) with an n of 1; else a ShapeError."""
-    if x.ndim not in (3, 4):
+    if as_tensor(owner, x).ndim not in (3, 4):
         raise ShapeError(f"{owner}: takes (n, c, h, w) or (c, h, w), got shape {x.shape}",
                          "add an axis of channels: x[:, None]" if x.ndim == 2 else "")
     return x if x.ndim == 4 else expand_dims(x, 0)

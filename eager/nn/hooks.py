@@ -62,8 +62,8 @@ def _prepared(hook: Any, with_kwargs: bool, module: Any, args: Any, kwargs: Any)
     if given is None:
         return args, kwargs
     if not isinstance(given, tuple) or len(given) != 2:
-        raise DTypeError("a forward pre-hook with kwargs returns None or a pair (args, kwargs), got "
-                         f"{type(given).__name__}", "return args, kwargs")
+        raise DTypeError("a forward pre-hook with kwargs returns None or a pair (args, kwargs), "
+                         f"not {type(given).__name__}", "return args, kwargs")
     return given
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import dtypes
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import padding, window
 from ..ops.contract import matmul
 from ..ops.create import arange
@@ -147,6 +147,9 @@ def interpolate(
     if antialias or (align_corners is not None and not mode.endswith(("linear", "cubic"))):
         raise ArgumentError(f"interpolate: mode {mode!r} has no align_corners, and antialias is "
                             "not there", "leave them out")
+    if dtypes.kind(input.dtype) != "f" and not mode.startswith("nearest"):
+        raise DTypeError(f"interpolate: mode {mode!r} takes real floating point numbers, not "
+                         f"{input.dtype.name}", "cast the input: x.astype(fw.float32)")
     sizes, scales = _sizes(input, size, scale_factor, bool(recompute_scale_factor))
     kind = "linear" if mode.endswith("linear") else "cubic" if mode == "bicubic" else mode
     out = input

@@ -118,6 +118,15 @@ def added_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dic
     return _moved(out, 1, axis + 1)
 
 
+def put_at(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+           ) -> Tensor:
+    """The rule of index_put: places count through all examples, made one axis."""
+    x, values, i = all_batched(xs, batched)
+    flat = _changed("reshape", x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
+    out = apply(op, (flat, values, _offset("index_put", i, x.shape[1])), params)
+    return _changed("reshape", out, shape=x.shape)
+
+
 def _offset(name: str, i: Tensor, size: Any) -> Tensor:
     """Indices (batch, ...) into an axis of `size`, as ones into those axes one after the other."""
     checked = apply(OPS["check_index"], (i,), {"size": size, "what": f"{name}: index"})

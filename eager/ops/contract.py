@@ -169,31 +169,32 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     tensor([12, 34])
     """
     x, y = factors("matmul", x, y)
-    if x.ndim == 2 and y.ndim == 2 and x.shape[1] == y.shape[0]:
+    left, right = x.data.shape, y.data.shape
+    if len(left) == 2 and len(right) == 2 and left[1] == right[0]:
         return apply(contract_op, (x, y), _MATRICES)
-    if x.ndim == 0 or y.ndim == 0:
-        raise ShapeError(f"matmul: does not take 0-d tensors, got {x.shape} and {y.shape}",
+    left, right = x.shape, y.shape
+    if not left or not right:
+        raise ShapeError(f"matmul: does not take 0-d tensors, got {left} and {right}",
                          "use x * y")
-    _check_inner(x, y)
-    if y.ndim == 1:
-        return contract(x, y, f"{_letters(x.ndim - 1)}k,k->{_letters(x.ndim - 1)}")
-    if x.ndim == 1:
-        lead = _letters(y.ndim - 2)
-        return contract(x, y, f"k,{lead}kn->{lead}n")
-    if y.ndim == 2:  # the leading axes of x are rows too
-        lead = _letters(x.ndim - 1)
-        return contract(x, y, f"{lead}y,yz->{lead}z")
-    batch = broadcast("matmul", x.shape[:-2], y.shape[:-2])
-    x, y = (expand_to(t, (*batch, *t.shape[-2:])) for t in (x, y))
-    lead = _letters(len(batch))
-    return contract(x, y, f"{lead}xy,{lead}yz->{lead}xz")
+    if left[-1] != right[-2 if len(right) > 1 else 0]:
+        raise _inner_sizes_differ(left, right)
+    if len(left) > 1 and len(right) > 2 and left[:-2] != right[:-2]:
+        batch = broadcast(f"matmul of {left} and {right}: the axes before the last two",
+                          left[:-2], right[:-2])
+        x, y = expand_to(x, (*batch, *left[-2:])), expand_to(y, (*batch, *right[-2:]))
+    return apply(contract_op, (x, y), _matmul_params(len(x.shape), len(y.shape)))
 
 
 _MATRICES = {"spec": "ij,jk->ik"}
 
 
-def _letters(count: int) -> str:
-    return "abcdefgh"[:count] if count <= 8 else "abcdefghijlmopqrstuvw"[:count]
+@cache
+def _matmul_params(left: int, right: int) -> dict[str, str]:
+    """The params for operands with that many axes; where both are batches their batch is one."""
+    rows, columns = "i" * (left > 1), "j" * (right > 1)
+    batch = LETTERS[11:11 + max(left, right) - 2]
+    mine, other = batch if left > 2 else "", batch if right > 2 else ""
+    return {"spec": f"{mine}{rows}k,{other}k{columns}->{batch}{rows}{columns}"}
 
 
 def factors(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
@@ -208,14 +209,17 @@ def factors(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return (x, y) if a is b else (cast(x, dtype), cast(y, dtype))
 
 
-def _check_inner(x: Tensor, y: Tensor) -> None:
-    a, b = x.shape[-1], y.shape[-2] if y.ndim > 1 else y.shape[0]
-    if a != b:
-        turned = y.ndim > 1 and y.shape[-1] == a
-        raise ShapeError(
-            f"matmul: inner sizes differ: left {x.shape} ends in {a}, right {y.shape} needs {b}",
-            "the right side looks transposed: pass y.T" if turned else
-            "the last size of the left must equal the second to last of the right")
+def _inner_sizes_differ(left: Any, right: Any) -> ShapeError:
+    n = right[-2 if len(right) > 1 else 0]
+    turn = "T" if len(left) < 3 > len(right) else "mT"
+    hint = "the last size of the left must equal the second to last of the right"
+    if len(right) > 1 and right[-1] == left[-1]:
+        hint = f"the right side looks transposed: pass y.{turn}"
+    elif len(left) > 1 and left[-2] == n:
+        hint = f"the left side looks transposed: pass x.{turn}"
+    return ShapeError(
+        f"matmul: inner sizes differ: left {left} ends in {left[-1]}, right {right} needs {n}",
+        hint)
 
 
 def tensordot(x: Tensor, y: Tensor, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
@@ -265,16 +269,19 @@ def vecdot(x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
     tensor([12, 34])
     """
     x, y = factors("vecdot", x, y)
-    x, y = (_axis_last(t, axis) for t in (x, y))
-    if x.shape[-1] != y.shape[-1]:
-        raise ShapeError(f"vecdot: the axis {axis} is {x.shape[-1]} on the left and {y.shape[-1]} "
-                         "on the right", "the vectors must be equally long, they do not broadcast")
-    lead = broadcast("vecdot", x.shape[:-1], y.shape[:-1])
-    x, y = (expand_to(t, (*lead, t.shape[-1])) for t in (x, y))
-    letters = _letters(len(lead))
-    return contract(conj_of(x), y, f"{letters}k,{letters}k->{letters}")
+    x, y = _axis_last(x, axis), _axis_last(y, axis)
+    left, right = x.shape, y.shape
+    if left[-1] != right[-1]:
+        raise ShapeError(f"vecdot: the axis {axis} is {left[-1]} on the left and {right[-1]} on "
+                         "the right", "the vectors must be equally long, they do not broadcast")
+    if left != right:
+        shape = broadcast("vecdot", left, right)
+        x, y = expand_to(x, shape), expand_to(y, shape)
+    batch = LETTERS[11:10 + len(x.shape)]
+    return contract(conj_of(x), y, f"{batch}k,{batch}k->{batch}")
 
 
 def _axis_last(x: Tensor, axis: int) -> Tensor:
     at = axis_of("vecdot", axis, x.ndim)
-    return permute_dims(x, (*[i for i in range(x.ndim) if i != at], at))
+    rest = [i for i in range(x.ndim) if i != at]
+    return x if at == x.ndim - 1 else permute_dims(x, (*rest, at))

@@ -175,9 +175,9 @@ def asarray(
 ) -> Tensor:
     """`obj` as a tensor: numbers, nested lists, a tensor, an array or anything with a buffer.
 
-    copy=None copies only what it has to. An array is then shared with its owner, who should not
-    write to it afterwards; a tensor's gradients flow on. copy=True always copies. With copy=False
-    a tensor comes back itself, and where a copy is needed ShapeError, a ValueError, is raised.
+    copy=None copies only what it has to: arrays, which their owner may write to; a tensor's
+    gradients flow on. With copy=False a tensor comes back itself, an array is shared with its owner, who must
+    not write to it afterwards, and where a copy is needed ShapeError, a ValueError, is raised.
 
     >>> import fusewire as fw
     >>> fw.asarray([1, 2.5]), fw.asarray(bytearray(b"ab"))
@@ -193,7 +193,7 @@ def asarray(
                          "leave copy=False out")
     if isinstance(obj, Tensor):
         return obj if copy is False else obj.astype(wanted or obj.dtype)
-    return from_numpy(obj) if shared and not copy else tensor(obj, wanted)
+    return from_numpy(obj) if copy is False else tensor(obj, wanted)
 
 
 def _buffer(obj: Any) -> Any:

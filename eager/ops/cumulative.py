@@ -18,7 +18,7 @@ from .create import full, iota, zeros_like
 from .join import concat
 from .pointwise import equal, exp, isnan, logical_or, not_equal, subtract, where
 from .rearrange import moveaxis
-from .reduce import SUMMED_IN, accumulated, floating, highest, lowest
+from .reduce import accumulated, floating, highest, lowest
 from .scatter import scatter_op
 from .search import ordered
 from .sort import Picked
@@ -39,7 +39,7 @@ def scan(
     """Declares the scan by NumPy's `ufunc`, or in other words by the scalar op `combine`."""
 
     def impl(xp: Any, x: Any, axis: int) -> Any:
-        wide = SUMMED_IN.get(x.dtype, x.dtype)
+        wide = dtypes.summed_in(x.dtype)
         return ufunc.accumulate(x.astype(wide, copy=False), axis, wide).astype(x.dtype, copy=False)
 
     return define(Op(name, "scan", lambda x, axis: TensorType(x.shape, x.dtype), impl,
@@ -51,9 +51,11 @@ def _run(op: Op, x: Tensor, axis: int) -> Tensor:
 
 
 # ---- sums
-sum_op = scan(
-    "cumulative_sum", np.add, "add", lambda dtype: 0,
-    lambda g, out, x, axis: flip(_run(sum_op, flip(g, axis), axis), axis), onnx="CumSum")
+def _sum_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int) -> Tensor:
+    return flip(_run(sum_op, flip(g, axis), axis), axis)
+
+
+sum_op = scan("cumulative_sum", np.add, "add", lambda dtype: 0, _sum_vjp, onnx="CumSum")
 
 
 # ---- products
@@ -200,8 +202,8 @@ def logcumsumexp(x: Tensor, axis: int) -> Tensor:
     """log(exp(x_0) + ... + exp(x_i)) along `axis`, without overflow.
 
     >>> import fusewire as fw
-    >>> fw.logcumsumexp(fw.tensor([1000.0, 1000.0]), 0)
-    tensor([1000.    , 1000.6931])
+    >>> fw.logcumsumexp(fw.tensor([-1000.0, 1000.0]), 0)
+    tensor([-1000.,  1000.])
     """
     x = floating("logcumsumexp", x, "f")
     return _run(logcumsumexp_op, x, axis_of("logcumsumexp", axis, x.ndim))

@@ -93,8 +93,15 @@ def _accept(name: str, dtype: DType, takes: str) -> DType:
         return dtypes.DEFAULT_FLOAT
     if dtypes.kind(dtype) not in kinds:
         raise DTypeError(f"{name}: takes {names}, not {dtype.name}",
-                         "cast the operands first, as with x.astype(fw.float32)")
+                         _cast_hint(kinds, dtype))
     return dtype
+
+
+def _cast_hint(kinds: str, dtype: DType) -> str:
+    if dtypes.kind(dtype) == "c":
+        return "compute with a part of it: fw.real(x), fw.imag(x) or x.abs()"
+    wanted = "float32" if "f" in kinds else "int64" if "i" in kinds else "bool"
+    return f"cast the operands first, as with x.astype(fw.{wanted})"
 
 
 def pointwise(
@@ -145,10 +152,18 @@ def operator_of(function: Any) -> Callable[[Any, Any], Any]:
 
     def otherwise(x: Any, y: Any) -> Any:
         if not isinstance(y, OPERANDS):
+            if type(y) in (list, tuple) and op.vjp is not None:  # a comparison is just False
+                raise no_operand(op.name, y)
             return NotImplemented
         return apply(op, _pair(op.name, x, y, takes))
 
     return function_of_two(op, TAKES[takes][0], otherwise)
+
+
+def no_operand(name: str, y: Any) -> DTypeError:
+    """The error for a Python list in the place of a tensor."""
+    return DTypeError(f"{name}: takes tensors and numbers, not {type(y).__name__}",
+                      f"make a tensor of the {type(y).__name__} first: fw.tensor({y!r:.40})")
 
 
 def _pair(name: str, x: Any, y: Any, takes: str) -> tuple[Any, Any]:

@@ -18,7 +18,20 @@ from ..tensor import Tensor, as_tensor, check_device
 from .create import full
 from .cumulative import cumulative_sum
 from .declare import cast, operand
-from .pointwise import clip, cos, exp, log, log1p, logical_not, maximum, rsqrt, sin, sqrt, tan, where
+from .pointwise import (
+    clip,
+    cos,
+    exp,
+    log,
+    log1p,
+    logical_not,
+    maximum,
+    rsqrt,
+    sin,
+    sqrt,
+    tan,
+    where,
+)
 from .random import Generator, float_dtype, rand, randint, randn, randperm
 from .reduce import sum as total
 from .search import searchsorted

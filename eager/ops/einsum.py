@@ -38,6 +38,10 @@ def einsum(spec: str, *operands: Any) -> Tensor:
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) \
         else operands
     tensors = _same_dtype([as_tensor("einsum", x) for x in given])
+    if len(tensors) == 2:
+        product = _product(spec, tensors[0].shape, tensors[1].shape)
+        if product:
+            return contract(tensors[0], tensors[1], product)
     names, out = _parse(spec, tuple(x.ndim for x in tensors))
     sizes = _sizes(spec, names, [x.shape for x in tensors])
     terms = [_term(x, letters, sizes) for x, letters in zip(tensors, names)]
@@ -60,6 +64,17 @@ def _same_dtype(tensors: list[Tensor]) -> list[Tensor]:
     if dtype.kind == "b":
         raise DTypeError("einsum: takes numbers, not bool", "cast first: x.astype(fw.int64)")
     return [cast(x, dtype) for x in tensors]
+
+
+@cache
+def _product(spec: str, left: tuple[Any, ...], right: tuple[Any, ...]) -> str:
+    """`spec` with its result written out where it is a product as it stands, else nothing: no
+    letter stands twice in an operand, in one operand alone, or for an axis that is repeated."""
+    (a, b), out = _parse(spec, (len(left), len(right)))
+    sizes = dict(zip(a, left))
+    simple = len({*a}) == len(a) and len({*b}) == len(b) and {*out} >= {*a} ^ {*b} \
+        and all(sizes.get(c, n) == n for c, n in zip(b, right))
+    return f"{a},{b}->{out}" if simple else ""
 
 
 # ---- what the letters say

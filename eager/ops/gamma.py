@@ -96,14 +96,22 @@ def _digamma(k: Any, x: Any) -> Any:
     return k.where((x < 0) & (x == k.round(x)), math.nan, value)
 
 
-lgamma = smooth("lgamma", lgamma_formula, lambda g, out, x: g * digamma(x))
+def _lgamma_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    return g * digamma(x)
+
+
+def _digamma_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    return g * polygamma(1, x)
+
+
+lgamma = smooth("lgamma", lgamma_formula, _lgamma_vjp)
 lgamma.__doc__ = """The logarithm of the absolute value of the gamma function, of the shape of `x`.
 
     >>> import fusewire as fw
     >>> fw.lgamma(fw.tensor([1.0, 5.0, -0.5]))
     tensor([0.       , 3.1780539, 1.2655121])
     """
-digamma = smooth("digamma", _digamma, lambda g, out, x: g * polygamma(1, x))
+digamma = smooth("digamma", _digamma, _digamma_vjp)
 digamma.__doc__ = """The derivative of `lgamma`, of the shape of `x`; nan at -1, -2, ..."""
 
 
@@ -154,9 +162,12 @@ def _cotangent_derivative(n: int) -> list[float]:
     return found
 
 
-polygamma_op = define(Op(
-    "polygamma", "pointwise", result_rule("polygamma", "same"), _polygamma, _polygamma,
-    each(lambda g, out, x, n: g * apply(polygamma_op, (x,), {"n": n + 1}))))
+def _polygamma_vjp(g: Tensor, out: Tensor, x: Tensor, n: int) -> Tensor:
+    return g * apply(polygamma_op, (x,), {"n": n + 1})
+
+
+polygamma_op = define(Op("polygamma", "pointwise", result_rule("polygamma", "same"), _polygamma,
+                         _polygamma, each(_polygamma_vjp)))
 
 
 def polygamma(n: int, x: Tensor) -> Tensor:
@@ -172,7 +183,8 @@ def polygamma(n: int, x: Tensor) -> Tensor:
 def _zeta(k: Any, s: Any, q: Any) -> Any:
     dtype, s, q = s.dtype, widened(k, s), widened(k, q)
     value = _hurwitz(s, k.where(q > 0, q, 1.0), lambda v, more: k.pow(v, more - s))
-    value = k.where(q > 0, value, k.where(q == k.floor(q), math.inf, math.nan))
+    value = k.where(q > 0, value, math.nan)
+    value = k.where((q <= 0) & (q == k.floor(q)), math.inf, value)
     value = k.where(s == 1, math.inf, k.where(k.isinf(q) & (q > 0) & (s > 1), 0.0, value))
     return rounded_to(k, k.where(s < 1, math.nan, value), dtype)
 
@@ -185,9 +197,12 @@ def _no_gradient(name: str) -> Callable[..., Any]:
     return rule
 
 
-zeta_op = define(Op(
-    "zeta", "pointwise", result_rule("zeta", "same"), _zeta, _zeta,
-    each(_no_gradient("zeta"), lambda g, out, s, q: -g * s * apply(zeta_op, (s + 1, q)))))
+def _zeta_vjp(g: Tensor, out: Tensor, s: Tensor, q: Tensor) -> Tensor:
+    return -g * s * apply(zeta_op, (s + 1, q))
+
+
+zeta_op = define(Op("zeta", "pointwise", result_rule("zeta", "same"), _zeta, _zeta,
+                    each(_no_gradient("zeta"), _zeta_vjp)))
 
 
 def zeta(x: Any, q: Any) -> Tensor:
@@ -208,11 +223,11 @@ _TERMS = 10_000
 
 
 def _incomplete(xp: Any, a: Any, x: Any, upper: bool) -> Any:
-    wide = [np.asarray(v, np.float64).ravel() for v in np.broadcast_arrays(a, x)]
+    p, q = (np.asarray(v, np.float64).ravel() for v in np.broadcast_arrays(a, x))
     with np.errstate(all="ignore"):
-        value = _corners(*wide, upper)
-        usual = np.flatnonzero(np.isnan(value) & (wide[0] > 0) & (wide[1] > 0))
-        value[usual] = _usual(wide[0][usual], wide[1][usual], upper)
+        value = _corners(p, q, upper)
+        usual = np.flatnonzero(np.isnan(value) & (p > 0) & (q > 0))
+        value[usual] = _usual(p[usual], q[usual], upper)
     return value.reshape(np.broadcast_shapes(a.shape, x.shape)).astype(a.dtype)
 
 

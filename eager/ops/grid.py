@@ -69,13 +69,13 @@ def eye(
     check_device(device)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     chosen = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
-    return cast(equal(iota(shape, 1) - k, iota(shape, 0)), chosen)
+    return cast(equal(_diagonals(shape), _bounded(k)), chosen)
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The matrices `x` with zeros above the diagonal `k` (0: from the corner, 1: one above)."""
-    x, above = _above("tril", x)
-    return where(less_equal(above, k), x, False)
+    x, diagonals = _matrices("tril", x)
+    return where(less_equal(diagonals, _bounded(k)), x, False)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
@@ -86,18 +86,27 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     tensor([[1., 1.],
             [0., 1.]])
     """
-    x, above = _above("triu", x)
-    return where(greater_equal(above, k), x, False)
+    x, diagonals = _matrices("triu", x)
+    return where(greater_equal(diagonals, _bounded(k)), x, False)
 
 
-def _above(name: str, x: Any) -> tuple[Tensor, Tensor]:
-    """`x`, and for each element of its matrices on which diagonal it is."""
+def _diagonals(shape: tuple[Any, Any]) -> Tensor:
+    """For each element of a matrix the number of its diagonal, 0 from the corner."""
+    return iota(shape, 1) - iota(shape, 0)
+
+
+def _bounded(k: int) -> int:
+    """`k` as an int64: no matrix has that many diagonals."""
+    return max(-2 ** 62, min(k, 2 ** 62))
+
+
+def _matrices(name: str, x: Any) -> tuple[Tensor, Tensor]:
+    """`x`, which has to be matrices, and the numbers of their diagonals."""
     x = as_tensor(name, x)
     if x.ndim < 2:
         raise ShapeError(f"{name}: needs matrices, got shape {x.shape}",
                          "a vector becomes a row with x[None, :]")
-    shape = x.shape[-2:]
-    return x, iota(shape, 1) - iota(shape, 0)
+    return x, _diagonals(x.shape[-2:])
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:

@@ -161,19 +161,19 @@ def _pow_base_vjp(g: Tensor, out: Tensor, x: Any, y: Any) -> Tensor:
 
 
 def _pow_exponent_vjp(g: Tensor, out: Tensor, x: Any, y: Any) -> Tensor:
-    """g * out * log(x), and 0 for x = 0: 0 ** y does not change with a positive y."""
-    if not isinstance(x, Tensor):
-        return g * conj_of(out * _log_of_number(x, y.dtype))
-    zero = equal(x, 0)
-    return g * conj_of(where(zero, 0.0, out * log(where(zero, 1.0, x))))
-
-
-def _log_of_number(x: Any, dtype: Any) -> Any:
+    """g * out * log(x), and 0 for x = 0 and y >= 0, where 0 ** y does not change with y."""
+    if isinstance(x, Tensor):
+        still = logical_and(equal(x, 0), greater_equal(_real_of(y), 0))
+        return g * conj_of(where(still, 0.0, out * log(where(still, 1.0, x))))
     if x == 0:
-        return 0.0
-    if dtype.kind == "c":
-        return cmath.log(x)
-    return math.log(x) if x > 0 else math.nan
+        return g * conj_of(where(greater_equal(_real_of(y), 0), 0.0, out * -math.inf))
+    if y.dtype.kind == "c":
+        return g * conj_of(out * cmath.log(x))
+    return g * (out * (math.log(x) if x > 0 else math.nan))
+
+
+def _real_of(x: Tensor) -> Tensor:
+    return real(x) if x.dtype.kind == "c" else x
 
 
 def _pow(k: Any, x: Any, y: Any) -> Any:
@@ -205,11 +205,11 @@ minimum = pointwise("minimum", lambda k, x, y: k.minimum(x, y),
 def _share(g: Tensor, x: Any, y: Any) -> Tensor:
     """The part of `g` that goes to x where the larger of x and y counts: ties are halved.
 
-    A number is a bound: a tensor at the bound has all of it.
+    Where one of them is nan both have all of it. A number is a bound: a tensor at it has all.
     """
     if not (isinstance(x, Tensor) and isinstance(y, Tensor)):
         return where(greater_equal(x, y), g, 0.0)
-    return where(equal(x, y), g * 0.5, where(greater(x, y), g, 0.0))
+    return where(equal(x, y), g * 0.5, where(less(x, y), 0.0, g))
 
 
 # ---- roots, exponentials, logarithms
@@ -267,8 +267,17 @@ acos = pointwise("acos", lambda k, x: k.acos(x), lambda g, out, x: -g * conj_of(
 atan = pointwise("atan", lambda k, x: k.atan(x), lambda g, out, x: g / conj_of(x * x + 1),
                  takes="float", onnx="Atan")
 atan2 = pointwise("atan2", lambda k, x, y: k.atan2(x, y),
-                  lambda g, out, x, y: g * (y / (x * x + y * y)),
-                  lambda g, out, x, y: -g * (x / (x * x + y * y)), takes="real float")
+                  lambda g, out, x, y: g * _over_square(y, x, y),
+                  lambda g, out, x, y: -g * _over_square(x, x, y), takes="real float")
+
+
+def _over_square(part: Any, x: Any, y: Any) -> Tensor:
+    """`part` / (x² + y²); 0 at the origin, where no direction is the steepest."""
+    square = x * x + y * y
+    origin = equal(square, 0)
+    return where(origin, 0.0, part / where(origin, 1.0, square))
+
+
 sinh = pointwise("sinh", lambda k, x: k.sinh(x),
                  lambda g, out, x: g * conj_of(cosh(x)),  # type: ignore[has-type]
                  takes="float", onnx="Sinh")
@@ -299,8 +308,15 @@ trunc = pointwise("trunc", lambda k, x: k.trunc(x), lambda g, out, x: g * 0.0, t
 round = pointwise("round", lambda k, x: k.round(x), lambda g, out, x: g * 0.0, takes="float",
                   keeps="iu", onnx="Round")
 copysign = pointwise("copysign", lambda k, x, y: k.copysign(x, y),
-                     lambda g, out, x, y: where(equal(out, x), g, -g),  # type: ignore[has-type]
+                     lambda g, out, x, y: _copysign_vjp(g, out, x),
                      lambda g, out, x, y: g * 0.0, takes="real float")
+
+
+def _copysign_vjp(g: Tensor, out: Tensor, x: Any) -> Tensor:
+    """0 at 0, as for `abs`."""
+    return where(equal(x, 0), 0.0, where(equal(out, x), g, -g))
+
+
 nextafter = pointwise("nextafter", lambda k, x, y: k.nextafter(x, y), lambda g, out, x, y: g,
                       lambda g, out, x, y: g * 0.0, takes="real float",
                       no_onnx="ONNX cannot see the bits of a number")
@@ -330,7 +346,7 @@ bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, tak
 bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="whole")
 
 # ---- activations
-relu = pointwise("relu", lambda k, x: k.maximum(x, 0), lambda g, out, x: where(out > 0, g, 0.0),
+relu = pointwise("relu", lambda k, x: k.maximum(x, 0), lambda g, out, x: where(out <= 0, 0.0, g),
                  takes="real numeric", onnx="Relu")
 sigmoid = pointwise("sigmoid", lambda k, x: 1 / (1 + k.exp(-x)),
                     lambda g, out, x: g * conj_of(out * (1 - out)), takes="float",
@@ -382,5 +398,11 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     """
     if min is None and max is None:
         return alias(as_tensor("clip", x))
-    out = x if min is None else maximum(x, min)
-    return out if max is None else minimum(out, max)
+    out = x if min is None else _bound(maximum, greater_equal, x, min)
+    return out if max is None else _bound(minimum, less_equal, out, max)
+
+
+def _bound(extreme: Any, inside: Any, x: Any, bound: Any) -> Tensor:
+    """The extreme of both, with all of the gradient for `x` where it is at the bound."""
+    out: Tensor = extreme(x, bound)
+    return where(inside(x, bound), x, out) if isinstance(bound, Tensor) else out

@@ -8,6 +8,7 @@ from ..dispatch import apply
 from ..op import Op, define
 from ..shapes import TensorType, product
 from ..tensor import Tensor
+from .batching import put_at
 from .create import iota, zeros_like
 from .pointwise import equal, where
 from .view import _check_indices, expand_to, reshape, take_op
@@ -34,7 +35,8 @@ def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, i: Tensor
 put_places_op = define(Op(
     "index_put", "opaque", lambda x, v, i: TensorType(x.shape, x.dtype), _put_impl, None, _put_vjp,
     why={"meaning": "several values may be written to one place, known only at run time",
-         "onnx": "ONNX leaves open which of several values written to one place counts"}))
+         "onnx": "ONNX leaves open which of several values written to one place counts"},
+    batch=put_at))
 
 
 def index_put(x: Tensor, v: Tensor, i: Tensor) -> Tensor:

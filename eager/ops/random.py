@@ -100,13 +100,20 @@ class _Words:
         return ((x.astype(np.uint64) * np.uint64(y)) >> np.uint64(32)).astype(np.uint32)
 
 
+_CHUNK = 1 << 13  # blocks at a time: what a round reads and writes stays in the innermost caches
+
+
 def _blocks(seed: int, counter: int, positions: Any) -> Any:
     """The words of the blocks at `positions`, as an array (4, len(positions))."""
-    u32 = np.uint32
-    words = [(positions & _LOW).astype(u32), (positions >> 32).astype(u32)]
-    words += [np.full(len(positions), half, u32) for half in _halves(counter)]
-    key = [np.asarray([half], u32) for half in _halves(seed)]
-    return np.stack(philox(_Words, words, key))
+    out = np.empty((4, len(positions)), np.uint32)
+    key = [np.uint32(half) for half in _halves(seed)]
+    with np.errstate(over="ignore"):
+        for start in range(0, len(positions), _CHUNK):
+            at = positions[start:start + _CHUNK]
+            words = [(at & _LOW).astype(np.uint32), (at >> 32).astype(np.uint32)]
+            words += [np.full(len(at), half, np.uint32) for half in _halves(counter)]
+            out[:, start:start + _CHUNK] = philox(_Words, words, key)
+    return out
 
 
 def _halves(value: int) -> tuple[int, int]:
@@ -139,7 +146,7 @@ _WHY = {"vjp": "does not depend on its input smoothly",
         "onnx": "a model's random numbers would not be these; dropout is left out in eval mode"}
 uniform_op = define(Op(
     "uniform", "create", lambda state, shape, dtype: TensorType(tuple(shape), dtype),
-    _uniform_impl, _uniform_value, why=_WHY))
+    _uniform_impl, _uniform_value, why=_WHY, draws=True))
 
 
 # ---- whole numbers
@@ -184,7 +191,7 @@ def _signed(value: int) -> int:
 
 randint_op = define(Op(
     "randint", "create", lambda state, shape, dtype, low, count: TensorType(tuple(shape), dtype),
-    _randint_impl, _randint_value, why=_WHY))
+    _randint_impl, _randint_value, why=_WHY, draws=True))
 
 
 class Generator:
@@ -398,3 +405,21 @@ def randperm(n: int, generator: Generator | None = None, dtype: Any = None, devi
     """A tensor of the whole numbers from 0 to n - 1 in random order."""
     draws = rand(n, dtype=dtypes.float64, generator=generator, device=device)
     return cast(argsort(draws), dtypes.as_dtype(dtypes.DEFAULT_INT if dtype is None else dtype))
+
+
+# ---- methods that fill a tensor
+def uniform_(self: Tensor, low: float = 0.0, high: float = 1.0, *,
+             generator: Generator | None = None) -> Tensor:
+    """This tensor, filled with numbers drawn evenly from `low` to `high`."""
+    return replace(self, rand_like(self, generator=generator) * (high - low) + low)
+
+
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *,
+            generator: Generator | None = None) -> Tensor:
+    """This tensor, filled with normal numbers."""
+    return replace(self, randn_like(self, generator=generator) * std + mean)
+
+
+def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """This tensor, filled with 1 with probability `p` and 0 otherwise."""
+    return replace(self, cast(rand(self.shape, generator=generator) < p, self.dtype))

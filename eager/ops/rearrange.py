@@ -13,8 +13,9 @@ from ..errors import DTypeError, ShapeError
 from ..interpreter import source
 from ..shapes import axis_of, whole
 from ..tensor import Tensor, as_tensor
+from .create import iota
 from .join import split
-from .pointwise import alias
+from .pointwise import alias, remainder
 from .view import (
     broadcast_to,
     concat_same_dtype,
@@ -88,12 +89,20 @@ def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
                          "give a whole number for each axis, or one for all")
     out = alias(x)
     for a, by in zip(axes, shifts):
-        n = x.shape[a]
-        if n and by % n:
-            last = by % n
-            front, back = split(out, (n - last, last), a)
-            out = concat_same_dtype([back, front], a)
+        out = _rolled(out, by, a)
     return out
+
+
+def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
+    n = x.shape[axis]
+    if type(n) is not int:  # not known whether `by` is more than once around
+        places = remainder(iota((n,), 0) - by, n)
+        return apply(take_op, (x, places), {"axis": axis})
+    last = by % n if n else 0
+    if last == 0:
+        return x
+    front, back = split(x, (n - last, last), axis)
+    return concat_same_dtype([back, front], axis)
 
 
 def repeat(x: Tensor, repeats: Any, axis: int | None = None) -> Tensor:

@@ -14,7 +14,7 @@ from ..errors import DTypeError, ShapeError
 from ..op import Op, Reduction, define, each
 from ..shapes import TensorType, axes_of, product, reduced
 from ..tensor import Tensor, as_tensor
-from .complex import conj_of
+from .complex import conj_of, imag, real
 from .pointwise import alias, cast, equal, sqrt, where
 from .view import expand_to, permute_dims, reshape, shift
 
@@ -104,9 +104,6 @@ def _beside(x: Tensor, by: int, places: Tensor | None) -> Tensor:
     return moved if places is None else where(equal(places, shift(places, by, -1)), moved, 1)
 
 
-# The dtype that sums and products of small floats are made in.
-SUMMED_IN = {dtypes.float16: dtypes.float32, dtypes.bfloat16: dtypes.float32}
-
 
 _ADD: Any = np.add.reduce
 _MULTIPLY: Any = np.multiply.reduce
@@ -116,13 +113,13 @@ def _sum(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     dtype = x.dtype
     if dtype.char in "fd":  # NumPy is twice as fast with Nones
         return _ADD(x, axis if len(axis) != x.ndim else None, None, None, keepdims)
-    total = _ADD(x, axis, SUMMED_IN.get(dtype, dtype), None, keepdims)
+    total = _ADD(x, axis, dtypes.summed_in(dtype), None, keepdims)
     return total.astype(dtype, copy=False)
 
 
 def _prod(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     dtype = x.dtype
-    total = _MULTIPLY(x, axis, SUMMED_IN.get(dtype, dtype), None, keepdims)
+    total = _MULTIPLY(x, axis, dtypes.summed_in(dtype), None, keepdims)
     return total.astype(dtype, copy=False)
 
 
@@ -217,16 +214,19 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def widened(x: Tensor) -> Tensor:
     """`x` in the dtype that its sums are made in."""
-    return cast(x, SUMMED_IN.get(x.dtype, x.dtype))
+    return cast(x, dtypes.summed_in(x.dtype))
 
 
 def var(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance along `axis`, divided by n - correction; nan where that is 0 or less."""
-    x = floating("var", x, "f")
-    return cast(_variance("var", x, axis, correction, keepdims), x.dtype)
+    x = floating("var", x)
+    return cast(_variance("var", x, axis, correction, keepdims), dtypes.real_of(x.dtype))
 
 
 def _variance(name: str, x: Tensor, axis: Axis, correction: float, keepdims: bool) -> Tensor:
+    if x.dtype.kind == "c":  # of the distances from the mean
+        return _variance(name, real(x), axis, correction, keepdims) \
+            + _variance(name, imag(x), axis, correction, keepdims)
     axes = axes_of(name, axis, x.ndim)
     x = widened(x)
     centred = x - mean(x, axes, keepdims=True)
@@ -236,8 +236,8 @@ def _variance(name: str, x: Tensor, axis: Axis, correction: float, keepdims: boo
 
 def std(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation along `axis`: the square root of `var`."""
-    x = floating("std", x, "f")
-    return cast(root(_variance("std", x, axis, correction, keepdims)), x.dtype)
+    x = floating("std", x)
+    return cast(root(_variance("std", x, axis, correction, keepdims)), dtypes.real_of(x.dtype))
 
 
 def root(x: Tensor) -> Tensor:

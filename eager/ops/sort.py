@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from .. import dtypes
+from ..dispatch import apply
 from ..errors import ShapeError
+from ..op import Op, define, each
 from ..shapes import axis_of, whole
 from ..tensor import Tensor
-from .create import full
+from .batching import shifted
+from .create import full, zeros_like
 from .pointwise import alias
-from .scatter import along, sorting
+from .scatter import along, scatter_op, sorting
 from .search import ordered
 from .view import reshape, slice_axes
 
@@ -39,6 +45,25 @@ def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = 
     return sorting(x, axis_of("argsort", axis, x.ndim), descending)
 
 
+def _sort_impl(xp: Any, x: Any, axis: int, descending: bool) -> Any:
+    """The order of equal values can be seen of zeros only, whose signs may differ."""
+    array = x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
+    array = np.flip(array, axis) if descending else array
+    stable = array.dtype.kind == "f" and not array.all()
+    made = np.sort(array, axis, kind="stable" if stable else None)
+    return (np.flip(made, axis) if descending else made).astype(x.dtype, copy=False)
+
+
+def _sort_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int, descending: bool) -> Tensor:
+    order = sorting(x, axis, descending)
+    return apply(scatter_op, (zeros_like(x), order, g), {"axis": axis, "reduce": "add"})
+
+
+sort_op = define(Op(
+    "sort", "opaque", lambda x, axis, descending: x, _sort_impl, None, each(_sort_vjp), "TopK",
+    why={"meaning": "sorting is no loop over independent elements"}, batch=shifted("axis")))
+
+
 def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """`x` with its elements in order along `axis`; nan counts as the largest value.
 
@@ -50,8 +75,8 @@ def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = Tru
     if x.ndim == 0:
         axis_of("sort", axis, 1)
         return alias(x)
-    at = axis_of("sort", axis, x.ndim)
-    return along(x, sorting(x, at, descending), at)
+    params = {"axis": axis_of("sort", axis, x.ndim), "descending": bool(descending)}
+    return apply(sort_op, (x,), params)
 
 
 def topk(x: Tensor, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> Picked:
@@ -87,5 +112,5 @@ def _part(x: Tensor, axis: int, descending: bool, first: int, count: int) -> Pic
     """`count` elements of `x`, sorted along `axis`, from the one numbered `first` on."""
     begin = tuple(first if i == axis else 0 for i in range(x.ndim))
     size = tuple(count if i == axis else n for i, n in enumerate(x.shape))
-    indices = slice_axes(sorting(x, axis, descending), begin, (1,) * x.ndim, size)
+    indices = slice_axes(sorting(x, axis, descending, first + count), begin, (1,) * x.ndim, size)
     return Picked(along(x, indices, axis), indices)

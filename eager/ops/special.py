@@ -190,17 +190,20 @@ def _sinc(k: Any, x: Any, order: int) -> Any:
     return rounded_to(k, k.where(near_zero, near, far), x.dtype)
 
 
-sinc_op = define(Op(
-    "sinc", "pointwise", result_rule("sinc", "same"), _sinc, _sinc,
-    each(lambda g, out, x, order: g * apply(sinc_op, (x,), {"order": order + 1}))))
+def _sinc_vjp(g: Tensor, out: Tensor, x: Tensor, order: int) -> Tensor:
+    return g * apply(sinc_op, (x,), {"order": order + 1})
+
+
+sinc_op = define(Op("sinc", "pointwise", result_rule("sinc", "same"), _sinc, _sinc,
+                    each(_sinc_vjp)))
 
 
 def sinc(x: Tensor) -> Tensor:
     """sin(pi x) / (pi x), and 1 at 0; of the shape of `x`.
 
     >>> import fusewire as fw
-    >>> fw.sinc(fw.tensor([0.0, 0.5, 1.0]))
-    tensor([1.       , 0.6366198, 0.       ])
+    >>> fw.sinc(fw.tensor([0.0, 0.25, 0.5]))
+    tensor([1.        , 0.9003163 , 0.63661975])
     """
     return apply(sinc_op, prepare("sinc", (x,), "real float"), {"order": 0})
 

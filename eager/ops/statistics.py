@@ -14,7 +14,7 @@ from ..tensor import Tensor, as_tensor, tensor
 from . import reduce
 from .complex import conj_of
 from .contract import matmul
-from .create import full, full_like, iota, ones
+from .create import full, iota, ones
 from .pointwise import (
     abs,
     cast,
@@ -234,7 +234,7 @@ def _of_rows(rows: Tensor, q: Tensor, place: Place, skip: bool) -> Tensor:
     lost = isnan(rows)
     missing = reduce.sum(lost, 1, keepdims=True)
     inorder = sort(where(lost, float("inf"), rows))  # after all that are looked for
-    n = rows.shape[1] - missing if skip else full_like(missing, rows.shape[1])
+    n = rows.shape[1] - (missing if skip else missing * 0)
     last = cast(maximum(n - 1, 0), dtypes.float64)
     at = minimum(maximum(place(cast(n, dtypes.float64), q), 0.0), last)
     below = floor(at.detach())

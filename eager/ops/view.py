@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import shapes
 from ..dispatch import apply
-from ..dtypes import int64
+from ..dtypes import int64, summed_in
 from ..errors import IndexingError, ShapeError
 from ..op import Op, Source, define, each
 from ..shapes import TensorType, axis_of, product
@@ -301,12 +301,24 @@ def _concat_result(*types: TensorType, axis: int) -> TensorType:
     for t in types[1:]:
         if t.ndim != first.ndim or any(
                 i != axis and a != b for i, (a, b) in enumerate(zip(t.shape, first.shape))):
-            raise ShapeError(f"concat: shapes {first.shape} and {t.shape} differ in more than "
-                             f"axis {axis}", "all other sizes must be equal")
+            raise _concat_error(first.shape, t.shape, axis)
     total: Any = 0
     for t in types:
         total = total + t.shape[axis]
     return TensorType((*first.shape[:axis], total, *first.shape[axis + 1:]), first.dtype)
+
+
+def _concat_error(a: Any, b: Any, axis: int) -> ShapeError:
+    text = f"concat: shapes {a} and {b} "
+    if len(a) != len(b):
+        return ShapeError(f"{text}have {len(a)} and {len(b)} axes",
+                          "a missing axis is inserted with x[None], or use fw.stack")
+    other = next(i for i, (m, n) in enumerate(zip(a, b)) if i != axis and m != n)
+    joins = all(m == n for i, (m, n) in enumerate(zip(a, b)) if i != other)
+    return ShapeError(f"{text}differ in more than axis {axis}: axis {other} is {a[other]} in one "
+                      f"and {b[other]} in the other",
+                      f"they would fit along axis={other}" if joins else
+                      "all other sizes must be equal")
 
 
 def _concat_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Source]:
@@ -416,7 +428,7 @@ def _scatter_impl(xp: Any, g: Any, i: Any, size: int, axis: int) -> Any:
         starts = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
         sorted_g = g.reshape(*lead, -1, *rest).take(order, axis=axis)
         target = (*[slice(None)] * axis, places[starts])
-        out[target] = np.add.reduceat(sorted_g, starts, axis=axis, dtype=g.dtype)
+        out[target] = np.add.reduceat(sorted_g, starts, axis=axis, dtype=summed_in(g.dtype))
     return out
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from ..dispatch import apply
 from ..errors import ShapeError
 from ..op import Op, Source, define, each
-from ..shapes import TensorType
-from ..tensor import Tensor
+from ..shapes import TensorType, axis_of
+from ..tensor import Tensor, as_tensor
 from .batching import leading
 from .view import pad as pad_with
 from .view import permute_dims, reshape
@@ -242,3 +242,21 @@ def _side_by_side(g: Tensor, size: Any, d: int) -> Tensor:
     joined = reshape(permute_dims(g, order), (*g.shape[:lead], *covered))
     width = [(0, 0)] * lead + [(0, n - c) for n, c in zip(size, covered)]
     return joined if covered == tuple(size) else pad_with(joined, width)
+
+
+def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
+    """Windows of `size` elements of `x` every `step` along `axis`, as a new last axis.
+
+    >>> import fusewire as fw
+    >>> fw.arange(5).unfold(0, 3, 2)
+    tensor([[0, 1, 2],
+            [2, 3, 4]])
+    """
+    x = as_tensor("unfold", x)
+    at = axis_of("unfold", axis, x.ndim)
+    if size < 1 or step < 1:
+        raise ShapeError(f"unfold: size {size} and step {step} must be at least 1")
+    count = window_count(x.shape[at], size, step, 1, 0, "unfold")
+    others = tuple(i for i in range(x.ndim) if i != at)
+    found = window(permute_dims(x, (*others, at)), (size,), (count,), (step,), (1,), (0,))
+    return permute_dims(found, (*range(at), x.ndim - 1, *range(at, x.ndim - 1), x.ndim))

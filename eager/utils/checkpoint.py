@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import interpreter
 from ..autograd.beneath import Beneath
 from ..autograd.engine import given_up
 from ..dispatch import replace
@@ -75,8 +76,9 @@ class _Region:
 
     def __init__(self, function: Any, args: Any, kwargs: Any, random: bool, check: bool) -> None:
         self.function, self.check = function, check
-        self.args = [_held(x) for x in args]
-        self.kwargs = {name: _held(x) for name, x in kwargs.items()}
+        around = _regions()
+        self.args = [_held(x, around) for x in args]
+        self.kwargs = {name: _held(x, around) for name, x in kwargs.items()}
         self.random = default_generator.get_state() if random else None
         self.ops: list[tuple[str, Any]] = []  # name and shape of what was noted on the tape
 
@@ -101,11 +103,22 @@ class _Region:
         return noted.store
 
 
-def _held(x: Any) -> Any:
-    """An argument as it is now; one computed in an outer checkpoint is known by its entry."""
+def _regions() -> list[_Region]:
+    """The regions that stand around this call."""
+    found, active = [], interpreter.STATE.active
+    while isinstance(active, _Inside):
+        found.append(active.region)
+        active = active.outer
+    return found
+
+
+def _held(x: Any, around: list[_Region]) -> Any:
+    """An argument as it is now; one that an outer checkpoint computes again is only named."""
     if not isinstance(x, Tensor):
         return x
-    return x.edge if isinstance(x.edge, Forgotten) else Tensor(x.data, x.edge)
+    edge = x.edge
+    named = isinstance(edge, Forgotten) and edge.arrays is not None and edge.arrays[0] in around
+    return edge if named else Tensor(x.data, edge)
 
 
 def _given(x: Any, sums: dict[Any, Any]) -> Any:
@@ -141,15 +154,16 @@ class _Inside(Beneath):
     def __init__(self, region: _Region) -> None:
         super().__init__()
         self.region = region
+        self.outer: Any = None
 
     def __enter__(self) -> Any:
-        self._outer = super().__enter__().below
+        self.outer = super().__enter__().below
         while isinstance(self.below, _Inside):
             self.below = self.below.below
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self.below = self._outer
+        self.below = self.outer
         super().__exit__(*error)
 
 

@@ -43,8 +43,8 @@ INSTEAD = {
     "cumulative_min": "for few elements: the minimum of each with those before, one by one",
     "logcumsumexp": "for numbers of like size: fw.log(fw.cumulative_sum(fw.exp(x)))",
     **dict.fromkeys(
-        ("cholesky", "cofactors", "eig", "eigh", "eigvalsh", "inv", "matrix_exp", "pinv", "qr",
-         "slogdet", "solve", "solve_triangular", "svd", "svdvals"),
+        ("cholesky", "cofactors", "det_hessian", "eig", "eigh", "eigvalsh", "inv", "lu",
+         "matrix_exp", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals"),
         "compute it outside and pass the result in as an argument"),
     **dict.fromkeys(("fft", "ifft", "irfft", "rfft"),
                     "transform outside, or multiply with a matrix of cosines and sines"),
@@ -300,10 +300,19 @@ def _scatter(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("argsort")
 def _argsort(c: Context, node: Node, xs: list[Value]) -> Value:
-    """TopK of all elements: its second result, in which equal elements stay in order."""
+    """The second result of TopK, in which equal elements stay in order."""
+    axis, largest = node.params["axis"], int(node.params["descending"])
+    count = c.sizes.vector([node.params["count"]])
+    return c.writer.apply("TopK", [xs[0], count], np.int64, before=1, axis=axis, largest=largest)
+
+
+@row("sort")
+def _sort(c: Context, node: Node, xs: list[Value]) -> Value:
+    """Its elements in the order of the second result of TopK."""
     axis, largest = node.params["axis"], int(node.params["descending"])
     count = c.sizes.vector([node.type.shape[axis]])
-    return c.writer.apply("TopK", [xs[0], count], np.int64, before=1, axis=axis, largest=largest)
+    order = c.writer.apply("TopK", [xs[0], count], np.int64, before=1, axis=axis, largest=largest)
+    return c.writer.op("GatherElements", [xs[0], order], xs[0].dtype, axis=axis)
 
 
 @row("cumulative_sum")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,8 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(dispatch, "LARGE", 1)
     monkeypatch.setattr(dispatch, "large", run)
+    monkeypatch.setattr(large, "_PROGRAMS", {})
+    monkeypatch.setattr(large, "_COUNTS", Counter())
     monkeypatch.setattr(large, "_BLOCK", 8)
     monkeypatch.setattr(large, "_PIECE", 3)
     monkeypatch.setattr(large, "_VARIANTS", 1 << 20)

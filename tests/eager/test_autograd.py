@@ -142,6 +142,49 @@ def test_backward_frees_what_the_tape_held() -> None:
     assert found() is None
 
 
+def test_backward_frees_values_on_its_way() -> None:
+    x = leaf(1.0, 2.0)
+    y = x.exp()
+    held = weakref.ref(y.data)
+    x.register_hook(lambda g: seen.append(held()))
+    seen: list[object] = []
+    loss = (y * y).sum()
+    del y
+    loss.backward()
+    assert seen == [None]
+
+
+def test_an_unused_part_of_the_tape_is_kept() -> None:
+    x, y = leaf(2.0), leaf(3.0)
+    a, b = x * x, y * y
+    fw.grad(a + b, x)
+    assert fw.grad(b, y)[0].item() == 6.0
+    with pytest.raises(GradientError, match="at its op multiply"):
+        fw.grad(a, x)
+
+
+def test_backward_for_some_inputs_only() -> None:
+    x, y = leaf(2.0), leaf(3.0)
+    z = x * y
+    (z * z).backward(inputs=[x, z])
+    assert (x.grad.item(), y.grad, z.grad.item()) == (36.0, None, 12.0)
+    with pytest.raises(GradientError, match="backward: no inputs are given"):
+        (x * y).backward(inputs=[])
+
+
+def test_backward_of_several_tensors() -> None:
+    x = leaf(2.0)
+    fw.autograd.backward([x * 3, x * x], [None, fw.tensor(10.0)])
+    assert x.grad.item() == 43.0
+
+
+def test_a_gradient_with_a_tape_stays_on_it() -> None:
+    x = leaf(2.0)
+    (x * x * x).backward(create_graph=True)
+    (x * 5).backward()
+    assert x.grad.item() == 17.0 and fw.grad(x.grad, x)[0].item() == 12.0
+
+
 # ---- grad
 def test_grad_leaves_grad_alone() -> None:
     x, y = leaf(2.0), leaf(5.0)
@@ -172,6 +215,13 @@ def test_grad_of_what_was_not_used() -> None:
         fw.grad(x * x, [x, y])
     with pytest.raises(GradientError, match="input 0 does not require a gradient"):
         fw.grad(x * x, fw.ones(1))
+
+
+def test_zeros_for_what_was_not_used() -> None:
+    x, y = leaf(2.0), leaf(3.0, 4.0)
+    assert fw.grad(x * x, [x, y], materialize_grads=True)[1].tolist() == [0.0, 0.0]
+    with pytest.raises(GradientError, match="contradict"):
+        fw.grad(x * x, [x, y], allow_unused=False, materialize_grads=True)
 
 
 def test_grad_walks_only_towards_its_inputs() -> None:
@@ -262,6 +312,49 @@ def test_set_grad_enabled() -> None:
     for enabled in (True, False):
         with fw.set_grad_enabled(enabled):
             assert (leaf(1.0) * 2).requires_grad is enabled
+
+
+def test_set_grad_enabled_as_a_statement() -> None:
+    fw.set_grad_enabled(False)
+    try:
+        assert not fw.is_grad_enabled()
+    finally:
+        fw.set_grad_enabled(True)
+    off = fw.set_grad_enabled(False)
+    for _ in range(2):
+        with off, off:
+            assert not fw.is_grad_enabled()
+        assert fw.is_grad_enabled()
+
+    @fw.set_grad_enabled(False)
+    def doubled(x: fw.Tensor) -> fw.Tensor:
+        return x * 2
+
+    assert fw.is_grad_enabled() and not doubled(leaf(1.0)).requires_grad
+
+
+def test_inference_mode() -> None:
+    x = leaf(2.0)
+    with fw.inference_mode():
+        y = x * 2
+        assert fw.is_inference_mode_enabled() and not y.requires_grad
+        with fw.enable_grad():
+            assert not (x * 2).requires_grad
+        with fw.inference_mode(False):
+            assert (x * 2).requires_grad
+    assert not fw.is_inference_mode_enabled() and fw.is_grad_enabled()
+    (x * y).backward()  # values never change, so they are as good as any others
+    assert x.grad.item() == 4.0
+    assert not fw.inference_mode()(lambda: x * 2)().requires_grad
+    assert not fw.inference_mode(lambda: x * 2)().requires_grad
+
+
+def test_detach_in_place() -> None:
+    x = leaf(2.0)
+    y = x * 3
+    assert y.detach_() is y and y.is_leaf and not y.requires_grad
+    (x * y).backward()
+    assert x.grad.item() == 6.0
 
 
 def test_parameters_are_updated_under_no_grad() -> None:

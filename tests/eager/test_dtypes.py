@@ -91,7 +91,7 @@ def test_other_limits() -> None:
         assert info == fw.iinfo(fw.ones(2, dtype=dtype)) == (bits, low + 2 ** bits - 1, low, dtype)
     for refused in (lambda: fw.iinfo(fw.float32), lambda: fw.finfo(fw.int8),
                     lambda: fw.iinfo(fw.bool)):
-        with pytest.raises(fw.DTypeError, match="is not an? "):
+        with pytest.raises(fw.DTypeError, match=r"is not an? "):
             refused()
 
 
@@ -203,10 +203,32 @@ def test_whole_numbers_are_exact() -> None:
 
 
 def test_bound_of_a_clip() -> None:
-    """A number at the bound keeps its gradient, as in PyTorch; tensors share at ties."""
+    """What is at the bound keeps its gradient, as in PyTorch."""
     x = fw.tensor([-1.0, 0.0, 0.5, 1.0, 2.0], requires_grad=True)
-    x.clip(0, 1).sum().backward()
-    assert x.grad.tolist() == [0.0, 1.0, 1.0, 1.0, 0.0]
+    for low, high in ((0, 1), (fw.tensor(0.0), fw.tensor(1.0))):
+        (gradient,) = fw.grad(fw.clip(x, low, high).sum(), x)
+        assert gradient.tolist() == [0.0, 1.0, 1.0, 1.0, 0.0]
     low = fw.tensor(0.0, requires_grad=True)
-    fw.clip(fw.tensor([-1.0, 2.0]), low, None).sum().backward()
+    fw.clip(fw.tensor([-1.0, 0.0, 2.0]), low, None).sum().backward()
     assert low.grad.item() == 1.0
+    nan = fw.tensor(float("nan"))
+    assert fw.clip(nan, low, 1).isnan().item() and fw.clip(low, nan).isnan().item()
+
+
+def gradients(function: Any, *values: Any) -> list[Any]:
+    xs = [fw.tensor(v, requires_grad=True) for v in values]
+    return [g.item() for g in fw.grad(function(*xs).sum(), xs)]
+
+
+def test_gradients_at_special_points_are_pytorchs() -> None:
+    inf, nan = float("inf"), float("nan")
+    assert gradients(fw.pow, 0.0, 2.0) == [0.0, 0.0] and gradients(fw.pow, 0.0, 0.0)[1] == 0.0
+    assert gradients(fw.pow, 0.0, -1.0)[1] == gradients(lambda y: 0 ** y, -1.0)[0] == -inf
+    assert gradients(lambda y: 0 ** y, 2.0) == [0.0]
+    assert gradients(fw.maximum, nan, 1.0) == gradients(fw.minimum, 1.0, nan) == [1.0, 1.0]
+    assert gradients(fw.maximum, 2.0, 2.0) == [0.5, 0.5]
+    assert gradients(fw.relu, nan) == [1.0] and gradients(fw.relu, 0.0) == [0.0]
+    assert gradients(fw.atan2, 0.0, 0.0) == [0.0, 0.0]
+    assert gradients(fw.copysign, 0.0, -1.0) == [0.0, 0.0]
+    assert gradients(fw.copysign, 3.0, -1.0) == [-1.0, 0.0]
+    assert gradients(fw.angle, 0j) == [0j] and gradients(fw.abs, 0j) == [0j]

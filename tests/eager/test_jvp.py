@@ -45,6 +45,15 @@ def test_any_order_in_any_mixture() -> None:
                 assert math.isclose(a(b(c(fw.sin)))(x).item(), -math.cos(0.7), rel_tol=1e-12)
 
 
+@pytest.mark.parametrize("first", [forward, grad])
+@pytest.mark.parametrize("second", [forward, grad])
+def test_second_derivatives_of_ops_whose_tangent_is_the_transpose_of_vjp(first: Any, second: Any
+                                                                         ) -> None:
+    x = number(0.7)
+    assert math.isclose(second(first(lambda a: fw.stack([a, a * a, a + 1]).prod()))(x).item(),
+                        12 * 0.7 ** 2 + 6 * 0.7)  # of x**4 + x**3
+
+
 @pytest.mark.parametrize("inner", [forward, grad])
 @pytest.mark.parametrize("outer", [forward, grad])
 def test_directions_of_two_levels_do_not_mix(outer: Any, inner: Any) -> None:
@@ -123,7 +132,7 @@ def test_compiled() -> None:
     f = fw.compile(lambda x, t: jvp(lambda a: (a * a).sin().sum(), (x,), (t,)))
     x, t = fw.tensor([1.0, 2.0]), fw.tensor([1.0, -1.0])
     for _ in range(3):
-        out, slope = f(x, t)
+        _, slope = f(x, t)
         np.testing.assert_allclose(slope.item(), 2 * math.cos(1) - 4 * math.cos(4), rtol=1e-5)
     assert f.stats.replays == 2
 

@@ -86,6 +86,17 @@ def test_products_of_integers_are_exact() -> None:
         fw.tensor([[True]]) @ fw.tensor([[True]])
 
 
+def test_lu_exchanges_rows_and_takes_singular_matrices(rng: Any) -> None:
+    p, lower, upper = L.lu(drawn(rng, 5, 40, 30))
+    same(fw.sum(p, axis=-1), np.ones((5, 40)))
+    assert fw.abs(lower).max().item() == 1.0
+    assert not fw.any(fw.tril(upper, k=-1))
+    x = fw.ones(3, 3)
+    same(fw.einsum("ij,jk,kl->il", *L.lu(x)), x)
+    with pytest.raises(L.LinAlgError, match=r"solve_triangular: .*Singular matrix"):
+        L.lu(x.requires_grad_()).U.sum().backward()  # a gradient needs leading columns of rank k
+
+
 # ---- solutions
 
 def test_solve_takes_vectors_matrices_and_batches_of_both(rng: Any) -> None:
@@ -142,6 +153,19 @@ def test_determinants_of_singular_matrices() -> None:
         expected = np.zeros((3, 3))
         expected[2, 2] = 4.0 if rank == 2 else 0.0
         same(apply(cofactors_op, (fw.from_numpy(diagonal),)), expected)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+def test_second_gradient_of_a_determinant_of_any_rank(rank: int, rng: Any) -> None:
+    """det is linear in each row, so that halves of differences are exact."""
+    a = np.asarray(rng.standard_normal((3, rank)) @ rng.standard_normal((rank, 3)))
+    t = rng.standard_normal((3, 3))
+    x = fw.from_numpy(a).requires_grad_()
+    (g,) = fw.grad(L.det(x), x, create_graph=True)
+    (h,) = fw.grad((g * fw.from_numpy(t)).sum(), x)
+    step = 1e-3
+    high, low = (apply(cofactors_op, (fw.from_numpy(a + s * t),)).numpy() for s in (step, -step))
+    same(h, (high - low) / (2 * step), 1e-8)
 
 
 def test_the_sign_of_a_complex_determinant_has_the_length_one(rng: Any) -> None:
@@ -259,7 +283,7 @@ def test_powers_of_matrices(rng: Any) -> None:
 
 def test_exponential_of_a_rotation_and_of_nan() -> None:
     turn = fw.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=fw.float64)
-    for angle in (0.01, 0.5, 3.0, 40.0):
+    for angle in (0.01, 0.2, 0.9, 2.0, 3.9, 40.0):
         c, s = math.cos(angle), math.sin(angle)
         same(L.matrix_exp(turn * angle), [[c, -s], [s, c]], 1e-12)
     both = L.matrix_exp(fw.stack([turn * float("nan"), turn * 0]))

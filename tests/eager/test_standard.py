@@ -16,8 +16,8 @@ ONE = """abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh 
 isfinite isinf isnan log log1p log2 log10 logical_not negative positive real reciprocal round sign
 signbit sin sinh sqrt square tan tanh trunc matrix_transpose nonzero unique_all unique_counts
 unique_inverse unique_values""".split()
-TWO = """add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign
-divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and
+TWO = """add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
+copysign divide equal floor_divide greater greater_equal hypot less less_equal logaddexp logical_and
 logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract
 matmul""".split()
 SIGNATURES = """
@@ -84,8 +84,8 @@ diff(x, /, *, axis=-1, n=1, prepend=None, append=None)
 tensordot(x1, x2, /, *, axes=2)
 vecdot(x1, x2, /, *, axis=-1)
 """.split("\n")[1:-1]
-OTHERS = """e inf nan newaxis pi bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64
-complex64 complex128 __array_api_version__""".split()
+OTHERS = """e inf nan newaxis pi bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32
+float64 complex64 complex128 __array_api_version__""".split()
 METHODS = """abs add and bool complex eq float floordiv ge getitem gt index int invert le lshift lt
 matmul mod mul ne neg or pos pow rshift setitem sub truediv xor radd rand rfloordiv rlshift rmatmul
 rmod rmul ror rpow rrshift rsub rtruediv rxor iadd iand ifloordiv ilshift imatmul imod imul ior ipow

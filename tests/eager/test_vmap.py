@@ -109,11 +109,13 @@ def test_indices_of_each_example() -> None:
 
 def test_an_index_of_one_example_does_not_reach_into_the_next() -> None:
     x = numbers(3, 4, 2)
-    for index in ([0, 1, 4], [-5, 0, 0]):
+    for index in ([4, 0, 1], [0, -5, 0]):
         with pytest.raises(IndexError):
             vmap(lambda a, k: a[k])(x, fw.tensor(index))
         with pytest.raises(IndexError):
             vmap(lambda a, k: a[k, 0])(x, fw.tensor(index))
+        with pytest.raises(IndexError):
+            vmap(lambda a, k: fw.take(a, k[None], axis=0))(x, fw.tensor(index))
 
 
 def test_small_indices_into_many_examples() -> None:
@@ -164,6 +166,19 @@ def test_values_from_before_a_decision_are_narrowed() -> None:
 
     same(vmap(f)(x), looped(f, x))
     same(grad(lambda z: (vmap(f)(z) ** 2).sum())(x), grad(lambda z: (looped(f, z) ** 2).sum())(x))
+
+
+def test_narrowing_inside_of_no_grad_keeps_the_gradient() -> None:
+    def f(a: Any) -> Any:
+        doubled = a * 2
+        if a > 0:
+            with fw.no_grad():
+                float((doubled * 1).sum())  # the first use after the decision
+            return doubled * 3
+        return doubled
+
+    x = fw.tensor([1.0, -1.0])
+    assert grad(lambda z: vmap(f)(z).sum())(x).tolist() == [6, 2]
 
 
 def test_decisions_under_two_levels() -> None:
@@ -249,6 +264,29 @@ def test_decisions_by_random_numbers_are_not_drawn_again() -> None:
     np.testing.assert_allclose(shares, [0.5, 0.25, 0.125], atol=0.03)
 
 
+def test_random_numbers_with_parameters_of_each_example() -> None:
+    rates = fw.tensor([100.0, 100.0, 1000.0])
+    with pytest.raises(GradientError, match="draws random numbers"):
+        vmap(fw.random.poisson)(rates)
+    one = vmap(fw.random.poisson, randomness="same")(rates)
+    assert one[0] == one[1]
+    each = vmap(lambda r: fw.random.poisson(r, (50,)), randomness="different")(rates)
+    assert not (each[0] == each[1]).all()
+    np.testing.assert_allclose(each.mean(1).numpy(), rates.numpy(), rtol=0.1)
+
+
+def test_decisions_by_counts_are_not_drawn_again() -> None:
+    fw.manual_seed(0)
+
+    def least(rate: Any) -> Any:
+        count = fw.random.poisson(rate)
+        return rate * 0 if count == 0 else rate * 0 + 1 if count == 1 else rate * 0 + 2
+
+    found = vmap(least, randomness="different")(fw.ones(4000)).numpy()
+    shares = [np.mean(found == k) for k in range(3)]
+    np.testing.assert_allclose(shares, [0.368, 0.368, 0.264], atol=0.03)
+
+
 def test_random_numbers_of_nested_levels() -> None:
     def table(outer: str, inner: str) -> Any:
         return vmap(lambda a: vmap(lambda b: b + fw.rand(), randomness=inner)(a),
@@ -258,6 +296,16 @@ def test_random_numbers_of_nested_levels() -> None:
     assert len(np.unique(table("same", "different"))) == 4
     assert len(np.unique(table("different", "same"))) == 3
     assert len(np.unique(table("same", "same"))) == 1
+
+
+def test_generators_of_each_example() -> None:
+    def f(seed: Any) -> Any:
+        own = fw.Generator()
+        own.set_state(seed)
+        return fw.rand(3, generator=own)
+
+    seeds = fw.tensor([[1, 0], [2, 0], [1, 0]])
+    same(vmap(f)(seeds), looped(f, seeds))
 
 
 # ---- compiled

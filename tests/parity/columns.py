@@ -17,7 +17,6 @@ from parity.sides import OURS, THEIRS, Ours, flat, is_inexact
 TOLERANCE = {"float64": 1e-12, "complex128": 1e-12, "float32": 5e-6, "complex64": 5e-6,
              "float16": 2e-3, "bfloat16": 1.6e-2}
 DERIVED = 20.0  # derivatives may differ by so many times more
-FLOATS = KINDS["f"] + KINDS["h"]
 SMALLEST = 1e-3  # what differences are a share of, at least: sums that cancel leave a rest
 BATCH = 2
 
@@ -32,25 +31,27 @@ def drawn(entry: Entry, inputs: tuple[Input, ...], dtype: str, example: int = 0)
     return [made.make(rng, dtype_named(dtype)) for made in inputs]
 
 
-def difference(got: Any, wanted: Any) -> float:
-    """The largest difference, as a share of the largest finite element; inf where nan differ."""
+def difference(got: Any, wanted: Any, each: bool = False) -> float:
+    """The largest difference, as a share of the largest finite element or of `each` element; inf
+    where nan or inf stand in other places."""
     if got.shape != wanted.shape:
         return np.inf
     if not is_inexact(wanted):
         return float((got != wanted).any())
     if wanted.dtype.kind == "c":
         return max(difference(got.real, wanted.real), difference(got.imag, wanted.imag)) \
-            if not np.isfinite(wanted).all() else _share(got, wanted)
-    return _share(got, wanted)
+            if not np.isfinite(wanted).all() else _share(got, wanted, each)
+    return _share(got, wanted, each)
 
 
-def _share(got: Any, wanted: Any) -> float:
+def _share(got: Any, wanted: Any, each: bool) -> float:
     finite = np.isfinite(wanted)
     if not np.array_equal(got[~finite], wanted[~finite], equal_nan=True):
         return np.inf
     wanted = wanted[finite]
-    scale = max(float(np.abs(wanted).max(initial=0.0)), SMALLEST)
-    worst = float(np.abs(got[finite] - wanted).max(initial=0.0)) / scale
+    scale = np.abs(wanted) if each else np.abs(wanted).max(initial=0.0)
+    apart = np.abs(got[finite] - wanted) / np.maximum(scale, SMALLEST)
+    worst = float(apart.max(initial=0.0))
     return worst if worst == worst else np.inf
 
 
@@ -62,7 +63,7 @@ def compare(entry: Entry, what: str, arrays: Sequence[Any], ours: Sequence[Any],
     allowed = 0.0
     for got, wanted in zip(ours, theirs):
         coarse = max(TOLERANCE.get(dtype, 0.0), TOLERANCE.get(wanted.dtype.name, 0.0))
-        allowed, found = coarse * factor * entry.loose, difference(got, wanted)
+        allowed, found = coarse * factor * entry.loose, difference(got, wanted, entry.each)
         worst = max(worst, found)
         if found > allowed:
             break
@@ -89,8 +90,6 @@ def values(entry: Entry) -> float:
     worst = 0.0
     for dtype in dtypes_of(entry, "fhciub"):
         for inputs in entry.inputs:
-            if dtype not in FLOATS and not all(made.smooth for made in inputs):
-                continue
             worst = max(worst, values_once(entry, drawn(entry, inputs, dtype), dtype))
     return worst
 
@@ -118,8 +117,7 @@ def cases(entry: Entry, dtypes: str = "fc") -> Iterator[tuple[list[Any], str]]:
     """Arrays that derivatives are taken at."""
     for dtype in dtypes_of(entry, dtypes):
         for inputs in entry.inputs:
-            if all(made.smooth for made in inputs):
-                yield drawn(entry, inputs, dtype), dtype
+            yield drawn(entry, inputs, dtype), dtype
 
 
 def directions(arrays: Sequence[Any], seed: int) -> list[Any]:
@@ -231,13 +229,34 @@ def vmap_once(entry: Entry, examples: list[list[Any]], axes: tuple[Any, ...], dt
                    dtype)
 
 
+def vmap_of_gradient(entry: Entry) -> float:
+    """The gradient of each example of a batch, in one call."""
+    dtype = "float64" if "f" in entry.kinds else "complex128"
+    worst = 0.0
+    for inputs in entry.inputs:
+        examples = [drawn(entry, inputs, dtype, n) for n in range(BATCH)]
+        batch = [OURS.tensor(np.stack(arrays)) for arrays in zip(*examples)]
+        moved = [n for n, a in enumerate(examples[0]) if is_inexact(a)]
+        outs = flat(entry.ours(*map(OURS.tensor, examples[0])))
+        like = [OURS.array(o) for o in outs if OURS.differentiable(o)]
+        given = [OURS.tensor(u) for u in directions(like, seed=0)]
+        ours = OURS.gradients_of_each(entry.ours, batch, moved, given) if like else []
+        theirs = [backwards(THEIRS, entry.theirs, arrays, 1) for arrays in examples]
+        worst = max(worst, compare(entry, "the gradient under vmap", examples[0] + examples[1],
+                                   [OURS.array(g) for g in ours],
+                                   [np.stack(g) for g in zip(*theirs)] if like else [], dtype))
+    return worst
+
+
 COLUMNS = {"values": values, "grad": gradient, "grad grad": second_gradient, "forward": forward,
-           "vmap": vmap}
-DERIVATIVES = ("grad", "grad grad", "forward")
+           "vmap": vmap, "vmap of grad": vmap_of_gradient}
+DERIVATIVES = ("grad", "grad grad", "forward", "vmap of grad")
 
 
 def applies(entry: Entry, column: str) -> bool:
     """Whether there is anything to compare."""
-    if column in entry.differs:
+    if any(part in entry.differs for part in column.split(" of ")):
+        return False
+    if entry.only and column not in entry.only:
         return False
     return column not in DERIVATIVES or (entry.grad and bool(dtypes_of(entry, "fc")))

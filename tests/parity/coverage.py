@@ -14,6 +14,16 @@ NAMESPACES = {"": fw, "linalg.": fw.linalg, "fft.": fw.fft, "special.": fw.speci
 WITHOUT: dict[str, str] = {}
 for names, why in {
     "backward grad": "it is what the columns of gradients call",
+    "no_grad enable_grad inference_mode set_grad_enabled is_grad_enabled "
+    "is_inference_mode_enabled": "a setting of the tape, of no values",
+    "can_cast isdtype result_type finfo iinfo broadcast_shapes": "of dtypes or shapes, not values",
+    "from_dlpack from_numpy": "takes over an array",
+    "compile empty_cache get_num_threads set_num_threads printoptions set_printoptions":
+        "a setting, of no values",
+    "bernoulli binomial multinomial normal poisson rand rand_like randint randint_like randn "
+    "randn_like randperm": "random numbers: the streams of the two are not the same",
+    "fork_rng get_rng_state initial_seed manual_seed seed set_rng_state":
+        "the state of random numbers",
 }.items():
     WITHOUT.update(dict.fromkeys(names.split(), why))
 

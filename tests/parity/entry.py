@@ -17,7 +17,8 @@ Make = Callable[[np.random.Generator, np.dtype[Any]], Any]
 
 # Letters of `Entry.kinds`: the dtypes that an entry's values are compared in.
 KINDS = {"f": ("float32", "float64"), "h": ("float16", "bfloat16"),
-         "c": ("complex64", "complex128"), "i": ("int64", "int8"), "u": ("uint8",), "b": ("bool",)}
+         "c": ("complex64", "complex128"), "i": ("int64", "int32", "int16", "int8"),
+         "u": ("uint8",), "b": ("bool",)}
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,6 @@ class Input:
     """How an input is made; `make` gets the dtype that the entry is run in."""
 
     make: Make
-    smooth: bool = True  # False: for values of floats only, there is no derivative to speak of
 
 
 def dtype_named(name: str) -> np.dtype[Any]:
@@ -77,7 +77,7 @@ def specials(count: int) -> tuple[Input, ...]:
     """All combinations of nan, inf, zeros and large numbers."""
     def one(n: int) -> Input:
         grid = np.meshgrid(*[np.array(SPECIAL)] * count, indexing="ij")[n]
-        return Input(lambda rng, d: cast(grid, d), smooth=False)
+        return Input(lambda rng, d: cast(grid, d))
 
     return tuple(one(n) for n in range(count))
 
@@ -96,6 +96,8 @@ class Entry:
     grad: bool = True  # gradients are compared, of all inputs of the dtype that is run
     loose: float = 1.0  # how much larger differences may be than usually
     differs: Mapping[str, str] = field(default_factory=dict)  # "dtype" or a column: why
+    only: tuple[str, ...] = ()  # columns, where another entry of the function has the others
+    each: bool = False  # differences are shares of each element, not of the largest
 
     def __str__(self) -> str:
         return f"{self.name}-{self.label}" if self.label else self.name
@@ -122,6 +124,7 @@ class Table(list[Entry]):
         """
         more = dict(more or {})
         every = tuple(tuple(i) for i in (inputs, *also))
+        how["differs"] = how.get("differs") or {}
         self.append(Entry(name, self.family, every, ours or named(fw, name, more),
                           theirs if callable(theirs) else named(torch, theirs or name, more),
                           label or ", ".join(f"{k}={v}" for k, v in more.items()), **how))

@@ -62,6 +62,21 @@ class Ours:
     def vmap(self, fn: Function, axes: tuple[Any, ...], tensors: Sequence[Any]) -> Any:
         return fw.func.vmap(fn, in_axes=axes)(*tensors)
 
+    def gradients_of_each(self, fn: Function, batch: Sequence[Any], moved: Sequence[int],
+                          given: Sequence[Any]) -> Any:
+        """By the inputs `moved`, for each example of a batch of inputs."""
+        def gradient(*inputs: Any) -> Any:
+            def of_moved(*tensors: Any) -> Any:
+                every = list(inputs)
+                for n, tensor in zip(moved, tensors):
+                    every[n] = tensor
+                return tuple(o for o in flat(fn(*every)) if self.differentiable(o))
+
+            back = fw.func.vjp(of_moved, *[inputs[n] for n in moved])[1]
+            return back(tuple(given))
+
+        return flat(fw.func.vmap(gradient)(*batch))
+
 
 class Theirs(Ours):
     """PyTorch."""

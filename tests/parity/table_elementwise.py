@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,28 @@ from parity.entry import Table, bools, given, ints, made, specials, x
 import fusewire as fw
 
 TABLE = Table("elementwise")
-OTHER = "another entry of this function has it"
+SPECIAL: dict[str, Any] = {"label": "specials", "kinds": "fh", "only": ("values", "grad"),
+                           "each": True}
 
 
 def unary(name: str, low: float = -3, high: float = 3, kinds: str = "fhib", special: bool = True,
-          theirs: Any = None, **how: Any) -> None:
+          theirs: Any = None, corners: Any = None, **how: Any) -> None:
     """A function of one tensor."""
-    made = [[x(low=low, high=high)], *([specials(1)] if special and "c" not in kinds else [])]
-    TABLE(name, x(3, 4, low=low, high=high), also=made, theirs=theirs, kinds=kinds, **how)
-    if "c" in kinds and special:
-        TABLE(name, *specials(1), label="specials", theirs=theirs, grad=False,
-              differs={"vmap": OTHER})
+    TABLE(name, x(3, 4, low=low, high=high), also=[[x(low=low, high=high)]], theirs=theirs,
+          kinds=kinds, **how)
+    if special:
+        TABLE(name, *specials(1), theirs=theirs, **SPECIAL, differs=corners)
 
 
 def binary(name: str, low: float = -3, high: float = 3, kinds: str = "fhib", special: bool = True,
-           theirs: Any = None, **how: Any) -> None:
+           theirs: Any = None, corners: Any = None, **how: Any) -> None:
     """A function of two tensors."""
     shapes: list[Any] = [((3, 1), (4,)), ((), (2, 3))]
-    more: list[Any] = [[x(*a, low=low, high=high), x(*b, low=low, high=high)] for a, b in shapes]
-    plain = special and "c" not in kinds
-    TABLE(name, x(3, 4, low=low, high=high), x(3, 4, low=low, high=high),
-          also=more + ([specials(2)] if plain else []), theirs=theirs, kinds=kinds, **how)
-    if special and not plain:
-        TABLE(name, *specials(2), label="specials", theirs=theirs, grad=False,
-              differs={"vmap": OTHER})
+    TABLE(name, x(3, 4, low=low, high=high), x(3, 4, low=low, high=high), theirs=theirs,
+          also=[[x(*a, low=low, high=high), x(*b, low=low, high=high)] for a, b in shapes],
+          kinds=kinds, **how)
+    if special:
+        TABLE(name, *specials(2), theirs=theirs, **SPECIAL, differs=corners)
 
 
 def signs() -> Any:
@@ -47,14 +46,14 @@ binary("add", kinds="fhciub")
 binary("subtract", kinds="fhciu")
 binary("multiply", kinds="fhciub")
 binary("divide", low=0.5, kinds="fhciu", special=False)
-TABLE("divide", *specials(2), label="specials", grad=False,
-      differs={"vmap": OTHER})
+TABLE("divide", *specials(2), **SPECIAL)
 unary("negative", kinds="fhciu")
 unary("positive", kinds="fhciu")
-unary("abs", kinds="fhciu", loose=2)
+unary("abs", kinds="fhciu", loose=2, corners={
+    "grad": "of nan ours is nan, as the standard's sign of nan is; torch's is 0"})
 TABLE("abs", given(0.0, -0.0, 1.0, -1.0), label="at 0", kinds="fc")
 unary("sign", kinds="fhiu", special=False)
-TABLE("sign", *specials(1), label="specials", grad=False, differs={"vmap": OTHER, "nan": (
+TABLE("sign", *specials(1), **{**SPECIAL, "only": ("values",)}, differs={"nan": (
     "the standard's sign of nan is nan, torch's is 0")},
     theirs=lambda a: torch.where(torch.isnan(a), a, torch.sign(a)))
 TABLE("sign", x(3, 4), label="complex", kinds="c", theirs="sgn", loose=2)
@@ -67,8 +66,7 @@ TABLE("remainder", ints(20, low=-9, below=10), signs(), label="whole", kinds="iu
 binary("pow", low=0.5, kinds="fc", special=False, loose=4)
 TABLE("pow", ints(3, 4, low=-3, below=4), ints(3, 4, below=5), label="whole", kinds="iu",
       grad=False)
-TABLE("pow", *specials(2), label="specials", grad=False,
-      differs={"vmap": OTHER})
+TABLE("pow", *specials(2), **SPECIAL)
 for exponent in (0, 1, 2, 3, -1, 0.5, -2.5):
     TABLE("pow", x(3, 4, low=0.4), ours=lambda a, e=exponent: a ** e,
           theirs=lambda a, e=exponent: a ** e, label=f"x ** {exponent}", kinds="fc", loose=4)
@@ -91,10 +89,35 @@ for name in ("maximum", "minimum"):
 for name, keywords in (("both", {"min": -1.0, "max": 1.5}), ("min", {"min": -1.0}),
                        ("max", {"max": 1.5})):
     TABLE("clip", x(3, 4), more=keywords, theirs="clamp", label=name, kinds="fh", also=[
-        [given(-1.0, 1.5, 0.0, -2.0, 2.0)], specials(1)])
+        [given(-1.0, 1.5, 0.0, -2.0, 2.0)]])
+    TABLE("clip", *specials(1), more=keywords, theirs="clamp", **{
+        **SPECIAL, "label": f"specials, {name}"})
 TABLE("clip", x(3, 4), x(4, high=-1), x(3, 1, low=1), theirs="clamp", label="by tensors")
 TABLE("clip", x(3, 4), kinds="iu", ours=lambda a: fw.clip(a, 0, 2),
       theirs=lambda a: torch.clamp(a, 0, 2), label="whole")
+
+# ---- of two dtypes, and with Python's numbers
+WIDE = {"real": np.dtype("f8"), "whole": np.dtype("i8"), "small": np.dtype("u1"),
+        "truth": np.dtype("?")}
+for name in "add multiply divide pow maximum hypot".split():
+    for other, dtype in WIDE.items():
+        kinds = {"maximum": "fiu", "hypot": "f", "pow": "fu"}.get(name, "fciu")
+        if name != "hypot" or other == "real":
+            TABLE(name, x(3, 4, low=1), x(4, low=1, dtype=dtype), kinds=kinds, label=f"and {other}",
+                  loose=8, grad=(name, other) != ("pow", "truth"))  # torch's gradient fails
+REAL_PART = {"forward": "torch's leaves the imaginary part out of the derivative by a real number"}
+TABLE("pow", x(3, 4, low=1), x(4, low=1, dtype=WIDE["real"]), kinds="c", label="complex and real",
+      loose=8, differs=REAL_PART)
+for name, fn in {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+                 "**": operator.pow}.items():
+    for number in (2, 2.5, 1 + 2j):
+        differs = REAL_PART if (name, number) == ("**", 1 + 2j) else {}
+        TABLE("Tensor.__" + fn.__name__ + "__", x(3, 4, low=1), label=f"x {name} {number}", loose=8,
+              differs=differs, kinds="fciu" if isinstance(number, complex) else "fhciu",
+              ours=lambda a, f=fn, n=number: f(a, n), theirs=lambda a, f=fn, n=number: f(a, n))
+        TABLE("Tensor.__r" + fn.__name__ + "__", x(3, 4, low=1), label=f"{number} {name} x",
+              loose=8, differs=differs, kinds="fciu" if isinstance(number, complex) else "fhciu",
+              ours=lambda a, f=fn, n=number: f(n, a), theirs=lambda a, f=fn, n=number: f(n, a))
 
 # ---- exponentials, logarithms, trigonometry
 for name in "exp expm1 sin cos sinh cosh tanh asinh".split():
@@ -107,12 +130,14 @@ for name in "log log2 log10 log1p".split():
     unary(name, low=0.2, kinds="fhciub", loose=4)
 for name in "asin acos atanh".split():
     unary(name, low=-0.8, high=0.8, kinds="fhc", loose=4)
-unary("acosh", low=1.3, kinds="fhc", loose=4)
+unary("acosh", low=1.3, kinds="fhc", loose=4, corners={
+    "grad": "ours is nan where the function is; torch's is a number below -1"})
 unary("erf")
 binary("hypot", kinds="f")
 binary("atan2", kinds="fiu")
-binary("logaddexp", kinds="f")
-binary("copysign", kinds="f")
+binary("logaddexp", kinds="f", corners={"grad": "of equal inf ours is a half each, torch's nan"})
+binary("copysign", kinds="f", corners={"grad": "ours is 1 or -1 at inf and nan too, torch's nan"})
+TABLE("copysign", given(0.0, -0.0, 0.0), given(1.0, 1.0, -1.0), label="of 0")
 TABLE("hypot", given(0.0, 0.0, 3.0), given(0.0, 2.0, 0.0), label="at 0")
 TABLE("atan2", given(0.0, 0.0, 3.0), given(-1.0, 2.0, 0.0), label="on the axes")
 TABLE("sqrt", given(0.0, 4.0), label="at 0")
@@ -140,11 +165,17 @@ for name in "bitwise_and bitwise_or bitwise_xor".split():
 unary("bitwise_invert", low=0, high=90, kinds="iub", special=False, theirs="bitwise_not")
 for name in "bitwise_left_shift bitwise_right_shift".split():
     binary(name, low=0, high=6, kinds="iu", special=False)
-TABLE("nextafter", x(3, 4), x(3, 4), kinds="f", grad=False, also=[specials(2)])
+TABLE("nextafter", x(3, 4), x(3, 4), grad=False)
+TABLE("nextafter", *specials(2), **{**SPECIAL, "kinds": "f"}, grad=False)
 for name in ("real", "imag", "conj"):
     TABLE(name, x(3, 4), kinds="c")
 TABLE("conj", x(3, 4), label="real")
 TABLE("angle", x(3, 4), kinds="fc")
+TABLE("complex", x(3, 1), x(4))
+for name, theirs in (("angle", "angle"), ("sign", "sgn"), ("abs", "abs"), ("sqrt", "sqrt")):
+    TABLE(name, given(0, 1j, -1, -2j), label="on the axes", kinds="c", theirs=theirs,
+          only=("values", "grad"))
+TABLE("angle", given(0.0, -1.0, 2.0), label="at 0", only=("values", "grad"))
 TABLE("real", x(3, 4), label="real", theirs=lambda a: a.clone())
 TABLE("where", bools(3, 1), x(4), x(3, 4), kinds="fhciu")
 TABLE("where", bools(3, 4), x(3, 4), ours=lambda c, a: fw.where(c, a, 0.5),
@@ -162,3 +193,15 @@ TABLE("astype", given(0, 1, 2, 0), ours=lambda a: fw.astype(a, fw.bool),
 unary("relu", kinds="fhiu")
 TABLE("relu", given(0.0, 1.0, -1.0), label="at 0")
 unary("sigmoid")
+
+# ---- in place, on a copy
+for name in "add sub mul truediv floordiv mod pow".split():
+    fn = getattr(operator, f"i{name}")
+    TABLE(f"Tensor.__i{name}__", x(3, 4, low=0.5), x(4, low=0.5), ours=lambda a, b, f=fn: f(
+        fw.astype(a, a.dtype), b), theirs=lambda a, b, f=fn: f(a.clone(), b), loose=4,
+        grad=name != "floordiv")
+for name in "and or xor".split():
+    fn = getattr(operator, f"i{name}")
+    TABLE(f"Tensor.__i{name}__", ints(3, 4, below=90), ints(4, below=90), kinds="i",
+          ours=lambda a, b, f=fn: f(fw.astype(a, a.dtype), b),
+          theirs=lambda a, b, f=fn: f(a.clone(), b))

@@ -45,8 +45,15 @@ def linalg(name: str, *inputs: Input, label: str = "", theirs: Any = None, ours:
 for a, b in (((3, 4), (4, 5)), ((4,), (4,)), ((2, 3, 4), (4,)), ((4,), (2, 4, 3)),
              ((2, 1, 3, 4), (5, 4, 2))):
     TABLE("matmul", x(*a), x(*b), label=f"{a} {b}".replace(" ", ""), kinds="fci", loose=4)
-TABLE("matmul", x(3, 4), x(4, 2), label="half", kinds="h", grad=False, loose=2,
-      differs={"vmap": "another entry of this function has it"})
+TABLE("matmul", x(3, 4), x(4, 2), label="half", kinds="h", loose=2, only=("values",))
+for label, dtype in (("real", "f8"), ("complex", "c16")):
+    wide = np.dtype(dtype)
+    TABLE("linalg.solve", square(3, 3), x(3, 2, dtype=wide), label=f"and {label}", **SMALL,
+          theirs=lambda a, b: torch.linalg.solve(*[v.to(torch.promote_types(a.dtype, b.dtype))
+                                                   for v in (a, b)]))
+    TABLE("matmul", x(2, 3), x(3, 2, dtype=wide), label=f"and {label}", kinds="fc", loose=4,
+          theirs=lambda a, b: torch.matmul(*[v.to(torch.promote_types(a.dtype, b.dtype))
+                                             for v in (a, b)]))
 TABLE("tensordot", x(2, 3, 4), x(3, 4, 5), kinds="fci", loose=4,
       ours=lambda a, b: fw.tensordot(a, b, axes=2), theirs=lambda a, b: torch.tensordot(a, b, 2))
 TABLE("tensordot", x(2, 3, 4), x(4, 2), label="axes", kinds="fc", loose=4,
@@ -100,6 +107,13 @@ for upper in (False, True):
            ours=of_hermitian(lambda a, u=upper: fw.linalg.cholesky(a, upper=u)),
            theirs=of_hermitian(lambda a, u=upper: torch.linalg.cholesky(a, upper=u)))
 linalg("det", square(3, 3), also=[[square(2, 4, 4)], [square(1, 1)]])
+for rank, matrix in enumerate(([[0, 0, 0], [0, 0, 0], [0, 0, 0]], [[1, 0, 2], [2, 0, 4], [3, 0, 6]],
+                               [[1, 2, 3], [4, 5, 6], [7, 8, 9.0]])):
+    linalg("det", made(lambda rng, d, m=matrix: np.array(m, d)), label=f"singular, rank {rank}",
+           loose=1000, differs={0: {"grad grad": "torch's is nan"}, 1: {
+               "grad grad": "torch's of complex matrices is not that of the minors"}, 2: {
+               "grad grad": "torch's of complex matrices is not that of the minors",
+               "forward": "torch's is 0, which its own gradient contradicts"}}[rank])
 linalg("slogdet", square(3, 3), also=[[square(2, 4, 4)]])
 linalg("inv", square(3, 3), also=[[square(2, 4, 4)]])
 linalg("solve", square(3, 3), x(3, 2), also=[[square(2, 3, 3), x(2, 3, 2)]])
@@ -110,6 +124,7 @@ for upper in (False, True):
            theirs=lambda a, b, u=upper: torch.linalg.solve_triangular(a, b, upper=u))
 for shape in ((4, 3), (3, 3), (2, 4, 2)):
     linalg("qr", x(*shape), label=f"{shape}")
+    linalg("lu", x(*shape), label=f"{shape}")
 linalg("qr", x(4, 3), label="complete", grad=False,
        ours=lambda a: fw.linalg.qr(a, mode="complete"),
        theirs=lambda a: torch.linalg.qr(a, mode="complete"))
@@ -159,8 +174,17 @@ for order in (2, 1, 0, 3, 0.5, np.inf, -np.inf):
            ours=lambda a, o=order: fw.linalg.vector_norm(a, axis=1, ord=o),
            theirs=lambda a, o=order: torch.linalg.vector_norm(a, o, dim=1))
 linalg("vector_norm", x(2, 3, 4), label="all", theirs="linalg.vector_norm")
-linalg("vector_norm", made(lambda rng, d: np.zeros(3, d)), label="at 0",
-       differs={"grad grad": "the second derivative does not exist at 0"})
+for order in (1, 2, 3, np.inf):
+    linalg("vector_norm", made(lambda rng, d: np.zeros(3, d)), label=f"at 0, ord={order}",
+           theirs=lambda a, o=order: torch.linalg.vector_norm(a, o),
+           ours=lambda a, o=order: fw.linalg.vector_norm(a, ord=o),
+           differs={"grad grad": "the second derivative does not exist at 0"})
+linalg("vector_norm", made(lambda rng, d: np.array([2, -2, 1, 2], d)), label="ties, ord=inf",
+       theirs=lambda a: torch.linalg.vector_norm(a, torch.inf),
+       ours=lambda a: fw.linalg.vector_norm(a, ord=np.inf))
+for name in ("eigvalsh", "svdvals", "pinv"):  # two equal values, and one of 0
+    linalg(name, made(lambda rng, d: np.diag([2.0, 2.0, 0.0]).astype(d)), label="equal values",
+           only=("values", "grad"))
 for order in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
     linalg("matrix_norm", x(3, 4), label=f"ord={order}", loose=100,
            ours=lambda a, o=order: fw.linalg.matrix_norm(a, ord=o),

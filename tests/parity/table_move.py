@@ -70,6 +70,9 @@ for axis in (0, -1):
          theirs=lambda *a, d=axis: torch.stack(a, d))
     move("unstack", x(2, 3), label=f"axis={axis}", ours=lambda a, d=axis: fw.unstack(a, axis=d),
          theirs=lambda a, d=axis: torch.unbind(a, d))
+for other in ("f8", "i8", "u1"):
+    move("concat", x(2, 3), x(1, 3, low=0, dtype=np.dtype(other)), label=f"and {other}",
+         kinds="fciu", ours=lambda *a: fw.concat(a), theirs=lambda *a: torch.concat(a))
 move("concat", x(2, 3), x(4), label="axis=None", ours=lambda *a: fw.concat(a, axis=None),
      theirs=lambda a, b: torch.concat([a.flatten(), b]))
 for sizes in (2, [1, 4, 2]):
@@ -82,7 +85,23 @@ move("meshgrid", x(2), x(3), ours=lambda *a: fw.meshgrid(*a, indexing="ij"), lab
      theirs=lambda *a: torch.meshgrid(*a, indexing="ij"))
 move("meshgrid", x(2), x(3), ours=lambda *a: fw.meshgrid(*a), label="xy",
      theirs=lambda *a: torch.meshgrid(*a, indexing="xy"))
-move("unfold", x(2, 9), ours=lambda a: fw.unfold(a, 1, 4, 2), theirs=lambda a: a.unfold(1, 4, 2))
+for name in ("hstack", "vstack"):
+    move(name, x(2, 3), x(2, 3), ours=lambda *a, n=name: getattr(fw, n)(a),
+         theirs=lambda *a, n=name: getattr(torch, n)(a))
+    move(name, x(3), x(3), label="vectors", ours=lambda *a, n=name: getattr(fw, n)(a),
+         theirs=lambda *a, n=name: getattr(torch, n)(a))
+for parts in (3, (1, 4)):
+    move("tensor_split", x(2, 7), label=f"{parts}",
+         ours=lambda a, p=parts: fw.tensor_split(a, p, 1),
+         theirs=lambda a, p=parts: torch.tensor_split(a, p, 1))
+move("unflatten", x(2, 6), ours=lambda a: fw.unflatten(a, 1, (2, -1)),
+     theirs=lambda a: torch.unflatten(a, 1, (2, -1)))
+for n in (1, 2, 3):
+    for shape in ((), (3,), (2, 3)):
+        move(f"atleast_{n}d", x(*shape), label=f"{shape}",
+             ours=lambda a, n=n: getattr(fw, f"atleast_{n}d")(a),
+             theirs=lambda a, n=n: getattr(torch, f"atleast_{n}d")(a))
+
 
 # ---- triangles and diagonals
 for k in (0, 1, -2):

@@ -57,7 +57,7 @@ for name, theirs in (("max", "amax"), ("min", "amin")):
     TABLE(name, given([2.0, 1, 2], [1, 1, 1]), label="ties along an axis",
           ours=lambda a, n=name: getattr(fw, n)(a, axis=1),
           theirs=lambda a, n=theirs: getattr(torch, n)(a, 1))
-    TABLE(name, given([np.nan, 1, 2], [1, 1, np.inf]), label="nan", grad=False,
+    TABLE(name, given([np.nan, 1, 2], [1, 1, np.inf]), label="nan", only=("values", "grad"),
           ours=lambda a, n=name: getattr(fw, n)(a, axis=1),
           theirs=lambda a, n=theirs: getattr(torch, n)(a, 1))
 for name in ("var", "std"):
@@ -74,12 +74,16 @@ for name in ("logsumexp",):
     TABLE(name, x(2, 3, 4), more={"axis": (0, 2), "keepdims": True},
           theirs=lambda a: torch.logsumexp(a, (0, 2), True))
     TABLE(name, given([0.0, -np.inf], [-np.inf, -np.inf]), label="-inf", more={"axis": 1},
-          theirs=lambda a: torch.logsumexp(a, 1), grad=False)
+          theirs=lambda a: torch.logsumexp(a, 1), only=("values", "grad"))
 for name in ("softmax", "log_softmax"):
     for axis in (-1, 0):
         TABLE(name, x(2, 3, 4), ours=lambda a, n=name, d=axis: getattr(fw, n)(a, axis=d),
               theirs=lambda a, n=name, d=axis: getattr(torch, n)(a, d), label=f"axis={axis}",
               kinds="fh")
+
+    TABLE(name, given([0.0, -np.inf, 1.0], [2.0, 1000.0, -1000.0]), label="far and -inf",
+          ours=lambda a, n=name: getattr(fw, n)(a, axis=1), only=("values", "grad"),
+          theirs=lambda a, n=name: getattr(torch, n)(a, 1))
 
 # ---- running results
 for ours, theirs in (("cumulative_sum", "cumsum"), ("cumulative_prod", "cumprod")):
@@ -100,6 +104,8 @@ for name in ("cumsum", "cumprod"):
 for name in ("cummax", "cummin"):
     TABLE(name, distinct(3, 4), kinds="f", ours=lambda a, n=name: getattr(fw, n)(a, 1),
           theirs=lambda a, n=name: getattr(torch, n)(a, 1))
+    TABLE(name, given(1.0, 3, 3, 2, 1, 1, 3), ours=lambda a, n=name: getattr(fw, n)(a, 0),
+          theirs=lambda a, n=name: getattr(torch, n)(a, 0), label="ties", kinds="fi")
 TABLE("logcumsumexp", x(2, 5), ours=lambda a: fw.logcumsumexp(a, 1),
       theirs=lambda a: torch.logcumsumexp(a, 1))
 for n in (1, 2):
@@ -116,6 +122,35 @@ for name in ("nansum", "nanmean"):
     TABLE(name, HOLES)
     TABLE(name, HOLES, ours=lambda a, n=name: getattr(fw, n)(a, axis=0), label="axis=0",
           theirs=lambda a, n=name: getattr(torch, n)(a, 0))
+for name in ("nanmax", "nanmin"):
+    TABLE(name, HOLES, label="axis=1", ours=lambda a, n=name: getattr(fw, n)(a, axis=1),
+          theirs=lambda a, sign=1 if name == "nanmax" else -1: sign * torch.amax(
+              torch.where(torch.isnan(a), -torch.inf, sign * a), 1))
+
+
+def spread(a: Any, correction: float) -> Any:
+    """The variance along axis 1 of what is not nan, from its definition."""
+    count = (~torch.isnan(a)).sum(1)
+    apart = torch.where(torch.isnan(a), 0.0, a - torch.nanmean(a, 1, keepdim=True))
+    return torch.sum(apart * apart, 1) / (count - correction)
+
+
+for correction in (0, 1):
+    TABLE("nanvar", HOLES, label=f"correction={correction}", loose=4,
+          ours=lambda a, c=correction: fw.nanvar(a, axis=1, correction=c),
+          theirs=lambda a, c=correction: spread(a, c))
+    TABLE("nanstd", HOLES, label=f"correction={correction}", loose=4,
+          ours=lambda a, c=correction: fw.nanstd(a, axis=1, correction=c),
+          theirs=lambda a, c=correction: spread(a, c) ** 0.5)
+TABLE("nanmedian", HOLES, ours=lambda a: fw.nanmedian(a, axis=1),
+      theirs=lambda a: torch.nanquantile(a, 0.5, 1))
+TABLE("nanquantile", HOLES, ours=lambda a: fw.nanquantile(a, 0.3, axis=1), loose=4,
+      theirs=lambda a: torch.nanquantile(a, 0.3, 1))
+TABLE("cov", x(3, 6), kinds="fc", loose=4)
+TABLE("cov", x(3, 6), ints(6, low=1, below=4), x(6, low=0.5), label="weights", loose=4,
+      ours=lambda a, f, w: fw.cov(a, correction=0, fweights=f, aweights=w.detach()),
+      theirs=lambda a, f, w: torch.cov(a, correction=0, fweights=f, aweights=w.detach()))
+TABLE("corrcoef", x(3, 6), kinds="fc", loose=8)
 for axis in (0, 1):
     TABLE("median", distinct(5, 5), label=f"axis={axis}, odd",
           ours=lambda a, d=axis: fw.median(a, axis=d),
@@ -132,9 +167,13 @@ TABLE("bincount", ints(20, below=6), x(20), label="weights", grad=False)
 TABLE("histogram", x(30), ours=lambda a: fw.histogram(a, bins=5, range=(-2.0, 2.0)), grad=False,
       differs={"dtype": "counts are whole numbers as NumPy's; torch gives floats"},
       theirs=lambda a: torch.histogram(a, bins=5, range=(-2.0, 2.0)))
+TABLE("histogram", given(0.0, 1, 2, 3, 4, 1), label="edges", grad=False,
+      differs={"dtype": "counts are whole numbers as NumPy's; torch gives floats"},
+      ours=lambda a: fw.histogram(a, bins=4), theirs=lambda a: torch.histogram(a, bins=4))
 TABLE("any", bools(0, 3), kinds="b", label="of nothing", more={"axis": 0},
       theirs=lambda a: torch.any(a, 0))
 TABLE("sum", x(0, 3), label="of nothing", kinds="fci", more={"axis": 0},
       theirs=lambda a: torch.sum(a, 0))
-TABLE("std", given([1.0, 1, 1], [2, 3, 4]), label="of equal numbers", more={"axis": 1}, grad=False,
+TABLE("std", given([1.0, 1, 1], [2, 3, 4]), label="of equal numbers", more={"axis": 1},
+      differs={"grad grad": "there is no second derivative where all numbers are equal"},
       theirs=lambda a: torch.std(a, 1, correction=0))

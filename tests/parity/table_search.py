@@ -34,6 +34,10 @@ for largest in (True, False):
           theirs=lambda a, v=largest: torch.topk(a, 2, largest=v))
 TABLE("topk", distinct(4, 2), label="axis=0", ours=lambda a: fw.topk(a, 3, 0),
       theirs=lambda a: torch.topk(a, 3, 0))
+for k in (1, 4):
+    TABLE("kthvalue", distinct(3, 5), label=f"k={k}", ours=lambda a, k=k: fw.kthvalue(a, k),
+          theirs=lambda a, k=k: torch.kthvalue(a, k))
+TABLE("argwhere", given([0, 1, 2], [0, 0, 3]), kinds="fciub", differs=COUNTS, grad=False)
 for name in ("argmax", "argmin"):
     for axis, keepdims in ((None, False), (0, False), (-1, True)):
         TABLE(name, distinct(3, 5), label=f"axis={axis}, keepdims={keepdims}", kinds="fiu",

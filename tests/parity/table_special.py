@@ -64,8 +64,8 @@ special("logsumexp", x(2, 3), ours=lambda a: fw.special.logsumexp(a, 1),
 for name in ("softmax", "log_softmax"):
     special(name, x(2, 3), ours=lambda a, n=name: getattr(fw.special, n)(a, 1),
             theirs=lambda a, n=name: getattr(torch.special, n)(a, 1))
-for name in ("erfc", "erfinv", "lgamma", "digamma", "sinc", "xlogy", "polygamma"):
-    inputs = [x(3, 4, low=0.1, high=0.9)] * (2 if name == "xlogy" else 1)
-    TABLE(name, *inputs, loose=FACTOR, ours=None if name != "polygamma" else
-          lambda a: fw.polygamma(1, a),
-          theirs=None if name != "polygamma" else lambda a: polygamma(1, a))
+for name in "erfc erfinv lgamma digamma sinc logit erfcx i0 entr xlogy".split():
+    TABLE(name, *[x(3, 4, low=0.1, high=0.9)] * (2 if name == "xlogy" else 1), loose=FACTOR,
+          theirs=f"special.{name}" if name in ("erfcx", "entr") else name)
+TABLE("polygamma", x(3, 4, low=0.5), loose=FACTOR, ours=lambda a: fw.polygamma(1, a),
+      theirs=lambda a: polygamma(1, a))

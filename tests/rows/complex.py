@@ -88,6 +88,9 @@ row("prod", lambda x: reduce.prod(x, 1), some(1)[:2], lambda x: x.prod(1), label
 row("prod", reduce.prod, [lambda rng: (np.array([0j, 1 + 2j, 3 - 1j]),)], lambda x: x.prod(),
     label="complex with a zero")
 row("sum", reduce.mean, some(1)[:2], lambda x: x.mean(), label="complex mean")
+row("sum", lambda x: reduce.var(x, 0, correction=1), some(1)[:2], lambda x: x.var(0, ddof=1),
+    label="complex var")
+row("sum", reduce.std, some(1)[:2], np.std, label="complex std")
 for name, call in {
         "reshape": lambda x: view.reshape(x, (-1,)), "permute_dims": lambda x: x.mT,
         "slice": lambda x: x[::-1, 1:], "broadcast_to": lambda x: view.broadcast_to(x, (2, 2, 3)),

@@ -10,7 +10,7 @@ from rows.row import Array, Bad, Make, arrays, c16, f4, f8, i8, numbers, row
 import fusewire as fw
 from fusewire.eager.dispatch import apply
 from fusewire.eager.linalg.core import adjoint
-from fusewire.eager.linalg.solve import cofactors_op
+from fusewire.eager.linalg.solve import cofactors_op, hessian_op
 
 L = fw.linalg
 ROUGH = 2e-4  # relative, for float32: what a condition number of some tens leaves
@@ -87,6 +87,13 @@ def cofactors(x: Array) -> Array:
     return np.linalg.det(x)[..., None, None] * np.linalg.inv(x).mT
 
 
+row("det_hessian", lambda x, t: apply(hessian_op, (x, t)),
+    [beside(square(dtype=f8), 3, 3, dtype=f8), beside(square(2), 2, 3, 3),
+     beside(square(n=1), 1, 1), beside(square(dtype=c16), 3, 3, dtype=c16),
+     beside(square(n=2, dtype=f8), 2, 2, dtype=f8), beside(square(n=0), 0, 0),
+     beside(square(0), 0, 3, 3)],
+    lambda x, t: (lambda c: (np.sum(t * c, (-2, -1))[..., None, None] * c - c @ t.mT @ c)
+                  / np.linalg.det(x)[..., None, None])(cofactors(x)), tolerance=ROUGH)
 row("cofactors", lambda x: apply(cofactors_op, (x,)), MATRICES[:4] + MATRICES[5:], cofactors,
     tolerance=ROUGH)
 row("slogdet", lambda x: L.slogdet(x).logabsdet, MATRICES, lambda x: np.linalg.slogdet(x)[1],
@@ -111,6 +118,29 @@ for part in (0, 1):
 row("qr", lambda x: fw.matmul(*L.qr(x)), SHAPES, lambda x: x, tolerance=ROUGH, label="Q @ R")
 row("qr", lambda x: fw.matmul(*L.qr(x, mode="complete")), [tall(4, 2), tall(2, 4)], lambda x: x,
     tolerance=ROUGH, label="complete", grad=False)
+
+
+def eliminated(x: Array) -> tuple[Array, Array]:
+    """L and U of one matrix, column by column."""
+    m, n = x.shape
+    lower, upper = np.zeros((m, 0), x.dtype), x.copy()
+    for i in range(min(m, n)):
+        pivot = i + (np.abs(upper.real) + np.abs(upper.imag))[i:, i].argmax()
+        upper[[i, pivot]], lower[[i, pivot]] = upper[[pivot, i]], lower[[pivot, i]]
+        factor = upper[:, i] / upper[i, i] * (np.arange(m) > i)
+        lower = np.concatenate([lower, factor[:, None]], 1)
+        upper = upper - factor[:, None] * upper[i]
+    return lower + np.eye(*lower.shape), upper[:min(m, n)]
+
+
+LU = [tall(4, 4, dtype=f8), tall(5, 3), tall(3, 5, dtype=c16), tall(1, 1)]
+for part in (0, 1):
+    row("lu", lambda x, i=part: L.lu(x)[1 + i], LU, lambda x, i=part: eliminated(x)[i],
+        tolerance=ROUGH, label="LU"[part], errors=(
+            Bad(lambda: L.lu(fw.ones(2)), "lu: takes matrices (..., m, n), got shape (2,)"),))
+row("lu", lambda x: fw.einsum("...ij,...jk,...kl->...il", *L.lu(x)), [
+    *LU, tall(4, 3, 2, 2), tall(3, 3, 0), tall(0, 2), tall(2, 0), tall(40, 30, dtype=f8)],
+    lambda x: x, tolerance=ROUGH, label="P @ L @ U")
 
 
 # ---- eigenvalues. Vectors have no fixed sign: what is compared is a function of the matrix.
@@ -143,6 +173,9 @@ row("eig", lambda x: fw.sum(L.eigvals(x) ** 2, -1), MATRICES,
     lambda x: np.trace(x @ x, axis1=-2, axis2=-1).astype(complex), tolerance=ROUGH, errors=(
         Bad(lambda: L.eig(fw.full((2, 2), float("nan"))), "eig: float32[2, 2]: Array must not"),
         Bad(lambda: L.eigvals(fw.ones(2)), "eigvals: takes square matrices")))
+
+row("eig", lambda x: fw.abs(L.eig(x).eigenvectors), [square(2, dtype=f8), square(dtype=c16)],
+    lambda x: np.abs(np.linalg.eig(x)[1]), tolerance=ROUGH, label="sizes of vectors")
 
 
 # ---- singular values

@@ -88,7 +88,8 @@ def with_state(make: Any) -> Any:
 
 row("poisson", lambda s, r: counts.poisson(r, generator=generator(s)),
     [with_state(lambda rng: (rng.uniform(0, 9, (3, 40)).astype(f4),)),
-     with_state(lambda rng: (rng.uniform(0, 9, (0, 2)),)), with_state(lambda rng: (np.array(4.0),))],
+     with_state(lambda rng: (rng.uniform(0, 9, (0, 2)),)),
+     with_state(lambda rng: (np.array(4.0),))],
     poisson, grad=False, errors=(
         Bad(lambda: fw.poisson(fw.tensor([-1.0])), "poisson: rates are finite and not negative"),))
 row("binomial", lambda s, n, p: counts.binomial(n, p, generator=generator(s)),

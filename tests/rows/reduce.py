@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from rows.row import Bad, arrays, b1, f2, f4, f8, i4, i8, row, special, strided, u1
+from rows.row import Bad, arrays, b1, c8, f2, f4, f8, i4, i8, row, special, strided, u1
 
 import fusewire as fw
 from fusewire.eager.ops import reduce
@@ -34,13 +34,13 @@ def reduction(name: str, reference: Any, dtypes: Any, low: float = -3, high: flo
         reference, label="all", **{**more, "tolerance": 1e-5})
 
 
-reduction("sum", np.sum, (f4, f8, i4, u1, b1))
+reduction("sum", np.sum, (f4, f8, c8, i4, u1, b1))
 row("sum", reduce.sum, [arrays((0,)), arrays((0,), dtypes=i8)], np.sum, label="of nothing")
 row("sum", reduce.sum, [arrays((5000,), dtypes=f2, low=0.9, high=1)], np.sum, label="float16",
     tolerance=1e-3, grad=False)
 row("sum", lambda x: reduce.sum(x, dtype=fw.float64), [arrays((9,))], np.sum, label="dtype=float64",
     grad=False)
-reduction("prod", np.prod, (f4, f8, i8, b1), low=0.5, high=2, tolerance=1e-5)
+reduction("prod", np.prod, (f4, f8, c8, i8, b1), low=0.5, high=2, tolerance=1e-5)
 row("prod", lambda x: reduce.prod(x, 1),
     [lambda rng: (np.array([[2.0, 0, 3], [0, 0, 5], [1, 2, 3]]),)],
     lambda x: np.prod(x, 1), label="with zeros")

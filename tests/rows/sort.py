@@ -26,8 +26,19 @@ for axis in (0, 1, -1):
         lambda x, a=axis: np.argsort(x, a, kind="stable"), label=f"axis={axis}", errors=BAD)
     row("argsort", lambda x, a=axis: fw.argsort(x, axis=a, descending=True), X,
         lambda x, a=axis: falling(x, a), label=f"axis={axis}, descending")
-row("argsort", lambda x: fw.sort(x, axis=1), X, lambda x: np.sort(x, 1), label="sort")
+for axis in (0, 1, -1):
+    row("sort", lambda x, a=axis: fw.sort(x, axis=a), X, lambda x, a=axis: np.sort(x, a),
+        label=f"axis={axis}")
+row("sort", lambda x: fw.sort(x, descending=True), X, lambda x: np.flip(np.sort(x), -1),
+    label="descending")
 row("argsort", lambda x: fw.topk(x, 2).values, X[:2], lambda x: -np.sort(-x)[..., :2], label="topk")
+for k in (1, 7, 60):  # few of many are not found by sorting all of them
+    row("argsort", lambda x, k=k: fw.topk(x, k, axis=0, largest=False).indices,
+        [arrays((100, 3), dtypes=d) for d in (f8, i8, u1)],
+        lambda x, k=k: np.argsort(x, 0, kind="stable")[:k], label=f"{k} smallest of 100")
+    row("argsort", lambda x, k=k: fw.topk(x, k).indices,
+        [arrays((3, 100), dtypes=d) for d in (f8, i8, u1, b1)],
+        lambda x, k=k: falling(x, -1)[:, :k], label=f"{k} largest of 100")
 row("argsort", lambda x: fw.kthvalue(x, 2).values, X[:2], lambda x: np.sort(x)[..., 1],
     label="kthvalue")
 

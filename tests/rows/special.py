@@ -101,8 +101,8 @@ for name, order in (("i0", 0), ("i1", 1), ("i0e", 0), ("i1e", 1)):
         each(bessel), label=f"{name} far")
 
 # ---- logarithms
-XLOG = [arrays((3, 5), (3, 5), low=0.2), arrays((2, 1), (3,), dtypes=f8, low=0.2), strided(2, low=1),
-        arrays((), (4,), dtypes=(f4, f8), low=0.2), arrays((0, 2), (2,))]
+XLOG = [arrays((3, 5), (3, 5), low=0.2), arrays((2, 1), (3,), dtypes=f8, low=0.2),
+        strided(2, low=1), arrays((), (4,), dtypes=(f4, f8), low=0.2), arrays((0, 2), (2,))]
 for name, reference in (("xlogy", lambda x, y: x * np.log(y)),
                         ("xlog1py", lambda x, y: x * np.log1p(y))):
     row(name, getattr(functions, name), XLOG, reference, errors=(
@@ -134,8 +134,8 @@ def zeta(s: Array, q: Array) -> Array:
 
 row("zeta", lambda q: gamma.zeta(2.5, q), [arrays((3, 4), low=0.3), arrays((2,), dtypes=f8, low=1)],
     lambda q: zeta(np.array(2.5), q), label="of q")
-row("zeta", gamma.zeta, [arrays((3, 1), (4,), low=1.5), arrays((2,), (2,), dtypes=f8, low=1.5)], zeta,
-    grad=False, errors=(
+row("zeta", gamma.zeta, [arrays((3, 1), (4,), low=1.5), arrays((2,), (2,), dtypes=f8, low=1.5)],
+    zeta, grad=False, errors=(
         Bad(lambda: gamma.zeta(fw.zeros(2), fw.zeros(3)), "zeta: shapes (2,) and (3,) do not"),
         Bad(lambda: gamma.zeta(fw.tensor(2.0, requires_grad=True), 1.0).backward(),
             "zeta: no gradient is known by its first argument")))

@@ -1,0 +1,131 @@
+"""The LU factors of matrices, with rows exchanged so that the largest elements divide."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dispatch import apply
+from ..op import each
+from ..ops import pointwise
+from ..ops.create import iota
+from ..ops.join import concat
+from ..ops.view import expand_dims
+from ..tensor import Tensor
+from .core import adjoint, eye_like, lapack, matrices, pack, packed_type, triangle, unpack
+from .solve import solve_triangular, substitute
+
+__all__ = ["LUResult", "lu"]
+
+
+def _eliminate(a: Any) -> tuple[Any, Any]:
+    """The order of rows (..., m), and L below the diagonal of U (..., m, n): by halves of columns,
+    so that most of the work is products of matrices."""
+    m, n = a.shape[-2:]
+    rows = np.broadcast_to(np.arange(m), a.shape[:-1])
+    if m == 0 or n == 0:
+        return rows, a
+    if n == 1:
+        return _first_column(a, rows.copy())
+    h = n // 2
+    k = min(m, h)
+    rows, left = _eliminate(a[..., :h])
+    right = np.take_along_axis(a[..., h:], rows[..., None], -2)
+    upper = substitute(left[..., :k, :k], right[..., :k, :], upper=False, unit=True)
+    order, rest = _eliminate(right[..., k:, :] - left[..., k:, :k] @ upper)
+    below = np.take_along_axis(left[..., k:, :], order[..., None], -2)
+    rows = np.concatenate([rows[..., :k], np.take_along_axis(rows[..., k:], order, -1)], -1)
+    return rows, np.concatenate([np.concatenate([left[..., :k, :], below], -2),
+                                 np.concatenate([upper, rest], -2)], -1)
+
+
+def _first_column(a: Any, rows: Any) -> tuple[Any, Any]:
+    """Of a single column: the row with the largest element exchanged with the first. Complex ones
+    are compared by |re| + |im|, as LAPACK does."""
+    largest = (np.abs(a.real) + np.abs(a.imag))[..., 0].argmax(-1)
+    np.put_along_axis(rows, largest[..., None], 0, -1)
+    rows[..., 0] = largest
+    a = np.take_along_axis(a, rows[..., None], -2)
+    pivot = a[..., :1, :]
+    divided = a[..., 1:, :] / np.where(pivot == 0, 1, pivot)
+    return rows, np.concatenate([pivot, divided], -2)
+
+
+def _lu(x: Any) -> Any:
+    rows, made = _eliminate(x)
+    return pack(x.shape[:-2], made, rows.astype(x.dtype))
+
+
+def _shapes(x: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return tuple(x.shape[-2:]), (x.shape[-2],)
+
+
+def _lu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    """Of the leading square A = L U, and of what the triangles make of the rows below, or of the
+    columns beside it: rows of L are A / U, columns of U are L \\ A."""
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    g, made = unpack(g, *_shapes(x))[0], unpack(out, *_shapes(x))[0]
+    square = made[..., :k, :k]  # type: ignore[index]
+    lower, upper = triangle(square, upper=False, strict=True) + eye_like(square), \
+        triangle(square, upper=True)
+    lh, uh = adjoint(lower), adjoint(upper)
+    g_lower = g_upper = g[..., :k, :k]  # type: ignore[index]
+    parts = []
+    if m > n:
+        below = adjoint(solve_triangular(upper, adjoint(g[..., k:, :]), upper=True))  # type: ignore[index]
+        g_upper = g_upper - adjoint(made[..., k:, :]) @ below  # type: ignore[index]
+        parts = [below]
+    elif n > m:
+        beside = solve_triangular(lh, g[..., k:], upper=True, unitriangular=True)  # type: ignore[index]
+        g_lower = g_lower - beside @ adjoint(made[..., k:])  # type: ignore[index]
+        parts = [beside]
+    inner = triangle(lh @ triangle(g_lower, upper=False, strict=True), upper=False, strict=True) \
+        + triangle(triangle(g_upper, upper=True) @ uh, upper=True)
+    inner = solve_triangular(lh, inner, upper=True, unitriangular=True)
+    inner = adjoint(solve_triangular(upper, adjoint(inner), upper=True))
+    whole = concat([inner, *parts], axis=-2 if m > n else -1)
+    return _permutation(out, x) @ whole  # type: ignore[no-any-return]
+
+
+def _permutation(packed: Tensor, x: Tensor) -> Tensor:
+    """The matrices (..., m, m) that bring rows in the order of L @ U back to that of `x`."""
+    m = x.shape[-2]
+    rows = expand_dims(unpack(packed, *_shapes(x))[1].detach(), -2)
+    place = pointwise.cast(iota((m, m), 0), rows.dtype)
+    return pointwise.cast(pointwise.equal(place, rows), x.dtype)
+
+
+lu_op = lapack("lu", lambda x: packed_type(x, x.dtype, *_shapes(x)), _lu, each(_lu_vjp))
+
+
+class LUResult(NamedTuple):
+    """P @ L @ U is the matrix: a permutation, a unit lower and an upper triangle."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+def lu(x: Tensor) -> LUResult:
+    """P (..., m, m), L (..., m, k) and U (..., k, n) with P @ L @ U = x; k is the smaller of m, n.
+
+    P exchanges rows, L has ones on its diagonal and zeros above, U is an upper triangle.
+    The gradient needs the first k columns to be independent.
+
+    >>> import fusewire as fw
+    >>> p, l, u = fw.linalg.lu(fw.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    >>> l, u
+    (tensor([[1. , 0. ],
+            [0.5, 1. ]]), tensor([[2., 2.],
+            [0., 1.]]))
+    """
+    x = matrices("lu", x)
+    k = min(x.shape[-2:])
+    packed = apply(lu_op, (x,))
+    made = unpack(packed, *_shapes(x))[0]
+    low = triangle(made[..., :k], upper=False, strict=True)  # type: ignore[index]
+    ones = pointwise.cast(pointwise.equal(iota(low.shape[-2:], 0), iota(low.shape[-2:], 1)),
+                          x.dtype)
+    return LUResult(_permutation(packed, x), low + ones, triangle(made[..., :k, :], upper=True))  # type: ignore[index]
