@@ -89,7 +89,7 @@ def _weighted(x: Tensor, axis: int, n: int, weight: float) -> Tensor:
     place = iota(shape, axis)
     alone = pointwise.equal(place * 2 % n, 0)
     factor = pointwise.where(alone, 1.0, weight)
-    return x * pointwise.cast(factor, dtypes.real_of(x.dtype))  # type: ignore[no-any-return]
+    return x * pointwise.cast(factor, dtypes.real_of(x.dtype))
 
 
 rfft_op = _transform(

@@ -17,6 +17,7 @@ from .ops import (
     declare,
     gamma,
     join,
+    matrix,
     pointwise,
     random,
     rearrange,
@@ -55,6 +56,8 @@ _METHODS: dict[Any, Sequence[str]] = {
     random: ("bernoulli_", "normal_", "uniform_"),
     window: ("unfold",),
     reduce: "sum prod max min any all mean var std".split(),
+    contract: ("matmul", "vecdot"),
+    matrix: "cross diag diagonal kron outer trace".split(),
     view: ("reshape squeeze expand_dims flatten permute_dims transpose broadcast_to flip "
            "take").split(),
     cumulative: "cummax cummin cumprod cumsum diff logcumsumexp".split(),

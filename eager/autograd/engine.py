@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from .. import interpreter
 from ..dispatch import apply
+from ..dtypes import float32
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops import composite, create, pointwise, reduce, view
 from ..tape import MODE, Entry, Leaf, is_grad_enabled, set_grad_enabled
@@ -20,6 +24,7 @@ from .hooks import accumulated, passed
 __all__ = ["backward", "grad"]
 
 Edge = Any  # Entry | Leaf
+_ONE = np.ones((), float32)  # the gradient of a loss by itself; arrays never change
 
 
 def backward(
@@ -137,7 +142,7 @@ def _run(
         sums: dict[Edge, Any] = {}
         found: dict[Edge, Tensor] = {}
         for out, g in zip(outputs, gradients):
-            _add(sums, out.edge or _no_edge(out), _seed(out, g), out)
+            _add(sums, out.edge or _no_edge(out), _seed(out, g), out.data)
         order = _topological(list(sums), wanted if stop else None)
         useful = None if wanted is None else _leading_to(wanted, order)
         step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
@@ -223,22 +228,25 @@ def _step(
     entry: Entry, g: Tensor, sums: dict[Edge, Any], useful: set[Edge] | None, keep: bool
 ) -> None:
     """Takes a gradient through one entry: adds to the sums of its inputs' edges."""
-    if entry.arrays is None:
+    arrays, edges, params = entry.arrays, entry.edges, entry.params
+    if arrays is None:
         raise given_up(entry)
-    edges = entry.edges
-    inputs: list[Any] = []
-    for array, edge in zip(entry.arrays, edges):
-        is_number = edge is None and not hasattr(array, "shape")
-        inputs.append(array if is_number else Tensor(array, edge))
-    out, params = Tensor(entry.out, entry), entry.params
-    rules: Any = entry.op.vjp
-    if hasattr(rules, "rules"):  # made by `each`: called here one by one, which is faster
-        for edge, x, rule in zip(edges, inputs, rules.rules):
+    out = Tensor(entry.out, entry)
+    inputs = [array if edge is None and not hasattr(array, "shape") else Tensor(array, edge)
+              for array, edge in zip(arrays, edges)]
+    vjp: Any = entry.op.vjp
+    rules = getattr(vjp, "rules", None)
+    if rules is not None:  # made by `each`: called here one by one, which is faster
+        for edge, array, rule in zip(edges, arrays, rules):
             if edge is not None and rule is not None and (useful is None or edge in useful):
-                _add(sums, edge, rule(g, out, *inputs, **params), x)
+                gx = rule(g, out, *inputs, **params)
+                if edge in sums or gx is None or gx.data.shape != array.shape:
+                    _add(sums, edge, gx, array)
+                else:
+                    sums[edge] = gx
     else:
         needs = tuple([edge is not None and (useful is None or edge in useful) for edge in edges])
-        for edge, need, x, gx in zip(edges, needs, inputs, rules(needs, g, out, *inputs, **params)):
+        for edge, need, x, gx in zip(edges, needs, arrays, vjp(needs, g, out, *inputs, **params)):
             if need:
                 _add(sums, edge, gx, x)
     if not keep:
@@ -261,12 +269,12 @@ def given_up(entry: Entry) -> GradientError:
         "a tensor kept from the step before needs .detach()")
 
 
-def _add(sums: dict[Edge, Any], edge: Edge, g: Tensor | None, x: Tensor) -> None:
-    """Adds the gradient of `x` to the sum of its edge."""
+def _add(sums: dict[Edge, Any], edge: Edge, g: Tensor | None, array: Any) -> None:
+    """Adds the gradient of the tensor over `array` to the sum of its edge."""
     if g is None:
         return
-    if g.data.shape != x.data.shape:
-        g = unbroadcast(g, x)
+    if g.data.shape != array.shape:
+        g = sum_to(g, array.shape)
     before = sums.get(edge)
     sums[edge] = g if before is None else pointwise.add(before, g)
 
@@ -300,7 +308,9 @@ def _seed(out: Tensor, gradient: Any) -> Tensor:
             f"backward: a tensor of shape {out.shape} has no single gradient",
             "reduce it to one number (loss.mean()), or pass gradient= of its shape",
         )
-    return apply(create.full_op, (), {"shape": shape, "value": 1.0, "dtype": dtype})
+    if interpreter.STATE.active is not None or shape or dtype is not float32:
+        return apply(create.full_op, (), {"shape": shape, "value": 1.0, "dtype": dtype})
+    return Tensor(_ONE)
 
 
 def unbroadcast(g: Tensor, x: Tensor) -> Tensor:

@@ -189,7 +189,8 @@ class BatchLevel(Level):
     def _each_its_own(self, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any],
                       below: Any) -> Tensor:
         """Numbers for the whole chunk, of which this run takes its own: the same in every run."""
-        count, part = len(self.chunk), np.searchsorted(self.chunk, self.rows)
+        count = len(self.chunk)
+        part: Any = np.searchsorted(self.chunk, self.rows)
         places = np.zeros(count, np.int64)
         places[part] = np.arange(len(part))
         given = [_taken(x, places) if b else batching.repeated(x, count)

@@ -114,7 +114,7 @@ class Transforms:
         if depth == 0:
             return self._below(op, inputs, params)
         return self.levels[depth - 1].draws(
-            op, inputs, params, lambda *given: self._draw(op, *given, depth - 1))
+            op, inputs, params, lambda xs, more: self._draw(op, xs, more, depth - 1))
 
     def _draw_by_example(self, level: Level, op: Op, inputs: tuple[Any, ...],
                          params: dict[str, Any]) -> Tensor:

@@ -120,7 +120,7 @@ def packed_type(x: TensorType, dtype: Any, *shapes: tuple[Any, ...]) -> TensorTy
 
 def adjoint(x: Tensor) -> Tensor:
     """The conjugate transpose of matrices."""
-    return conj_of(matrix_transpose(x))  # type: ignore[no-any-return]
+    return conj_of(matrix_transpose(x))
 
 
 def eye_mask(n: Any) -> Tensor:

@@ -71,7 +71,7 @@ def _eigh_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     (gw, gv), (w, v) = unpack(g, *_shapes(x)), unpack(out, *_shapes(x))
     inner = adjoint(v) @ gv
     inner = (inner - adjoint(inner)) * 0.5 / _differences(w)  # the rest cannot move the vectors
-    return v @ with_diagonal(inner, without_imag(gw)) @ adjoint(v)  # type: ignore[no-any-return]
+    return v @ with_diagonal(inner, without_imag(gw)) @ adjoint(v)
 
 
 eigh_op = lapack("eigh", lambda x: packed_type(x, x.dtype, *_shapes(x)), _eigh, each(_eigh_vjp),

@@ -108,6 +108,6 @@ def qr(x: Tensor, mode: str = "reduced") -> QRResult:
     m, n = x.shape[-2:]
     if m >= n:
         return QRResult(*unpack(apply(qr_op, (x,), {"mode": mode}), *_shapes(x, mode)))
-    square, rest = x[..., :m], x[..., m:]  # type: ignore[index]
+    square, rest = x[..., :m], x[..., m:]
     q, r = unpack(apply(qr_op, (square,), {"mode": "reduced"}), (m, m), (m, m))
     return QRResult(q, concat([r, adjoint(q) @ rest], axis=-1))

@@ -104,7 +104,7 @@ def _matrix_exp_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     upper = concat([turned, g], axis=-1)
     lower = concat([full_like(turned, 0), turned], axis=-1)
     made = matrix_exp(concat([upper, lower], axis=-2))
-    return made[..., :n, n:]  # type: ignore[index,no-any-return]
+    return made[..., :n, n:]
 
 
 exp_op = lapack("matrix_exp", lambda x: x, _matrix_exp, each(_matrix_exp_vjp))
@@ -183,4 +183,4 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     powers = [full_like(x, 1)]
     for _ in range((x.shape[-1] if N is None else N) - 1):
         powers.append(powers[-1] * x)
-    return stack(powers, axis=-1)[..., :N]  # type: ignore[index,no-any-return]
+    return stack(powers, axis=-1)[..., :N]

@@ -67,26 +67,26 @@ def _lu_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     m, n = x.shape[-2:]
     k = min(m, n)
     g, made = unpack(g, *_shapes(x))[0], unpack(out, *_shapes(x))[0]
-    square = made[..., :k, :k]  # type: ignore[index]
+    square = made[..., :k, :k]
     lower, upper = triangle(square, upper=False, strict=True) + eye_like(square), \
         triangle(square, upper=True)
     lh, uh = adjoint(lower), adjoint(upper)
-    g_lower = g_upper = g[..., :k, :k]  # type: ignore[index]
+    g_lower = g_upper = g[..., :k, :k]
     parts = []
     if m > n:
-        below = adjoint(solve_triangular(upper, adjoint(g[..., k:, :]), upper=True))  # type: ignore[index]
-        g_upper = g_upper - adjoint(made[..., k:, :]) @ below  # type: ignore[index]
+        below = adjoint(solve_triangular(upper, adjoint(g[..., k:, :]), upper=True))
+        g_upper = g_upper - adjoint(made[..., k:, :]) @ below
         parts = [below]
     elif n > m:
-        beside = solve_triangular(lh, g[..., k:], upper=True, unitriangular=True)  # type: ignore[index]
-        g_lower = g_lower - beside @ adjoint(made[..., k:])  # type: ignore[index]
+        beside = solve_triangular(lh, g[..., k:], upper=True, unitriangular=True)
+        g_lower = g_lower - beside @ adjoint(made[..., k:])
         parts = [beside]
     inner = triangle(lh @ triangle(g_lower, upper=False, strict=True), upper=False, strict=True) \
         + triangle(triangle(g_upper, upper=True) @ uh, upper=True)
     inner = solve_triangular(lh, inner, upper=True, unitriangular=True)
     inner = adjoint(solve_triangular(upper, adjoint(inner), upper=True))
     whole = concat([inner, *parts], axis=-2 if m > n else -1)
-    return _permutation(out, x) @ whole  # type: ignore[no-any-return]
+    return _permutation(out, x) @ whole
 
 
 def _permutation(packed: Tensor, x: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ def lu(x: Tensor) -> LUResult:
     k = min(x.shape[-2:])
     packed = apply(lu_op, (x,))
     made = unpack(packed, *_shapes(x))[0]
-    low = triangle(made[..., :k], upper=False, strict=True)  # type: ignore[index]
+    low = triangle(made[..., :k], upper=False, strict=True)
     ones = pointwise.cast(pointwise.equal(iota(low.shape[-2:], 0), iota(low.shape[-2:], 1)),
                           x.dtype)
-    return LUResult(_permutation(packed, x), low + ones, triangle(made[..., :k, :], upper=True))  # type: ignore[index]
+    return LUResult(_permutation(packed, x), low + ones, triangle(made[..., :k, :], upper=True))

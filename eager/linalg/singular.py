@@ -60,12 +60,12 @@ def _svd_vjp(g: Tensor, out: Tensor, x: Tensor, full: bool) -> Tensor:
     m, n = x.shape[-2:]
     k = min(m, n)
     (gu, gs, gvh), (u, s, vh) = unpack(g, *_shapes(x, full)), unpack(out, *_shapes(x, full))
-    gu, u = gu[..., :k], u[..., :k]  # type: ignore[index]
-    gvh, vh = gvh[..., :k, :], vh[..., :k, :]  # type: ignore[index]
+    gu, u = gu[..., :k], u[..., :k]
+    gvh, vh = gvh[..., :k, :], vh[..., :k, :]
     gv, uh = adjoint(gvh), adjoint(u)
     by_column, by_row = columns(s), expand_dims(s, -1)
     from_u, from_v = uh @ gu, vh @ gv
-    gaps = (by_column - by_row) * (by_column + by_row) + eye_like(u[..., :k, :])  # type: ignore[index]
+    gaps = (by_column - by_row) * (by_column + by_row) + eye_like(u[..., :k, :])
     left, right = (from_u - adjoint(from_u)) / gaps, (from_v - adjoint(from_v)) / gaps
     inner = left * by_column + by_row * right
     made = u @ with_diagonal(inner, without_imag(gs) + _phase(from_u, s)) @ vh
@@ -73,7 +73,7 @@ def _svd_vjp(g: Tensor, out: Tensor, x: Tensor, full: bool) -> Tensor:
         made = made + (gu - u @ from_u) / by_column @ vh
     if n > k:
         made = made + u / by_column @ (gvh - adjoint(from_v) @ vh)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _phase(from_u: Tensor, s: Tensor) -> Any:
@@ -108,7 +108,7 @@ def svd(x: Tensor, full_matrices: bool = True) -> SVDResult:
 
 def _svdvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     u, _, vh = svd(x, full_matrices=False)
-    return u * columns(pointwise.cast(g, x.dtype)) @ vh  # type: ignore[no-any-return]
+    return u * columns(pointwise.cast(g, x.dtype)) @ vh
 
 
 def _svdvals_result(x: TensorType) -> TensorType:
@@ -156,7 +156,7 @@ def matrix_rank(x: Tensor, rtol: Any = None) -> Tensor:
     values = svdvals(x)
     if not values.shape[-1]:
         return full(values.shape[:-1], 0)
-    limit = expand_dims(_tolerance("matrix_rank", x, rtol), -1) * values[..., :1]  # type: ignore[index]
+    limit = expand_dims(_tolerance("matrix_rank", x, rtol), -1) * values[..., :1]
     return reduce.sum(pointwise.greater(values, limit), -1)
 
 
@@ -171,7 +171,7 @@ def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
     p, ph, gh = out, adjoint(out), adjoint(g)
     made = -(ph @ g @ ph)
     made = made + (gh - x @ (p @ gh)) @ p @ ph
-    return made + ph @ p @ (gh - (gh @ p) @ x)  # type: ignore[no-any-return]
+    return made + ph @ p @ (gh - (gh @ p) @ x)
 
 
 pinv_op = lapack(

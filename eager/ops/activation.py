@@ -10,7 +10,7 @@ from typing import Any
 from ..dispatch import apply
 from ..op import Op, define, each
 from ..tensor import Tensor
-from .declare import prepare, result_rule
+from .declare import in_float32, prepare, result_rule
 from .pointwise import erf, exp, sigmoid, tanh, where
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -22,8 +22,8 @@ def _activation(
     name: str, formula: Callable[..., Any], vjp: Callable[..., Any], onnx: str = "",
     why: Mapping[str, str] = MappingProxyType({}),
 ) -> Op:
-    return define(Op(name, "pointwise", result_rule(name, "same"), formula, formula, each(vjp),
-                     onnx, why))
+    return define(Op(name, "pointwise", result_rule(name, "same"), in_float32(formula), formula,
+                     each(vjp), onnx, why))
 
 
 def _call(op: Op, x: Any, **params: Any) -> Tensor:

@@ -53,6 +53,16 @@ def shifted(*names: str) -> Rule:
     return batch
 
 
+def folded(op: Op, xs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
+           ) -> Tensor:
+    """The rule of an op whose first axis, in all inputs and the result, holds examples already."""
+    xs = all_batched(xs, batched)
+    lead = xs[0].shape[:2]
+    flat = [_changed("reshape", x, shape=(lead[0] * lead[1], *x.shape[2:])) for x in xs]
+    out = apply(op, tuple(flat), params)
+    return _changed("reshape", out, shape=(*lead, *out.shape[1:]))
+
+
 def prefixed(zeros: tuple[str, ...] = (), ones: tuple[str, ...] = (), sizes: tuple[str, ...] = ()
              ) -> Rule:
     """The rule of an op whose params hold an entry per axis: 0, 1 or the batch size for the batch.

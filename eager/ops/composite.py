@@ -17,7 +17,8 @@ from .pointwise import alias
 def composite(
     name: str, decompose: Callable[..., Tensor], result: Callable[..., TensorType] | None = None,
     impl: Callable[..., Any] | None = None, vjp: Callable[..., Any] | None = None, onnx: str = "",
-    rows: Callable[..., tuple[int, ...]] | None = None, **why: str,
+    rows: Callable[..., tuple[int, ...]] | None = None,
+    batch: Callable[..., Tensor] | None = None, **why: str,
 ) -> Op:
     """Declares an op by its decomposition into other ops.
 
@@ -26,7 +27,7 @@ def composite(
     """
     first = result or (lambda x, *rest, **params: x)
     return define(Op(name, "composite", first, impl or _run(decompose), decompose,
-                     vjp or _derived(decompose), onnx, why, rows=rows))
+                     vjp or _derived(decompose), onnx, why, rows=rows, batch=batch))
 
 
 def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from ..op import each
 from ..shapes import TensorType
 from ..tensor import Tensor, as_tensor
 from . import reduce
+from .batching import folded
 from .composite import call, composite
 from .contract import contract
 from .create import iota
@@ -104,7 +105,7 @@ def _max_pool_vjp(g: Tensor, out: Tensor, x: Tensor, kernel: Any, stride: Any, d
 
 
 max_pool_op = composite("max_pool", _max_pool, _pool_result, vjp=each(_max_pool_vjp),
-                        onnx="MaxPool")
+                        onnx="MaxPool", batch=folded)
 
 
 def max_pool(x: Tensor, kernel: Any, stride: Any, dilation: Any, pad: Any) -> Tensor:

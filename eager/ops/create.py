@@ -176,8 +176,9 @@ def asarray(
     """`obj` as a tensor: numbers, nested lists, a tensor, an array or anything with a buffer.
 
     copy=None copies only what it has to: arrays, which their owner may write to; a tensor's
-    gradients flow on. With copy=False a tensor comes back itself, an array is shared with its owner, who must
-    not write to it afterwards, and where a copy is needed ShapeError, a ValueError, is raised.
+    gradients flow on. With copy=False a tensor comes back itself, an array is shared with its
+    owner, who must not write to it afterwards, and where a copy is needed ShapeError, a
+    ValueError, is raised.
 
     >>> import fusewire as fw
     >>> fw.asarray([1, 2.5]), fw.asarray(bytearray(b"ab"))

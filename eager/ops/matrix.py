@@ -63,7 +63,7 @@ def diagonal_matrix(x: Tensor, offset: int = 0) -> Tensor:
     *lead, count = x.shape
     n = count + abs(offset)
     if count == 0:
-        return expand_to(reduce.sum(x, -1, keepdims=True)[..., None],  # type: ignore[index]
+        return expand_to(reduce.sum(x, -1, keepdims=True)[..., None],
                          (*lead, n, n))
     start = offset if offset >= 0 else -offset * n
     flat = unslice(x, (*lead, n * n), (*(0,) * len(lead), start), (*(1,) * len(lead), n + 1))

@@ -181,6 +181,9 @@ def _pow(k: Any, x: Any, y: Any) -> Any:
     dtype = x.dtype if hasattr(x, "dtype") else y.dtype
     if dtype.kind != "i":
         return k.pow(x, y)
+    if isinstance(x, int):  # of numbers alone a choice would have no dtype
+        inverse = 1 - 2 * (y & 1) if x == -1 else int(x == 1)
+        return k.where(y < 0, inverse, k.pow(x, k.maximum(y, 0)))
     unit = k.where(y % 2 == 0, x * x, x) if isinstance(y, int) else k.where(y & 1 == 0, x * x, x)
     inverse = k.where((x == 1) | (x == -1), unit, 0)
     if isinstance(y, int):

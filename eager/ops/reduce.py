@@ -16,7 +16,7 @@ from ..shapes import TensorType, axes_of, product, reduced
 from ..tensor import Tensor, as_tensor
 from .complex import conj_of, imag, real
 from .pointwise import alias, cast, equal, sqrt, where
-from .view import expand_to, permute_dims, reshape, shift
+from .view import broadcast_op, expand_to, permute_dims, reshape, shift
 
 __all__ = ["all", "any", "max", "mean", "min", "prod", "std", "sum", "var"]
 
@@ -56,6 +56,8 @@ def reduction(
 def spread(g: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """`g`, a value per reduced slice of `x`, repeated to the shape of `x`."""
     shape = x.shape
+    if not g.data.shape and shape:
+        return apply(broadcast_op, (g,), {"shape": shape})
     if not keepdims and len(axis) != len(shape) and axis != tuple(range(len(axis))):
         g = reshape(g, reduced(shape, axis, True))  # leading axes come back by themselves
     return expand_to(g, shape)
@@ -146,10 +148,15 @@ all_op = reduction(
 
 def _reduce(op: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     ndim = len(x.data.shape)
+    if axis is None and not keepdims and ndim < len(_ALL):
+        return apply(op, (x,), _ALL[ndim])
     axes = tuple(range(ndim)) if axis is None else axes_of(op.name, axis, ndim)
     if not axes and ndim:
         return alias(x)
     return apply(op, (x,), {"axis": axes, "keepdims": True if keepdims else False})
+
+
+_ALL = [{"axis": tuple(range(ndim)), "keepdims": False} for ndim in range(5)]  # made once
 
 
 def accumulated(name: str, x: Any, dtype: Any) -> Tensor:
@@ -171,7 +178,10 @@ def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None)
     >>> fw.tensor([[1, 2], [3, 4]]).sum(axis=0)
     tensor([4, 6])
     """
-    return _reduce(sum_op, accumulated("sum", x, dtype), axis, keepdims)
+    if axis is not None or dtype is not None or type(x) is not Tensor \
+            or x.data.dtype is not dtypes.float32:  # else the usual loss, on the short way
+        x = accumulated("sum", x, dtype)
+    return _reduce(sum_op, x, axis, keepdims)
 
 
 def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:

@@ -12,6 +12,7 @@ from ..op import Op, each
 from ..shapes import TensorType, axis_of
 from ..tensor import Tensor, as_tensor
 from . import reduce
+from .batching import folded, shifted
 from .check import check_index
 from .composite import call, composite
 from .create import iota
@@ -32,10 +33,11 @@ def _log_softmax(x: Tensor, axis: int) -> Tensor:
 
 
 softmax_op = composite(
-    "softmax", _softmax, onnx="Softmax", rows=lambda x, axis: (axis,),
+    "softmax", _softmax, onnx="Softmax", rows=lambda x, axis: (axis,), batch=shifted("axis"),
     vjp=each(lambda g, out, x, axis: out * (g - reduce.sum(g * out, axis, keepdims=True))))
 log_softmax_op = composite(
     "log_softmax", _log_softmax, onnx="LogSoftmax", rows=lambda x, axis: (axis,),
+    batch=shifted("axis"),
     vjp=each(lambda g, out, x, axis: g - exp(out) * reduce.sum(g, axis, keepdims=True)))
 
 
@@ -101,7 +103,8 @@ def _nll_vjp(g: Tensor, out: Tensor, x: Tensor, target: Tensor) -> Tensor:
 
 
 nll_op = composite("cross_entropy_rows", _nll, _rows, _nll_impl, each(_nll_vjp, None),
-                   onnx="SoftmaxCrossEntropyLoss", rows=lambda x, target: (1, 1))
+                   onnx="SoftmaxCrossEntropyLoss", rows=lambda x, target: (1, 1),
+                   batch=folded)
 
 
 def cross_entropy_rows(x: Tensor, target: Tensor) -> Tensor:

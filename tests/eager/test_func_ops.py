@@ -58,7 +58,7 @@ def test_vmap_is_a_loop_over_examples(row: Row, rng: np.random.Generator) -> Non
                 continue  # a shape that depends on values: there is no batch of such results
             given = [fw.tensor(a if m else a[0]) for a, m in zip(inputs, mapped)]
             axes = tuple(0 if m else None for m in mapped)
-            out = fw.func.vmap(row.call, in_axes=axes)(*given)
+            out = fw.func.vmap(row.call, in_axes=axes, randomness="same")(*given)
             assert out.dtype == expected[0].dtype
             close(out.numpy(), np.stack([x.numpy() for x in expected]))
 

@@ -103,6 +103,17 @@ def test_decisions_and_in_place_changes() -> None:
     assert out.tolist() == [3, 9] and slope.tolist() == [-1, -3]
 
 
+def test_ties_count_as_in_the_gradient() -> None:
+    x = fw.ones(1, 1, 2, 2)
+    pool = fw.nn.MaxPool2d(2)
+    for first in range(4):  # the first of equal elements has the gradient
+        t = fw.eye(4)[first].reshape(1, 1, 2, 2)
+        slope = (grad(lambda a: pool(a).sum())(x) * t).sum().item()
+        assert jvp(pool, (x,), (t,))[1].item() == slope == (first == 0)
+        batch = grad(lambda a: vmap(pool)(a).sum())(x[None])
+        assert (batch[0] * t).sum().item() == slope
+
+
 def test_under_vmap_with_a_primal_that_all_share() -> None:
     x, steps = fw.tensor([1.0, 2.0]), fw.eye(2)
     calls = []

@@ -107,13 +107,20 @@ for upper in (False, True):
            ours=of_hermitian(lambda a, u=upper: fw.linalg.cholesky(a, upper=u)),
            theirs=of_hermitian(lambda a, u=upper: torch.linalg.cholesky(a, upper=u)))
 linalg("det", square(3, 3), also=[[square(2, 4, 4)], [square(1, 1)]])
-for rank, matrix in enumerate(([[0, 0, 0], [0, 0, 0], [0, 0, 0]], [[1, 0, 2], [2, 0, 4], [3, 0, 6]],
-                               [[1, 2, 3], [4, 5, 6], [7, 8, 9.0]])):
-    linalg("det", made(lambda rng, d, m=matrix: np.array(m, d)), label=f"singular, rank {rank}",
-           loose=1000, differs={0: {"grad grad": "torch's is nan"}, 1: {
-               "grad grad": "torch's of complex matrices is not that of the minors"}, 2: {
-               "grad grad": "torch's of complex matrices is not that of the minors",
-               "forward": "torch's is 0, which its own gradient contradicts"}}[rank])
+SINGULAR: Any = {
+    0: [[0, 0, 0], [0, 0, 0], [0, 0, 0]], 1: [[1, 0, 2], [2, 0, 4], [3, 0, 6]],
+    2: [[1, 2, 3], [4, 5, 6], [7, 8, 9]]}
+for rank, matrix in SINGULAR.items():
+    for kinds in "fc":
+        why = {}
+        if rank == 0:
+            why["grad grad"] = "torch's is nan for 0"
+        elif kinds == "c":
+            why["grad grad"] = "torch's of singular complex matrices is not that of its gradient"
+        if rank == 2:
+            why["forward"] = "torch's of singular matrices is 0, which its gradient contradicts"
+        linalg("det", made(lambda rng, d, m=matrix: np.array(m, d)), kinds=kinds, loose=1000,
+               label=f"singular, rank {rank}, {kinds}", differs=why)
 linalg("slogdet", square(3, 3), also=[[square(2, 4, 4)]])
 linalg("inv", square(3, 3), also=[[square(2, 4, 4)]])
 linalg("solve", square(3, 3), x(3, 2), also=[[square(2, 3, 3), x(2, 3, 2)]])

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from rows.row import Bad, arrays, b1, binary_inputs, f4, f8, i8, row, special, unary_inputs
+from rows.row import Bad, arrays, b1, binary_inputs, f4, f8, i4, i8, row, special, unary_inputs
 
 import fusewire as fw
 from fusewire.eager.ops import activation, check, pointwise
@@ -69,6 +69,11 @@ row("pow", lambda x: pointwise.pow(x, 3), [arrays((2, 3)), arrays((4,), dtypes=i
     lambda x: x ** 3, label="cubed")
 row("pow", lambda x: pointwise.pow(2.0, x), [arrays((2, 3)), arrays((3,), dtypes=i8)],
     lambda x: np.power(2.0, x), label="of 2")
+for base in (2, 1, -1, 0, -3):
+    row("pow", lambda x, b=base: pointwise.pow(b, x),
+        [arrays((9,), dtypes=i4), arrays((9,), dtypes=i8)],
+        lambda x, b=base: np.array([b ** int(n) if n >= 0 or b in (1, -1) else 0 for n in x]),
+        label=f"{base} to whole numbers", grad=False)
 row("pow", lambda x: pointwise.pow(x, -2), [lambda rng: (np.array([1, -1, 2, 0, -3]),)],
     lambda x: np.array([1, 1, 0, 0, 0]), label="whole and negative", grad=False)
 unary("square", np.square, takes="numeric")

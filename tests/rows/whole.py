@@ -22,7 +22,8 @@ row("contract", contract.matmul,
         Bad(lambda: fw.zeros(2, 3) @ fw.zeros(2, 3),
             "matmul: inner sizes differ: left (2, 3) ends in 3, right (2, 3) needs 2"),
         Bad(lambda: fw.zeros(2, 3) @ fw.zeros(()), "matmul: does not take 0-d tensors"),
-        Bad(lambda: fw.zeros(2, 2, 3) @ fw.zeros(3, 3, 2), "matmul: shapes (2,) and (3,)"),
+        Bad(lambda: fw.zeros(2, 2, 3) @ fw.zeros(3, 3, 2),
+            "matmul of (2, 2, 3) and (3, 3, 2): the axes before"),
         Bad(lambda: contract.matmul(fw.zeros(2, 3), [1]), "matmul: takes tensors, not list")))
 for spec in ("abc,cd->abd", "nk,mk->mn", "ab,ab->", "ab,c->cba", "bik,bkj->jbi", "ab,b->ab"):
     sizes = dict(zip("abcdknmij", (2, 3, 4, 5, 4, 3, 2, 3, 2)))
@@ -32,7 +33,8 @@ for spec in ("abc,cd->abd", "nk,mk->mn", "ab,ab->", "ab,c->cba", "bik,bkj->jbi",
         lambda x, y, s=spec: np.einsum(s, x, y), label=spec)
 row("contract", lambda x, y: contract.tensordot(x, y, 2), [arrays((2, 3, 4), (3, 4, 5), dtypes=f8)],
     lambda x, y: np.tensordot(x, y, 2), label="tensordot", errors=(
-        Bad(lambda: contract.tensordot(fw.zeros(2, 3), fw.zeros(2, 3), 1), "tensordot: axis 1 of (2, 3) has"),
+        Bad(lambda: contract.tensordot(fw.zeros(2, 3), fw.zeros(2, 3), 1),
+            "tensordot: axis 1 of (2, 3) has"),
         Bad(lambda: contract.tensordot(fw.zeros(2), fw.zeros(2), 2), "tensordot: axes 2 for")))
 
 
