@@ -8,9 +8,11 @@ rows and run over as many as there are, so that another number of rows needs no 
 from __future__ import annotations
 
 import array
+import contextlib
+import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -161,12 +163,24 @@ _COUNTS: Counter[str] = Counter()
 _LOCK = threading.RLock()
 
 
+@contextlib.contextmanager
+def _unobserved() -> Iterator[None]:
+    """A context outside of any recording: the compiler is no part of the user's function."""
+    before = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
 def _remembered(key: Any, op: Op, compiled: Callable[[], Any]) -> Any:
     """What `compiled()` gives, when first asked for; None when that is asked for too often."""
     with _LOCK:
         if key not in _PROGRAMS:
             _COUNTS[op.name] += 1
-            _PROGRAMS[key] = compiled() if _COUNTS[op.name] <= _VARIANTS else None
+            with _unobserved():
+                _PROGRAMS[key] = compiled() if _COUNTS[op.name] <= _VARIANTS else None
         return _PROGRAMS[key]
 
 

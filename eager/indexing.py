@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from . import interpreter
 from .dispatch import apply, replace
 from .dtypes import int64
 from .errors import IndexingError
+from .memory import is_whole
 from .ops.check import check_index
 from .ops.create import iota
 from .ops.pointwise import alias, cast, where
@@ -46,6 +48,11 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     >>> x[1, ::2], x[fw.tensor([0, 2]), fw.tensor([3, -1])], x[x > 9]
     (tensor([4, 6]), tensor([ 3, 11]), tensor([10, 11]))
     """
+    if x.edge is None and not interpreter.in_use and _is_simple(index):
+        try:
+            return Tensor(np.asarray(x.data[index]))
+        except (IndexError, TypeError):
+            pass  # found out once more below, for the error
     items = _expanded(x, index)
     if any(map(_is_array, items)):
         return _getitem_arrays(x, items)
@@ -68,6 +75,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
             [0., 0.],
             [0., 6.]])
     """
+    if x.edge is None and not interpreter.in_use and _is_simple(index) and _set(x, index, value):
+        return
     given = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
     given = cast(given, x.dtype)
     items = _expanded(x, index)
@@ -77,6 +86,37 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     found = _basic(x, items)
     part = reshape(_fitting(given, found.shape), found.size)
     replace(x, put_slice(x, part, found.start, found.step))
+
+
+_SIMPLE = {int, slice, type(None), type(Ellipsis)}
+
+
+def _is_simple(index: Any) -> bool:
+    """Whether NumPy alone can be asked for the elements at `index`."""
+    return type(index) in _SIMPLE or (type(index) is tuple and _SIMPLE.issuperset(map(type, index)))
+
+
+# References to an array that only its tensor holds: the tensor, the variable, the question.
+_EXCLUSIVE = 3
+
+
+def _set(x: Tensor, index: Any, value: Any) -> bool:
+    """Sets elements by NumPy alone, where that is the same: in place if nobody else could tell."""
+    array = x.data
+    if type(value) is float and array.dtype.kind == "f":
+        pass
+    elif isinstance(value, Tensor) and value.edge is None and value.data.dtype is array.dtype:
+        value = value.data
+    else:
+        return False
+    if sys.getrefcount(array) > _EXCLUSIVE or not is_whole(array) or not array.flags.writeable:
+        array = array.copy()
+    try:
+        array[index] = value
+    except (IndexError, TypeError, ValueError):
+        return False
+    x.data = array
+    return True
 
 
 def _fitting(given: Tensor, shape: Any) -> Tensor:

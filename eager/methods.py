@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import copying, display, dlpack, dtypes, indexing, numpy_protocols
+from . import copying, display, dlpack, dtypes, indexing, interpreter, numpy_protocols
 from .autograd import engine, hooks
-from .dispatch import replace
+from .dispatch import known, replace
 from .errors import DTypeError, ShapeError
 from .ops import (
     complex,
@@ -129,7 +129,9 @@ def _transposed(self: Tensor) -> Tensor:
     if self.ndim != 2:
         raise ShapeError(f".T needs a matrix, this tensor has shape {self.shape}",
                          "use .mT for the last two axes, or permute_dims")
-    return view.transpose(self, 0, 1)
+    if interpreter.in_use:
+        return view.transpose(self, 0, 1)
+    return known(view.permute_op, self, self.data.T, {"axes": (1, 0)})
 
 
 def _many(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 KNOBS: dict[str, tuple[str, Any, str]] = {
-    "compile": ("FUSEWIRE_COMPILE", True, "0: nothing is compiled: functions run eagerly, ops by NumPy"),
+    "compile": ("FUSEWIRE_COMPILE", True,
+                "0: nothing is compiled: functions run eagerly, ops by NumPy"),
     "debug": ("FUSEWIRE_DEBUG", 0, "1: why functions record again; 2: a line per kernel; "
               "3: graphs; 4: generated code; 5: the graph after every pass"),
     "threads": ("FUSEWIRE_NUM_THREADS", 0, "threads of compiled code; 0: one per core"),

@@ -232,8 +232,11 @@ def _step(
     if arrays is None:
         raise given_up(entry)
     out = Tensor(entry.out, entry)
-    inputs = [array if edge is None and not hasattr(array, "shape") else Tensor(array, edge)
-              for array, edge in zip(arrays, edges)]
+    if len(edges) == 1:
+        inputs: Any = (Tensor(arrays[0], edges[0]),)
+    else:
+        inputs = [array if edge is None and not hasattr(array, "shape") else Tensor(array, edge)
+                  for array, edge in zip(arrays, edges)]
     vjp: Any = entry.op.vjp
     rules = getattr(vjp, "rules", None)
     if rules is not None:  # made by `each`: called here one by one, which is faster
@@ -343,13 +346,17 @@ def _topological(roots: list[Edge], stop: set[Edge] | None) -> list[Edge]:
             order.append(stack.pop())
         elif edge not in seen:
             seen.add(edge)
-            if not edge.edges or (stop and edge in stop):
+            if stop and edge in stop:
                 order.append(edge)
                 continue
             stack += (edge, None)
             for used in edge.edges:
                 if used is not None and used not in seen:
-                    stack.append(used)
+                    if used.edges:
+                        stack.append(used)
+                    else:  # a leaf, which uses nothing
+                        seen.add(used)
+                        order.append(used)
     order.reverse()
     return order
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..errors import ArgumentError
 from ..ops.create import zeros
 from ..tensor import Tensor
-from ..errors import ArgumentError
 from ..utils.arguments import pair
 from . import functional as F
 from . import init

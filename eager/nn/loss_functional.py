@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dtypes import kind
 from ..errors import DTypeError, IndexingError, ShapeError
 from ..ops.create import iota, ones
 from ..ops.pointwise import astype, equal, not_equal, square, where
@@ -45,7 +46,7 @@ def cross_entropy(
     counts.
     """
     check_fraction("cross_entropy", "label_smoothing", label_smoothing)
-    if target.data.dtype.kind == "f":
+    if kind(target.dtype) == "f":
         return _soft_entropy(input, target, weight, reduction, label_smoothing)
     rows, labels = _as_rows("cross_entropy", input, target)
     if ignore_index is None and weight is None and not label_smoothing:

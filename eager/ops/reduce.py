@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .. import dtypes
-from ..dispatch import apply
+from .. import dispatch, dtypes, interpreter, kernels
+from ..dispatch import apply, known
 from ..errors import DTypeError, ShapeError
 from ..op import Op, Reduction, define, each
 from ..shapes import TensorType, axes_of, product, reduced
@@ -56,8 +57,8 @@ def reduction(
 def spread(g: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """`g`, a value per reduced slice of `x`, repeated to the shape of `x`."""
     shape = x.shape
-    if not g.data.shape and shape:
-        return apply(broadcast_op, (g,), {"shape": shape})
+    if not g.data.shape and not interpreter.in_use:  # of a loss
+        return known(broadcast_op, g, kernels.broadcast_to(g.data, shape), {"shape": shape})
     if not keepdims and len(axis) != len(shape) and axis != tuple(range(len(axis))):
         g = reshape(g, reduced(shape, axis, True))  # leading axes come back by themselves
     return expand_to(g, shape)
@@ -148,7 +149,7 @@ all_op = reduction(
 
 def _reduce(op: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     ndim = len(x.data.shape)
-    if axis is None and not keepdims and ndim < len(_ALL):
+    if axis is None and not keepdims:
         return apply(op, (x,), _ALL[ndim])
     axes = tuple(range(ndim)) if axis is None else axes_of(op.name, axis, ndim)
     if not axes and ndim:
@@ -156,7 +157,7 @@ def _reduce(op: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return apply(op, (x,), {"axis": axes, "keepdims": True if keepdims else False})
 
 
-_ALL = [{"axis": tuple(range(ndim)), "keepdims": False} for ndim in range(5)]  # made once
+_ALL = [{"axis": tuple(range(ndim)), "keepdims": False} for ndim in range(65)]
 
 
 def accumulated(name: str, x: Any, dtype: Any) -> Tensor:
@@ -178,10 +179,12 @@ def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None)
     >>> fw.tensor([[1, 2], [3, 4]]).sum(axis=0)
     tensor([4, 6])
     """
-    if axis is not None or dtype is not None or type(x) is not Tensor \
-            or x.data.dtype is not dtypes.float32:  # else the usual loss, on the short way
-        x = accumulated("sum", x, dtype)
-    return _reduce(sum_op, x, axis, keepdims)
+    if axis is None and dtype is None and not keepdims and not interpreter.in_use \
+            and type(x) is Tensor:
+        array = x.data
+        if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:  # a loss, on the short way
+            return known(sum_op, x, np.asarray(_ADD(array, None)), _ALL[array.ndim])
+    return _reduce(sum_op, accumulated("sum", x, dtype), axis, keepdims)
 
 
 def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
@@ -217,6 +220,8 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     tensor([1.5, 3.5])
     """
     x = floating("mean", x)
+    if axis is None and not interpreter.in_use and x.data.dtype is dtypes.float32:
+        return sum(x, None, keepdims) / (x.data.size or math.nan)
     axes = axes_of("mean", axis, x.ndim)
     total = sum(widened(x), axes, keepdims)
     return cast(total / product(x.shape[i] for i in axes), x.dtype)
@@ -269,6 +274,8 @@ def floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
 def _ordered(name: str, x: Any, axis: Axis) -> Tensor:
     """`x` as a tensor that has a largest element along each of `axis`."""
     x = as_tensor(name, x)
+    if not interpreter.in_use and x.data.dtype is dtypes.float32 and x.data.size:
+        return x  # the usual case
     if dtypes.kind(x.dtype) == "c":
         raise DTypeError(f"{name}: complex numbers have no order, got {x.dtype.name}",
                          "compare their absolute values: x.abs()")

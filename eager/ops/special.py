@@ -17,7 +17,7 @@ from ..errors import DTypeError
 from ..kernels import ERFC_P, ERFC_Q, TAIL_P, TAIL_Q
 from ..op import Op, define, each
 from ..tensor import Tensor
-from .declare import pointwise, prepare, result_rule
+from .declare import in_float32, pointwise, prepare, result_rule
 from .pointwise import exp, log, log1p, where
 
 __all__ = ["entr", "erfc", "erfcx", "erfinv", "i0", "logit", "sinc", "xlogy"]
@@ -292,7 +292,7 @@ def _times_log(function: str) -> Formula:
     def formula(k: Any, x: Any, y: Any) -> Any:
         value = x * getattr(k, function)(y)
         silent = (x == 0) & (y == y)
-        return k.where(silent, 0.0, value)
+        return k.where(silent, x * x, value)  # 0 of the dtype of x, not a float64 as for bfloat16
 
     return formula
 
@@ -307,7 +307,12 @@ xlog1py = pointwise(
     lambda g, out, x, y: g * where((x == 0) & (y <= -1), 0.0, log1p(y)),
     lambda g, out, x, y: g * (x / (y + 1)), takes="real float")
 xlog1py.__doc__ = """x * log(1 + y), and 0 where x is 0; nan where y is."""
-entr = pointwise(
-    "entr", lambda k, x: k.where(x == 0, 0.0, k.where(x < 0, -math.inf, -x * k.log(x))),
-    lambda g, out, x: g * (-log(x) - 1), takes="real float")
+
+
+def _entr(k: Any, x: Any) -> Any:
+    return k.where(x == 0, 0.0, k.where(x < 0, -math.inf, -x * k.log(x)))
+
+
+entr = pointwise("entr", _entr, lambda g, out, x: g * (-log(x) - 1), takes="real float",
+                 impl=in_float32(_entr))
 entr.__doc__ = """-x * log(x), 0 at 0 and -inf below; of the shape of `x`."""

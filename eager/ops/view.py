@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import shapes
-from ..dispatch import apply
+from .. import interpreter, shapes
+from ..dispatch import apply, known
 from ..dtypes import int64, summed_in
 from ..errors import IndexingError, ShapeError
 from ..op import Op, Source, define, each
@@ -70,6 +70,13 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
+    if not interpreter.in_use and copy is None and isinstance(x, Tensor):
+        try:
+            data = x.data.reshape(shape)
+        except (ValueError, TypeError):
+            pass  # found out once more below, for the error
+        else:
+            return known(reshape_op, x, data, {"shape": data.shape})
     x = as_tensor("reshape", x)
     wanted = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
     out = alias(x) if wanted == x.shape else apply(reshape_op, (x,), {"shape": wanted})

@@ -63,7 +63,8 @@ def compare(entry: Entry, what: str, arrays: Sequence[Any], ours: Sequence[Any],
     allowed = 0.0
     for got, wanted in zip(ours, theirs):
         coarse = max(TOLERANCE.get(dtype, 0.0), TOLERANCE.get(wanted.dtype.name, 0.0))
-        allowed, found = coarse * factor * entry.loose, difference(got, wanted, entry.each)
+        loose = min(entry.loose, 3.0) if dtype in KINDS["h"] else entry.loose
+        allowed, found = coarse * factor * loose, difference(got, wanted, entry.each)
         worst = max(worst, found)
         if found > allowed:
             break

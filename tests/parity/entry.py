@@ -92,7 +92,7 @@ class Entry:
     ours: Callable[..., Any]
     theirs: Callable[..., Any]
     label: str = ""
-    kinds: str = "f"
+    kinds: str = "fh"
     grad: bool = True  # gradients are compared, of all inputs of the dtype that is run
     loose: float = 1.0  # how much larger differences may be than usually
     differs: Mapping[str, str] = field(default_factory=dict)  # "dtype" or a column: why

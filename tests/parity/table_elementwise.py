@@ -51,27 +51,27 @@ unary("negative", kinds="fhciu")
 unary("positive", kinds="fhciu")
 unary("abs", kinds="fhciu", loose=2, corners={
     "grad": "of nan ours is nan, as the standard's sign of nan is; torch's is 0"})
-TABLE("abs", given(0.0, -0.0, 1.0, -1.0), label="at 0", kinds="fc")
+TABLE("abs", given(0.0, -0.0, 1.0, -1.0), label="at 0", kinds="fhc")
 unary("sign", kinds="fhiu", special=False)
 TABLE("sign", *specials(1), **{**SPECIAL, "only": ("values",)}, differs={"nan": (
     "the standard's sign of nan is nan, torch's is 0")},
     theirs=lambda a: torch.where(torch.isnan(a), a, torch.sign(a)))
 TABLE("sign", x(3, 4), label="complex", kinds="c", theirs="sgn", loose=2)
 binary("floor_divide", low=1, high=9, kinds="fiu", special=False, grad=False)
-TABLE("floor_divide", x(20, low=-9, high=9), signs(), label="signs", kinds="f", grad=False)
+TABLE("floor_divide", x(20, low=-9, high=9), signs(), label="signs", kinds="fh", grad=False)
 TABLE("floor_divide", ints(20, low=-9, below=10), signs(), label="whole", kinds="iu", grad=False)
 binary("remainder", low=1, high=9, kinds="fiu", special=False)
 TABLE("remainder", x(20, low=-9, high=9), signs(), label="signs")
 TABLE("remainder", ints(20, low=-9, below=10), signs(), label="whole", kinds="iu")
-binary("pow", low=0.5, kinds="fc", special=False, loose=4)
+binary("pow", low=0.5, kinds="fhc", special=False, loose=4)
 TABLE("pow", ints(3, 4, low=-3, below=4), ints(3, 4, below=5), label="whole", kinds="iu",
       grad=False)
 TABLE("pow", *specials(2), **SPECIAL)
 for exponent in (0, 1, 2, 3, -1, 0.5, -2.5):
     TABLE("pow", x(3, 4, low=0.4), ours=lambda a, e=exponent: a ** e,
-          theirs=lambda a, e=exponent: a ** e, label=f"x ** {exponent}", kinds="fc", loose=4)
+          theirs=lambda a, e=exponent: a ** e, label=f"x ** {exponent}", kinds="fhc", loose=4)
 TABLE("pow", x(3, 4), ours=lambda a: 2.5 ** a, theirs=lambda a: 2.5 ** a, label="2.5 ** x",
-      kinds="fc", loose=4)
+      kinds="fhc", loose=4)
 TABLE("pow", given(0.0, 0.0, 2.0, -2.0), given(2.0, 3.0, 0.0, 0.0), label="at 0",
       differs={"grad grad": "torch's is nan where 0 is raised to a tensor"})
 TABLE("pow", given(0.0, -1.5, 2.0), ours=lambda a: a ** 2, theirs=lambda a: a ** 2,
@@ -133,10 +133,10 @@ for name in "asin acos atanh".split():
 unary("acosh", low=1.3, kinds="fhc", loose=4, corners={
     "grad": "ours is nan where the function is; torch's is a number below -1"})
 unary("erf")
-binary("hypot", kinds="f")
+binary("hypot", kinds="fh")
 binary("atan2", kinds="fiu")
-binary("logaddexp", kinds="f", corners={"grad": "of equal inf ours is a half each, torch's nan"})
-binary("copysign", kinds="f", corners={"grad": "ours is 1 or -1 at inf and nan too, torch's nan"})
+binary("logaddexp", kinds="fh", corners={"grad": "of equal inf ours is a half each, torch's nan"})
+binary("copysign", kinds="fh", corners={"grad": "ours is 1 or -1 at inf and nan too, torch's nan"})
 TABLE("copysign", given(0.0, -0.0, 0.0), given(1.0, 1.0, -1.0), label="of 0",
       differs={"grad grad": "torch's is nan where x is 0"})
 TABLE("hypot", given(0.0, 0.0, 3.0), given(0.0, 2.0, 0.0), label="at 0")
@@ -171,8 +171,8 @@ TABLE("nextafter", *specials(2), **{**SPECIAL, "kinds": "f"}, grad=False)
 for name in ("real", "imag", "conj"):
     TABLE(name, x(3, 4), kinds="c")
 TABLE("conj", x(3, 4), label="real")
-TABLE("angle", x(3, 4), kinds="fc")
-TABLE("complex", x(3, 1), x(4))
+TABLE("angle", x(3, 4), kinds="fhc")
+TABLE("complex", x(3, 1), x(4), kinds="f")
 for name, theirs in (("angle", "angle"), ("sign", "sgn"), ("abs", "abs"), ("sqrt", "sqrt")):
     TABLE(name, given(0, 1j, -1, -2j), label="on the axes", kinds="c", theirs=theirs,
           only=("values", "grad"))

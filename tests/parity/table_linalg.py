@@ -11,7 +11,7 @@ from parity.entry import Input, Table, made, x
 import fusewire as fw
 
 TABLE, FFT = Table("linear algebra"), Table("Fourier transforms")
-SMALL: Any = {"kinds": "fc", "loose": 20}
+SMALL: Any = {"kinds": "fhc", "loose": 20}
 
 
 def normal(rng: Any, d: Any, *shape: int) -> Any:
@@ -48,9 +48,9 @@ for a, b in (((3, 4), (4, 5)), ((4,), (4,)), ((2, 3, 4), (4,)), ((4,), (2, 4, 3)
 TABLE("matmul", x(3, 4), x(4, 2), label="half", kinds="h", loose=2, only=("values",))
 for label, dtype in (("real", "f8"), ("complex", "c16")):
     wide = np.dtype(dtype)
-    TABLE("linalg.solve", square(3, 3), x(3, 2, dtype=wide), label=f"and {label}", **SMALL,
-          theirs=lambda a, b: torch.linalg.solve(*[v.to(torch.promote_types(a.dtype, b.dtype))
-                                                   for v in (a, b)]))
+    TABLE("linalg.solve", square(3, 3), x(3, 2, dtype=wide), label=f"and {label}",
+          kinds="fc", loose=20, theirs=lambda a, b: torch.linalg.solve(
+              *[v.to(torch.promote_types(a.dtype, b.dtype)) for v in (a, b)]))
     TABLE("matmul", x(2, 3), x(3, 2, dtype=wide), label=f"and {label}", kinds="fc", loose=4,
           theirs=lambda a, b: torch.matmul(*[v.to(torch.promote_types(a.dtype, b.dtype))
                                              for v in (a, b)]))
@@ -153,8 +153,8 @@ linalg("eigvalsh", hermitian(3, 3), also=[[hermitian(2, 4, 4)]],
        ours=of_hermitian(lambda a: fw.linalg.eigvalsh(a)),
        theirs=of_hermitian(torch.linalg.eigvalsh))
 linalg("eig", square(3, 3), ours=without_phase(lambda a: fw.linalg.eig(a), 0),
-       theirs=without_phase(torch.linalg.eig, 0), also=[[square(2, 4, 4)]], loose=100)
-linalg("eigvals", square(3, 3), also=[[square(2, 4, 4)]], loose=100)
+       theirs=without_phase(torch.linalg.eig, 0), also=[[square(2, 4, 4)]], loose=100, kinds="fc")
+linalg("eigvals", square(3, 3), also=[[square(2, 4, 4)]], loose=100, kinds="fc")
 for shape in ((3, 3), (4, 2), (2, 2, 3)):
     linalg("svd", x(*shape), label=f"{shape}", loose=100,
            ours=without_phase(lambda a: fw.linalg.svd(a, full_matrices=False), 1),
@@ -235,5 +235,5 @@ for name in ("fftshift", "ifftshift"):
     fft(name, 3, 4, kinds="fci")
     fft(name, 3, 4, kinds="fc", more={"axes": 1}, dim=1)
 for name in ("fftfreq", "rfftfreq"):
-    FFT(f"fft.{name}", ours=lambda n=name: getattr(fw.fft, n)(7, d=0.5), grad=False,
+    FFT(f"fft.{name}", ours=lambda n=name: getattr(fw.fft, n)(7, d=0.5), grad=False, kinds="f",
         theirs=lambda n=name: getattr(torch.fft, n)(7, 0.5), differs={"vmap": "has no inputs"})

@@ -84,7 +84,7 @@ layer("interpolate", x(1, 2, 3, 4, 2), more={"scale_factor": 2, "mode": "triline
 for more in ({}, {"mode": "nearest"}, {"padding_mode": "border", "align_corners": True},
              {"padding_mode": "reflection"}):
     layer("grid_sample", x(2, 2, 4, 5), x(2, 3, 3, 2, low=-1.2, high=1.2), loose=20,
-          more={"align_corners": False, **more})
+          more={"align_corners": False, **more}, kinds="f")
 layer("affine_grid", x(2, 2, 3), args=((2, 1, 3, 4),), more={"align_corners": False})
 layer("unfold", x(2, 3, 5, 6), args=(3,), more={"padding": 1, "stride": 2})
 layer("fold", x(2, 12, 12), args=((4, 5), 2))

@@ -44,13 +44,13 @@ reduction("any", "fib")
 reduction("all", "fib")
 for name, why in (("sum", UNSIGNED), ("prod", UNSIGNED), ("any", TRUTH), ("all", TRUTH)):
     TABLE(name, x(2, 3, low=0), kinds="u", label="uint8", differs={"dtype": why})
-TABLE("prod", x(2, 3, 4), kinds="fci", loose=4)
+TABLE("prod", x(2, 3, 4), kinds="fhci", loose=4)
 TABLE("prod", x(2, 3, 4), more={"axis": 1}, theirs=lambda a: torch.prod(a, 1), kinds="fcihb")
-TABLE("prod", x(2, 3, 4), more={"axis": (0, 2), "keepdims": True}, kinds="fc", loose=2,
+TABLE("prod", x(2, 3, 4), more={"axis": (0, 2), "keepdims": True}, kinds="fhc", loose=2,
       theirs=lambda a: products(a, (0, 2), True))
-TABLE("prod", given([2.0, 0, 3], [0, 0, 5], [1, 2, 3]), more={"axis": 1}, label="zeros", kinds="fc",
-      theirs=lambda a: torch.prod(a, 1))
-TABLE("sum", x(2, 3), ours=lambda a: fw.sum(a, dtype=fw.float64), label="dtype", kinds="fi",
+TABLE("prod", given([2.0, 0, 3], [0, 0, 5], [1, 2, 3]), more={"axis": 1}, label="zeros",
+      kinds="fhc", theirs=lambda a: torch.prod(a, 1))
+TABLE("sum", x(2, 3), ours=lambda a: fw.sum(a, dtype=fw.float64), label="dtype", kinds="fhi",
       theirs=lambda a: torch.sum(a, dtype=torch.float64))
 for name, theirs in (("max", "amax"), ("min", "amin")):
     TABLE(name, given([2.0, 1, 2], [1, 1, 1]), theirs=theirs, label="ties")
@@ -63,12 +63,12 @@ for name, theirs in (("max", "amax"), ("min", "amin")):
 for name in ("var", "std"):
     for more in ({"axis": 1}, {"axis": (0, 2), "correction": 1, "keepdims": True},
                  {"correction": 0.5}):
-        TABLE(name, x(3, 4, 2), more=more, loose=4, kinds="f",
+        TABLE(name, x(3, 4, 2), more=more, loose=4, kinds="fh",
               theirs=lambda a, n=name, m=dict(more): getattr(torch, n)(
                   a, m.get("axis"), correction=m.get("correction", 0),
                   keepdim=m.get("keepdims", False)))
 TABLE("count_nonzero", given([0, 1, 2], [0, 0, 1]), kinds="fcib")
-TABLE("count_nonzero", given([0, 1, 2], [0, 0, 1]), more={"axis": 1}, kinds="fib")
+TABLE("count_nonzero", given([0, 1, 2], [0, 0, 1]), more={"axis": 1}, kinds="fhib")
 for name in ("logsumexp",):
     TABLE(name, x(2, 3, 4), more={"axis": 1}, theirs=lambda a: torch.logsumexp(a, 1), kinds="fh")
     TABLE(name, x(2, 3, 4), more={"axis": (0, 2), "keepdims": True},
@@ -93,25 +93,25 @@ for ours, theirs in (("cumulative_sum", "cumsum"), ("cumulative_prod", "cumprod"
 
     TABLE(ours, x(2, 3, 4), more={"axis": 1}, theirs=lambda a, n=theirs: getattr(torch, n)(a, 1),
           kinds="fcihb", loose=2)
-    TABLE(ours, x(5), theirs=lambda a, n=theirs: getattr(torch, n)(a, 0), kinds="fci", loose=2)
-    TABLE(ours, x(2, 3), more={"axis": 1, "include_initial": True}, theirs=initial, kinds="fci",
+    TABLE(ours, x(5), theirs=lambda a, n=theirs: getattr(torch, n)(a, 0), kinds="fhci", loose=2)
+    TABLE(ours, x(2, 3), more={"axis": 1, "include_initial": True}, theirs=initial, kinds="fhci",
           loose=2)
 TABLE("cumulative_prod", given([2.0, 0, 3, 4], [0, 1, 0, 5], [1, 2, 3, 4]), more={"axis": 1},
-      theirs=lambda a: torch.cumprod(a, 1), label="zeros", kinds="fc")
+      theirs=lambda a: torch.cumprod(a, 1), label="zeros", kinds="fhc")
 for name in ("cumsum", "cumprod"):
-    TABLE(name, x(2, 3, 4), kinds="fci", ours=lambda a, n=name: getattr(fw, n)(a, 1), loose=2,
+    TABLE(name, x(2, 3, 4), kinds="fhci", ours=lambda a, n=name: getattr(fw, n)(a, 1), loose=2,
           theirs=lambda a, n=name: getattr(torch, n)(a, 1))
 for name in ("cummax", "cummin"):
-    TABLE(name, distinct(3, 4), kinds="f", ours=lambda a, n=name: getattr(fw, n)(a, 1),
+    TABLE(name, distinct(3, 4), kinds="fh", ours=lambda a, n=name: getattr(fw, n)(a, 1),
           theirs=lambda a, n=name: getattr(torch, n)(a, 1))
     TABLE(name, given(1.0, 3, 3, 2, 1, 1, 3), ours=lambda a, n=name: getattr(fw, n)(a, 0),
-          theirs=lambda a, n=name: getattr(torch, n)(a, 0), label="ties", kinds="fi")
+          theirs=lambda a, n=name: getattr(torch, n)(a, 0), label="ties", kinds="fhi")
 TABLE("logcumsumexp", x(2, 5), ours=lambda a: fw.logcumsumexp(a, 1),
       theirs=lambda a: torch.logcumsumexp(a, 1))
 for n in (1, 2):
-    TABLE("diff", x(3, 5), ours=lambda a, n=n: fw.diff(a, n=n), label=f"n={n}", kinds="fci",
+    TABLE("diff", x(3, 5), ours=lambda a, n=n: fw.diff(a, n=n), label=f"n={n}", kinds="fhci",
           theirs=lambda a, n=n: torch.diff(a, n))
-TABLE("diff", x(3, 5), x(1, 5), x(2, 5), label="prepend, append", kinds="fci",
+TABLE("diff", x(3, 5), x(1, 5), x(2, 5), label="prepend, append", kinds="fhci",
       ours=lambda a, b, c: fw.diff(a, axis=0, prepend=b, append=c),
       theirs=lambda a, b, c: torch.diff(a, dim=0, prepend=b, append=c))
 
@@ -146,11 +146,11 @@ TABLE("nanmedian", HOLES, ours=lambda a: fw.nanmedian(a, axis=1),
       theirs=lambda a: torch.nanquantile(a, 0.5, 1))
 TABLE("nanquantile", HOLES, ours=lambda a: fw.nanquantile(a, 0.3, axis=1), loose=4,
       theirs=lambda a: torch.nanquantile(a, 0.3, 1))
-TABLE("cov", x(3, 6), kinds="fc", loose=4)
+TABLE("cov", x(3, 6), kinds="fhc", loose=4)
 TABLE("cov", x(3, 6), ints(6, low=1, below=4), x(6, low=0.5), label="weights", loose=4,
       ours=lambda a, f, w: fw.cov(a, correction=0, fweights=f, aweights=w.detach()),
       theirs=lambda a, f, w: torch.cov(a, correction=0, fweights=f, aweights=w.detach()))
-TABLE("corrcoef", x(3, 6), kinds="fc", loose=8)
+TABLE("corrcoef", x(3, 6), kinds="fhc", loose=8)
 for axis in (0, 1):
     TABLE("median", distinct(5, 5), label=f"axis={axis}, odd",
           ours=lambda a, d=axis: fw.median(a, axis=d),
@@ -172,7 +172,7 @@ TABLE("histogram", given(0.0, 1, 2, 3, 4, 1), label="edges", grad=False,
       ours=lambda a: fw.histogram(a, bins=4), theirs=lambda a: torch.histogram(a, bins=4))
 TABLE("any", bools(0, 3), kinds="b", label="of nothing", more={"axis": 0},
       theirs=lambda a: torch.any(a, 0))
-TABLE("sum", x(0, 3), label="of nothing", kinds="fci", more={"axis": 0},
+TABLE("sum", x(0, 3), label="of nothing", kinds="fhci", more={"axis": 0},
       theirs=lambda a: torch.sum(a, 0))
 TABLE("std", given([1.0, 1, 1], [2, 3, 4]), label="of equal numbers", more={"axis": 1},
       differs={"grad grad": "there is no second derivative where all numbers are equal"},

@@ -17,10 +17,10 @@ NOTHING = {"vmap": "has no inputs"}
 for axis in (-1, 0):
     for down in (False, True):
         label = f"axis={axis}, descending={down}"
-        TABLE("sort", distinct(3, 5), label=label, kinds="fiu",
+        TABLE("sort", distinct(3, 5), label=label, kinds="fhiu",
               ours=lambda a, d=axis, r=down: fw.sort(a, axis=d, descending=r),
               theirs=lambda a, d=axis, r=down: torch.sort(a, d, r).values)
-        TABLE("argsort", x(3, 5), label=label, kinds="fiu",
+        TABLE("argsort", x(3, 5), label=label, kinds="fhiu",
               ours=lambda a, d=axis, r=down: fw.argsort(a, axis=d, descending=r),
               theirs=lambda a, d=axis, r=down: torch.argsort(
                   a, dim=d, descending=r, stable=True))
@@ -29,9 +29,12 @@ TABLE("sort", given([2.0, 1, 2], [0, 0, 0]), label="ties", ours=lambda a: fw.sor
 TABLE("sort", given([np.nan, 1, -np.inf]), label="nan", grad=False, ours=lambda a: fw.sort(a),
       theirs=lambda a: torch.sort(a).values)
 for largest in (True, False):
-    TABLE("topk", distinct(3, 5), label=f"largest={largest}", kinds="fi",
+    TABLE("topk", distinct(3, 5), label=f"largest={largest}", kinds="fhi",
           ours=lambda a, v=largest: fw.topk(a, 2, largest=v),
           theirs=lambda a, v=largest: torch.topk(a, 2, largest=v))
+    TABLE("topk", distinct(2, 120), label=f"of many, largest={largest}", kinds="fhi",
+          ours=lambda a, v=largest: fw.topk(a, 5, largest=v),
+          theirs=lambda a, v=largest: torch.topk(a, 5, largest=v))
 TABLE("topk", distinct(4, 2), label="axis=0", ours=lambda a: fw.topk(a, 3, 0),
       theirs=lambda a: torch.topk(a, 3, 0))
 for k in (1, 4):
@@ -40,7 +43,7 @@ for k in (1, 4):
 TABLE("argwhere", given([0, 1, 2], [0, 0, 3]), kinds="fciub", differs=COUNTS, grad=False)
 for name in ("argmax", "argmin"):
     for axis, keepdims in ((None, False), (0, False), (-1, True)):
-        TABLE(name, distinct(3, 5), label=f"axis={axis}, keepdims={keepdims}", kinds="fiu",
+        TABLE(name, distinct(3, 5), label=f"axis={axis}, keepdims={keepdims}", kinds="fhiu",
               ours=lambda a, n=name, d=axis, k=keepdims: getattr(fw, n)(a, axis=d, keepdims=k),
               theirs=lambda a, n=name, d=axis, k=keepdims: getattr(torch, n)(a, d, k))
     TABLE(name, given([1.0, np.nan, 3], [2, 2, 2]), label="nan and ties", grad=False,
@@ -54,11 +57,11 @@ for side in ("left", "right"):
           theirs=lambda a, v, s=side: torch.searchsorted(a, v, side=s),
           differs={"vmap": "compared with NumPy's in the rows of the op"})
 TABLE("isin", ints(3, 4, below=9), ints(5, below=9), kinds="i")
-TABLE("unique_values", given([3, 1, 3], [2, 2, 1]), kinds="fiu", differs=COUNTS, grad=False,
+TABLE("unique_values", given([3, 1, 3], [2, 2, 1]), kinds="fhiu", differs=COUNTS, grad=False,
       theirs="unique")
-TABLE("unique_counts", given([3, 1, 3], [2, 2, 1]), kinds="fiu", differs=COUNTS, grad=False,
+TABLE("unique_counts", given([3, 1, 3], [2, 2, 1]), kinds="fhiu", differs=COUNTS, grad=False,
       theirs=lambda a: torch.unique(a, return_counts=True))
-TABLE("unique_inverse", given([3, 1, 3], [2, 2, 1]), kinds="fiu", differs=COUNTS, grad=False,
+TABLE("unique_inverse", given([3, 1, 3], [2, 2, 1]), kinds="fhiu", differs=COUNTS, grad=False,
       theirs=lambda a: torch.unique(a, return_inverse=True))
 
 
@@ -69,7 +72,7 @@ def unique_all(a: Any) -> Any:
     return values, first, inverse, counts
 
 
-TABLE("unique_all", given([3, 1, 3], [2, 2, 1]), kinds="fiu", differs=COUNTS, grad=False,
+TABLE("unique_all", given([3, 1, 3], [2, 2, 1]), kinds="fhiu", differs=COUNTS, grad=False,
       theirs=unique_all)
 
 
@@ -77,7 +80,7 @@ TABLE("unique_all", given([3, 1, 3], [2, 2, 1]), kinds="fiu", differs=COUNTS, gr
 def create(name: str, *args: Any, theirs: Any = None, label: str = "", **more: Any) -> None:
     """An entry without inputs."""
     CREATE(name, label=label or ", ".join([*map(str, args), *map(str, more)]), grad=False,
-           ours=lambda: getattr(fw, name)(*args, **more), differs=NOTHING,
+           kinds="f", ours=lambda: getattr(fw, name)(*args, **more), differs=NOTHING,
            theirs=theirs or (lambda: getattr(torch, name)(*args)))
 
 
@@ -101,7 +104,7 @@ create("tensor", [1, 2])
 create("tensor", [True, False])
 create("tensor", [1 + 2j])
 CREATE("empty", ours=lambda: fw.zeros_like(fw.empty((2, 3))), grad=False, differs=NOTHING,
-       theirs=lambda: torch.zeros(2, 3))
+       kinds="f", theirs=lambda: torch.zeros(2, 3))
 for name in ("zeros_like", "ones_like"):
     CREATE(name, x(2, 3), kinds="fciub", grad=False)
 CREATE("full_like", x(2, 3), kinds="fcih", grad=False, ours=lambda a: fw.full_like(a, 3),

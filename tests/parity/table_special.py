@@ -13,7 +13,7 @@ TABLE = Table("special functions")
 FACTOR = 50  # of the usual tolerance: both are approximations of many terms
 
 
-def special(name: str, *inputs: Any, theirs: Any = None, ours: Any = None, kinds: str = "f",
+def special(name: str, *inputs: Any, theirs: Any = None, ours: Any = None, kinds: str = "fh",
             loose: float = FACTOR, **how: Any) -> None:
     TABLE(f"special.{name}", *inputs, theirs=theirs or f"special.{name}", ours=ours, kinds=kinds,
           loose=loose, **how)
