@@ -156,4 +156,5 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
                             "x.detach(), or copy it first") from None
     array = array.view(bfloat16) if given.is_bfloat else array
     as_dtype(array.dtype)
-    return interpreter.source(Tensor(array.copy() if copy else array))  # type: ignore[no-any-return]
+    made: Tensor = interpreter.source(Tensor(array.copy() if copy else array))
+    return made

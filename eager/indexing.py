@@ -51,7 +51,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     if x.edge is None and not interpreter.in_use and _is_simple(index):
         try:
             return Tensor(np.asarray(x.data[index]))
-        except (IndexError, TypeError):
+        except (IndexError, TypeError, ValueError):
             pass  # found out once more below, for the error
     items = _expanded(x, index)
     if any(map(_is_array, items)):

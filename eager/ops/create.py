@@ -13,6 +13,7 @@ from ..errors import DTypeError, ShapeError
 from ..op import Op, define
 from ..shapes import TensorType, axis_of, sizes_of
 from ..tensor import Tensor, as_tensor, check_device, from_numpy, tensor
+from .declare import cast
 
 __all__ = [
     "arange", "asarray", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros",
@@ -162,7 +163,7 @@ def counted(count: Any, start: Any, step: Any, whole: bool, dtype: Any) -> Tenso
     out = iota((count,), 0, dtypes.int64 if whole else dtypes.float64)
     out = out if step == 1 else out * step
     out = out if start == 0 else out + start
-    return out if out.dtype == dtype else out.astype(dtype)  # type: ignore[attr-defined,no-any-return]
+    return out if out.dtype == dtype else cast(out, dtype)
 
 
 def _wrapped(number: int) -> int:

@@ -408,4 +408,6 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
 def _bound(extreme: Any, inside: Any, x: Any, bound: Any) -> Tensor:
     """The extreme of both, with all of the gradient for `x` where it is at the bound."""
     out: Tensor = extreme(x, bound)
-    return where(inside(x, bound), x, out) if isinstance(bound, Tensor) else out
+    if isinstance(bound, Tensor) or out.dtype == dtypes.bfloat16:  # which makes numbers tensors
+        return where(inside(x, bound), x, out)
+    return out

@@ -182,7 +182,7 @@ def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None)
     if axis is None and dtype is None and not keepdims and not interpreter.in_use \
             and type(x) is Tensor:
         array = x.data
-        if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:  # a loss, on the short way
+        if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:  # a loss, most often
             return known(sum_op, x, np.asarray(_ADD(array, None)), _ALL[array.ndim])
     return _reduce(sum_op, accumulated("sum", x, dtype), axis, keepdims)
 

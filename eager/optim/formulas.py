@@ -15,7 +15,7 @@ from ..op import Op, define
 from ..ops.declare import result_rule
 from ..tensor import Tensor
 
-_WHY = {"vjp": "optimizers step off the tape", "onnx": "written out by its formula"}
+_WHY = {"vjp": "optimizers step off the tape"}
 
 
 def _formula(name: str, formula: Callable[..., Any]) -> Callable[..., Tensor]:

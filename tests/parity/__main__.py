@@ -24,15 +24,21 @@ Written by `PYTHONPATH=tests python -m parity docs/parity.md`; the same comparis
 {summary}
 
 A number is the largest difference that was found, as a share of the largest element of the result,
-over all ways of calling and dtypes. *values*: in all dtypes that both take. *grad*: the gradient of
-a random combination of the results by all inputs. *grad grad*: the gradient of a random combination
-of that, by the inputs and by what the results were combined with. *forward*: the derivative along a
-random direction by forward mode, `fw.func.jvp`. *vmap*: `fw.func.vmap` over batches along the first
-and the last axis, of all inputs and of each alone, beside a loop of torch. *vmap of grad*: the
-gradients of all examples of a batch in one call.
+over all ways of calling and dtypes.
 
-Allowed are {tolerances} for values, {derived:g} times as much for derivatives and batches, and
-more where the tables in `tests/parity` say so. {zero} no difference; –: nothing to compare.
+- *values*: in all dtypes that the entries name; float16 and bfloat16, where they take part, make
+  the largest differences.
+- *grad*: the gradient of a random combination of the results by all inputs; float32 takes part.
+- *grad grad*: the gradient of a random combination of that, by the inputs and by what the results
+  were combined with.
+- *forward*: the derivative along a random direction by forward mode, `fw.func.jvp`.
+- *vmap*: `fw.func.vmap` over batches along the first and the last axis, of all inputs and of each
+  alone, beside a loop of torch.
+- *vmap of grad*: the gradients of all examples of a batch in one call.
+
+Allowed are {tolerances} for values,
+{derived:g} times as much for derivatives and batches, and more where the tables in `tests/parity`
+say so. 0: no difference; –: nothing to compare.
 """
 
 
@@ -81,7 +87,7 @@ def text() -> tuple[str, list[str]]:
     summary = (f"fusewire {fw.__version__} beside torch {torch.__version__}, "
                f"{datetime.date.today()}: {len(results)} functions, {len(ENTRIES)} ways of calling "
                f"them, {count} comparisons, {len(wrong)} differ.")
-    lines = [HEAD.format(summary=summary, derived=DERIVED, zero="0:", tolerances=", ".join(
+    lines = [HEAD.format(summary=summary, derived=DERIVED, tolerances=", ".join(
         f"{value:g} in {name}" for name, value in TOLERANCE.items() if "complex" not in name))]
     for family, names in families.items():
         lines += [f"## {family.capitalize()}", "", *table(names, results), ""]

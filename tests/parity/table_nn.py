@@ -61,8 +61,7 @@ layer("cross_entropy", x(3, 4), x(3, 4, low=0), label="probabilities")
 layer("cross_entropy", x(3, 4), ints(3, below=4), x(4, low=0.5), label="weights",
       ours=lambda a, t, w: fw.nn.functional.cross_entropy(a, t, w.detach()),
       theirs=lambda a, t, w: F.cross_entropy(a, t, w.detach()))
-layer("one_hot", ints(3, 2, below=4), args=(4,), kinds="i",
-      differs={"vmap": "torch's and ours take the number of classes from their argument alone"})
+layer("one_hot", ints(3, 2, below=4), args=(4,), kinds="i")
 layer("dropout", x(3, 4), args=(0.5, False), label="not training")
 layer("dropout", x(3, 4), args=(0.0, True), label="p=0")
 
