@@ -6,6 +6,7 @@ from .codegen import large as _large
 from .codegen.decorator import compile
 from .codegen.llvm.threads import get_num_threads, set_num_threads
 from .eager import autograd, fft, func, linalg, nn, optim, random, special, utils
+from .eager import hints as _hints
 from .eager import methods as _methods
 from .eager.autograd.engine import *
 from .eager.constants import *
@@ -13,6 +14,7 @@ from .eager.display import *
 from .eager.dlpack import *
 from .eager.dtypes import *
 from .eager.errors import *
+from .eager.hints import *
 from .eager.inspection import *
 from .eager.memory import *
 from .eager.ops.complex import *
@@ -53,3 +55,5 @@ _ALIASES = (
 )
 for _name in _ALIASES:
     _sys.modules[f"{__name__}.{_name}"] = _sys.modules[f"{__name__}.eager.{_name}"]
+
+_hints.install(_sys.modules[__name__])

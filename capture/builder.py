@@ -68,7 +68,10 @@ class Builder:
 
 def literal(x: Any, dtype: Any) -> tuple[Any, Any]:
     """A number as the dtype it adapts to, and that dtype. A size that may vary stays one."""
-    return (x if type(x) is Dim else dtype.type(x).item()), dtype
+    if type(x) is Dim:
+        return x, dtype
+    with np.errstate(over="ignore"):  # 1e10 as float16 is inf
+        return dtype.type(x).item(), dtype
 
 
 def constant(nodes: Nodes, array: Any) -> Node:

@@ -79,11 +79,21 @@ class Recorder:
     def _note(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
         types = tuple(TensorType(x.data.shape, x.data.dtype) if isinstance(x, Tensor) else x
                       for x in inputs)
-        nodes = [self.node_of(x) if isinstance(x, Tensor) else
-                 self.nodes.const(*literal(x, dtype_of_operands(types))) for x in inputs]
+        nodes = [self.node_of(x) if isinstance(x, Tensor) else self._number(x, types)
+                 for x in inputs]
         made = self.nodes.make(op.name, nodes, params,
                                TensorType(out.data.shape, out.data.dtype), user_site())
         self._learn(out.data, made)
+
+    def _number(self, x: Any, types: tuple[Any, ...]) -> Node:
+        """The node of a number among operands of these types."""
+        dtype = dtype_of_operands(types)
+        try:
+            return self.nodes.const(*literal(x, dtype))
+        except OverflowError:  # such a number can be compared with, no more
+            self.refuse(f"a tensor of {dtype.name} is compared with {x}, which {dtype.name} "
+                        "cannot hold")
+            return self.nodes.const(*literal(0, dtype))
 
     def _learn(self, array: Any, node: Node) -> None:
         self._known[id(array)] = (array, node)

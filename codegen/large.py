@@ -75,7 +75,7 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
     dtype = dtype_of_operands(tuple(types))
     held = [x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
             for x in inputs if not _is_constant(x)]
-    if not all([a.flags.c_contiguous for a in held]):
+    if not all([a.flags.c_contiguous and a.flags.aligned for a in held]):
         return None
     held.append(memory.empty(out.shape, out.dtype))
     table = array.array("Q", [split.rows, *map(address, held)])
@@ -210,7 +210,10 @@ def _compiled(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, A
     strides: list[int] = []
     for t, full, part in zip(types, split.full, split.parts):
         if _is_constant(t):
-            operands.append(nodes.const(*literal(t, dtype)))
+            try:
+                operands.append(nodes.const(*literal(t, dtype)))
+            except OverflowError:  # a number beyond the dtype, which only comparisons can do with
+                return None
             continue
         kind = t.dtype if isinstance(t, TensorType) else dtype
         shape = lead + part if full else part

@@ -1,5 +1,4 @@
-"""Loops that copy an operand into packed memory: merged where they can be, lanes along what is
-contiguous."""
+"""Loops that copy an operand into packed memory, with lanes along what is contiguous."""
 
 from __future__ import annotations
 

@@ -96,8 +96,14 @@ def _is_simple(index: Any) -> bool:
     return type(index) in _SIMPLE or (type(index) is tuple and _SIMPLE.issuperset(map(type, index)))
 
 
-# References to an array that only its tensor holds: the tensor, the variable, the question.
-_EXCLUSIVE = 3
+def _references(x: Tensor) -> int:
+    array = x.data
+    return sys.getrefcount(array)
+
+
+# References to an array that only its tensor holds, as `_set` counts them: the tensor, the variable
+# and the question, which some versions of Python leave out.
+_EXCLUSIVE = _references(Tensor(np.empty(1)))
 
 
 def _set(x: Tensor, index: Any, value: Any) -> bool:

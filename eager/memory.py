@@ -48,9 +48,8 @@ class _Cache:
     def take(self, size: int) -> Any:
         """A block of `size` bytes, or None."""
         with self.lock:
-            for key, raw in reversed(self.free.items()):
-                if raw.size == size:
-                    del self.free[key]
+            for key, raw in reversed(list(self.free.items())):  # a list: blocks may come back
+                if raw.size == size and self.free.pop(key, None) is not None:
                     self.held -= size
                     return raw
         return None
@@ -59,8 +58,9 @@ class _Cache:
         with self.lock:
             self.free[id(raw)] = raw
             self.held += raw.size
-            while self.held > limit():
-                self.held -= self.free.popitem(last=False)[1].size
+            while self.held > limit() and self.free:
+                dropped = self.free.popitem(last=False)[1].size
+                self.held -= dropped
 
     def clear(self) -> None:
         with self.lock:

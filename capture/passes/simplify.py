@@ -24,9 +24,15 @@ def _if_number(node: Node, value: float, other: Node) -> Node | None:
     """`other` where `node` is the number `value` and changes neither shape nor dtype."""
     found = _number(node)
     same = found is not None and not isinstance(found, bool) and found == value
-    if same and value == 0:
-        same = math.copysign(1.0, found) == math.copysign(1.0, value)
+    if same and isinstance(found, complex):  # times 1 + 0j: nan where a part is infinite
+        same = value == 0 and _sign(found.real) == _sign(found.imag) == _sign(value)
+    elif same and value == 0:
+        same = _sign(found) == _sign(value)
     return other if same else None
+
+
+def _sign(value: float) -> float:
+    return math.copysign(1.0, value)
 
 
 def _times_one(nodes: Nodes, n: Node) -> Node | None:

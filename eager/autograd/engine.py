@@ -81,7 +81,8 @@ def grad(
     given = _one_for_each("grad", outs, grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
     found = _run(outs, given, {x.edge for x in ins}, keep, create_graph)
-    result = tuple(found.get(x.edge) for x in ins)
+    given_back = pointwise.alias if create_graph else _value_of  # inputs may share a gradient
+    result = tuple(given_back(found[x.edge]) if x.edge in found else None for x in ins)
     if materialize_grads:
         return tuple(create.zeros_like(x) if g is None else g for g, x in zip(result, ins))
     unused = [i for i, g in enumerate(result) if g is None]
@@ -103,6 +104,11 @@ def detach_(tensor: Tensor) -> Tensor:
     """
     tensor.edge = None
     return tensor
+
+
+def _value_of(g: Tensor) -> Tensor:
+    """The gradient as a tensor of its own, off the tape."""
+    return Tensor(g.data)
 
 
 def _listed(tensors: Any) -> list[Any]:
@@ -179,7 +185,7 @@ def _reached(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
     if create_graph or owner.grad is not None:
         _accumulate(owner, g, create_graph)
     else:  # a tensor of its own: g may be the gradient of other leaves too
-        owner.grad = Tensor(g.data)
+        owner.grad = _value_of(g)
     if type(leaf) is not Leaf:
         accumulated(leaf, owner)
 
@@ -187,7 +193,7 @@ def _reached(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
 def _accumulate(owner: Tensor, g: Tensor, create_graph: bool) -> None:
     before = owner.grad
     if before is None:
-        owner.grad = pointwise.alias(g) if create_graph else Tensor(g.data)
+        owner.grad = pointwise.alias(g) if create_graph else _value_of(g)
     elif before.edge is None:
         owner.grad = pointwise.add(before, g)
     else:

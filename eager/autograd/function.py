@@ -140,7 +140,7 @@ class Part(Entry):
             raise given_up(self)
         collected = sums.setdefault(self.edges[0], {})
         before = collected.get(self.number)
-        collected[self.number] = g if before is None else pointwise.add(before, g)
+        collected[self.number] = pointwise.alias(g) if before is None else pointwise.add(before, g)
         if not keep:
             self.arrays = self.out = None  # type: ignore[assignment]
 

@@ -100,6 +100,7 @@ def passed(edge: Entry | Leaf, g: Any) -> Any:
     if extra is None:
         return g
     for hook in list(extra.hooks.values()):
+        g = pointwise.alias(g)  # others may have the same: what a hook changes in place is its own
         given = hook(g)
         if given is not None:
             g = _checked(given, g)

@@ -13,6 +13,11 @@ from ..tape import no_grad
 from ..tensor import Tensor
 from ..utils.arguments import check_choice
 
+__all__ = [
+    "bias_uniform_", "calculate_gain", "constant_", "kaiming_normal_", "kaiming_uniform_",
+    "normal_", "ones_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
+]
+
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0,
           "tanh": 5 / 3, "relu": math.sqrt(2.0), "selu": 3 / 4}
 

@@ -356,8 +356,19 @@ sigmoid = pointwise("sigmoid", lambda k, x: 1 / (1 + k.exp(-x)),
                     impl=in_float32(lambda k, x: 1 / (1 + k.exp(-x))), onnx="Sigmoid")
 
 # ---- choice
+def _where(k: Any, c: Any, x: Any, y: Any) -> Any:
+    if type(x) is int or type(y) is int:  # one beyond the dtype is an error, NumPy wraps it around
+        x, y = _fitting(x, y), _fitting(y, x)
+    return k.where(c, x, y)
+
+
+def _fitting(x: Any, beside: Any) -> Any:
+    kind = beside.dtype.kind if hasattr(beside, "dtype") else ""
+    return beside.dtype.type(x) if type(x) is int and kind in ("i", "u") else x
+
+
 where_op = define(Op(
-    "where", "pointwise", result_rule("where", "same"), lambda k, c, x, y: k.where(c, x, y),
+    "where", "pointwise", result_rule("where", "same"), _where,
     lambda k, c, x, y: k.where(c, x, y),
     each(None, lambda g, out, c, x, y: where(c, g, 0.0), lambda g, out, c, x, y: where(c, 0.0, g)),
     "Where"))

@@ -183,7 +183,10 @@ def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None)
             and type(x) is Tensor:
         array = x.data
         if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:  # a loss, most often
-            return known(sum_op, x, np.asarray(_ADD(array, None)), _ALL[array.ndim])
+            try:
+                return known(sum_op, x, np.asarray(_ADD(array, None)), _ALL[array.ndim])
+            except RuntimeWarning:
+                pass  # inf or nan where warnings are errors: not so in `apply`
     return _reduce(sum_op, accumulated("sum", x, dtype), axis, keepdims)
 
 

@@ -297,15 +297,25 @@ def _times_log(function: str) -> Formula:
     return formula
 
 
+def _of_arrays(formula: Formula) -> Formula:
+    """`formula` for eager: log of a Python number would be a float64, and make all others so."""
+    def impl(k: Any, x: Any, y: Any) -> Any:
+        dtype = x.dtype if hasattr(x, "dtype") else y.dtype
+        return formula(k, np.asarray(x, dtype), np.asarray(y, dtype))
+
+    return impl
+
+
 xlogy = pointwise(
     "xlogy", _times_log("log"),
     lambda g, out, x, y: g * where((x == 0) & (y <= 0), 0.0, log(y)),
-    lambda g, out, x, y: g * (x / y), takes="real float")
+    lambda g, out, x, y: g * (x / y), takes="real float", impl=_of_arrays(_times_log("log")))
 xlogy.__doc__ = """x * log(y), and 0 where x is 0; nan where y is."""
 xlog1py = pointwise(
     "xlog1py", _times_log("log1p"),
     lambda g, out, x, y: g * where((x == 0) & (y <= -1), 0.0, log1p(y)),
-    lambda g, out, x, y: g * (x / (y + 1)), takes="real float")
+    lambda g, out, x, y: g * (x / (y + 1)), takes="real float",
+    impl=_of_arrays(_times_log("log1p")))
 xlog1py.__doc__ = """x * log(1 + y), and 0 where x is 0; nan where y is."""
 
 

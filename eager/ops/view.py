@@ -75,8 +75,10 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
             data = x.data.reshape(shape)
         except (ValueError, TypeError):
             pass  # found out once more below, for the error
-        else:
-            return known(reshape_op, x, data, {"shape": data.shape})
+        else:  # NumPy takes None, and any negative size for -1
+            if shape == -1 if type(shape) is int else type(shape) is tuple and (
+                    data.shape == shape or min(shape) == -1):
+                return known(reshape_op, x, data, {"shape": data.shape})
     x = as_tensor("reshape", x)
     wanted = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
     out = alias(x) if wanted == x.shape else apply(reshape_op, (x,), {"shape": wanted})
