@@ -180,6 +180,8 @@ def _divide(x: Index, d: int) -> tuple[Index, Index]:
     """x // d and x % d: the multiples of d are taken out, the rest is divided if it has to be."""
     if d in (0, 1):  # along an axis of size 0 nothing is ever read
         return x, Index({}, 0)
+    if _compared is not None:
+        _compared.append(x)
     whole = Index({e: c // d for e, c in x.terms.items() if c % d == 0}, x.const // d)
     rest = Index({e: c for e, c in x.terms.items() if c % d}, x.const % d)
     if _inside(rest, d) or not rest.terms:
@@ -216,12 +218,16 @@ def _gcd(a: int, b: int) -> int:
     return a
 
 
-_compared: list[Index] | None = None  # every difference compared, while somebody wants to know
+_compared: list[Index] | None = None  # what comparisons() collects, while somebody wants to know
 
 
 @contextlib.contextmanager
 def comparisons() -> Iterator[list[Index]]:
-    """A context whose list collects every difference that is compared, decided or not."""
+    """A context whose list collects every difference that is compared and every index divided.
+
+    Those too that the ranges decide, of which nothing is left in expressions: with two axes made
+    into one loop, the ranges are others.
+    """
     global _compared
     before, _compared = _compared, []
     try:

@@ -181,7 +181,7 @@ class Body:
 
     def expressions(self) -> tuple[list[Expr], list[dict[Expr, int]]]:
         """Every expression of the body with the group's own variables, and the linear form of every
-        index in them or compared on the way: what the choice of loops goes by."""
+        index in them, compared or divided on the way: what the choice of loops goes by."""
         where = self.group.variables()
         found: list[Expr] = []
         with comparisons() as compared:

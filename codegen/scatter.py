@@ -50,27 +50,27 @@ def add_at(
     result, count = memory.empty(out.shape, out.dtype), np.array([places.size])
     result.fill(0)
     table = array.array("Q", map(address, (values, places, count, result)))
-    _program(out.dtype, out.shape[0], product(out.shape[1:])).run(table.buffer_info()[0], 0)
+    _program(out.dtype, product(out.shape[1:])).run(table.buffer_info()[0], 0)
     return result
 
 
 @functools.cache
-def _program(dtype: DType, size: int, width: int) -> NativeProgram:
+def _program(dtype: DType, width: int) -> NativeProgram:
     target = host()
-    kernel = add_rows(dtype, size, width, machine_of(target))
+    kernel = add_rows(dtype, width, machine_of(target))
     return build([Step(kernel, [Argument(i) for i in range(4)])], kernel.name, target)
 
 
-def add_rows(dtype: DType, size: int, width: int, machine: Machine) -> Kernel:
+def add_rows(dtype: DType, width: int, machine: Machine) -> Kernel:
     """out[places[n]] += values[n] for n = 0, 1, ... count - 1: each task does some of the columns.
 
-    Its buffers are values, places, count, and out with `size` rows of `width` elements.
+    Its buffers are values, places, count and out; a row has `width` elements.
     """
     lanes = machine.lanes(dtype.itemsize)
     tasks = max(1, min(machine.threads, width // lanes))
     columns = -(-width // tasks)
     values, places = Buffer("values", dtype, _ANY), Buffer("places", INT, _ANY)
-    count, out = Buffer("count", INT, 1), Buffer("out", dtype, size * width)
+    count, out = Buffer("count", INT, 1), Buffer("out", dtype, _ANY)
     task, n, column = Var("task"), Var("n"), Var("column")
     start = Register("start", INT)
     stop = call("minimum", (_sum(_times(task, columns), const(columns)), const(width)), INT)

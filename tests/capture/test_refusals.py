@@ -305,3 +305,9 @@ def test_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_compile_takes_what_can_be_called() -> None:
     with pytest.raises(fw.CaptureError, match="not 3"):
         fw.compile(3)  # type: ignore[call-overload]
+
+
+def test_a_number_that_the_dtype_cannot_hold() -> None:
+    compiled = fw.compile(lambda x: x == -3)
+    with pytest.warns(CaptureWarning, match="uint8 cannot hold"):
+        assert compiled(fw.tensor([1, 253], dtype=fw.uint8)).tolist() == [False, False]

@@ -153,3 +153,17 @@ def test_memory_is_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2 << 20 <= memory.held() <= 3 << 20
     fw.empty_cache()
     assert memory.held() == 0
+
+
+@pytest.mark.parametrize("number", [-3, 300])
+def test_comparing_with_a_number_beyond_the_dtype(
+    everything_is_large: list[str], number: int
+) -> None:
+    x = fw.tensor([1, 255], dtype=fw.uint8)
+    assert (x == number).tolist() == [False, False]
+    assert (x < number).tolist() == [number > 0] * 2
+
+
+def test_complex_numbers_minus_zero(everything_is_large: list[str]) -> None:
+    x = fw.tensor([1 + 2j, complex(np.inf, -0.0)])
+    assert_same((x - 0.0).numpy(), x.numpy())

@@ -198,3 +198,15 @@ def test_every_kernel_names_the_lines_it_came_from() -> None:
     graph, _ = recorded(lambda x: fw.softmax(x * 2, -1), normal(4, 4))
     for kernel in lower_graph(graph, Machine())[1]:
         assert kernel.sites and all(s.startswith("test_lower.py:") for s in kernel.sites)
+
+
+def test_axes_are_one_loop_only_where_divisions_that_vanished_allow_it() -> None:
+    x = fw.arange(20).astype(fw.float32).reshape(4, 5)
+
+    def there_and_back(x: fw.Tensor) -> fw.Tensor:
+        turned = fw.permute_dims(x, (1, 0)).reshape(1, 5, 4) * 2.0
+        return fw.permute_dims(turned.reshape(5, 4), (1, 0))
+
+    compiled = fw.compile(there_and_back)
+    for _ in range(2):
+        assert_same(compiled(x).numpy(), x.numpy() * 2)

@@ -404,3 +404,11 @@ def test_masked_softmax_has_no_nan() -> None:
     assert np.isfinite(x.grad.numpy()).all()
     y = leaf(-float("inf"), -float("inf"))
     assert y.logsumexp().item() == -float("inf")
+
+
+def test_inputs_do_not_share_a_gradient() -> None:
+    a, b = (fw.ones(2).requires_grad_() for _ in range(2))
+    seed = fw.ones(2)
+    first, second = fw.grad(a + b, [a, b], seed)
+    first[0] = 9.0
+    assert second.tolist() == seed.tolist() == [1, 1]

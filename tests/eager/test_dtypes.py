@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fusewire as fw
+from fusewire.eager.errors import DTypeError
 from fusewire.eager.ops import pointwise
 from fusewire.eager.ops.declare import TAKES
 
@@ -232,3 +233,10 @@ def test_gradients_at_special_points_are_pytorchs() -> None:
     assert gradients(fw.copysign, 0.0, -1.0) == [0.0, 0.0]
     assert gradients(fw.copysign, 3.0, -1.0) == [-1.0, 0.0]
     assert gradients(fw.angle, 0j) == [0j] and gradients(fw.abs, 0j) == [0j]
+
+
+def test_where_refuses_a_number_that_the_dtype_cannot_hold() -> None:
+    x = fw.tensor([1, 2], dtype=fw.uint8)
+    with pytest.raises(DTypeError):
+        fw.where(x == 1, -3, x)
+    assert fw.where(x == 1, 3, x).dtype == fw.uint8

@@ -228,3 +228,14 @@ def test_hooks_are_recorded() -> None:
         for got, want in zip(compiled(x), expected):
             assert fw.max(abs(got - want)).item() < 1e-5
     assert compiled.stats.replays == 2
+
+
+def test_what_a_hook_changes_in_place_is_its_own() -> None:
+    def doubled(g: fw.Tensor) -> None:
+        g *= 2
+
+    a, b = (fw.ones(2).requires_grad_() for _ in range(2))
+    seed = fw.ones(2)
+    a.register_hook(doubled)
+    (a + b).backward(seed)
+    assert (a.grad.tolist(), b.grad.tolist(), seed.tolist()) == ([2, 2], [1, 1], [1, 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,9 @@ def test_differences_undo_sums() -> None:
     assert fw.diff(x, n=0).tolist() == x.tolist()
     with pytest.raises(ArgumentError, match="n is a whole number"):
         fw.diff(x, n=-1)
+
+
+@pytest.mark.parametrize("shape", [(-2, 3), (-3,), None, (2, -1, -1), -2])
+def test_reshape_refuses_what_numpy_takes_for_a_shape(shape: Any) -> None:
+    with pytest.raises(ShapeError):
+        fw.reshape(fw.arange(6), shape)

@@ -198,3 +198,9 @@ def test_derivatives_of_any_order(name: str, at: float, order: int, expected: fl
     for _ in range(order):
         (y,) = fw.grad(y, [x], create_graph=True)
     assert y.item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("fn", [fw.special.xlogy, fw.special.xlog1py])
+def test_a_number_adapts_to_the_dtype_of_the_tensor(fn: object) -> None:
+    x = fw.ones(2)
+    assert fn(x, 0.5).dtype == fn(0.5, x).dtype == fw.float32  # type: ignore[operator]
