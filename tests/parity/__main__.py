@@ -121,7 +121,7 @@ def main() -> int:
     page, wrong = text()
     if file:
         file.write_text(page, encoding="utf-8")
-    print(page if not file else "", *wrong, sep="\n")
+    print(f"{file}: {len(wrong)} differ" if file else page, *wrong, sep="\n")
     return int(bool(wrong))
 
 
