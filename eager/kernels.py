@@ -48,7 +48,6 @@ from numpy import (  # noqa: F401
     sinh,
     sqrt,
     tan,
-    tanh,
     trunc,
     where,
 )
@@ -91,6 +90,19 @@ def erf(x: Any) -> Any:
 
 def _float(x: Any) -> Any:
     return x.dtype if hasattr(x, "dtype") else np.float64
+
+
+def tanh(x: Any) -> Any:
+    """The hyperbolic tangent; for an infinite real part the imaginary part is a zero of its sign.
+
+    So the Array API has it; C's, which NumPy takes, has the sign of the sine of twice that part.
+    """
+    out = np.tanh(x)
+    if out.dtype.kind == "c":
+        x, out = np.asarray(x), np.array(out)
+        far = np.isinf(x.real) & np.isfinite(x.imag)
+        out.imag[far] = np.copysign(0, x.imag[far])
+    return out
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:

@@ -286,3 +286,11 @@ def test_special_case_of_complex_numbers(
     for got, wanted in zip((out.real, out.imag), expected.split(",")):
         if wanted != "?":
             assert_same(got, number(wanted), 1e-6)
+
+
+@pytest.mark.parametrize("imaginary", [0.5, 2.0, -0.5, -2.0])
+def test_tanh_where_the_real_part_is_infinite(imaginary: float) -> None:
+    """1 + 0j for a positive imaginary part, and what follows by tanh(conj(x)) and tanh(-x)."""
+    for real in (float("inf"), -float("inf")):
+        found = fw.tanh(fw.tensor(complex(real, imaginary), dtype=fw.complex128)).item()
+        assert str(found) == str(complex(math.copysign(1, real), math.copysign(0, imaginary)))
