@@ -7,6 +7,11 @@ from ..utils.arguments import check_choice
 from . import functional as F
 from .module import Module
 
+__all__ = [
+    "ELU", "GELU", "LeakyReLU", "LogSoftmax", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus",
+    "Tanh",
+]
+
 
 class ReLU(Module):
     """max(x, 0), of the shape of x; with `inplace` x itself is changed to that."""

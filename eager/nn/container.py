@@ -9,6 +9,8 @@ from typing import Any
 from ..errors import IndexingError
 from .module import Module
 
+__all__ = ["ModuleList", "Sequential"]
+
 
 class _Ordered(Module):
     """Children under the names '0', '1', ..., or names of their own, read by position."""

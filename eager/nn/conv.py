@@ -14,6 +14,8 @@ from . import init
 from .module import Module
 from .parameter import Parameter
 
+__all__ = ["Conv2d"]
+
 
 class Conv2d(Module):
     """x (n, in_channels, h, w), or one without n, to (n, out_channels, h_out, w_out).

@@ -7,6 +7,8 @@ from ..utils.arguments import check_fraction
 from . import functional as F
 from .module import Module
 
+__all__ = ["Dropout"]
+
 
 class Dropout(Module):
     """x, while training with elements set to 0 with probability p and the others / (1 - p)."""

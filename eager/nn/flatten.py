@@ -6,6 +6,8 @@ from ..ops.view import flatten
 from ..tensor import Tensor
 from .module import Module
 
+__all__ = ["Flatten"]
+
 
 class Flatten(Module):
     """x with the axes from start_dim to end_dim made into one: (n, c, h, w) to (n, c * h * w)."""

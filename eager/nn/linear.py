@@ -12,6 +12,8 @@ from . import init
 from .module import Module
 from .parameter import Parameter
 
+__all__ = ["Identity", "Linear"]
+
 
 class Linear(Module):
     """y = x @ weight.T + bias, with x (..., in_features) and y (..., out_features)."""

@@ -7,13 +7,16 @@ from typing import Any
 from ..tensor import Tensor
 from ..utils.arguments import check_choice
 from . import functional as F
+from .functional.losses import REDUCTIONS
 from .module import Module
+
+__all__ = ["CrossEntropyLoss", "MSELoss", "NLLLoss"]
 
 
 class _Loss(Module):
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
-        self.reduction = check_choice(type(self).__name__, "reduction", reduction, F.REDUCTIONS)
+        self.reduction = check_choice(type(self).__name__, "reduction", reduction, REDUCTIONS)
 
 
 class MSELoss(_Loss):

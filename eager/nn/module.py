@@ -15,6 +15,8 @@ from .hooks import Hooks, RemovableHandle
 from .parameter import Parameter
 from .state import Loaded, load_into
 
+__all__ = ["Module"]
+
 _TABLES = ("_parameters", "_buffers", "_modules")
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from ..tensor import Tensor, tensor
 
+__all__ = ["Parameter"]
+
 
 class Parameter(Tensor):
     """A leaf with the values of `data` that requires a gradient; modules register it."""

@@ -8,6 +8,8 @@ from ..tensor import Tensor
 from . import functional as F
 from .module import Module
 
+__all__ = ["MaxPool2d"]
+
 
 class MaxPool2d(Module):
     """The largest element of each window: x (n, c, h, w) or (c, h, w) to (n, c, h_out, w_out)."""

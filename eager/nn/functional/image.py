@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import dtypes
-from ..errors import ArgumentError, DTypeError, ShapeError
-from ..ops import padding, window
-from ..ops.contract import matmul
-from ..ops.create import arange
-from ..ops.declare import cast
-from ..ops.join import stack
-from ..ops.pointwise import abs as absolute
-from ..ops.pointwise import clip, floor, floor_divide, logical_and, remainder, round, where
-from ..ops.resize import resize_axis
-from ..ops.view import (
+from ... import dtypes
+from ...errors import ArgumentError, DTypeError, ShapeError
+from ...ops import padding, window
+from ...ops.contract import matmul
+from ...ops.create import arange
+from ...ops.declare import cast
+from ...ops.join import stack
+from ...ops.pointwise import abs as absolute
+from ...ops.pointwise import clip, floor, floor_divide, logical_and, remainder, round, where
+from ...ops.resize import resize_axis
+from ...ops.view import (
     broadcast_to,
     expand_dims,
     matrix_transpose,
@@ -24,8 +24,8 @@ from ..ops.view import (
     slice_axes,
     take,
 )
-from ..tensor import Tensor
-from ..utils.arguments import check_choice, pair
+from ...tensor import Tensor
+from ...utils.arguments import check_choice, pair
 
 __all__ = [
     "affine_grid", "fold", "grid_sample", "interpolate", "pad", "pixel_shuffle",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import kind
-from ..errors import DTypeError, IndexingError, ShapeError
-from ..ops.create import iota, ones
-from ..ops.pointwise import astype, equal, not_equal, square, where
-from ..ops.reduce import mean, sum
-from ..ops.softmax import cross_entropy_rows, log_softmax
-from ..ops.view import broadcast_to, expand_dims, permute_dims, reshape, take
-from ..tensor import Tensor
-from ..utils.arguments import check_choice, check_fraction
+from ...dtypes import kind
+from ...errors import DTypeError, IndexingError, ShapeError
+from ...ops.create import iota, ones
+from ...ops.pointwise import astype, equal, not_equal, square, where
+from ...ops.reduce import mean, sum
+from ...ops.softmax import cross_entropy_rows, log_softmax
+from ...ops.view import broadcast_to, expand_dims, permute_dims, reshape, take
+from ...tensor import Tensor
+from ...utils.arguments import check_choice, check_fraction
+
+__all__ = ["cross_entropy", "mse_loss", "nll_loss"]
 
 REDUCTIONS = ("mean", "sum", "none")
 
