@@ -11,6 +11,7 @@ from ..tensor import Tensor
 from ..utils.arguments import pair
 from . import functional as F
 from . import init
+from .functional.convolution import check_groups
 from .module import Module
 from .parameter import Parameter
 
@@ -30,7 +31,7 @@ class Conv2d(Module):
     ) -> None:
         super().__init__()
         _check_mode(padding_mode)
-        F.check_groups("Conv2d", groups)
+        check_groups("Conv2d", groups)
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size = pair("Conv2d", "kernel_size", kernel_size)
         self.stride = pair("Conv2d", "stride", stride)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
+from .functional.pooling import check_pool
 from .module import Module
 
 __all__ = ["MaxPool2d"]
@@ -19,7 +20,7 @@ class MaxPool2d(Module):
         return_indices: bool = False, ceil_mode: bool = False,
     ) -> None:
         super().__init__()
-        F.check_pool("MaxPool2d", ceil_mode, return_indices)
+        check_pool("MaxPool2d", ceil_mode, return_indices)
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
         self.padding, self.dilation, self.ceil_mode = padding, dilation, ceil_mode
 

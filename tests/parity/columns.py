@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from parity.entry import KINDS, Entry, Input, cast, dtype_named
+from inputs import Input, cast, dtype_named
+from parity.entry import KINDS, Entry
 from parity.sides import OURS, THEIRS, Ours, flat, is_inexact
 
 TOLERANCE = {"float64": 1e-12, "complex128": 1e-12, "float32": 5e-6, "complex64": 5e-6,

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from parity.entry import Table, bools, given, ints, made, specials, x
+from inputs import bools, given, ints, made, specials, x
+from parity.entry import Table
 
 import fusewire as fw
 

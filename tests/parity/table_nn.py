@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch.nn.functional as F
-from parity.entry import Table, distinct, given, ints, x
+from inputs import distinct, given, ints, x
+from parity.entry import Table
+from parity.functional import functions
 
 import fusewire as fw
 
 TABLE = Table("layers as functions")
-
-
-def layer(name: str, *inputs: Any, args: tuple[Any, ...] = (), label: str = "", theirs: Any = None,
-          ours: Any = None, **how: Any) -> None:
-    """An entry of the same name in both, called with the tensors, `args` and `more`."""
-    more = how.pop("more", {})
-
-    def mine(*a: Any) -> Any:
-        return getattr(fw.nn.functional, name)(*a, *args, **more)
-
-    def other(*a: Any) -> Any:
-        return getattr(F, name)(*a, *args, **more)
-
-    label = label or ", ".join([*map(str, args), *(f"{k}={v}" for k, v in more.items())])
-    TABLE(f"nn.functional.{name}", *inputs, label=label, ours=ours or mine, theirs=theirs or other,
-          **{"loose": 4, **how})
-
+layer = functions(TABLE)
 
 layer("linear", x(2, 4), x(3, 4), x(3))
 layer("linear", x(2, 5, 4), x(3, 4), label="no bias")

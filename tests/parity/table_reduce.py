@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from parity.entry import Table, bools, distinct, given, ints, made, x
+from inputs import bools, distinct, given, ints, made, x
+from parity.entry import Table
 
 import fusewire as fw
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from parity.entry import Table, distinct, given, ints, x
+from inputs import distinct, given, ints, x
+from parity.entry import Table
 
 import fusewire as fw
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from parity.entry import Table, given, x
+from inputs import given, x
+from parity.entry import Table
 
 import fusewire as fw
 

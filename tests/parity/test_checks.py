@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from inputs import x
 from parity.columns import COLUMNS, Difference
-from parity.entry import Entry, x
+from parity.entry import Entry
 
 import fusewire as fw
 
