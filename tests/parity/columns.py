@@ -134,11 +134,12 @@ def directions(arrays: Sequence[Any], seed: int) -> list[Any]:
     return [one(a) for a in arrays]
 
 
-def backwards(side: Ours, fn: Any, arrays: list[Any], order: int) -> list[Any]:
-    """The gradient by the inputs; of order 2 the gradient of that by the inputs and by what it was
-    multiplied with, random numbers both times."""
+def backwards(side: Ours, fn: Any, arrays: list[Any], order: int, parameters: Any = ()
+              ) -> list[Any]:
+    """The gradient by inputs and parameters; of order 2 the gradient of that by the same and by
+    what it was multiplied with, random numbers both times."""
     inputs = [side.tensor(a, tracked=True) for a in arrays]
-    leaves = [t for t in inputs if t.requires_grad]
+    leaves = [t for t in (*inputs, *parameters) if t.requires_grad]
     outs = [o for o in flat(side.call(fn, *inputs)) if side.differentiable(o)]
     for step in range(order):
         like = directions([side.array(o) for o in outs], seed=step)
