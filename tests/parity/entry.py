@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from inputs import Input
+from inputs import Input, path
 
 import fusewire as fw
 
@@ -37,11 +36,6 @@ class Entry:
 
     def __str__(self) -> str:
         return f"{self.name}-{self.label}" if self.label else self.name
-
-
-def path(root: Any, name: str) -> Any:
-    """`root.linalg.solve` of "linalg.solve"."""
-    return functools.reduce(getattr, name.split("."), root)
 
 
 class Table(list[Entry]):
