@@ -8,12 +8,14 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..eager import interpreter
 from ..eager.errors import CaptureError, CodegenError
+from ..eager.forking import in_child
 from ..eager.settings import settings
 from .recording import Backend, Recording, record
 from .text import to_text
@@ -37,6 +39,16 @@ class Stats:
     compile_seconds: float = 0.0
 
 
+_ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
+@in_child
+def _unlock() -> None:
+    """A function that another thread was recording is free in a forked process."""
+    for function in _ALL:
+        function._lock = threading.RLock()
+
+
 class Compiled:
     """A function that is recorded on its first call and replayed while its guards hold."""
 
@@ -53,6 +65,7 @@ class Compiled:
         self.misses: list[str] = []
         self.stats = Stats()
         self._lock = threading.RLock()
+        _ALL.add(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         return Compiled(copy.deepcopy(self.original, memo), self.backend, self.fullgraph)

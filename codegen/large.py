@@ -22,6 +22,7 @@ from ..capture.builder import literal
 from ..capture.graph import Graph, Node, Nodes, param_key
 from ..eager import dispatch, kernels, memory
 from ..eager.errors import CodegenError
+from ..eager.forking import held_while_forking
 from ..eager.op import Op
 from ..eager.ops.check import in_range
 from ..eager.ops.declare import dtype_of_operands
@@ -71,7 +72,8 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
     split = split_rows(op, types, out, params)
     program = None if split is None else _program(op, types, out, params, split)
     if split is None or program is None:
-        return _in_two(op, inputs, params)
+        whole = op.kind == "composite" and op.rows is not None
+        return _at_once(op, inputs, types, params) if whole else _in_two(op, inputs, params)
     dtype = dtype_of_operands(tuple(types))
     held = [x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
             for x in inputs if not _is_constant(x)]
@@ -85,12 +87,15 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 
 def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
              params: dict[str, Any]) -> Any:
-    """The result of an op that makes elements out of their indices: code for this one size."""
-    if out.size < dispatch.LARGE:
-        return None
+    """The result of an op that makes elements out of their indices."""
+    return None if out.size < dispatch.LARGE else _at_once(op, inputs, types, params)
+
+
+def _at_once(op: Op, inputs: Sequence[Any], types: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The result by code for this one size: of what has no rows, or takes several kernels."""
     key = (op.name, *types, *[(k, param_key(v)) for k, v in params.items()])
     program = _remembered(key, op, lambda: _whole(op, types, params))
-    return None if program is None else program([np.ascontiguousarray(inputs[0])])[0]
+    return None if program is None else program([np.ascontiguousarray(x) for x in inputs])[0]
 
 
 def _whole(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Executable | None:
@@ -160,7 +165,7 @@ def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 # ---- programs
 _PROGRAMS: dict[Any, Any] = {}
 _COUNTS: Counter[str] = Counter()
-_LOCK = threading.RLock()
+_LOCK = held_while_forking(threading.RLock())
 
 
 @contextlib.contextmanager

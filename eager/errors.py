@@ -10,7 +10,7 @@ from typing import Any
 __all__ = [
     "ArgumentError", "AxisError", "CaptureError", "CodegenError", "DTypeError", "DeviceError",
     "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
-    "IndexingError", "LinAlgError", "ShapeError", "StateError",
+    "IndexingError", "LinAlgError", "ShapeError", "StateError", "WorkerError",
 ]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -34,6 +34,20 @@ def user_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}, in {frame.f_code.co_name}"
 
 
+LAYER_CALLS: set[CodeType] = set()  # of methods that run a layer's forward; `nn` enters them
+
+
+def running_layers() -> list[Any]:
+    """The modules whose forward runs here, innermost first."""
+    found = []
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code in LAYER_CALLS:
+            found.append(frame.f_locals["self"])
+        frame = frame.f_back
+    return found
+
+
 class FusewireError(Exception):
     """Base of all errors of fusewire: a message, the user's line, the layer path, a next step."""
 
@@ -46,9 +60,14 @@ class FusewireError(Exception):
         """Name of the innermost layer inside the outermost one, or an empty text."""
         if not self.layers:
             return ""
-        inner, outer = self.layers[0], self.layers[-1]
-        name = next((n for n, m in outer.named_modules() if m is inner), "")
-        return f"{name or 'the model itself'} ({type(inner).__name__})"
+        inner = self.layers[0]
+        names = {id(m): n or "the model itself" for n, m in self.layers[-1].named_modules()}
+        known = next(m for m in self.layers if id(m) in names)
+        path = f"{names[id(known)]} ({type(known).__name__})"
+        if known is not inner:
+            path += f", which calls a {type(inner).__name__} that is not registered in it: lists " \
+                    "and dicts of modules are nn.ModuleList and nn.ModuleDict"
+        return path
 
     def __str__(self) -> str:
         text = self.message
@@ -94,10 +113,14 @@ class GradientError(FusewireError, RuntimeError):
     """A gradient that cannot be computed as asked."""
 
 
-class StateError(FusewireError, KeyError):
-    """A state dict or checkpoint that does not fit."""
+class StateError(FusewireError, KeyError, RuntimeError):
+    """A state dict or checkpoint that does not fit (in PyTorch a RuntimeError)."""
 
     __str__ = FusewireError.__str__
+
+
+class WorkerError(FusewireError, RuntimeError):
+    """A worker of a DataLoader that died, kept the loop waiting, or raised what cannot be shown."""
 
 
 class CaptureError(FusewireError, RuntimeError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, Protocol
 
+from .forking import held_while_forking, in_child
+
 
 class Interpreter(Protocol):
     """What an upper layer (a recorder, a graph builder) provides; all ops pass through it."""
@@ -31,14 +33,15 @@ class Interpreter(Protocol):
         """The values of a tensor are about to be read by Python code."""
 
 
-in_use = 0  # how many threads have an interpreter: while 0, ops need not ask for theirs
-_LOCK = threading.Lock()
+in_use = 0  # how many threads have an interpreter or an autocast: while 0, ops need not ask
+_LOCK = held_while_forking(threading.Lock())
 
 
 class _State(threading.local):
-    """The interpreter of each thread."""
+    """The interpreter and the autocast of each thread."""
 
     _active: Interpreter | None = None
+    _casting: Any = None
 
     @property
     def active(self) -> Interpreter | None:
@@ -52,8 +55,34 @@ class _State(threading.local):
             in_use += (value is not None) - (self._active is not None)
         self._active = value
 
+    @property
+    def casting(self) -> Any:
+        """The Casting (see `casting.py`) that every op passes before the interpreter, or None."""
+        return self._casting
+
+    @casting.setter
+    def casting(self, value: Any) -> None:
+        global in_use
+        with _LOCK:
+            in_use += (value is not None) - (self._casting is not None)
+        self._casting = value
+
 
 STATE = _State()
+
+
+@in_child
+def _forget_other_threads() -> None:
+    global in_use
+    in_use = (STATE.active is not None) + (STATE.casting is not None)
+
+
+def set_casting(value: Any) -> Any:
+    """Puts an autocast in force in this thread, or none; the one that was."""
+    before = STATE._casting
+    if value is not before:
+        STATE.casting = value
+    return before
 
 
 def source(tensor: Any) -> Any:

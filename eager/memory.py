@@ -7,13 +7,13 @@ next results of about their size.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
+from .forking import held_while_forking
 from .settings import settings
 
 __all__ = ["empty_cache"]
@@ -69,8 +69,7 @@ class _Cache:
 
 
 _CACHE = _Cache()
-if hasattr(os, "register_at_fork"):  # the lock may have been held by a thread that is not here
-    os.register_at_fork(after_in_child=lambda: setattr(_CACHE, "lock", threading.RLock()))
+held_while_forking(_CACHE.lock)
 
 
 def limit() -> int:

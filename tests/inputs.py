@@ -1,7 +1,8 @@
-"""Makers of inputs: of functions and layers, for every dtype that they are run in."""
+"""Makers of inputs, of functions and layers, for every dtype that they are run in."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -73,3 +74,8 @@ def specials(count: int) -> tuple[Input, ...]:
         return Input(lambda rng, d: cast(grid, d))
 
     return tuple(one(n) for n in range(count))
+
+
+def path(root: Any, name: str) -> Any:
+    """`root.linalg.solve` of "linalg.solve"."""
+    return functools.reduce(getattr, name.split("."), root)

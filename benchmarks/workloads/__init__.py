@@ -9,13 +9,15 @@ from . import (
     gelu_bias_residual,
     large_ops,
     layernorm,
+    loader,
     matmul,
     mlp,
+    mlp_eager,
     small_ops,
     softmax_rows,
 )
 
-_MODULES = (digits_step, mlp, gelu_bias_residual, softmax_rows, layernorm, matmul, small_ops,
-            large_ops, calls)
+_MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, softmax_rows, layernorm, matmul,
+            small_ops, large_ops, calls, loader)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}

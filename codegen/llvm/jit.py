@@ -16,9 +16,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from ...eager.forking import held_while_forking
 from .target import Target
 
-_LOCK = threading.RLock()
+_LOCK = held_while_forking(threading.RLock())
 _NUMBERS = itertools.count()
 _LOADED: list[Any] = []  # code is never unloaded: threads and arrays may still refer to it
 

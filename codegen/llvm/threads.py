@@ -20,6 +20,7 @@ import threading
 import time
 from typing import Any
 
+from ...eager import forking
 from .jit import c_function, compile_object, load_object
 from .pool import SERIAL, Word, parallel_text
 from .target import host
@@ -86,8 +87,8 @@ class _Pool:
         self._load()
         if self.threads:
             self._prepare()
-            if hasattr(os, "register_at_fork"):
-                os.register_at_fork(after_in_child=self.forget)
+            if hasattr(os, "register_at_fork"):  # Python warns of forks among other threads
+                os.register_at_fork(before=self.stop, after_in_child=self.forget)
             atexit.register(self.stop)
 
     def _load(self) -> None:
@@ -136,7 +137,7 @@ class _Pool:
         every, before = (ctypes.c_int64 * 16)(), (ctypes.c_int64 * 16)()
         self._c("sigfillset", ctypes.addressof(every))
         self._c("pthread_sigmask", _SIG_SETMASK, ctypes.addressof(every), ctypes.addressof(before))
-        for _ in range(self.count - 1):
+        for _ in range(self.count - 1 if forking.alone else 0):
             thread = ctypes.c_void_p()
             place = ctypes.addressof(thread)
             code = self.code["worker"]
@@ -168,7 +169,7 @@ class _Pool:
             self.count = count
 
 
-_LOCK = threading.Lock()
+_LOCK = forking.held_while_forking(threading.Lock())
 
 
 def _pool() -> _Pool:

@@ -37,3 +37,11 @@ def pair(owner: str, name: str, value: Any) -> tuple[Any, Any]:
             raise ShapeError(f"{owner}: {name} must be a number or a pair, got {value!r}")
         return value[0], value[1]
     return value, value
+
+
+def per_axis(owner: str, name: str, value: Any, count: int) -> tuple[Any, ...]:
+    """`value`, a number or a sequence, as a number for each of `count` axes; else a ShapeError."""
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(given) not in (1, count):
+        raise ShapeError(f"{owner}: {name} must be a number or {count} of them, got {value!r}")
+    return given * count if len(given) == 1 else given

@@ -80,6 +80,7 @@ class _Region:
         self.args = [_held(x, around) for x in args]
         self.kwargs = {name: _held(x, around) for name, x in kwargs.items()}
         self.random = default_generator.get_state() if random else None
+        self.casting = interpreter.STATE.casting
         self.ops: list[tuple[str, Any]] = []  # name and shape of what was noted on the tape
 
     def values(self, n: int, sums: dict[Any, Any], last: bool) -> tuple[Any, Any]:
@@ -96,8 +97,12 @@ class _Region:
         with fork_rng(), enable_grad():
             if self.random is not None:
                 replace(default_generator.state, self.random)
-            with noted:
-                self.function(*args, **kwargs)
+            casting = interpreter.set_casting(self.casting)
+            try:
+                with noted:
+                    self.function(*args, **kwargs)
+            finally:
+                interpreter.set_casting(casting)
         if noted.count != len(self.ops):
             raise _not_the_same(f"{noted.count} ops ran, {len(self.ops)} in the forward")
         return noted.store

@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ...errors import ArgumentError, ShapeError
-from ...ops.random import Generator, randperm
-from ...tensor import Tensor
+from ...errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from ...ops.random import Generator, default_generator, randperm
+from ...tensor import Tensor, as_tensor
+
+_T_co = TypeVar("_T_co", covariant=True)
 
 
-class Dataset:
-    """Base of data sets that give sample number i by data[i] and have a length."""
+class Dataset(Generic[_T_co]):
+    """Base of data sets that give sample number i by data[i] and have a length.
 
-    def __getitem__(self, index: int) -> Any:
+    One that defines `__getitems__(indices)` gives the list of the samples of a batch at once.
+    """
+
+    def __getitem__(self, index: Any) -> _T_co:
         raise NotImplementedError(f"{type(self).__name__} does not define __getitem__")
 
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+        return ConcatDataset([self, other])
 
-class IterableDataset(Dataset):
+
+class IterableDataset(Dataset[_T_co]):
     """Base of data sets that can only be gone through: they define __iter__."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
 
+    def __add__(self, other: Dataset[Any]) -> ChainDataset:  # type: ignore[override]
+        return ChainDataset([self, other])
 
-class TensorDataset(Dataset):
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Sample i is the tuple of element i along the first axis of each of `tensors`."""
 
     def __init__(self, *tensors: Tensor) -> None:
-        sizes = [t.shape[0] if t.ndim else None for t in tensors]
+        self.tensors = tuple([as_tensor("TensorDataset", t) for t in tensors])
+        sizes = [t.shape[0] if t.ndim else None for t in self.tensors]
         if not sizes or None in sizes or len(set(sizes)) > 1:
-            shapes = ", ".join(str(t.shape) for t in tensors) or "none"
+            shapes = ", ".join(str(t.shape) for t in self.tensors) or "none"
             raise ShapeError("TensorDataset: needs tensors with as many elements along the first "
                              f"axis, got shapes {shapes}")
-        self.tensors = tensors
 
     def __len__(self) -> int:
         return int(self.tensors[0].data.shape[0])
@@ -50,31 +63,122 @@ class TensorDataset(Dataset):
         return list(self[np.asarray(indices, dtype=np.int64)])
 
 
-class Subset(Dataset):
+class StackDataset(Dataset[Any]):
+    """Sample i is the tuple of sample i of each of `args`, or the dict of those of `kwargs`."""
+
+    def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
+        if bool(args) == bool(kwargs):
+            raise ArgumentError("StackDataset: takes data sets either by position (samples are "
+                                "tuples) or by name (samples are dicts), and at least one")
+        self.datasets: Any = args or kwargs
+        lengths = [len(d) for d in self._parts()]  # type: ignore[arg-type]
+        if len(set(lengths)) > 1:
+            raise ShapeError(f"StackDataset: the data sets have different lengths: {lengths}",
+                             "Subset cuts one to the length of another")
+
+    def _parts(self) -> list[Dataset[Any]]:
+        named = isinstance(self.datasets, dict)
+        return list(self.datasets.values() if named else self.datasets)
+
+    def _joined(self, parts: Iterable[Any]) -> Any:
+        named = isinstance(self.datasets, dict)
+        return dict(zip(self.datasets, parts)) if named else tuple(parts)
+
+    def __len__(self) -> int:
+        return len(self._parts()[0])  # type: ignore[arg-type]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._joined([d[index] for d in self._parts()])
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """The samples at `indices`."""
+        return [self._joined(s) for s in zip(*[samples_at(d, indices) for d in self._parts()])]
+
+
+class ConcatDataset(Dataset[_T_co]):
+    """The samples of `datasets`, those of the first and then those of the next."""
+
+    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise ArgumentError("ConcatDataset: needs at least one data set")
+        if any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise DTypeError("ConcatDataset: an IterableDataset has no samples by number",
+                             "ChainDataset puts such data sets one behind the other")
+        sizes = [len(d) for d in self.datasets]  # type: ignore[arg-type]
+        self.cumulative_sizes = list(itertools.accumulate(sizes))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> _T_co:
+        at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            raise IndexingError(f"ConcatDataset: there is no sample {index}, it has {len(self)}")
+        part = bisect.bisect_right(self.cumulative_sizes, at)
+        return self.datasets[part][at - (self.cumulative_sizes[part - 1] if part else 0)]
+
+
+class ChainDataset(IterableDataset[Any]):
+    """The samples of `datasets`, each an IterableDataset, one data set after the other."""
+
+    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+        self.datasets = datasets
+
+    def _checked(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise DTypeError(f"ChainDataset: {type(dataset).__name__} is no IterableDataset",
+                                 "ConcatDataset joins data sets with samples by number")
+            yield dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(self._checked())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._checked()))
+
+
+class Subset(Dataset[_T_co]):
     """The samples of `dataset` at `indices`, in that order."""
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Dataset[_T_co], indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
 
+    def __getitems__(self, indices: Sequence[int]) -> Sequence[Any]:
+        """The samples at `indices`."""
+        if type(self).__getitem__ is not Subset.__getitem__:  # what a subclass overrides counts
+            return [self[i] for i in indices]
+        return samples_at(self.dataset, [self.indices[i] for i in indices])
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None
-                 ) -> list[Subset]:
-    """Subsets of `dataset`, disjoint and in random order, of the given lengths or fractions."""
-    sizes = _sizes(lengths, len(dataset))
-    order = randperm(len(dataset), generator).tolist()  # type: ignore[attr-defined]
-    stops = np.cumsum(sizes).tolist()
-    return [Subset(dataset, order[stop - n:stop]) for n, stop in zip(sizes, stops, strict=True)]
+
+def random_split(dataset: Dataset[_T_co], lengths: Sequence[float],
+                 generator: Generator | None = default_generator) -> list[Subset[_T_co]]:
+    """Subsets of `dataset`, disjoint and in random order, of the given lengths or fractions.
+
+    >>> import fusewire as fw
+    >>> [len(part) for part in random_split(range(10), [0.75, 0.25], fw.Generator(0))]
+    [8, 2]
+    """
+    sizes = _sizes(lengths, len(dataset))  # type: ignore[arg-type]
+    order = randperm(len(dataset), generator).tolist()  # type: ignore[arg-type]
+    stops = itertools.accumulate(sizes)
+    return [Subset(dataset, order[stop - n:stop]) for n, stop in zip(sizes, stops)]
 
 
 def _sizes(lengths: Sequence[float], total: int) -> list[int]:
     """`lengths` as counts; what fractions leave over by rounding goes to the first ones in turn."""
-    if math.isclose(sum(lengths), 1) and all(0 <= n <= 1 for n in lengths) and total != 1:
+    if math.isclose(sum(lengths), 1):
+        if not all(0 <= n <= 1 for n in lengths):
+            raise ArgumentError(f"random_split: a fraction is from 0 to 1, got {list(lengths)}")
         sizes = [math.floor(total * n) for n in lengths]
         for i in range(total - sum(sizes)):
             sizes[i % len(sizes)] += 1
@@ -86,8 +190,20 @@ def _sizes(lengths: Sequence[float], total: int) -> list[int]:
     return [int(n) for n in lengths]
 
 
+def samples_at(dataset: Any, indices: Sequence[int]) -> Sequence[Any]:
+    """The samples at `indices`: those of `__getitems__` where there is one."""
+    at_once = getattr(dataset, "__getitems__", None)
+    if at_once is None:
+        return [dataset[i] for i in indices]
+    samples = at_once(indices)
+    if len(samples) != len(indices):
+        raise ShapeError(f"{type(dataset).__name__}.__getitems__: gave {len(samples)} samples for "
+                         f"{len(indices)} numbers")
+    return samples  # type: ignore[no-any-return]
+
+
 def batch_reader(dataset: Any) -> Any:
-    """A function that reads the samples at given indices at once, or None where there is none."""
+    """A function that reads and stacks samples at given indices, or None where there is none."""
     if type(dataset) is TensorDataset:
         return dataset.batch
     if type(dataset) is Subset:

@@ -1,24 +1,110 @@
-"""The order in which samples are read."""
+"""The order in which samples are read, and how it is taken up again in the middle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import islice
-from typing import Any
+from operator import length_hint
+from typing import Any, Generic, TypeVar
 
-from ...errors import ArgumentError
+import numpy as np
+
+from ...errors import ArgumentError, DTypeError, ShapeError, StateError
+from ...ops.distributions import multinomial
 from ...ops.random import Generator, randint, randperm
-from ..arguments import check_at_least
+from ...tensor import Tensor
+
+_T_co = TypeVar("_T_co", covariant=True)
+State = dict[str, Any]
 
 
-class Sampler:
-    """Base of what gives the numbers of samples, one after the other."""
+class Sampler(Generic[_T_co]):
+    """Base of what gives the numbers of samples, one after the other.
 
-    def __iter__(self) -> Iterator[Any]:
+    One with `state_dict` and `load_state_dict` makes the order of a DataLoader resumable.
+    """
+
+    def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
 
 
-class SequentialSampler(Sampler):
+class Resumable(Sampler[int]):
+    """A sampler whose order follows from the few values that `_start` gives."""
+
+    _now: tuple[State, int, Any] | None = None  # of the latest pass: start, length, its iterator
+    _resumed: State | None = None
+
+    def _start(self) -> State:
+        """What decides the order of a new pass."""
+        return {}
+
+    def _order(self, start: State) -> Sequence[int]:
+        """The numbers of a whole pass."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[int]:
+        state, self._resumed = self._resumed or {"yielded": 0}, None
+        yielded = state["yielded"]
+        start = {k: v for k, v in state.items() if k not in ("yielded", "generator")}
+        start = start or self._start()
+        order = self._order(start)
+        numbers = iter(order[yielded:])
+        self._now = (start, len(order), numbers)
+        return numbers
+
+    def state_dict(self) -> State:
+        """Where the latest pass is, in plain numbers."""
+        if self._resumed is not None:
+            return dict(self._resumed)
+        start, length, numbers = self._now or ({}, 0, ())
+        found = {**start, "yielded": length - length_hint(numbers)}
+        generator = getattr(self, "generator", None)
+        return found if generator is None else found | {"generator": generator.state.tolist()}
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Makes the next pass go on where `state_dict` was taken."""
+        self._resumed = dict(_checked_state(self, state_dict))
+        if "generator" in state_dict and getattr(self, "generator", None) is not None:
+            self.generator.set_state(  # type: ignore[attr-defined]
+                Tensor(np.array(state_dict["generator"], np.int64)))
+
+
+    def rewind(self) -> None:
+        """Makes the next pass a new one."""
+        self._resumed = self._now = None
+
+
+class _Counted(Sampler[Any]):
+    """What `source` gives, counted: where the order is always the same, the count is the state."""
+
+    def __init__(self, source: Iterable[Any]) -> None:
+        self.source, self.yielded, self.resumed = source, 0, False
+
+    def __iter__(self) -> Iterator[Any]:
+        self.yielded, self.resumed = self.yielded if self.resumed else 0, False
+        return self._count(islice(iter(self.source), self.yielded, None))
+
+    def _count(self, numbers: Iterator[Any]) -> Iterator[Any]:
+        for number in numbers:
+            self.yielded += 1
+            yield number
+
+    def state_dict(self) -> State:
+        return {"yielded": self.yielded}
+
+    def load_state_dict(self, state_dict: State) -> None:
+        self.yielded, self.resumed = _checked_state(self.source, state_dict)["yielded"], True
+
+    def rewind(self) -> None:
+        self.yielded = 0
+
+
+def resumable(source: Any) -> Any:
+    """`source`, or where it has no state of its own, a sampler that counts what it gives."""
+    return source if hasattr(source, "load_state_dict") else _Counted(source)
+
+
+class SequentialSampler(Resumable):
     """0, 1, ... up to the length of `data_source`."""
 
     def __init__(self, data_source: Sized) -> None:
@@ -27,11 +113,30 @@ class SequentialSampler(Sampler):
     def __len__(self) -> int:
         return len(self.data_source)
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self.data_source)))
+    def _order(self, start: State) -> Sequence[int]:
+        return range(len(self.data_source))
 
 
-class RandomSampler(Sampler):
+class _Random(Resumable):
+    """A random order, which follows from one number drawn when the pass begins.
+
+    Nothing is drawn later on, so that reading ahead does not change what others draw meanwhile.
+    """
+
+    generator: Generator | None
+
+    def _start(self) -> State:
+        return {"seed": drawn_seed(self.generator)}
+
+    def _order(self, start: State) -> Sequence[int]:
+        numbers: Sequence[int] = self._drawn(Generator(start["seed"])).tolist()
+        return numbers
+
+    def _drawn(self, generator: Generator) -> Tensor:
+        raise NotImplementedError
+
+
+class RandomSampler(_Random):
     """The numbers of `data_source` in random order; with `replacement` each drawn from all.
 
     The order comes from `generator`, or else the default one, and is another one every time.
@@ -41,10 +146,11 @@ class RandomSampler(Sampler):
         self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
         generator: Generator | None = None,
     ) -> None:
-        if num_samples is not None:
-            check_at_least("RandomSampler", "num_samples", num_samples, 1)
+        if not isinstance(replacement, bool):
+            raise DTypeError(f"RandomSampler: replacement is True or False, got {replacement!r}")
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._num_samples = num_samples
+        _check_count("RandomSampler", "num_samples", self.num_samples)
 
     @property
     def num_samples(self) -> int:
@@ -54,34 +160,114 @@ class RandomSampler(Sampler):
     def __len__(self) -> int:
         return self.num_samples
 
-    def __iter__(self) -> Iterator[int]:
+    def _drawn(self, generator: Generator) -> Tensor:
         n, count = len(self.data_source), self.num_samples
         if self.replacement:
-            yield from randint(0, n, (count,), generator=self.generator).tolist()
-            return
-        while count > 0:
-            part = randperm(n, self.generator).tolist()[:count]  # type: ignore[attr-defined]
-            if not part:
-                return
-            yield from part
-            count -= len(part)
+            return randint(0, n, (count,), generator=generator)
+        rounds = [randperm(n, generator).data for _ in range(-(-count // n))]
+        return Tensor(np.concatenate(rounds)[:count])
 
 
-class BatchSampler(Sampler):
+class SubsetRandomSampler(_Random):
+    """The numbers in `indices`, in random order."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices, self.generator = indices, generator
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def _order(self, start: State) -> Sequence[int]:
+        order = randperm(len(self.indices), Generator(start["seed"])).tolist()
+        return [self.indices[i] for i in order]
+
+
+class WeightedRandomSampler(_Random):
+    """`num_samples` numbers, each drawn as often as its weight says: weights (n,) of any sum."""
+
+    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
+                 generator: Generator | None = None) -> None:
+        _check_count("WeightedRandomSampler", "num_samples", num_samples)
+        if not isinstance(replacement, bool):
+            raise ArgumentError("WeightedRandomSampler: replacement is True or False, got "
+                                f"{replacement!r}")
+        self.weights = Tensor(np.array(weights, np.float64))
+        if self.weights.ndim != 1:
+            raise ShapeError("WeightedRandomSampler: weights are one number for each sample, got "
+                             f"shape {self.weights.shape}")
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def _drawn(self, generator: Generator) -> Tensor:
+        return multinomial(self.weights, self.num_samples, self.replacement, generator=generator)
+
+
+class BatchSampler(Sampler[list[int]]):
     """Lists of `batch_size` numbers from `sampler`; the last may be shorter unless `drop_last`."""
 
-    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool = False) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise ArgumentError(f"BatchSampler: batch_size must be a whole number above 0, got "
-                                f"{batch_size!r}")
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
+        _check_count("BatchSampler", "batch_size", batch_size)
+        if not isinstance(drop_last, bool):
+            raise ArgumentError(f"BatchSampler: drop_last is True or False, got {drop_last!r}")
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+        self._source: Any = None  # the sampler of the latest pass
+        self._resumed: State | None = None
 
     def __len__(self) -> int:
         n = len(self.sampler)  # type: ignore[arg-type]
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def __iter__(self) -> Iterator[list[Any]]:
-        numbers = iter(self.sampler)
+        return self._batches(iter(self._loaded()))  # at once: what is drawn is drawn now
+
+    def _loaded(self) -> Any:
+        self._source = resumable(self.sampler)
+        if self._resumed is not None:
+            self._source.load_state_dict(self._resumed)
+            self._resumed = None
+        return self._source
+
+    def _batches(self, numbers: Iterator[Any]) -> Iterator[list[Any]]:
         while batch := list(islice(numbers, self.batch_size)):
             if len(batch) == self.batch_size or not self.drop_last:
                 yield batch
+
+    def state_dict(self) -> State:
+        """That of `sampler`: how many numbers went into the batches so far."""
+        if self._resumed is not None:
+            return dict(self._resumed)
+        found: State = (self._source or resumable(self.sampler)).state_dict()
+        return found
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Makes the next pass go on where `state_dict` was taken."""
+        self._resumed = state_dict
+
+    def rewind(self) -> None:
+        """Makes the next pass a new one."""
+        rewind(self._loaded())
+
+
+def rewind(source: Any) -> None:
+    """Makes the next pass a new one; other samplers know by themselves when theirs is over."""
+    if isinstance(source, (Resumable, _Counted, BatchSampler)):
+        source.rewind()
+
+
+def drawn_seed(generator: Generator | None) -> int:
+    """A seed from `generator`, or else the default one."""
+    return int(randint(0, 2 ** 62, generator=generator).item())
+
+
+def _checked_state(owner: Any, state: State) -> State:
+    if "yielded" not in state:
+        raise StateError(f"{type(owner).__name__}: this is no state of a sampler: it has the keys "
+                         f"{sorted(state)}", "state_dict() gives one")
+    return state
+
+
+def _check_count(owner: str, name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ArgumentError(f"{owner}: {name} must be a whole number above 0, got {value!r}")

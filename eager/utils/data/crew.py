@@ -1,0 +1,49 @@
+"""Workers as the loop sees them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from typing import Any
+
+from .worker import Task
+
+Reply = tuple[int, int, int, Any]  # the pass, number of the batch, what is in the reply, it
+
+
+class Crew:
+    """`size` workers that take tasks, each its own in turn, and give replies in any order."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.passes, self.closed, self._owner = size, 0, False, os.getpid()
+        _LIVE.add(self)
+
+    def give(self, worker: int, task: Task) -> None:
+        """Hands a task to a worker."""
+        raise NotImplementedError
+
+    def take(self, timeout: float) -> Reply | None:
+        """The next reply, or None after `timeout` seconds (0: never); WorkerError if one died."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Ends all workers."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Ends all workers, once, and only in the process that has started them."""
+        if not self.closed and self._owner == os.getpid():
+            self.closed = True
+            self.end()
+
+    __del__ = close
+
+
+_LIVE: weakref.WeakSet[Crew] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for crew in list(_LIVE):
+        crew.close()

@@ -1,0 +1,54 @@
+"""The order of several processes that read one data set together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence, Sized
+
+import numpy as np
+
+from ...errors import ArgumentError
+from ...ops.random import Generator, randperm
+from .sampler import Resumable, State
+
+
+class DistributedSampler(Resumable):
+    """The share of process `rank` of `num_replicas` in an order that all of them agree on.
+
+    The order follows from `seed` and the epoch: call `set_epoch` before each pass. Every process
+    gets as many numbers: the first are given again at the end, or with `drop_last` the last left
+    out.
+    """
+
+    def __init__(
+        self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None,
+        shuffle: bool = True, seed: int = 0, drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise ArgumentError("DistributedSampler: num_replicas and rank must be given",
+                                "there is no process group here to ask for them")
+        if not 0 <= rank < num_replicas:
+            raise ArgumentError(f"DistributedSampler: rank must be from 0 to {num_replicas - 1}, "
+                                f"got {rank}")
+        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.epoch, self.shuffle, self.seed, self.drop_last = 0, shuffle, seed, drop_last
+        share = len(dataset) / num_replicas
+        self.num_samples = math.floor(share) if drop_last else math.ceil(share)
+        self.total_size = self.num_samples * num_replicas
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next pass that of `epoch`: each has an order of its own."""
+        self.epoch = epoch
+
+    def _start(self) -> State:
+        return {"epoch": self.epoch}
+
+    def _order(self, start: State) -> Sequence[int]:
+        n = len(self.dataset)
+        order = randperm(n, Generator(self.seed + start["epoch"])).data if self.shuffle \
+            else np.arange(n)
+        shares: list[int] = np.resize(order, self.total_size)[self.rank::self.num_replicas].tolist()
+        return shares
