@@ -12,17 +12,19 @@ import numpy as np
 
 from .. import dtypes
 from ..tensor import Tensor, tensor
+from .contract import tensordot
 from .declare import cast
-from .view import broadcast_to, reshape, slice_axes, take
+from .view import broadcast_to, permute_dims, reshape, slice_axes, take
 
 __all__: list[str] = []
 
 Taps = list[tuple[Any, Any]]  # (places in the axis, weights)
-_CUBIC = -0.75  # the free coefficient of Keys's interpolation (1981), as PyTorch sets it
+# The free coefficient of Keys's interpolation (1981), as PyTorch sets it; for averages another.
+_CUBIC, _SMOOTH = -0.75, -0.5
 
 
-def resize_axis(x: Tensor, axis: int, size: int, mode: str, align_corners: bool, scale: float | None
-                ) -> Tensor:
+def resize_axis(x: Tensor, axis: int, size: int, mode: str, align_corners: bool,
+                scale: float | None, antialias: bool = False) -> Tensor:
     """`x` with `size` elements along `axis`; scale: elements of x per element of the result."""
     n = x.shape[axis]
     if mode in ("nearest", "nearest-exact"):
@@ -30,16 +32,23 @@ def resize_axis(x: Tensor, axis: int, size: int, mode: str, align_corners: bool,
     if mode == "area":
         return _average(x, axis, size)
     work = np.float64 if x.dtype == dtypes.float64 else np.float32
+    if antialias:
+        return _averaged(x, axis, _averages(n, size, mode, align_corners, scale, work))
     places = _centres(n, size, align_corners, scale, work)
     return _weighted(x, axis, size, _cubic(places, n) if mode == "cubic" else _linear(places, n))
 
 
 def _centres(n: int, size: int, align_corners: bool, scale: float | None, work: Any) -> Any:
     """Where the elements of the result lie in an axis of `n`."""
-    at = np.arange(size).astype(work)
+    at, step = np.arange(size).astype(work), _step(n, size, align_corners, scale, work)
+    return at * step if align_corners else (at + work(0.5)) * step - work(0.5)
+
+
+def _step(n: int, size: int, align_corners: bool, scale: float | None, work: Any) -> Any:
+    """How far apart the elements of the result lie."""
     if align_corners:
-        return at * work((n - 1) / (size - 1) if size > 1 else 0.0)
-    return (at + work(0.5)) * work(n / size if scale is None else scale) - work(0.5)
+        return work((n - 1) / (size - 1) if size > 1 else 0.0)
+    return work(n / size if scale is None else scale)
 
 
 def _linear(places: Any, n: int) -> Taps:
@@ -52,19 +61,46 @@ def _linear(places: Any, n: int) -> Taps:
 def _cubic(places: Any, n: int) -> Taps:
     low = np.floor(places)
     t = places - low
-    taps = []
-    for offset, weight in ((-1, _outer(t + 1)), (0, _inner(t)), (1, _inner(1 - t)),
-                           (2, _outer(2 - t))):
-        taps.append((np.clip(low.astype(np.int64) + offset, 0, n - 1), weight))
-    return taps
+    return [(np.clip(low.astype(np.int64) + offset, 0, n - 1), weight)
+            for offset, weight in zip(range(-1, 3), cubic_weights(t))]
 
 
-def _inner(t: Any) -> Any:
-    return ((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1
+def cubic_weights(t: Any) -> list[Any]:
+    """Of the elements at -1, 0, 1 and 2 for a place at 0 <= t < 1: an array or a tensor."""
+    return [_outer(t + 1, _CUBIC), _inner(t, _CUBIC), _inner(1 - t, _CUBIC), _outer(2 - t, _CUBIC)]
 
 
-def _outer(t: Any) -> Any:
-    return ((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC
+def _inner(t: Any, a: float) -> Any:
+    """Keys's weight of an element at a distance t up to 1."""
+    return ((a + 2) * t - (a + 3)) * t * t + 1
+
+
+def _outer(t: Any, a: float) -> Any:
+    """The weight at a distance t from 1 to 2."""
+    return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+
+
+def _averages(n: int, size: int, mode: str, align_corners: bool, scale: float | None, work: Any
+              ) -> Any:
+    """A matrix (size, n) of weights: of each mode, made wider where the axis becomes shorter."""
+    step = _step(n, size, align_corners, scale, work)
+    wide = max(step, work(1))
+    centre = (step * (np.arange(size).astype(work) + work(0.5)))[:, None]
+    reach, at = wide * (2 if mode == "cubic" else 1), np.arange(n)
+    first, last = (np.trunc(centre + end + work(0.5)) for end in (-reach, reach))
+    away = abs((at - centre + work(0.5)) / wide)
+    weights = np.maximum(1 - away, 0) if mode == "linear" else np.where(
+        away < 1, _inner(away, _SMOOTH), np.where(away < 2, _outer(away, _SMOOTH), 0))
+    weights = np.where((at >= first) & (at < last), weights, 0)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _averaged(x: Tensor, axis: int, weights: Any) -> Tensor:
+    """`x` with the matrix of weights multiplied along an axis."""
+    wide = cast(x, dtypes.float32) if x.dtype.itemsize == 2 else x
+    out = tensordot(wide, tensor(weights.astype(wide.dtype)), ((axis,), (1,)))
+    rest = range(axis, x.ndim - 1)
+    return cast(permute_dims(out, (*range(axis), x.ndim - 1, *rest)), x.dtype)
 
 
 def _weighted(x: Tensor, axis: int, size: int, taps: Taps) -> Tensor:

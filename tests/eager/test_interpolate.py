@@ -54,6 +54,25 @@ def test_bicubic_weights() -> None:
     np.testing.assert_allclose(got[0], [0, -3, 0, 19, 32, 19, 0, -3, 0, 0, 0], atol=1e-4)
 
 
+def test_antialias_averages_what_becomes_smaller() -> None:
+    """Triangles of twice the width: of 8 elements, those at 0.5 ... 4.5 around the middle of 2."""
+    x = fw.tensor([[[[0.0, 0, 0, 0, 1, 0, 0, 0]] * 2]])
+    got = resized(x, (2, 4), mode="bilinear", antialias=True)
+    np.testing.assert_allclose(got[0], [0, 0.125, 0.375, 0], atol=1e-6)
+    plain = resized(x, (2, 4), mode="bilinear")
+    np.testing.assert_allclose(plain[0], [0, 0, 0.5, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialias_keeps_constants_and_changes_no_larger_image(mode: str) -> None:
+    ones = F.interpolate(fw.ones(1, 1, 9, 7), (4, 3), mode=mode, antialias=True)
+    np.testing.assert_allclose(ones.numpy(), 1, rtol=1e-6)
+    if mode == "bilinear":
+        x = fw.tensor(np.random.default_rng(0).standard_normal((1, 2, 3, 4)))
+        np.testing.assert_allclose(resized(x, (5, 9), mode=mode, antialias=True)[1:-1, 2:-2],
+                                   resized(x, (5, 9), mode=mode)[1:-1, 2:-2], rtol=1e-12)
+
+
 def test_a_scale_factor_says_how_far_elements_lie_apart() -> None:
     x = line(*range(5))
     assert resized(x, scale_factor=1.3, mode="nearest").tolist() == [0, 0, 1, 2, 3, 3]
@@ -112,6 +131,39 @@ def test_pixels_are_shuffled_back_and_forth() -> None:
     assert F.pixel_unshuffle(big, 2).tolist() == x.tolist()
 
 
+def test_channels_are_shuffled_between_groups() -> None:
+    x = fw.arange(12).reshape(1, 6, 2)
+    assert F.channel_shuffle(x, 2)[0, :, 0].tolist() == [0, 6, 2, 8, 4, 10]
+    assert F.channel_shuffle(F.channel_shuffle(x, 2), 3).tolist() == x.tolist()
+
+
+# ---- layers
+def test_layers_of_images() -> None:
+    x = fw.arange(96, dtype=fw.float32).reshape(1, 4, 4, 6)
+    nn = fw.nn
+    for layer, expected in (
+            (nn.Upsample(scale_factor=2), F.interpolate(x, scale_factor=2.0)),
+            (nn.Upsample((2, 3), mode="bicubic"), F.interpolate(x, (2, 3), mode="bicubic")),
+            (nn.UpsamplingNearest2d((2, 3)), F.interpolate(x, (2, 3))),
+            (nn.UpsamplingBilinear2d(scale_factor=(2, 1)), F.interpolate(
+                x, (8, 6), mode="bilinear", align_corners=True)),
+            (nn.PixelShuffle(2), F.pixel_shuffle(x, 2)),
+            (nn.PixelUnshuffle(2), F.pixel_unshuffle(x, 2)),
+            (nn.ChannelShuffle(2), F.channel_shuffle(x, 2)),
+            (nn.Unfold(2, stride=2), F.unfold(x, 2, stride=2))):
+        assert layer(x).tolist() == expected.tolist(), repr(layer)
+    columns = F.unfold(x, 2, stride=2)
+    assert nn.Fold((4, 6), 2, stride=2)(columns).tolist() == x.tolist()
+
+
+def test_text() -> None:
+    nn = fw.nn
+    assert repr(nn.Upsample(scale_factor=2)) == "Upsample(scale_factor=2.0, mode='nearest')"
+    assert repr(nn.UpsamplingBilinear2d(4)) == "UpsamplingBilinear2d(size=4, mode='bilinear')"
+    assert repr(nn.Unfold(2)) == "Unfold(kernel_size=2, dilation=1, padding=0, stride=1)"
+    assert repr(nn.PixelShuffle(3)) == "PixelShuffle(upscale_factor=3)"
+
+
 # ---- sampling
 IMAGE = [[[[1.0, 2.0], [3.0, 5.0]]]]
 
@@ -137,7 +189,33 @@ def test_the_identity_of_affine_grid_samples_the_image_itself(align: bool) -> No
     assert g.shape == theta.shape and np.isfinite(g.numpy()).all()
 
 
+@pytest.mark.parametrize("align", [True, False])
+def test_volumes_are_sampled_too(align: bool) -> None:
+    x = fw.arange(48, dtype=fw.float64).reshape(1, 2, 2, 3, 4)
+    theta = fw.tensor(np.eye(3, 4)[None])
+    grid = F.affine_grid(theta, x.shape, align)
+    assert grid.shape == (1, 2, 3, 4, 3)
+    for mode in ("bilinear", "nearest"):
+        out = F.grid_sample(x, grid, mode, align_corners=align)
+        np.testing.assert_allclose(out.numpy(), x.numpy(), atol=1e-12)
+
+
+def test_bicubic_sampling_at_pixels_and_between_them() -> None:
+    x = fw.tensor([[[[0.0, 0, 32, 0, 0]]]])
+    places = fw.tensor([[[[i / 2 - 1, 0.0] for i in (1, 1.5, 2, 2.5)]]])
+    got = F.grid_sample(x, places, "bicubic", "border", align_corners=True)
+    assert got.flatten().tolist() == [0, 19, 32, 19]
+
+
 @pytest.mark.parametrize(("call", "words"), [
+    (lambda: F.interpolate(fw.ones(1, 1, 2, 2), 2, antialias=True), "'nearest' has no antialias"),
+    (lambda: F.channel_shuffle(fw.zeros(1, 5, 2), 2), "takes .* with a multiple of 2 channels"),
+    (lambda: F.pixel_shuffle(fw.zeros(4, 4), 2), r"takes \(..., c, h, w\), got shape \(4, 4\)"),
+    (lambda: F.grid_sample(fw.zeros(1, 1, 2, 2, 2), fw.zeros(1, 1, 1, 1, 3), "bicubic"),
+     "'bicubic' takes images"),
+    (lambda: F.grid_sample(fw.zeros(1, 1, 2, 2), fw.zeros(1, 1, 1, 2, dtype=fw.float64)),
+     "the input is float32, the grid float64"),
+    (lambda: F.affine_grid(fw.zeros(1, 2, 3), (1, 1, 2, 2, 2)), r"theta must be \(1, 3, 4\)"),
     (lambda: F.interpolate(line(1), 2, mode="cubic"), "mode 'cubic' is not known"),
     (lambda: F.interpolate(line(1), 2, mode="bilinear"), "'bilinear' takes .* with 2 axes"),
     (lambda: F.interpolate(line(1)), "needs size or scale_factor"),

@@ -51,7 +51,38 @@ def test_pytorchs_form_begins_with_the_last_axis() -> None:
                                   [[[7], [1], [5]]])
 
 
+@pytest.mark.parametrize(("mode", "expected"), [
+    ("reflect", [2, 3, 2, 1]), ("replicate", [2, 3, 3, 3]), ("circular", [2, 3, 2, 3])])
+def test_what_is_cut_off_at_one_end_is_not_repeated_at_the_other(mode: str, expected: Any) -> None:
+    """Mirrors stand at the end that is added to, so they reach what is cut off."""
+    assert F.pad(fw.tensor([[1, 2, 3]]), (-1, 2), mode)[0].tolist() == expected
+
+
+# ---- layers
+KINDS = {"ZeroPad": "constant", "ReflectionPad": "reflect", "ReplicationPad": "replicate",
+         "CircularPad": "circular"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_layers_pad_the_last_axes(kind: str, d: int) -> None:
+    x = fw.arange(180).reshape(3, 3, 4, 5)
+    layer = getattr(fw.nn, f"{kind}{d}d")
+    assert layer(1)(x).tolist() == F.pad(x, (1,) * 2 * d, KINDS[kind]).tolist()
+    uneven = (2, 1, 0, 1, 1, 2)[:2 * d]
+    assert layer(uneven)(x).tolist() == F.pad(x, uneven, KINDS[kind]).tolist()
+    assert repr(layer(2)) == f"{kind}{d}d({(2,) * 2 * d})"
+
+
+def test_constant_layers() -> None:
+    layer = fw.nn.ConstantPad1d((1, 0), 2.5)
+    assert layer(fw.zeros(1, 2)).tolist() == [[2.5, 0, 0]]
+    assert repr(layer) == "ConstantPad1d(padding=(1, 0), value=2.5)"
+    assert isinstance(fw.nn.ZeroPad2d(1), fw.nn.ConstantPad2d)
+
+
 @pytest.mark.parametrize(("call", "words"), [
+    (lambda: fw.nn.ZeroPad2d((1, 2, 3)), "ZeroPad2d: padding must be a number or 4 of them"),
     (lambda: fw.pad(fw.zeros(2), (1, 1), "mirror"), "pad: mode 'mirror' is not known"),
     (lambda: fw.pad(fw.zeros(2), (1, -1)), "needs .before, after., not negative"),
     (lambda: fw.pad(fw.zeros(2, 2), [(1, 1)] * 3), "needs .before, after., not negative"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from itertools import product as combinations
 from typing import Any
 
 from ... import dtypes
+from ...casting import in_float32
 from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops import padding, window
 from ...ops.contract import matmul
@@ -14,7 +16,7 @@ from ...ops.declare import cast
 from ...ops.join import stack
 from ...ops.pointwise import abs as absolute
 from ...ops.pointwise import clip, floor, floor_divide, logical_and, remainder, round, where
-from ...ops.resize import resize_axis
+from ...ops.resize import cubic_weights, resize_axis
 from ...ops.view import (
     broadcast_to,
     expand_dims,
@@ -24,19 +26,25 @@ from ...ops.view import (
     slice_axes,
     take,
 )
+from ...shapes import product
 from ...tensor import Tensor
-from ...utils.arguments import check_choice, pair
+from ...utils.arguments import check_at_least, check_choice, pair
 
 __all__ = [
-    "affine_grid", "fold", "grid_sample", "interpolate", "pad", "pixel_shuffle",
-    "pixel_unshuffle", "unfold",
+    "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate",
+    "native_channel_shuffle", "pad", "pixel_shuffle", "pixel_unshuffle", "unfold",
 ]
 
 
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
     """`input` with elements added: pad = (before, after) of the last axis, then of those before.
 
-    Negative numbers take elements away.
+    Negative numbers take elements away. mode: "constant" adds `value`, "reflect" and "replicate"
+    go back from the end or repeat it, "circular" goes on from the other side.
+
+    >>> import fusewire as fw
+    >>> fw.nn.functional.pad(fw.tensor([[1, 2, 3]]), (1, -1))
+    tensor([[0, 1, 2]])
     """
     given = tuple(pad)
     if len(given) % 2 or len(given) > 2 * input.ndim:
@@ -46,13 +54,20 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> T
     widths = [(0, 0)] * (input.ndim - len(given) // 2)
     widths += [(given[i], given[i + 1]) for i in range(len(given) - 2, -1, -2)]
     added = [(max(a, 0), max(b, 0)) for a, b in widths]
-    out = padding.pad(input, added, mode, 0 if value is None else value)
-    if added == widths:
-        return out
-    size = tuple(n + min(a, 0) + min(b, 0) for n, (a, b) in zip(out.shape, widths))
+    cut = [(min(a, 0), min(b, 0)) for a, b in widths]
+    if mode == "circular":  # what is cut off is not repeated either
+        return padding.pad(_cut(input, cut, given), added, mode)
+    return _cut(padding.pad(input, added, mode, 0 if value is None else value), cut, given)
+
+
+def _cut(x: Tensor, widths: list[tuple[int, int]], given: Any) -> Tensor:
+    """`x` without as many elements at both ends of each axis as `widths`, negative, say."""
+    if not any(map(any, widths)):
+        return x
+    size = tuple(n + a + b for n, (a, b) in zip(x.shape, widths))
     if min(size) < 0:
-        raise ShapeError(f"pad: {given} takes more away than shape {input.shape} has")
-    return slice_axes(out, tuple(-min(a, 0) for a, _ in widths), (1,) * out.ndim, size)
+        raise ShapeError(f"pad: {given} takes more away than shape {x.shape} has")
+    return slice_axes(x, tuple(-a for a, _ in widths), (1,) * x.ndim, size)
 
 
 # ---- windows as columns
@@ -103,8 +118,35 @@ def _counts(owner: str, size: Any, kernel: Any, dilation: Any, padding: Any, str
 
 
 # ---- channels and pixels
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """(n, c, *space) with the channels in another order: the first of each group, the second ...
+
+    >>> import fusewire as fw
+    >>> fw.nn.functional.channel_shuffle(fw.arange(6).reshape(1, 6, 1), 2).flatten()
+    tensor([0, 3, 1, 4, 2, 5])
+    """
+    if input.ndim < 3 or input.shape[1] % check_at_least("channel_shuffle", "groups", groups, 1):
+        raise ShapeError(f"channel_shuffle: takes (n, c, *space) with a multiple of {groups} "
+                         f"channels, got shape {input.shape}", "the channels are axis 1")
+    n, channels, *space = input.shape
+    apart = reshape(input, (n, groups, channels // groups, *space))
+    return reshape(permute_dims(apart, (0, 2, 1, *range(3, apart.ndim))), input.shape)
+
+
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """channel_shuffle under the name that PyTorch's kernel has."""
+    return channel_shuffle(input, groups)
+
+
+def _check_image(owner: str, input: Tensor) -> None:
+    if input.ndim < 3:
+        raise ShapeError(f"{owner}: takes (..., c, h, w), got shape {input.shape}",
+                         "channels, height and width are the last three axes")
+
+
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(..., c * r * r, h, w) to (..., c, h * r, w * r): channels become pixels."""
+    _check_image("pixel_shuffle", input)
     r, (*lead, channels, h, w) = upscale_factor, input.shape
     if channels % (r * r):
         raise ShapeError(f"pixel_shuffle: {channels} channels of shape {input.shape} are no "
@@ -117,6 +159,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(..., c, h * r, w * r) to (..., c * r * r, h, w): what pixel_shuffle undoes."""
+    _check_image("pixel_unshuffle", input)
     r, (*lead, channels, h, w) = downscale_factor, input.shape
     if h % r or w % r:
         raise ShapeError(f"pixel_unshuffle: height {h} and width {w} of shape {input.shape} are no "
@@ -137,16 +180,21 @@ def interpolate(
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """(n, channels, *space) with another space: `size`, or the present one times `scale_factor`."""
+    """(n, channels, *space) with another space: `size`, or the present one times `scale_factor`.
+
+    antialias: where it becomes smaller, more elements are averaged; for "bilinear" and "bicubic".
+    """
     check_choice("interpolate", "mode", mode, tuple(_MODES))
     d = input.ndim - 2
     if d not in _MODES[mode]:
         raise ShapeError(f"interpolate: mode {mode!r} takes (n, channels, *space) with "
                          f"{' or '.join(map(str, _MODES[mode]))} axes of space, got shape "
                          f"{input.shape}", "linear, bilinear, trilinear are for 1, 2, 3 axes")
-    if antialias or (align_corners is not None and not mode.endswith(("linear", "cubic"))):
-        raise ArgumentError(f"interpolate: mode {mode!r} has no align_corners, and antialias is "
-                            "not there", "leave them out")
+    if align_corners is not None and not mode.endswith(("linear", "cubic")):
+        raise ArgumentError(f"interpolate: mode {mode!r} has no align_corners", "leave it out")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ArgumentError(f"interpolate: mode {mode!r} has no antialias",
+                            'use mode="bilinear" or "bicubic"')
     if dtypes.kind(input.dtype) != "f" and not mode.startswith("nearest"):
         raise DTypeError(f"interpolate: mode {mode!r} takes real floating point numbers, not "
                          f"{input.dtype.name}", "cast the input: x.astype(fw.float32)")
@@ -154,7 +202,8 @@ def interpolate(
     kind = "linear" if mode.endswith("linear") else "cubic" if mode == "bicubic" else mode
     out = input
     for axis in range(d - 1, -1, -1):
-        out = resize_axis(out, axis + 2, sizes[axis], kind, bool(align_corners), scales[axis])
+        out = resize_axis(out, axis + 2, sizes[axis], kind, bool(align_corners), scales[axis],
+                          antialias)
     return out
 
 
@@ -176,16 +225,20 @@ def _sizes(input: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[Any,
 
 
 # ---- sampling at places
-def affine_grid(theta: Tensor, size: Any, align_corners: bool = False) -> Tensor:
-    """Where matrices (n, 2, 3) send the pixels of images of `size` (n, c, h, w): (n, h, w, 2)."""
-    n, _, h, w = size
-    if theta.shape != (n, 2, 3):
-        raise ShapeError(f"affine_grid: theta must be ({n}, 2, 3) for the size {tuple(size)}, got "
-                         f"{theta.shape}", "the first sizes must agree")
-    y, x = (_base(count, align_corners, theta.dtype) for count in (h, w))
-    across, down = broadcast_to(expand_dims(x, 0), (h, w)), broadcast_to(expand_dims(y, 1), (h, w))
-    grid = stack([across, down, across * 0 + 1], axis=-1)
-    return reshape(matmul(reshape(grid, (1, h * w, 3)), matrix_transpose(theta)), (n, h, w, 2))
+def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
+    """Where matrices (n, d, d + 1) send the pixels of images of `size` (n, c, *space): (n, *space,
+    d), the last axis of space first; d is 2 or 3."""
+    n, _, *space = size
+    d = len(space)
+    if d not in (2, 3) or theta.shape != (n, d, d + 1):
+        raise ShapeError(f"affine_grid: theta must be ({n}, {d}, {d + 1}) for the size "
+                         f"{tuple(size)}, got {theta.shape}",
+                         "the size is (n, c, h, w) or (n, c, d, h, w), and n is the same")
+    bases = [_base(count, bool(align_corners), theta.dtype) for count in space]
+    full = [broadcast_to(reshape(b, tuple(-1 if i == a else 1 for i in range(d))), tuple(space))
+            for a, b in enumerate(bases)]
+    grid = reshape(stack([*full[::-1], full[0] * 0 + 1], axis=-1), (1, product(space), d + 1))
+    return reshape(matmul(grid, matrix_transpose(theta)), (n, *space, d))
 
 
 def _base(count: int, align_corners: bool, dtype: Any) -> Tensor:
@@ -196,52 +249,99 @@ def _base(count: int, align_corners: bool, dtype: Any) -> Tensor:
     return (at * 2 + 1) / count - 1
 
 
+@in_float32
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Tensor:
-    """(n, c, h, w) read at the places of `grid` (n, h', w', 2), x and y from -1 to 1."""
-    check_choice("grid_sample", "mode", mode, ("bilinear", "nearest"))
+    """(n, c, *space) read at the places of `grid` (n, *out, d), each from -1 to 1: (n, c, *out).
+
+    d is 2 or 3; the first number of a place is along the last axis of space.
+    """
+    check_choice("grid_sample", "mode", mode, ("bilinear", "nearest", "bicubic"))
     check_choice("grid_sample", "padding_mode", padding_mode, ("zeros", "border", "reflection"))
-    if input.ndim != 4 or grid.ndim != 4 or grid.shape[-1] != 2 or grid.shape[0] != input.shape[0]:
-        raise ShapeError(f"grid_sample: takes (n, c, h, w) and (n, h', w', 2), got {input.shape} "
-                         f"and {grid.shape}")
-    n, c, h, w = input.shape
-    x, y = (_place(grid[..., i], count, padding_mode, bool(align_corners))
-            for i, count in ((0, w), (1, h)))
-    rows = reshape(permute_dims(input, (0, 2, 3, 1)), (n * h * w, c))
-    if mode == "nearest":
-        found = _pixels(rows, (n, h, w), round(y), round(x))
-        return permute_dims(found, (0, 3, 1, 2))
-    left, top = floor(x), floor(y)
-    right_share, low_share = x - left.detach(), y - top.detach()
-    total: Any = 0
-    for down, vertical in ((0, 1 - low_share), (1, low_share)):
-        for across, horizontal in ((0, 1 - right_share), (1, right_share)):
-            pixels = _pixels(rows, (n, h, w), top + down, left + across)
-            total = total + pixels * expand_dims(vertical * horizontal, -1)
-    return permute_dims(total, (0, 3, 1, 2))
+    _check_grid(input, grid, mode)
+    n, c, *space = input.shape
+    align, d = bool(align_corners), len(space)
+    places = [_place(grid[..., d - 1 - a], count, align) for a, count in enumerate(space)]
+    if mode != "bicubic":
+        places = _inside(places, space, padding_mode, align)
+    rows = reshape(permute_dims(input, (0, *range(2, d + 2), 1)), (n * product(space), c))
+    total: Any = None
+    for taps in combinations(*map(_TAPS[mode], places)):
+        at = [place for place, _ in taps]
+        at = _inside(at, space, padding_mode, align) if mode == "bicubic" else at
+        found = _pixels(rows, n, space, at)
+        for weight in [w for _, w in taps if w is not None]:
+            found = found * expand_dims(weight, -1)
+        total = found if total is None else total + found
+    return permute_dims(total, (0, d + 1, *range(1, d + 1)))
 
 
-def _place(at: Tensor, count: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Places from -1 to 1 as places among `count` pixels, brought inside by the padding mode."""
-    place = (at + 1) * ((count - 1) / 2) if align_corners else ((at + 1) * count - 1) * 0.5
+def _check_grid(input: Tensor, grid: Tensor, mode: str) -> None:
+    d = input.ndim - 2
+    if d not in (2, 3) or grid.ndim != d + 2 or grid.shape[-1] != d or \
+            grid.shape[0] != input.shape[0]:
+        raise ShapeError(f"grid_sample: takes (n, c, h, w) and (n, h', w', 2), or (n, c, d, h, w) "
+                         f"and (n, d', h', w', 3), got {input.shape} and {grid.shape}",
+                         "n must be the same, and the grid's last axis holds x, y (and z)")
+    if mode == "bicubic" and d != 2:
+        raise ShapeError(f"grid_sample: mode 'bicubic' takes images (n, c, h, w), got shape "
+                         f"{input.shape}", 'use mode="bilinear"')
+    if input.dtype != grid.dtype:
+        raise DTypeError(f"grid_sample: the input is {input.dtype.name}, the grid "
+                         f"{grid.dtype.name}", f"cast one: grid.astype(fw.{input.dtype.name})")
+
+
+def _nearest_tap(place: Tensor) -> list[tuple[Tensor, Any]]:
+    return [(round(place), None)]
+
+
+def _linear_taps(place: Tensor) -> list[tuple[Tensor, Any]]:
+    low = floor(place).detach()
+    share = place - low
+    return [(low, 1 - share), (low + 1, share)]
+
+
+def _cubic_taps(place: Tensor) -> list[tuple[Tensor, Any]]:
+    low = floor(place).detach()
+    return [(low + offset, w) for offset, w in zip(range(-1, 3), cubic_weights(place - low))]
+
+
+_TAPS = {"nearest": _nearest_tap, "bilinear": _linear_taps, "bicubic": _cubic_taps}
+
+
+def _place(at: Tensor, count: int, align_corners: bool) -> Tensor:
+    """Places from -1 to 1 as places among `count` pixels."""
+    return (at + 1) * ((count - 1) / 2) if align_corners else ((at + 1) * count - 1) * 0.5
+
+
+def _inside(places: list[Tensor], space: Any, padding_mode: str, align_corners: bool
+            ) -> list[Tensor]:
+    """`places` along each axis of `space`, brought inside by the padding mode."""
     if padding_mode == "zeros":
-        return place
+        return places
     if padding_mode == "reflection":
-        low, span = (0.0, count - 1) if align_corners else (-0.5, count)
-        if span == 0:
-            return place * 0
-        away = absolute(place - low)
-        rest = remainder(away, float(span))
-        odd = remainder(floor_divide(away, float(span)), 2.0) > 0
-        place = where(odd, span - rest, rest) + low
-    return clip(place, 0, count - 1)
+        places = [_reflected(p, n, align_corners) for p, n in zip(places, space)]
+    return [clip(p, 0, n - 1) for p, n in zip(places, space)]
 
 
-def _pixels(rows: Tensor, shape: tuple[Any, ...], y: Tensor, x: Tensor) -> Tensor:
-    """The pixels at whole places (n, h', w'): (n, h', w', c), and 0 outside of the image."""
-    n, h, w = shape
-    inside = logical_and(logical_and(y >= 0, y <= h - 1), logical_and(x >= 0, x <= w - 1))
-    row, column = (cast(where(inside, v, 0.0).detach(), dtypes.int64) for v in (y, x))
-    first = reshape(arange(n), (n, 1, 1)) * (h * w)
-    found = take(rows, first + row * w + column, 0)
-    return where(expand_dims(inside, -1), found, 0.0)
+def _reflected(place: Tensor, count: int, align_corners: bool) -> Tensor:
+    """Mirrored at the middles of the outermost pixels, or at their outer edges."""
+    low, span = (0.0, count - 1) if align_corners else (-0.5, count)
+    if span == 0:
+        return place * 0
+    away = absolute(place - low)
+    rest = remainder(away, float(span))
+    odd = remainder(floor_divide(away, float(span)), 2.0) > 0
+    return where(odd, span - rest, rest) + low
+
+
+def _pixels(rows: Tensor, n: Any, space: Any, at: list[Tensor]) -> Tensor:
+    """The pixels at whole places (n, *out): (n, *out, c), and 0 outside of the image."""
+    inside: Any = None
+    for place, count in zip(at, space):
+        here = logical_and(place >= 0, place <= count - 1)
+        inside = here if inside is None else logical_and(inside, here)
+    index = reshape(arange(n), (n, *[1] * len(space)))
+    for place, count in zip(at, space):
+        index = index * count + cast(where(inside, place, 0.0).detach(), dtypes.int64)
+    return where(expand_dims(inside, -1), take(rows, index, 0), 0.0)
