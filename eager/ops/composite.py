@@ -18,13 +18,15 @@ def composite(
     name: str, decompose: Callable[..., Tensor], result: Callable[..., TensorType] | None = None,
     impl: Callable[..., Any] | None = None, vjp: Callable[..., Any] | None = None, onnx: str = "",
     rows: Callable[..., tuple[int, ...]] | None = None,
-    batch: Callable[..., Tensor] | None = None, **why: str,
+    batch: Callable[..., Tensor] | None = None, unwritten: str = "",
 ) -> Op:
     """Declares an op by its decomposition into other ops.
 
     result: by default the type of the first input. impl: a direct form for eager, by default the
     decomposition. vjp: by default the decomposition is run again and its gradient taken.
+    unwritten: why ONNX has no operators for it, not even for what it is made of.
     """
+    why = {"onnx": unwritten} if unwritten else {}
     first = result or (lambda x, *rest, **params: x)
     return define(Op(name, "composite", first, impl or _run(decompose), decompose,
                      vjp or _derived(decompose), onnx, why, rows=rows, batch=batch))
