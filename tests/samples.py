@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from rows import (
     complex,
+    conv,
     create,
     cumulative,
     einsum,
+    entropy,
     fft,
     indexing,
     linalg,
+    norm,
     pointwise,
+    pool,
     random,
     reduce,
     scatter,
@@ -27,8 +31,8 @@ from rows import (
 from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
-    complex, create, cumulative, einsum, fft, indexing, linalg, pointwise, random, reduce, scatter,
-    sort, special, statistics, view, whole,
+    complex, conv, create, cumulative, einsum, entropy, fft, indexing, linalg, norm, pointwise,
+    pool, random, reduce, scatter, sort, special, statistics, view, whole,
 )
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]

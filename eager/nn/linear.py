@@ -1,4 +1,4 @@
-"""Affine layers."""
+"""Affine layers, and one that does nothing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 from ..ops.create import zeros
 from ..tensor import Tensor
+from ..utils.arguments import check_at_least
 from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
 
-__all__ = ["Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Linear(Module):
@@ -33,12 +34,43 @@ class Linear(Module):
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         init.bias_uniform_(self.bias, self.weight)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight, self.bias)
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return (f"in_features={self.in_features}, out_features={self.out_features}, "
                 f"bias={self.bias is not None}")
+
+
+class Bilinear(Module):
+    """y[o] = x1 @ weight[o] @ x2 + bias[o], with x1 (..., n1), x2 (..., n2) and y (..., n_out)."""
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        check_at_least("Bilinear", "in1_features", in1_features, 1)
+        self.in1_features, self.in2_features = in1_features, in2_features
+        self.out_features = out_features
+        shape = (out_features, in1_features, in2_features)
+        self.weight = Parameter(zeros(*shape, dtype=dtype, device=device))
+        self.bias = Parameter(zeros(out_features, dtype=dtype, device=device)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws weight and bias evenly from +-1 / sqrt(in1_features)."""
+        bound = 1 / math.sqrt(self.in1_features)
+        for parameter in (self.weight, self.bias):
+            if parameter is not None:
+                init.uniform_(parameter, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+                f"out_features={self.out_features}, bias={self.bias is not None}")
 
 
 class Identity(Module):
@@ -47,5 +79,5 @@ class Identity(Module):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, x: Any) -> Any:
-        return x
+    def forward(self, input: Any) -> Any:
+        return input

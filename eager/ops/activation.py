@@ -1,4 +1,4 @@
-"""Smooth and leaky activations: scalar formulas with parameters, and derivatives in our own ops."""
+"""Activations: scalar formulas with parameters, and derivatives in our own ops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..dispatch import apply
 from ..op import Op, define, each
 from ..tensor import Tensor
 from .declare import in_float32, prepare, result_rule
-from .pointwise import erf, exp, sigmoid, tanh, where
+from .pointwise import erf, exp, logical_or, sigmoid, tanh, where
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_PI = math.sqrt(2 / math.pi)
@@ -100,3 +100,49 @@ elu_op = _activation(
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where it is positive, else alpha * (exp(x) - 1); of the shape of `x`."""
     return _call(elu_op, x, alpha=float(alpha))
+
+
+# ---- mish
+def _mish_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
+    t = tanh(softplus(x))
+    return g * (t + x * sigmoid(x) * (1 - t * t))
+
+
+mish_op = _activation(
+    "mish", lambda k, x: x * k.tanh(k.maximum(x, 0) + k.log1p(k.exp(-k.abs(x)))), _mish_vjp)
+
+
+def mish(x: Tensor) -> Tensor:
+    """x * tanh(softplus(x)), of the shape of `x`."""
+    return _call(mish_op, x)
+
+
+# ---- straight pieces: at corners the derivative is that of the flat side, as PyTorch has it
+hardtanh_op = _activation(
+    "hardtanh", lambda k, x, low, high: k.minimum(k.maximum(x, low), high),
+    lambda g, out, x, low, high: where(logical_or(x <= low, x >= high), 0.0, g))
+
+
+def hardtanh(x: Tensor, low: float, high: float) -> Tensor:
+    """x limited to between low and high; of the shape of `x`."""
+    return _call(hardtanh_op, x, low=float(low), high=float(high))
+
+
+hardsigmoid_op = _activation(
+    "hardsigmoid", lambda k, x: k.minimum(k.maximum((x + 3) / 6, 0), 1),
+    lambda g, out, x: where(logical_or(x <= -3, x >= 3), 0.0, g / 6))
+
+
+def hardsigmoid(x: Tensor) -> Tensor:
+    """(x + 3) / 6, limited to between 0 and 1; of the shape of `x`."""
+    return _call(hardsigmoid_op, x)
+
+
+hardswish_op = _activation(
+    "hardswish", lambda k, x: k.where(x <= -3, 0, k.where(x >= 3, x, x * (x + 3) / 6)),
+    lambda g, out, x: where(x <= -3, 0.0, where(x >= 3, g, g * (x / 3 + 0.5))))
+
+
+def hardswish(x: Tensor) -> Tensor:
+    """x * hardsigmoid(x), of the shape of `x`."""
+    return _call(hardswish_op, x)

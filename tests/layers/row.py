@@ -68,13 +68,12 @@ def given_to(lib: Any, value: Any) -> Any:
 
 
 def scalar(out: Any) -> Any:
-    """The sum of all floating point results, each element with a weight of its own."""
+    """The sum of all floating point results of ours, each element with a weight of its own."""
     total = 0.0
     for n, part in enumerate(tensors_of(out)):
-        if "float" in str(part.dtype):
-            weights = np.cos(np.arange(part.numel() if hasattr(part, "numel") else part.size) + n)
-            weights = weights.reshape(tuple(part.shape)).astype(part.dtype)
-            total = total + (part * fw.from_numpy(weights)).sum()
+        if str(part.dtype).startswith(("float", "bfloat")):
+            weights = fw.cos(fw.arange(part.size, dtype=fw.float64) + n).reshape(part.shape)
+            total = total + (part * weights.astype(part.dtype)).sum()
     return total
 
 

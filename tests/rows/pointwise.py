@@ -148,28 +148,44 @@ unary("softplus", lambda x: np.logaddexp(x, 0), module=activation, specials=Fals
 unary("leaky_relu", lambda x: np.where(x > 0, x, x * 0.01), module=activation, smooth=False)
 unary("elu", lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), module=activation,
       specials=False)
+unary("mish", lambda x: x * np.tanh(np.logaddexp(x, 0)), module=activation, specials=False)
+unary("hardsigmoid", lambda x: np.clip((x + 3) / 6, 0, 1), module=activation, smooth=False)
+unary("hardswish", lambda x: np.where(x <= -3, 0, np.where(x >= 3, x, x * (x + 3) / 6)),
+      module=activation, smooth=False)
+row("hardtanh", lambda x: activation.hardtanh(x, -1.0, 0.5), unary_inputs("float", -3, 3, True),
+    lambda x: np.clip(x, -1, 0.5), smooth=False)
 
 
 # ---- what optimizers are made of
-def formula(name: str, count: int, reference: Any) -> None:
-    """Rows for a formula of `count` tensors, some of them 0-d as the settings of a step are."""
-    shapes = [(4,), (), (4,), (), (), ()][:count]
+def formula(name: str, kinds: str, reference: Any, **more: Any) -> None:
+    """Rows for a formula of tensors (t) and of settings (s), which are 0-d in a recording."""
+    shapes = [(4,) if kind == "t" else () for kind in kinds]
     row(name, getattr(formulas, name),
-        [arrays(*[(3, 5)] * count, low=0.1), arrays(*shapes, low=0.1),
-         arrays(*shapes, dtypes=f8, low=0.1)], reference, grad=False)
+        [arrays(*[(3, 5)] * len(kinds), low=0.1), arrays(*shapes, low=0.1),
+         arrays(*shapes, dtypes=f8, low=0.1)], reference, grad=False, **more)
 
 
-formula("axpy", 3, lambda x, a, y: x + a * y)
-formula("axpby", 4, lambda a, x, b, y: a * x + b * y)
-formula("lerp", 3, lambda x, y, w: (1 - w) * x + w * y)
-formula("ema_square", 4, lambda x, y, keep, weight: keep * x + weight * y ** 2)
-formula("adam_rate", 3, lambda lr, step, log_beta: -lr / (1 - np.exp(log_beta) ** step))
-row("adam_scale", formulas.adam_scale,
-    [lambda rng: (np.array([1, 2, 50, 1e6], f4), np.array(math.log(0.999), f4)),
-     lambda rng: (np.array([1.0, 9]), np.array(math.log(0.9)))],
-    lambda step, log_beta: np.sqrt(1 - np.exp(log_beta) ** step), grad=False, tolerance=1e-5)
-formula("adam_step", 6, lambda x, mean, square, rate, scale, eps:
-        x + rate * mean / (np.sqrt(square) / scale + eps))
+formula("scale", "ts", lambda x, a: x * a)
+formula("axpy", "tst", lambda x, a, y: x + a * y)
+formula("axpby", "tsst", lambda x, a, b, y: a * x + b * y)
+formula("interpolate", "tts", lambda x, y, w: (1 - w) * x + w * y)
+formula("ema_square", "ttss", lambda x, y, keep, weight: keep * x + weight * y ** 2)
+formula("ratio_step", "tstt", lambda x, rate, y, z: x + rate * y / z)
+formula("root_step", "tssttss", lambda x, keep, rate, mean, square, scale, eps:
+        x * keep + rate * mean / (np.sqrt(square) / scale + eps))
+formula("adamax_norm", "tsts", lambda norm, keep, g, eps: np.maximum(norm * keep, np.abs(g) + eps))
+formula("adadelta_step", "ttts", lambda steps, squares, g, eps:
+        np.sqrt((steps + eps) / (squares + eps)) * g)
+formula("rprop_size", "tttssss", lambda size, g, before, less, more, least, most:
+        np.minimum(np.maximum(size * np.where(g * before < 0, less, more), least), most))
+row("rprop_size", lambda size, g: formulas.rprop_size(size, g, fw.ones(3), 0.5, 1.2, 0.1, 0.9),
+    [lambda rng: (np.array([0.8, 0.1, 0.3], f4), np.array([-1.0, -1, 0], f4)),
+     lambda rng: (np.array([0.8, 0.1, 0.3], f4), np.array([1.0, math.nan, 2], f4))],
+    lambda size, g: np.clip(size * np.select([g < 0, g > 0, g == 0], [0.5, 1.2, 1], math.nan),
+                            0.1, 0.9), grad=False, label="signs")
+formula("rprop_kept", "tt", lambda g, before: np.where(g * before < 0, 0, g))
+row("rprop_kept", formulas.rprop_kept, [arrays((4, 3), (4, 3)), special(2)],
+    lambda g, before: np.where(g * before < 0, 0, g), grad=False, label="signs")
 row("check_index", lambda x: check.check_index(x, 3, "class"),
     [arrays((4, 2), dtypes=i8, low=0, high=2), arrays((0,), dtypes=i8)], lambda x: x, grad=False,
     errors=(Bad(lambda: check.check_index(fw.tensor([0, 3]), 3, "class"), "class: 3 is out of"),

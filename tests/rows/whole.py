@@ -1,4 +1,4 @@
-"""Rows of contractions and of composites: matmul, convolution, pooling, softmax, cross entropy."""
+"""Rows of contractions and of composites: matmul, convolution, softmax."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ row("contract", lambda x, y: contract.tensordot(x, y, 2), [arrays((2, 3, 4), (3,
         Bad(lambda: contract.tensordot(fw.zeros(2), fw.zeros(2), 2), "tensordot: axes 2 for")))
 
 
-# ---- convolution and pooling, from their definitions
+# ---- convolution, from its definition
 def padded(x: Array, pad: Any, value: float = 0.0) -> Array:
     return np.pad(x, [(0, 0), (0, 0), *[(p, p) for p in pad]], constant_values=value)
 
@@ -66,11 +66,6 @@ def convolved(x: Array, w: Array, stride: Any, dilation: Any, pad: Any) -> Array
                       for at, part in each_window(padded(x, pad), w.shape[2:], stride, dilation)])
 
 
-def pooled(x: Array, kernel: Any, stride: Any, dilation: Any, pad: Any) -> Array:
-    return collected([(at, part.max(axis=tuple(range(2, x.ndim)))) for at, part in
-                      each_window(padded(x, pad, -np.inf), kernel, stride, dilation)])
-
-
 CONVOLUTIONS: list[tuple[Any, Any, Any]] = [  # x, w, (stride, dilation, pad)
     ((2, 3, 5, 6), (4, 3, 3, 2), ((1, 1), (1, 1), (0, 0))),
     ((1, 2, 7, 6), (3, 2, 3, 3), ((2, 2), (1, 1), (1, 1))),
@@ -85,15 +80,6 @@ for x, w, params in CONVOLUTIONS:
                 "conv: input (1, 2, 4) does not fit the weight (1, 3, 2)"),
             Bad(lambda: conv.conv(fw.zeros(1, 2, 4), fw.zeros(1, 2, 5), (1,), (1,), (0,)),
                 "conv: a window of 5 does not fit into an axis of size 4")))
-for x, params in (((2, 3, 6, 5), ((2, 2), (2, 2), (1, 1), (0, 0))),
-                  ((1, 2, 7, 7), ((3, 3), (2, 1), (1, 2), (1, 1))),
-                  ((2, 2, 8), ((3,), (1,), (1,), (0,)))):
-    row("max_pool", lambda x, p=params: conv.max_pool(x, *p), [arrays(x), arrays(x, dtypes=f8)],
-        lambda x, p=params: pooled(x, *p), label=f"{x}", smooth=False, errors=(
-            Bad(lambda: conv.max_pool(fw.zeros(1, 2, 4), (5,), (1,), (1,), (0,)),
-                "pool: a window of 5 does not fit into an axis of size 4"),
-            Bad(lambda: conv.max_pool(fw.zeros(2, 4), (2,), (1,), (1,), (0,)),
-                "max_pool: input (2, 4) does not fit a window (2,)")))
 for name, reference in (("argmax", np.argmax), ("argmin", np.argmin)):
     for axis, keepdims in ((None, False), (0, False), (-1, True), (1, False), (None, True)):
         row("argmax", lambda x, f=name, a=axis, k=keepdims: getattr(fw, f)(x, a, k),
@@ -121,14 +107,3 @@ for axis in (-1, 0):
             Bad(lambda: softmax.softmax(fw.arange(3)), "softmax: takes real floating")))
     row("log_softmax", lambda x, a=axis: softmax.log_softmax(x, a), [*LOGITS, special(1)],
         lambda x, a=axis: np.log(softmaxed(x, a)), label=f"axis={axis}", tolerance=1e-4)
-row("cross_entropy_rows", softmax.cross_entropy_rows,
-    [arrays((5, 4), (5,), dtypes=(f4, i8), low=0), arrays((3, 4), (3,), dtypes=(f8, u1)),
-     arrays((0, 4), (0,), dtypes=(f8, i8)), arrays((2, 300), (2,), dtypes=(f8, u1))],
-    lambda x, t: -np.log(softmaxed(x, 1))[np.arange(len(t)), t.astype(int)], tolerance=1e-5,
-    errors=(
-        Bad(lambda: softmax.cross_entropy_rows(fw.zeros(2, 3), fw.tensor([0, 3])),
-            "cross_entropy: target 3 is not one of 3 classes"),
-        Bad(lambda: softmax.cross_entropy_rows(fw.zeros(2, 3), fw.zeros(2)),
-            "cross_entropy: class numbers must be integers"),
-        Bad(lambda: softmax.cross_entropy_rows(fw.zeros(2, 3), fw.tensor([0])),
-            "cross_entropy: takes logits (n, classes)")))

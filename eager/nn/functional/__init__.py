@@ -2,9 +2,16 @@
 
 from .activation import *
 from .affine import *
+from .attention import *
 from .convolution import *
+from .ctc import *
+from .distance import *
 from .dropouts import *
 from .embeddings import *
 from .image import *
 from .losses import *
+from .losses_of_classes import *
+from .losses_of_pairs import *
+from .normalization import *
 from .pooling import *
+from .softmax import *

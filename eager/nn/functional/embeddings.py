@@ -1,15 +1,28 @@
-"""Tensors of class and token numbers."""
+"""Tensors of class and token numbers, and the vectors that belong to them."""
 
 from __future__ import annotations
 
-from ... import dtypes
-from ...errors import DTypeError
-from ...ops.create import iota
-from ...ops.pointwise import astype, equal
-from ...ops.view import broadcast_to, expand_dims
-from ...tensor import Tensor
+from typing import Any
 
-__all__ = ["one_hot"]
+from ... import dtypes
+from ...dispatch import apply
+from ...errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from ...linalg.norm import vector_norm
+from ...methods import update
+from ...ops.check import check_index
+from ...ops.create import full, iota, ones_like, zeros
+from ...ops.pointwise import astype, cast, equal, maximum, not_equal, where
+from ...ops.put import index_put
+from ...ops.reduce import max as largest
+from ...ops.reduce import sum
+from ...ops.scatter import scatter
+from ...ops.search import searchsorted
+from ...ops.view import add_at, broadcast_to, expand_dims, reshape, take_op
+from ...tape import no_grad
+from ...tensor import Tensor, as_tensor
+from ...utils.arguments import check_choice
+
+__all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -24,3 +37,195 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     shape = (*tensor.shape, count)
     hit = equal(iota(shape, -1, tensor.dtype), broadcast_to(expand_dims(tensor, -1), shape))
     return astype(hit, dtypes.int64)
+
+
+def embedding(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+    sparse: bool = False,  # gradients are always dense
+) -> Tensor:
+    """The rows of `weight` (rows, dim) that the integers `input` name: (*input.shape, dim).
+
+    padding_idx: a row that gets no gradient. max_norm: rows in use that are longer, by their
+    `norm_type` norm, are first scaled to it, in `weight` itself. scale_grad_by_freq: the gradient
+    of a row is divided by how often `input` names it.
+
+    >>> import fusewire as fw
+    >>> fw.nn.functional.embedding(fw.tensor([2, 0]), fw.tensor([[1.0], [2.0], [3.0]]))
+    tensor([[3.],
+            [1.]])
+    """
+    input, weight = _checked("embedding", input, weight)
+    padding = _padding_row("embedding", padding_idx, weight.shape[0])
+    return _vectors("embedding", input, weight, padding, max_norm, norm_type, scale_grad_by_freq)
+
+
+def _checked(name: str, input: Any, weight: Any) -> tuple[Tensor, Tensor]:
+    input, weight = as_tensor(name, input), as_tensor(name, weight)
+    if weight.ndim != 2:
+        raise ShapeError(f"{name}: the weight must be (rows, dim), got shape {weight.shape}",
+                         "the input comes first, then the weight" if input.ndim == 2 else "")
+    if input.dtype.kind not in "iu":
+        raise DTypeError(f"{name}: the input names rows, by integers, not {input.dtype.name}",
+                         "cast it: input.astype(fw.int64)")
+    return input, weight
+
+
+def _padding_row(name: str, index: int | None, rows: int) -> int | None:
+    """`padding_idx`, counted from the front."""
+    if index is not None and not -rows <= index < rows:
+        raise ArgumentError(f"{name}: padding_idx {index} is none of the {rows} rows",
+                            f"it goes from {-rows} to {rows - 1}")
+    return index if index is None or index >= 0 else index + rows
+
+
+def _vectors(
+    name: str, input: Tensor, weight: Tensor, padding: int | None, max_norm: float | None,
+    norm_type: float, by_frequency: bool,
+) -> Tensor:
+    if max_norm is not None:
+        _limit_norms(name, input, weight, max_norm, norm_type)
+    rows = _rows(name, input, weight)
+    if not rows.requires_grad:
+        return rows
+    if by_frequency:
+        rows = _shared_out(input, rows, weight.shape[0])
+    if padding is not None:
+        rows = where(expand_dims(equal(input, padding), -1), rows.detach(), rows)
+    return rows
+
+
+def _rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
+    """`take` along axis 0, but an index below 0 is an error."""
+    try:
+        return apply(take_op, (weight, input), {"axis": 0})
+    except IndexingError as error:
+        raise IndexingError(f"{name}: {error.message.partition(': ')[2]}",
+                            f"the weight has a row for each of 0 to {weight.shape[0] - 1}; is the "
+                            "vocabulary larger than num_embeddings?") from None
+
+
+def _limit_norms(name: str, input: Tensor, weight: Tensor, most: float, norm_type: float) -> None:
+    """Scales rows of `weight` in use to a norm of `most` at most, in place and off the tape."""
+    places, edge = reshape(input, (-1,)), weight.edge
+    with no_grad():
+        rows = _rows(name, places, weight)
+        norms = vector_norm(rows, 1, keepdims=True, ord=norm_type)
+        rows = where(norms > most, rows * (most / (norms + 1e-7)), rows)
+        update(weight, index_put(weight, rows, places))
+    weight.edge = edge  # a weight that was computed still gets its gradient
+
+
+def _shared_out(input: Tensor, rows: Tensor, count: int) -> Tensor:
+    """`rows` with gradients divided by how often the same row is in use."""
+    uses = add_at(ones_like(input, dtype=rows.dtype), input, count)
+    share = 1 / expand_dims(apply(take_op, (uses, input), {"axis": 0}), -1)
+    still = rows.detach()
+    return still + (rows - still) * share
+
+
+# ---- bags: sums, means and maxima of several rows
+def embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
+    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
+    sparse: bool = False,  # gradients are always dense
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """For each bag of integers the "sum", "mean" or "max" of the rows they name: (bags, dim).
+
+    A bag is a row of `input` (bags, n), or a part of `input` (n,) from one of `offsets` to the
+    next; with `include_last_offset` the last offset is n, no bag of its own. An empty bag gives 0.
+    per_sample_weights: a factor for each of `input`, where the mode is "sum". Rows that are
+    `padding_idx` count for nothing. Otherwise as `embedding`.
+
+    >>> import fusewire as fw
+    >>> weight = fw.tensor([[1.0], [2.0], [3.0]])
+    >>> fw.nn.functional.embedding_bag(fw.tensor([0, 2, 1]), weight, fw.tensor([0, 2]))
+    tensor([[2.],
+            [2.]])
+    """
+    input, weight = _checked("embedding_bag", input, weight)
+    check_choice("embedding_bag", "mode", mode, ("sum", "mean", "max"))
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        raise ArgumentError("embedding_bag: mode 'max' has no scale_grad_by_freq and no sparse")
+    bags = _bags(input, offsets, include_last_offset)
+    padding = _padding_row("embedding_bag", padding_idx, weight.shape[0])
+    kept = None if padding is None else expand_dims(not_equal(input, padding), -1)
+    rows = _vectors("embedding_bag", input, weight, padding, max_norm, norm_type,
+                    scale_grad_by_freq)
+    if per_sample_weights is not None:
+        rows = rows * expand_dims(_factors(input, per_sample_weights, mode), -1)
+    return _REDUCED[mode](bags, rows, kept)
+
+
+def _factors(input: Tensor, factors: Tensor, mode: str) -> Tensor:
+    if mode != "sum":
+        raise ArgumentError(f"embedding_bag: per_sample_weights are for mode 'sum', not {mode!r}")
+    if factors.shape != input.shape:
+        raise ShapeError(f"embedding_bag: per_sample_weights {factors.shape} and input "
+                         f"{input.shape} differ in shape", "give one weight for each index")
+    return factors
+
+
+class _Even:
+    """Bags of one size: the rows (bags, n, dim) of each stand along axis 1."""
+
+    def sum(self, rows: Tensor) -> Tensor:
+        return sum(rows, 1)
+
+    def max(self, rows: Tensor) -> Tensor:
+        return largest(rows, 1) if rows.shape[1] else zeros(rows.shape[0], *rows.shape[2:],
+                                                            dtype=rows.dtype)
+
+
+class _Ragged:
+    """Bags of several sizes: each of the rows (n, dim) belongs to the bag of its number."""
+
+    def __init__(self, numbers: Tensor, count: Any) -> None:
+        self.numbers, self.count = numbers, count
+
+    def sum(self, rows: Tensor) -> Tensor:
+        return add_at(rows, self.numbers, self.count)
+
+    def max(self, rows: Tensor) -> Tensor:
+        least = full((self.count, *rows.shape[1:]), -float("inf"), rows.dtype)
+        numbers = broadcast_to(expand_dims(self.numbers, -1), rows.shape)
+        return scatter(least, 0, numbers, rows, "amax")
+
+
+def _bags(input: Tensor, offsets: Any, closed: bool) -> _Even | _Ragged:
+    if input.ndim == 2 and offsets is None:
+        return _Even()
+    if input.ndim != 1 or offsets is None or offsets.ndim != 1:
+        given = None if offsets is None else offsets.shape
+        raise ShapeError(f"embedding_bag: takes input (bags, n), or input (n,) with offsets (bags,)"
+                         f", got input {input.shape} and offsets {given}")
+    n, count = input.shape[0], offsets.shape[0] - (1 if closed else 0)
+    starts = check_index(offsets, n + 1, f"embedding_bag: offsets into {n} indices")
+    numbers = searchsorted(starts, iota((n,), 0, starts.dtype), side="right") - 1
+    what = "embedding_bag: the bag of an index (offsets begin with 0, a last one is the size)"
+    return _Ragged(check_index(numbers, count, what), count)
+
+
+def _sums(bags: Any, rows: Tensor, kept: Tensor | None) -> Tensor:
+    return bags.sum(rows if kept is None else where(kept, rows, 0.0))  # type: ignore[no-any-return]
+
+
+def _sizes(bags: Any, rows: Tensor, kept: Tensor | None) -> Tensor:
+    """How many rows of each bag count: (bags, 1)."""
+    ones = ones_like(rows[..., :1].detach()) if kept is None else cast(kept, rows.dtype)
+    return bags.sum(ones)  # type: ignore[no-any-return]
+
+
+def _means(bags: Any, rows: Tensor, kept: Tensor | None) -> Tensor:
+    return _sums(bags, rows, kept) / maximum(_sizes(bags, rows, kept), 1)
+
+
+def _maxima(bags: Any, rows: Tensor, kept: Tensor | None) -> Tensor:
+    some = _sizes(bags, rows, kept) > 0
+    least = -float("inf")
+    return where(some, bags.max(rows if kept is None else where(kept, rows, least)), 0.0)
+
+
+_REDUCED = {"sum": _sums, "mean": _means, "max": _maxima}

@@ -1,20 +1,31 @@
-"""Losses as functions, in PyTorch's signatures; `functional` hands them on."""
+"""Losses of values: what each element of a prediction should have been.
+
+Tensors of a loss have one shape: PyTorch makes one of (n, 1) and (n,), which compares every element
+of one with every element of the other and trains to something else.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from ...dtypes import kind
-from ...errors import DTypeError, IndexingError, ShapeError
-from ...ops.create import iota, ones
-from ...ops.pointwise import astype, equal, not_equal, square, where
+from ...casting import in_float32
+from ...errors import ArgumentError, ShapeError
+from ...ops.activation import softplus
+from ...ops.composite import call
+from ...ops.declare import prepare
+from ...ops.entropy import binary_op
+from ...ops.pointwise import abs, exp, log, maximum, square, where
 from ...ops.reduce import mean, sum
-from ...ops.softmax import cross_entropy_rows, log_softmax
-from ...ops.view import broadcast_to, expand_dims, permute_dims, reshape, take
+from ...ops.special import xlogy
+from ...ops.view import expand_dims
 from ...tensor import Tensor
-from ...utils.arguments import check_choice, check_fraction
+from ...utils.arguments import check_at_least, check_choice
 
-__all__ = ["cross_entropy", "mse_loss", "nll_loss"]
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss",
+    "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
+]
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -27,129 +38,176 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
     return sum(losses) if reduction == "sum" else losses
 
 
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """The mean (or sum) of (input - target) ** 2, a number; with "none" all of them."""
+def check_same(loss: str, input: Tensor, target: Tensor, name: str = "target") -> None:
+    """ShapeError unless `input` and `target`, called `name`, have one shape."""
     if input.data.shape != target.data.shape:
         raise ShapeError(
-            f"mse_loss: input {input.shape} and target {target.shape} have different shapes, which "
+            f"{loss}: input {input.shape} and {name} {target.shape} have different shapes, which "
             "would compare every element of one with several of the other",
             "bring one to the shape of the other first: reshape, x[:, None] or broadcast_to")
-    return reduced(square(input - target), reduction)
 
 
-def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int | None = None,
-    reduction: str = "mean", label_smoothing: float = 0.0,
-) -> Tensor:
-    """-log softmax(input)[target], averaged: input (n, classes, ...), target (n, ...) of integers.
+@in_float32
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
+             ) -> Tensor:
+    """The mean (or sum) of (input - target) ** 2, a number; with "none" all of them.
 
-    A floating point target of the shape of input holds a probability for each class instead.
-    Targets equal to `ignore_index` count for nothing; `weight` (classes,) is how much each class
-    counts.
+    With a `weight` for each element the squares times it, and their sum divided by its sum.
     """
-    check_fraction("cross_entropy", "label_smoothing", label_smoothing)
-    if kind(target.dtype) == "f":
-        return _soft_entropy(input, target, weight, reduction, label_smoothing)
-    rows, labels = _as_rows("cross_entropy", input, target)
-    if ignore_index is None and weight is None and not label_smoothing:
-        losses = reshape(_rows(rows, labels), target.shape)
+    check_same("mse_loss", input, target)
+    return _weighted("mse_loss", square(input - target), weight, reduction)
+
+
+@in_float32
+def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None
+            ) -> Tensor:
+    """The mean (or sum) of |input - target|, a number; with "none" all of them."""
+    check_same("l1_loss", input, target)
+    return _weighted("l1_loss", abs(input - target), weight, reduction)
+
+
+def _weighted(name: str, losses: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    if weight is None:
         return reduced(losses, reduction)
-    counts, kept = _counts(labels, ignore_index, rows.dtype), _without(labels, ignore_index)
-    share = counts if weight is None else counts * take(weight, kept)
-    losses = _rows(rows, kept) * share
-    if label_smoothing:
-        even = _evenly(rows, weight) * counts
-        losses = losses * (1 - label_smoothing) + even * label_smoothing
-    return _averaged(losses, share, target.shape, reduction)
-
-
-def nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """-input[target], averaged: input (n, classes, ...) of log probabilities, target (n, ...)."""
-    rows, labels = _as_rows("nll_loss", input, target)
-    kept = _without(labels, ignore_index)
-    hit = equal(iota(rows.shape, 1, kept.dtype), broadcast_to(expand_dims(kept, 1), rows.shape))
-    losses = -sum(where(hit, rows, 0.0), 1)
-    if ignore_index is None and weight is None:
-        return reduced(reshape(losses, target.shape), reduction)
-    counts = _counts(labels, ignore_index, rows.dtype)
-    share = counts if weight is None else counts * take(weight, kept)
-    return _averaged(losses * share, share, target.shape, reduction)
-
-
-def _rows(rows: Tensor, labels: Tensor) -> Tensor:
-    try:
-        return cross_entropy_rows(rows, labels)
-    except IndexingError as error:
-        error.help += "; targets that are to count for nothing are named by ignore_index=-100"
-        raise
-
-
-def _as_rows(name: str, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, classes, d...) and (n, d...) as (rows, classes) and (rows,); (classes,) is one row."""
-    shape, labels = x.shape, target.shape
-    if target.dtype.kind not in "iu":
-        raise DTypeError(f"{name}: class numbers must be integers, not {target.dtype.name}",
-                         "cast them: target.astype(fw.int64)")
-    if len(shape) == 1 and labels == ():
-        return expand_dims(x, 0), expand_dims(target, 0)
-    if len(shape) < 2 or (shape[0], *shape[2:]) != labels:
-        raise ShapeError(
-            f"{name}: input {shape} = (n, classes, ...) needs a target of shape "
-            f"{(*shape[:1], *shape[2:])}, got {labels}", _target_help(shape, labels))
-    if len(shape) == 2:
-        return x, target
-    last = permute_dims(x, (0, *range(2, len(shape)), 1))
-    return reshape(last, (-1, shape[1])), reshape(target, (-1,))
-
-
-def _target_help(shape: Any, labels: Any) -> str:
-    if labels == shape:
-        return "one-hot targets become class numbers by target.argmax(1)"
-    if len(labels) == len(shape) and labels[1:2] == (1,):
-        return "take out the axis of size 1: target.squeeze(1)"
-    return "the target holds one class number for each row of logits"
-
-
-def _counts(labels: Tensor, ignore_index: int | None, dtype: Any) -> Tensor:
-    """1 for each row that counts, 0 where the label is `ignore_index`: (rows,)."""
-    if ignore_index is None:
-        return ones(labels.shape, dtype=dtype)
-    return astype(not_equal(labels, ignore_index), dtype)
-
-
-def _without(labels: Tensor, ignore_index: int | None) -> Tensor:
-    """`labels` with 0, a class that is always there, in the place of those to be ignored."""
-    return labels if ignore_index is None else where(not_equal(labels, ignore_index), labels, 0)
-
-
-def _evenly(rows: Tensor, weight: Tensor | None) -> Tensor:
-    """The cross entropy of each row against all classes alike, (rows,)."""
-    logs = log_softmax(rows, 1)
-    return -mean(logs if weight is None else logs * weight, 1)
-
-
-def _averaged(losses: Tensor, share: Tensor, shape: Any, reduction: str) -> Tensor:
+    check_same(name, losses, weight, "weight")
     if reduction == "mean":
-        return sum(losses) / sum(share)
-    return reduced(reshape(losses, shape), reduction)
+        return sum(losses * weight) / sum(weight)
+    return reduced(losses * weight, reduction)
 
 
-def _soft_entropy(
-    x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
-) -> Tensor:
-    """Cross entropy against a probability for each class, in axis 1 of (n, classes, ...)."""
-    if x.shape != target.shape:
-        raise ShapeError(f"cross_entropy: probabilities {target.shape} must have the shape of the "
-                         f"input {x.shape}", "class numbers must be integers: astype(fw.int64)")
-    axis = 1 if x.ndim > 1 else 0
-    classes = x.shape[axis]
-    if smoothing:
-        target = target * (1 - smoothing) + smoothing / classes
-    terms = log_softmax(x, axis) * target
+@in_float32
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0
+                   ) -> Tensor:
+    """The mean of |d| - beta / 2, below `beta` of d ** 2 / (2 beta), for d = input - target.
+
+    Girshick, "Fast R-CNN" (2015).
+    """
+    check_same("smooth_l1_loss", input, target)
+    check_at_least("smooth_l1_loss", "beta", beta, 0)
+    if beta == 0:
+        return l1_loss(input, target, reduction)
+    d = input - target
+    size = abs(d)
+    return reduced(where(size < beta, d * d * (0.5 / beta), size - 0.5 * beta), reduction)
+
+
+@in_float32
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+               weight: Tensor | None = None) -> Tensor:
+    """The mean of delta * (|d| - delta / 2), up to `delta` of d ** 2 / 2, for d = input - target.
+
+    Huber, "Robust estimation of a location parameter" (1964). With a `weight` for each element the
+    mean of the losses times it.
+    """
+    check_same("huber_loss", input, target)
+    if delta <= 0:
+        raise ArgumentError(f"huber_loss: delta must be above 0, got {delta}",
+                            "l1_loss has no quadratic part")
+    d = input - target
+    size = abs(d)
+    losses = where(size <= delta, d * d * 0.5, (size - 0.5 * delta) * delta)
     if weight is not None:
-        terms = terms * reshape(weight, (-1, *(1,) * (x.ndim - axis - 1)))
-    losses = -sum(terms, axis)
-    return sum(losses) / (x.size // classes) if reduction == "mean" else reduced(losses, reduction)
+        check_same("huber_loss", losses, weight, "weight")
+        losses = losses * weight
+    return reduced(losses, reduction)
+
+
+@in_float32
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """The mean of log(1 + exp(-target * input)), for targets 1 and -1."""
+    check_same("soft_margin_loss", input, target)
+    return reduced(softplus(-target * input), reduction)
+
+
+# ---- of probabilities
+@in_float32
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                         reduction: str = "mean") -> Tensor:
+    """The mean of -(target * log(input) + (1 - target) * log(1 - input)), input from 0 to 1.
+
+    Logarithms are at least -100. ArgumentError for other inputs (compiled: nan).
+    """
+    check_same("binary_cross_entropy", input, target)
+    input, target = prepare("binary_cross_entropy", (input, target), "real float")
+    losses = call(binary_op, input, target)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@in_float32
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """The binary cross entropy of sigmoid(input), without overflow; shapes as the target's.
+
+    `pos_weight` is how much a target of 1 counts; `weight` and it broadcast to the target.
+    """
+    check_same("binary_cross_entropy_with_logits", input, target)
+    if pos_weight is None:
+        losses = softplus(input) - target * input
+    else:
+        losses = (1 - target) * input + ((pos_weight - 1) * target + 1) * softplus(-input)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@in_float32
+def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False
+           ) -> Tensor:
+    """The mean of target * (log(target) - input): input log probabilities, target probabilities.
+
+    "batchmean" divides the sum by the size of axis 0, as the Kullback-Leibler divergence is
+    defined; "mean" by that of all axes. With `log_target` the target is a logarithm too.
+    """
+    losses = exp(target) * (target - input) if log_target \
+        else xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        return sum(losses) / (input.shape[0] if input.ndim else 1)
+    return reduced(losses, reduction)
+
+
+# ---- likelihoods
+@in_float32
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+                     eps: float = 1e-8, reduction: str = "mean") -> Tensor:
+    """The mean of exp(input) - target * input, where input is the logarithm of a Poisson rate.
+
+    Without `log_input` it is the rate: input - target * log(input + eps). `full` adds Stirling's
+    approximation of log(target!) for targets above 1.
+    """
+    check_same("poisson_nll_loss", input, target)
+    losses = exp(input) - target * input if log_input else input - target * log(input + eps)
+    return reduced(losses + _stirling(target) if full else losses, reduction)
+
+
+def _stirling(n: Tensor) -> Tensor:
+    safe = where(n > 1, n, 2.0)
+    term = safe * log(safe) - safe + log(safe * (2 * math.pi)) * 0.5
+    return where(n > 1, term, 0.0)
+
+
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False,
+                      eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+    """The mean of (log(var) + (input - target) ** 2 / var) / 2, with var at least `eps`.
+
+    var has the shape of input, or 1 in the last axis, or lacks it; or is a number. `full` adds the
+    constant log(2 pi) / 2.
+    """
+    if input.ndim != target.ndim:
+        check_same("gaussian_nll_loss", input, target)
+    var = _variance(input, var)
+    bounded = var + (maximum(var, eps) - var).detach()  # the gradient passes where it is limited
+    losses = (log(bounded) + square(input - target) / bounded) * 0.5
+    return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)
+
+
+def _variance(input: Tensor, var: Any) -> Tensor:
+    if not isinstance(var, Tensor):
+        check_at_least("gaussian_nll_loss", "var", var, 0)
+        return input.detach() * 0.0 + var
+    if var.ndim and var.shape == input.shape[:-1]:
+        return expand_dims(var, -1)
+    differ = [v for n, v in zip(input.shape, var.shape) if n != v]
+    if var.ndim != input.ndim or differ not in ([], [1]):
+        raise ShapeError(f"gaussian_nll_loss: var {var.shape} does not fit the input {input.shape}",
+                         f"it has that shape, or {(*input.shape[:-1], 1)}")
+    return var

@@ -1,0 +1,156 @@
+"""Connectionist temporal classification: sequences of labels from longer sequences of scores.
+
+Graves et al., "Connectionist temporal classification: labelling unsegmented sequence data with
+recurrent neural networks" (2006). The probabilities of all alignments are added up in log space.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import interpreter
+from ...casting import in_float32
+from ...dtypes import int64
+from ...errors import DTypeError, ShapeError
+from ...ops.check import check_index
+from ...ops.create import full, iota
+from ...ops.cumulative import cumsum
+from ...ops.join import stack, unstack
+from ...ops.pointwise import cast, clip, equal, isinf, less, logaddexp, maximum, not_equal, where
+from ...ops.reduce import floating, mean, sum, widened
+from ...ops.scatter import along
+from ...ops.view import expand_dims, expand_to, reshape, shift, take, unslice
+from ...tensor import Tensor, tensor
+from ...utils.arguments import check_choice
+from .losses import REDUCTIONS
+
+__all__ = ["ctc_loss"]
+
+_NEVER = -1e30  # the logarithm of probability 0: finite, so that differences of two are
+
+
+@in_float32
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: str = "mean", zero_infinity: bool = False,
+) -> Tensor:
+    """-log of the probability of `targets`: log_probs (time, n, classes), by `log_softmax`.
+
+    targets (n, s), padded, or all of them one after the other, (sum(target_lengths),); lengths are
+    tensors (n,) or sequences of ints. The mean is that of losses divided by target lengths.
+    Where a target cannot be, being longer than its input, the loss is inf, with `zero_infinity` 0.
+    Without the axis of n it is all of one sequence.
+    """
+    check_choice("ctc_loss", "reduction", reduction, REDUCTIONS)
+    batched = log_probs.ndim == 3
+    logs, labels, times, sizes = _batch(log_probs, targets, input_lengths, target_lengths)
+    check_choice("ctc_loss", "blank", blank, range(logs.shape[2]))  # type: ignore[arg-type]
+    labels = _padded(labels, sizes, logs)
+    losses = -_log_probability(logs, labels, times, sizes, blank)
+    if zero_infinity:
+        losses = where(isinf(losses), 0.0, losses)
+    if reduction == "mean":
+        losses = mean(losses / cast(maximum(sizes, 1), losses.dtype))
+    elif reduction == "sum":
+        losses = sum(losses)
+    elif not batched:
+        losses = reshape(losses, ())
+    return cast(losses, log_probs.dtype)
+
+
+def _batch(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
+           ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The arguments with an axis of sequences, in the dtypes that are computed in."""
+    logs = widened(floating("ctc_loss", log_probs, "f"))
+    if targets.dtype.kind not in "iu":
+        raise DTypeError(f"ctc_loss: targets must be integers, not {targets.dtype.name}",
+                         "cast them: targets.astype(fw.int64)")
+    labels = cast(targets, int64)
+    if logs.ndim == 2:
+        logs = expand_dims(logs, 1)
+        labels = expand_dims(labels, 0) if labels.ndim == 1 else labels
+    if logs.ndim != 3 or labels.ndim not in (1, 2) \
+            or (labels.ndim == 2 and labels.shape[0] != logs.shape[1]):
+        raise ShapeError(f"ctc_loss: log_probs {log_probs.shape} and targets {targets.shape} do "
+                         "not fit", "log_probs is (time, n, classes), targets (n, s) or all of "
+                         "them one after the other; without n they are (time, classes) and (s,)")
+    times = _lengths("input_lengths", input_lengths, logs.shape[1])
+    times = check_index(times, logs.shape[0] + 1, "ctc_loss: input_lengths")
+    return logs, labels, times, _lengths("target_lengths", target_lengths, logs.shape[1])
+
+
+def _lengths(name: str, lengths: Any, n: Any) -> Tensor:
+    given = lengths if isinstance(lengths, Tensor) else tensor(lengths, dtype=int64)
+    if given.dtype.kind not in "iu":
+        raise DTypeError(f"ctc_loss: {name} must be integers, not {given.dtype.name}")
+    if given.shape not in ((n,), ()) or (given.ndim == 0 and n != 1):
+        raise ShapeError(f"ctc_loss: {name} {given.shape} must be one number for each of the {n} "
+                         "sequences")
+    return cast(reshape(given, (n,)), int64)
+
+
+def _padded(labels: Tensor, sizes: Tensor, logs: Tensor) -> Tensor:
+    """The labels as (n, s); a class that is there stands behind the end of each."""
+    classes = logs.shape[2]
+    if labels.ndim == 2:
+        shape = labels.shape
+        sizes = check_index(sizes, shape[1] + 1, "ctc_loss: target_lengths")
+    else:
+        total = labels.shape[0]
+        longest = min(total, logs.shape[0])  # no longer one is possible
+        if not interpreter.in_use:
+            longest = int(sizes.data.max(initial=0))
+        shape = (sizes.shape[0], longest)
+        places = expand_dims(cumsum(sizes, 0) - sizes, 1) + iota(shape, 1)
+        labels = take(labels, clip(places, 0, total - 1), axis=0) if total \
+            else full(shape, 0, int64)
+    labels = where(less(iota(shape, 1), expand_dims(sizes, 1)), labels, 0)
+    return check_index(labels, classes, "ctc_loss: targets")
+
+
+def _log_probability(logs: Tensor, labels: Tensor, times: Tensor, sizes: Tensor, blank: int
+                     ) -> Tensor:
+    """The logarithm of the sum over all ways to the end of the labels in the time given: (n,)."""
+    n, states = labels.shape[0], 2 * labels.shape[1] + 1
+    spread = unslice(labels, (n, states), (0, 1), (1, 2), blank)  # blanks between all labels
+    scores = along(logs, expand_to(spread, (logs.shape[0], n, states)), 2)
+    ways = _ways(scores, _may_skip(spread, blank))  # (time, n, states)
+    if not logs.shape[0]:
+        reached = full((n, states), _NEVER, logs.dtype)
+    else:
+        last = expand_to(reshape(maximum(times - 1, 0), (1, n, 1)), (1, n, states))
+        reached = reshape(along(ways, last, 0), (n, states))
+    ends = stack([_state(reached, sizes * 2), _state(reached, sizes * 2 - 1)])
+    total = logaddexp(ends[0], where(sizes > 0, ends[1], _NEVER))
+    total = where(times > 0, total, where(sizes > 0, _NEVER, 0.0))
+    return where(total < _NEVER / 2, -math.inf, total)
+
+
+def _may_skip(spread: Tensor, blank: int) -> Tensor:
+    """0 where a state can follow the one two before it: a label that differs; else _NEVER."""
+    before = shift(spread, 2, blank)
+    return where(not_equal(spread, blank) & not_equal(spread, before), 0.0, _NEVER)
+
+
+def _ways(scores: Tensor, skip: Tensor) -> Tensor:
+    """The logarithm of the sum over all ways to each state at each time: (time, n, states)."""
+    _, n, states = scores.shape
+    skip = cast(skip, scores.dtype)
+    start = where(iota((n, states), 1) < 2, 0.0, _NEVER)
+    at: list[Tensor] = []
+    for step in unstack(scores):
+        if not at:
+            at.append(step + cast(start, scores.dtype))
+            continue
+        stay = at[-1]
+        near = logaddexp(stay, shift(stay, 1, _NEVER))
+        at.append(logaddexp(near, shift(stay, 2, _NEVER) + skip) + step)
+    return stack(at) if at else scores
+
+
+def _state(reached: Tensor, place: Tensor) -> Tensor:
+    """The element of each row at `place`: (n,)."""
+    inside = clip(place, 0, reached.shape[1] - 1)
+    found = reshape(along(reached, expand_dims(inside, 1), 1), place.shape)
+    return where(equal(inside, place), found, _NEVER)

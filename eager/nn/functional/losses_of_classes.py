@@ -1,0 +1,241 @@
+"""Losses of class numbers: which of several classes each row of a prediction should have named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...casting import in_float32
+from ...dtypes import int64, kind
+from ...errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from ...ops.check import check_index
+from ...ops.create import iota
+from ...ops.entropy import NOTHING, at_labels, counted, cross_entropy_mean, cross_entropy_rows
+from ...ops.pointwise import cast, equal, logical_and, logical_not, not_equal, where
+from ...ops.reduce import any, floating, mean, min, sum
+from ...ops.softmax import log_softmax
+from ...ops.view import expand_dims, permute_dims, reshape, take
+from ...shapes import product
+from ...tensor import Tensor
+from ...utils.arguments import check_choice, check_fraction
+from .activation import logsigmoid
+from .affine import linear
+from .losses import check_same, reduced
+
+__all__ = [
+    "cross_entropy", "linear_cross_entropy", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "nll_loss",
+]
+
+
+@in_float32
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = NOTHING,
+    reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Tensor:
+    """-log softmax(input)[target], averaged: input (n, classes, ...), target (n, ...) of integers.
+
+    A floating point target of the shape of input holds a probability for each class instead.
+    Targets equal to `ignore_index` count for nothing; `weight` (classes,) is how much each class
+    counts. `label_smoothing` is the share of the target that is spread over all classes.
+    """
+    check_fraction("cross_entropy", "label_smoothing", label_smoothing)
+    if kind(target.dtype) == "f":
+        if ignore_index >= 0:
+            raise ArgumentError("cross_entropy: ignore_index names a class number, and the target "
+                                "holds probabilities", "leave out ignore_index")
+        return _soft_entropy(input, target, weight, reduction, label_smoothing)
+    rows, labels = _as_rows("cross_entropy", input, target)
+    if weight is None and not label_smoothing and reduction == "mean":
+        return _entropies(cross_entropy_mean, rows, labels, ignore_index)
+    losses = _entropies(cross_entropy_rows, rows, labels, ignore_index)
+    if weight is None and not label_smoothing:
+        return _averaged(losses, None, labels, ignore_index, target.shape, reduction)
+    kept, safe = _kept(labels, ignore_index)
+    share = None if weight is None else where(kept, take(weight, safe), 0.0)
+    losses = losses if share is None else losses * share
+    if label_smoothing:
+        even = where(kept, _evenly(rows, weight), 0.0)
+        losses = losses * (1 - label_smoothing) + even * label_smoothing
+    return _averaged(losses, share, labels, ignore_index, target.shape, reduction)
+
+
+@in_float32
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = NOTHING,
+    reduction: str = "mean",
+) -> Tensor:
+    """-input[target], averaged: input (n, classes, ...) of log probabilities, target (n, ...)."""
+    rows, labels = _as_rows("nll_loss", input, target)
+    kept, safe = _kept(labels, ignore_index)
+    losses = where(kept, -at_labels(rows, safe, "nll_loss: target"), 0.0)
+    share = None if weight is None else where(kept, take(weight, safe), 0.0)
+    losses = losses if share is None else losses * share
+    return _averaged(losses, share, labels, ignore_index, target.shape, reduction)
+
+
+@dataclass(frozen=True)
+class LinearCrossEntropyOptions:
+    """How PyTorch divides `linear_cross_entropy` into pieces: accepted, of no effect here."""
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
+
+
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
+) -> Tensor:
+    """The cross entropy of the logits linear(input, linear_weight, linear_bias).
+
+    input (n, n_in) or (n_in,), linear_weight (classes, *d, n_in), target (n, *d) of integers or
+    (n, classes, *d) of probabilities. `options` chooses how PyTorch computes this.
+    """
+    if input.ndim not in (1, 2) or linear_weight.ndim < 2:
+        raise ShapeError(f"linear_cross_entropy: takes input (n, n_in) or (n_in,) and a weight "
+                         f"(classes, ..., n_in), got {input.shape} and {linear_weight.shape}",
+                         "flatten what belongs to one sample: x.flatten(1)")
+    sizes = linear_weight.shape[:-1]
+    bias = None if linear_bias is None else reshape(linear_bias, (product(sizes),))
+    flat = reshape(linear_weight, (product(sizes), linear_weight.shape[-1]))
+    logits = reshape(linear(input, flat, bias), (*input.shape[:-1], *sizes))
+    ignored = NOTHING if ignore_index is None else ignore_index
+    return cross_entropy(logits, target, weight, ignored, reduction, label_smoothing)
+
+
+# ---- rows and their labels
+def _as_rows(name: str, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """(n, classes, d...) and (n, d...) as (rows, classes) and (rows,); (classes,) is one row."""
+    x = floating(name, x, "f")
+    shape, labels = x.data.shape, target.data.shape
+    if target.dtype.kind not in "iu":
+        raise DTypeError(f"{name}: class numbers must be integers, not {target.dtype.name}",
+                         "cast them: target.astype(fw.int64)")
+    if len(shape) == 1 and labels == ():
+        return expand_dims(x, 0), expand_dims(target, 0)
+    if len(shape) < 2 or (shape[0], *shape[2:]) != labels:
+        raise ShapeError(
+            f"{name}: input {shape} = (n, classes, ...) needs a target of shape "
+            f"{(*shape[:1], *shape[2:])}, got {labels}", _target_help(shape, labels))
+    if len(shape) == 2:
+        return x, target
+    last = permute_dims(x, (0, *range(2, len(shape)), 1))
+    return reshape(last, (-1, shape[1])), reshape(target, (-1,))
+
+
+def _target_help(shape: Any, labels: Any) -> str:
+    if labels == shape:
+        return "one-hot targets become class numbers by target.argmax(1)"
+    if len(labels) == len(shape) and labels[1:2] == (1,):
+        return "take out the axis of size 1: target.squeeze(1)"
+    return "the target holds one class number for each row of logits"
+
+
+def _entropies(function: Callable[..., Tensor], rows: Tensor, labels: Tensor, ignore_index: int
+               ) -> Tensor:
+    try:
+        return function(rows, labels, ignore_index)
+    except IndexingError as error:
+        error.help += (f"; targets that are to count for nothing are {ignore_index}, or what "
+                       "ignore_index says")
+        raise
+
+
+def _kept(labels: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """Which labels count, and the labels with 0, a class that is there, in the place of others."""
+    kept = not_equal(labels, ignore_index)
+    return kept, where(kept, labels, 0)
+
+
+def _evenly(rows: Tensor, weight: Tensor | None) -> Tensor:
+    """The cross entropy of each row against all classes alike, (rows,)."""
+    logs = log_softmax(rows, 1)
+    return -mean(logs if weight is None else logs * weight, 1)
+
+
+def _averaged(losses: Tensor, share: Tensor | None, labels: Tensor, ignore_index: int, shape: Any,
+              reduction: str) -> Tensor:
+    """The losses of rows in the shape of the target, their sum, or their mean: by how much the
+    labels count, which is their `share`, or 1 for each that is not ignored."""
+    if reduction == "mean":
+        count = counted(labels, ignore_index, losses.dtype) if share is None else sum(share)
+        return sum(losses) / count
+    return reduced(losses if losses.shape == shape else reshape(losses, shape), reduction)
+
+
+def _soft_entropy(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
+) -> Tensor:
+    """Cross entropy against a probability for each class, in axis 1 of (n, classes, ...)."""
+    if x.shape != target.shape:
+        raise ShapeError(f"cross_entropy: probabilities {target.shape} must have the shape of the "
+                         f"input {x.shape}", "class numbers must be integers: astype(fw.int64)")
+    axis = 1 if x.ndim > 1 else 0
+    classes = x.shape[axis]
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / classes
+    terms = log_softmax(x, axis) * target
+    if weight is not None:
+        terms = terms * reshape(weight, (-1, *(1,) * (x.ndim - axis - 1)))
+    losses = -sum(terms, axis)
+    return sum(losses) / (x.size // classes) if reduction == "mean" else reduced(losses, reduction)
+
+
+# ---- margins between classes
+@in_float32
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over rows of sum_i max(0, margin - input[target] + input[i]) ** p / classes.
+
+    Over all i but the target; input (n, classes) or (classes,), target (n,) or (); `weight`
+    (classes,) is how much rows of each class count.
+    """
+    check_choice("multi_margin_loss", "p", p, (1, 2))
+    rows, labels = _as_rows("multi_margin_loss", input, target)
+    named = at_labels(rows, labels, "multi_margin_loss: target")
+    gap = rows - expand_dims(named, 1) + margin
+    others = not_equal(iota(rows.shape, 1, labels.dtype), expand_dims(labels, 1))
+    gap = where(logical_and(gap > 0, others), gap, 0.0)
+    terms = gap if p == 1 else gap * gap
+    losses = sum(terms, 1) / rows.shape[1]
+    losses = losses if weight is None else losses * take(weight, labels)
+    return reduced(reshape(losses, target.shape), reduction)
+
+
+@in_float32
+def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """The mean over rows of sum_ij max(0, 1 - input[target[j]] + input[i]) / classes.
+
+    Over the numbers j up to the first negative one of `target`, which has the shape of input
+    (n, classes) or (classes,), and the classes i that are none of those.
+    """
+    check_same("multilabel_margin_loss", input, target)
+    if target.dtype.kind not in "iu":
+        raise DTypeError("multilabel_margin_loss: class numbers must be integers, not "
+                         f"{target.dtype.name}", "cast them: target.astype(fw.int64)")
+    rows, labels = (reshape(x, (-1, x.shape[-1])) for x in (input, cast(target, int64)))
+    places = iota(labels.shape, 1)
+    named = places < min(where(labels < 0, places, labels.shape[1]), 1, keepdims=True)
+    labels = check_index(where(named, labels, 0), labels.shape[1], "multilabel_margin_loss: target")
+    named, others = expand_dims(named, 2), expand_dims(rows, 1)  # of (row, j, i)
+    hits = logical_and(equal(iota((*rows.shape, rows.shape[1]), 2), expand_dims(labels, 2)), named)
+    gap = others - sum(where(hits, others, 0.0), 2, keepdims=True) + 1.0
+    counts = logical_and(named, logical_not(any(hits, 1, keepdims=True)))
+    losses = sum(where(logical_and(gap > 0, counts), gap, 0.0), (1, 2)) / rows.shape[1]
+    return reduced(reshape(losses, input.shape[:-1]), reduction)
+
+
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                reduction: str = "mean") -> Tensor:
+    """The mean over rows and classes of the binary cross entropy of sigmoid(input)."""
+    check_same("multilabel_soft_margin_loss", input, target)
+    losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    losses = losses if weight is None else losses * weight
+    return reduced(mean(losses, -1), reduction)
