@@ -1,7 +1,17 @@
 """Optimizers. All they change are tensors, so that a step can be recorded whole."""
 
+from . import lr_scheduler, swa_utils
+from .adafactor import Adafactor
+from .adagrad import Adadelta, Adagrad
 from .adam import Adam, AdamW
+from .adam_variants import Adamax, NAdam, RAdam
+from .asgd import ASGD
+from .lbfgs import LBFGS
+from .muon import Muon
 from .optimizer import Optimizer
+from .rmsprop import RMSprop
+from .rprop import Rprop
 from .sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax",
+           "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils"]

@@ -1,77 +1,166 @@
-"""What all optimizers share: groups of parameters, state in tensors, saving and loading."""
+"""What all optimizers share: groups of parameters, state in tensors, and how a step is made."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .. import interpreter
 from ..dispatch import replace
-from ..dtypes import float32
-from ..errors import ArgumentError, DTypeError, GradientError, StateError
-from ..methods import update
+from ..dtypes import float64, kind
+from ..errors import ArgumentError, DTypeError, GradientError
 from ..nn.module import clear_gradients
-from ..nn.state import as_tensor
-from ..tape import enable_grad, no_grad
+from ..nn.parameter import is_lazy
+from ..ops.create import full
+from ..tape import MODE, enable_grad, set_grad_enabled
 from ..tensor import Tensor, tensor
-from ..utils.arguments import check_at_least
+from ..utils.arguments import check_at_least, check_fraction
+from .formulas import axpy, scale
+from .numbers import PLAIN, as_count, is_zero, number
+from .saving import Saving, State, with_hooks
+from .together import batches, gradient, joined, narrowed, parted, widened
 
-Group = dict[str, Any]
+Settings = dict[str, Any]
 
 
-class Optimizer:
-    """Changes `params` (tensors, or dicts of them with settings of their own) by their gradients.
+class Group(dict[str, Any]):
+    """Parameters under "params", and their settings.
 
-    `param_groups` holds the settings, "lr" as a 0-d tensor; assigning a number to it works as well.
-    `state[p]` holds the tensors that belong to parameter p, all made at once and never replaced.
+    "lr" is a 0-d tensor. A number assigned in the place of a tensor becomes one, so that a compiled
+    step takes it as it comes.
     """
 
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        check_at_least(type(self).__name__, "lr", _number(defaults["lr"]), 0)
+    def __setitem__(self, name: str, value: Any) -> None:
+        if isinstance(self.get(name), Tensor) and type(value) in (int, float):
+            value = tensor(value, dtype=float64)
+        super().__setitem__(name, value)
+
+
+class Optimizer(Saving):
+    """Changes `params` by their gradients: tensors, pairs of name and tensor, or dicts of groups.
+
+    A group is a dict with "params" and the settings in which it differs from `defaults`.
+    `param_groups` holds the groups, `state[p]` the tensors that belong to parameter p: they are
+    made at once and changed in place, so that a recording finds them by their path.
+
+    An optimizer of your own defines `step`, or `_first_state` and `_stepped`.
+    """
+
+    counts: tuple[str, ...] = ("step",)  # state that is one number, the same for all elements
+    hidden: tuple[str, ...] = ()  # counts that are no part of the state dict
+    by_element = True  # whether an element is changed by nothing but its own gradient and state
+    takes_complex = True
+
+    def __init__(self, params: Iterable[Any], defaults: Settings) -> None:
+        super().__init__()
         self.defaults = defaults
         self.param_groups: list[Group] = []
-        self.state: dict[Tensor, dict[str, Tensor]] = {}
-        given: list[Any] = [params] if isinstance(params, Tensor) else list(params)
+        self.state: dict[Tensor, State] = defaultdict(dict)
+        if isinstance(params, Tensor):
+            raise DTypeError(f"{self._name}: takes a list of parameters, not one tensor",
+                             "put it into a list: [tensor]")
+        given = list(params)
         if not given:
-            raise ArgumentError(f"{type(self).__name__}: got no parameters",
+            raise ArgumentError(f"{self._name}: got no parameters",
                                 "pass model.parameters(); a generator can be used up only once")
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
 
-    def add_param_group(self, param_group: Group) -> None:
+    def __init_subclass__(cls) -> None:
+        if "step" in cls.__dict__:
+            cls.step = with_hooks(cls.step)  # type: ignore[method-assign]
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    # ---- groups
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, with settings that differ from the defaults, and makes their state."""
-        params = param_group["params"]
-        params = [params] if isinstance(params, Tensor) else list(params)
-        for p in params:
-            self._check_parameter(p)
-        if len({*params, *self.state}) < len(params) + len(self.state):
-            raise ArgumentError(f"{type(self).__name__}: a parameter is given twice",
-                                "each parameter belongs to one group; parameters() gives each once")
-        group = {**self.defaults, **param_group, "params": params}
-        if not isinstance(group["lr"], Tensor):
-            group["lr"] = tensor(group["lr"], dtype=float32)
+        if not isinstance(param_group, dict) or "params" not in param_group:
+            raise DTypeError(f"{self._name}: a group is a dict with 'params', not "
+                             f"{param_group!r:.80}", "as in {'params': tensors, 'lr': 0.1}")
+        group = Group(self.defaults | param_group)
+        names, params = self._parameters(param_group["params"])
+        group["params"] = params
+        if names:
+            group["param_names"] = names
+        if any(("param_names" in other) != bool(names) for other in self.param_groups):
+            raise ArgumentError(f"{self._name}: a group with names beside one without",
+                                "pass named_parameters() for all groups, or for none")
+        check_settings(self._name, group)
+        if type(group.get("lr")) in (int, float):
+            group["lr"] = tensor(group["lr"], dtype=float64)
         self.param_groups.append(group)
-        for p in params:
-            self.state[p] = self._new_state(p, group)
+        self._begin(group)
+
+    def _parameters(self, given: Any) -> tuple[list[str], list[Tensor]]:
+        """Names, where there are any, and parameters, each of which is new here."""
+        if isinstance(given, set):
+            raise DTypeError(f"{self._name}: parameters in a set have no order",
+                             "pass a list: the order is what a state dict counts them by")
+        items = [given] if isinstance(given, Tensor) else list(given)
+        names = [item[0] for item in items if isinstance(item, tuple)]
+        if names and len(names) < len(items):
+            raise ArgumentError(f"{self._name}: {len(items) - len(names)} of {len(items)} "
+                                "parameters have no name", "give all of them names, or none")
+        params = [item[1] if isinstance(item, tuple) else item for item in items]
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        for i, p in enumerate(params):
+            self._check_parameter(p)
+            if id(p) in known:
+                which = f"parameter {i}" + (f" ({names[i]})" if names else "")
+                raise ArgumentError(f"{self._name}: {which} of shape {p.shape} is given twice",
+                                    "each belongs to one group; parameters() gives each once")
+            known.add(id(p))
+        return names, params
 
     def _check_parameter(self, p: Any) -> None:
-        name = type(self).__name__
         if not isinstance(p, Tensor):
-            raise DTypeError(f"{name}: can change tensors, not {type(p).__name__}",
+            raise DTypeError(f"{self._name}: can change tensors, not {type(p).__name__}",
                              "pass model.parameters(), or a list of tensors or of dicts")
-        if not p.is_leaf:
-            raise GradientError(f"{name}: a parameter of shape {p.shape} was computed from others",
-                                "optimize the leaves it was computed from")
+        if not p.is_leaf and not self.defaults.get("differentiable"):
+            raise GradientError(f"{self._name}: a parameter of shape {p.shape} was computed from "
+                                "others", "optimize the leaves it was computed from")
+        if kind(p.dtype) == "c" and not self.takes_complex:
+            raise DTypeError(f"{self._name}: takes real parameters, not {p.dtype.name}",
+                             "optimize real and imaginary parts as parameters of their own")
 
     # ---- what an optimizer defines
-    def _new_state(self, p: Tensor, group: Group) -> dict[str, Tensor]:
-        """The tensors that belong to `p`, as they are before the first step."""
-        raise NotImplementedError
+    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+        """The parameter and its state after one step with the gradient `g`.
 
-    def _update(self, group: Group) -> None:
-        """Makes one step with the parameters of `group` that have a gradient."""
-        raise NotImplementedError
+        Counts and settings are Python numbers, or 0-d tensors of float64 while recording; `p` may
+        be several parameters in a row where the optimizer works by element.
+        """
+        raise NotImplementedError(f"{self._name} does not define step")
+
+    # ---- state
+    def _begin(self, group: Group) -> None:
+        """Makes the state that parameters lack; equal counts share an array."""
+        settings = self._settings(group, False)
+        made: dict[str, Any] = {}
+        for p in group["params"]:
+            if is_lazy(p):  # without a shape yet: its first step makes the state
+                continue
+            held = self.state[p]  # there from now on, also when it stays empty
+            for name, value in self._first_state(p, settings).items():
+                if name in held:
+                    continue
+                if name in self.counts:
+                    shared = made.setdefault(name, as_count(value))
+                    held[name] = interpreter.source(shared.detach())
+                else:
+                    both = 1 + 1j if kind(p.dtype) == "c" else 1  # parts of a complex number
+                    held[name] = full(self._shape_of(p, name), value * both, p.dtype)
+
+    def _settings(self, group: Group, recorded: bool) -> Settings:
+        return {k: v if type(v) in PLAIN else number(v, recorded)
+                for k, v in group.items() if k != "params"}
 
     # ---- what users call
+    @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Changes every parameter that has a gradient; what `closure` returned, if there is one.
 
@@ -81,9 +170,11 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with no_grad():
-            for group in self.param_groups:
-                self._update(group)
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            if params:
+                with set_grad_enabled(bool(group.get("differentiable"))):
+                    self._step_group(group, params)
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -91,92 +182,103 @@ class Optimizer:
         for group in self.param_groups:
             clear_gradients(group["params"], set_to_none)
 
-    def state_dict(self) -> dict[str, Any]:
-        """{"state": {number of a parameter: its tensors}, "param_groups": settings}, as of now."""
-        number = {p: i for i, p in enumerate(self.state)}
-        state = {i: {k: v.detach() for k, v in self.state[p].items()} for p, i in number.items()}
-        groups = [{k: [number[p] for p in v] if k == "params" else _value(v)
-                   for k, v in group.items()} for group in self.param_groups]
-        return {"state": {i: s for i, s in state.items() if s}, "param_groups": groups}
+    # ---- a step
+    def _step_group(self, group: Group, params: list[Tensor]) -> None:
+        recorded = interpreter.STATE.active is not None
+        settings = self._settings(group, recorded)
+        first = self._first_state(params[0], settings)
+        for p in params:
+            if not self.by_element:
+                first = self._first_state(p, settings)
+            if not first.keys() <= self.state[p].keys():
+                self._begin(group)  # a setting has changed, or p had no shape before
+        if recorded or MODE.enabled:
+            self._step_each(params, settings, recorded)
+            return
+        for members, counts in batches(params, self.state, self.counts, self.by_element):
+            names = self._first_state(members[0], settings)
+            held = {name: [self.state[m][name] for m in members] for name in names}
+            state = {name: joined([x.data for x in held[name]])
+                     for name in names if name not in counts}
+            p = joined([m.data for m in members])
+            g = joined([gradient(m).data for m in members])
+            p, new = self._stepped(p, g, state | counts, settings)
+            parted(p, members)
+            for name, value in new.items():
+                if name in counts:
+                    shared = as_count(value)
+                    for x in held[name]:
+                        x.data = shared.data
+                else:
+                    parted(value, held[name])
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over settings and state; StateError where groups, parameters or shapes differ."""
-        saved = state_dict["param_groups"]
-        ours = [len(g["params"]) for g in self.param_groups]
-        theirs = [len(g["params"]) for g in saved]
-        if ours != theirs:
-            raise StateError(f"{type(self).__name__}: the state was saved for groups of {theirs} "
-                             f"parameters, this optimizer has groups of {ours}")
-        for group, old in zip(self.param_groups, saved, strict=True):
-            states = [state_dict["state"].get(i, {}) for i in old["params"]]
-            for p, state in zip(group["params"], states, strict=True):
-                _check_shapes(p, state)
-        with no_grad():
-            for group, old in zip(self.param_groups, saved, strict=True):
-                _load_settings(group, old)
-                for p, i in zip(group["params"], old["params"], strict=True):
-                    self._load_state(p, group, state_dict["state"].get(i, {}))
-
-    def _load_state(self, p: Tensor, group: Group, saved: dict[str, Any]) -> None:
-        """Sets the state of `p` to what was saved, in place; to its beginning where nothing was."""
-        state = self.state[p]
-        for name, fresh in self._new_state(p, group).items():
-            value = saved.get(name)
-            value = fresh if value is None else as_tensor(value)
-            update(state.setdefault(name, fresh), value)
+    def _step_each(self, params: list[Tensor], settings: Settings, recorded: bool) -> None:
+        """The same parameter by parameter, in ops that a recorder or the tape sees."""
+        shared: dict[Any, Any] = {}  # counts that have one array have one afterwards
+        for p in params:
+            dtype, held = p.data.dtype, self.state[p]
+            held = {name: held[name] for name in self._first_state(p, settings)}
+            state = {name: number(x, recorded) if name in self.counts else widened(x)
+                     for name, x in held.items()}
+            changed, new = self._stepped(widened(p), widened(gradient(p)), state, settings)
+            replace(p, narrowed(changed, dtype))
+            arrays = [held[name].data for name in self.counts if name in held]
+            key = tuple(map(id, arrays))
+            if key not in shared:
+                shared[key] = arrays, {n: as_count(x) for n, x in new.items() if n in self.counts}
+            for name, value in (new | shared[key][1]).items():
+                replace(held[name], value if name in self.counts else narrowed(value, dtype))
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        lines = []
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {k}: {_shown(group[k])}" for k in sorted(group) if k != "params"]
-        return "\n".join([*lines, ")"])
+            lines += ["", f"Parameter Group {i}"]
+            settings = self._settings(group, False)
+            lines += [f"    {name}: {settings[name]}" for name in sorted(settings)]
+        return "\n".join([f"{self._name} (" + lines[0], *lines[1:], ")"])
 
 
-def settings(p: Tensor, *values: Any) -> tuple[Any, ...]:
-    """`values` for arithmetic with `p`: numbers as they are, 0-d tensors in the dtype of `p`."""
-    return tuple([v if not isinstance(v, Tensor) or v.dtype == p.dtype else v.to(p.dtype)
-                  for v in values])
+def decayed(p: Tensor, g: Tensor, group: Settings) -> tuple[Tensor, Tensor]:
+    """The parameter and the gradient that a step goes on with."""
+    keep = kept(group)
+    return p if is_zero(1.0 - keep) else scale(p, keep), pulled(p, g, group)
 
 
-def put(x: Tensor, new: Tensor) -> Tensor:
-    """`x` changed in place to `new`; straight away in the usual case of equal shapes and dtypes."""
-    if new.data.shape == x.data.shape and new.data.dtype is x.data.dtype:
-        return replace(x, new)
-    return update(x, new)
+def kept(group: Settings) -> Any:
+    """What a decoupled decay leaves of a parameter; 1.0 where the decay is not decoupled."""
+    decay = group["weight_decay"]
+    return 1.0 - group["lr"] * decay if group.get("decoupled_weight_decay") else 1.0
 
 
-def directed(p: Tensor, group: Group) -> Tensor:
-    """The gradient of `p`, turned round where the group is to maximize."""
-    assert p.grad is not None
-    return -p.grad if group["maximize"] else p.grad  # type: ignore[operator,no-any-return]
+def pulled(p: Tensor, g: Tensor, group: Settings) -> Tensor:
+    """The gradient, turned round where the group maximizes, with a decay that is not decoupled."""
+    decay = group["weight_decay"]
+    if group.get("maximize"):
+        g = -g  # type: ignore[operator]
+    return g if is_zero(decay) or group.get("decoupled_weight_decay") else axpy(g, decay, p)
 
 
-def _number(lr: Any) -> Any:
-    return 0 if isinstance(lr, Tensor) else lr  # a tensor's value may not be known yet
+def given(arguments: dict[str, Any]) -> Settings:
+    """The settings among the arguments of a constructor, which are its `locals()`."""
+    return {k: v for k, v in arguments.items() if k not in ("self", "params", "__class__")}
 
 
-def _value(setting: Any) -> Any:
-    return setting.detach() if isinstance(setting, Tensor) else setting
+# The settings of all optimizers that must not be negative, and those that are shares.
+_LEAST = {"lr": 0.0, "eps": 0.0, "weight_decay": 0.0, "momentum": 0.0, "lr_decay": 0.0,
+          "initial_accumulator_value": 0.0, "momentum_decay": 0.0, "d": 1.0}
+_SHARES = {"betas": True, "rho": False}  # whether 1 is too much
 
 
-def _shown(setting: Any) -> Any:
-    return f"{setting.item():g}" if isinstance(setting, Tensor) else setting
-
-
-def _check_shapes(p: Tensor, saved: dict[str, Any]) -> None:
-    for name, value in saved.items():
-        shape = tuple(getattr(value, "shape", ()))
-        if shape not in ((), p.shape):
-            raise StateError(f"{name} of a parameter of shape {p.shape} has shape {shape} in the "
-                             "state dict", "parameters must come in the order they were saved in")
-
-
-def _load_settings(group: Group, saved: Group) -> None:
-    for name, value in saved.items():
-        if name == "params":
-            continue
-        if isinstance(group.get(name), Tensor):
-            update(group[name], value)
-        else:
-            group[name] = value
+def check_settings(owner: str, group: Settings) -> None:
+    """ArgumentError for a setting that makes no sense; what a tensor holds may not be known yet."""
+    for name, value in group.items():
+        if name == "lr" and isinstance(value, Tensor) and value.size != 1:
+            raise ArgumentError(f"{owner}: lr is one number, got a tensor of shape {value.shape}",
+                                "groups of parameters can have a learning rate each")
+        several = isinstance(value, (tuple, list))
+        for i, x in enumerate(value if several else [value]):
+            which = f"{name}[{i}]" if several else name
+            if name in _LEAST and x is not None and not isinstance(x, Tensor):
+                check_at_least(owner, which, x, _LEAST[name])
+            elif name in _SHARES and not isinstance(x, Tensor):
+                check_fraction(owner, which, x, _SHARES[name])

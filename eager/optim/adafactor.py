@@ -1,0 +1,80 @@
+"""Adafactor: Shazeer and Stern, arXiv 1804.04235."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ..dtypes import finfo
+from ..errors import ArgumentError
+from ..ops.pointwise import maximum, rsqrt
+from ..ops.reduce import mean, sum
+from ..tensor import Tensor
+from .formulas import axpy, lerp, scale
+from .numbers import choose, is_zero, root
+from .optimizer import Optimizer, Settings, given
+from .saving import State
+
+
+class Adafactor(Optimizer):
+    """p -= a * u, u being g / sqrt(v) made smaller where its root mean square is more than `d`.
+
+    v is the running mean of g ** 2. Of a matrix only the means over rows and columns are kept, v is
+    their product. a is the root mean square of p, at least eps[1], times min(lr, 1 / sqrt(t)).
+    Before the step p *= 1 - lr * weight_decay.
+    """
+
+    by_element = False
+    takes_complex = False
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0,
+        *, foreach: bool | None = None, maximize: bool = False,
+    ) -> None:
+        # foreach chooses between implementations in PyTorch; here there is one
+        if not beta2_decay <= 0:
+            raise ArgumentError(f"Adafactor: beta2_decay must be at most 0, got {beta2_decay}")
+        super().__init__(params, given(locals()))
+
+    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+        names = ("row_var", "col_var") if p.ndim > 1 else ("variance",)
+        return {"step": 0.0, **dict.fromkeys(names, 0.0)}
+
+    def _shape_of(self, p: Tensor, name: str) -> Any:
+        if name == "row_var":
+            return (*p.shape[:-1], 1)
+        if name == "col_var":
+            return (*p.shape[:-2], 1, p.shape[-1])
+        return super()._shape_of(p, name)
+
+    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+        lr, (eps, least) = group["lr"], group["eps"]
+        eps = finfo(p.dtype).eps if eps is None else eps
+        g = -g if group["maximize"] else g  # type: ignore[operator]
+        step = state["step"] + 1
+        slowest = 1 / root(step)
+        rate = choose(lr < slowest, lr, slowest)
+        size = maximum(_root_mean_square(p), least)
+        if not is_zero(group["weight_decay"]):
+            p = scale(p, 1 - lr * group["weight_decay"])
+        square, new = _mean_square(g, state, step ** group["beta2_decay"], eps)
+        update = rsqrt(maximum(square, eps * eps)) * g
+        shrunk = maximum(_root_mean_square(update) / group["d"], 1.0)
+        return axpy(p, scale(-size / shrunk, rate), update), {"step": step, **new}
+
+
+def _mean_square(g: Tensor, state: State, share: Any, eps: float) -> tuple[Tensor, State]:
+    """The running mean of g ** 2, into which the new one goes with `share`, and the state of it."""
+    if g.ndim < 2:
+        variance = lerp(state["variance"], g * g, share)
+        return variance, {"variance": variance}
+    rows = lerp(state["row_var"], mean(g * g, -1, keepdims=True), share)
+    columns = lerp(state["col_var"], mean(g * g, -2, keepdims=True), share)
+    both = rows * columns / maximum(mean(rows, -2, keepdims=True), eps)
+    return both, {"row_var": rows, "col_var": columns}
+
+
+def _root_mean_square(x: Tensor) -> Tensor:
+    return sum(x * x) ** 0.5 / math.sqrt(max(x.size, 1))

@@ -1,0 +1,64 @@
+"""Adagrad and Adadelta: Duchi, Hazan and Singer, JMLR 12 (2011); Zeiler, arXiv 1212.5701."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..tensor import Tensor
+from .formulas import adadelta_step, axpy, ema_square, root_step
+from .optimizer import Optimizer, Settings, decayed, given
+from .saving import State
+
+
+class Adagrad(Optimizer):
+    """p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps), s the sum of all g ** 2 so far.
+
+    g is the gradient plus weight_decay * p, t counts the steps.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0,
+        weight_decay: float = 0, initial_accumulator_value: float = 0, eps: float = 1e-10,
+        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        # foreach and fused choose between implementations in PyTorch; here there is one
+        super().__init__(params, given(locals()))
+
+    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+        return {"step": 0.0, "sum": group["initial_accumulator_value"]}
+
+    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+        p, g = decayed(p, g, group)
+        total = state["sum"] + g * g
+        rate = group["lr"] / (1 + state["step"] * group["lr_decay"])
+        return root_step(p, 1.0, -rate, g, total, 1.0, group["eps"]), {
+            "step": state["step"] + 1, "sum": total}
+
+
+class Adadelta(Optimizer):
+    """p -= lr * d, with d = sqrt(u + eps) / sqrt(v + eps) * g.
+
+    v and u are the running means of g ** 2 and of d ** 2; g is the gradient plus weight_decay * p.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
+        weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
+        maximize: bool = False, differentiable: bool = False,
+    ) -> None:
+        # foreach and capturable choose between implementations in PyTorch; here there is one
+        super().__init__(params, given(locals()))
+
+    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+        return {"step": 0.0, "square_avg": 0.0, "acc_delta": 0.0}
+
+    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+        rho = group["rho"]
+        p, g = decayed(p, g, group)
+        square = ema_square(state["square_avg"], g, rho, 1 - rho)
+        delta = adadelta_step(state["acc_delta"], square, g, group["eps"])
+        return axpy(p, -group["lr"], delta), {
+            "step": state["step"] + 1, "square_avg": square,
+            "acc_delta": ema_square(state["acc_delta"], delta, rho, 1 - rho)}

@@ -1,0 +1,184 @@
+"""L-BFGS: Nocedal and Wright, "Numerical Optimization" (2006), algorithm 7.4 and section 3.5."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..dispatch import replace
+from ..errors import ArgumentError
+from ..nn.state import as_tensor
+from ..ops.contract import vecdot
+from ..ops.create import zeros_like
+from ..ops.join import concat
+from ..ops.pointwise import abs
+from ..ops.reduce import max, sum
+from ..ops.view import reshape
+from ..tape import enable_grad, no_grad
+from ..tensor import Tensor, tensor
+from ..utils.arguments import check_choice
+from .formulas import axpy
+from .optimizer import Optimizer, given
+from .saving import Loaded, State
+from .together import gradient, narrowed, widened
+from .wolfe import Point, search
+
+
+class LBFGS(Optimizer):
+    """Steps along -H g, where H, near to the inverse Hessian, is built from the last gradients.
+
+    `step(closure)` makes up to `max_iter` of them. `closure` clears gradients, computes the loss,
+    calls backward and returns the loss; it is called up to `max_eval` times (max_iter * 5 // 4
+    where not given). A step ends where no gradient is above `tolerance_grad`, or where loss or
+    parameters change by less than `tolerance_change`. line_search_fn: "strong_wolfe" looks for the
+    length of each step, None takes lr. There is one group; inside of a compiled function it runs
+    eagerly, for it decides by values.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1, max_iter: int = 20,
+        max_eval: int | None = None, tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9,
+        history_size: int = 100, line_search_fn: str | None = None,
+    ) -> None:
+        check_choice("LBFGS", "line_search_fn", line_search_fn, (None, "strong_wolfe"))
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, given(locals()))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Takes the one group that there is."""
+        if self.param_groups:
+            raise ArgumentError("LBFGS: works on one group of parameters",
+                                "give it all of them as one list")
+        super().add_param_group(param_group)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Makes steps until one of the limits is reached; the loss that `closure` gave at first."""
+        if closure is None:
+            raise ArgumentError("LBFGS: step needs a closure", "a function that clears gradients, "
+                                "computes the loss, calls backward and returns the loss")
+        with no_grad():
+            return self._minimize(enable_grad(closure))
+
+    def _minimize(self, closure: Callable[[], Any]) -> Any:
+        group, state = self._settings(self.param_groups[0], False), self.state[self._all[0]]
+        result = closure()
+        loss, g, used = float(result), self._gradient(), 1
+        state.setdefault("n_iter", 0)
+        for left in reversed(range(group["max_iter"] if _largest(g) > group["tolerance_grad"]
+                                   else 0)):
+            d = _direction(state, g, group["history_size"])
+            t = group["lr"] * (min(1.0, 1.0 / float(sum(abs(g)))) if state["n_iter"] == 1 else 1.0)
+            now = Point(0.0, loss, g, _dot(g, d))
+            state.update(d=d, t=t, prev_flat_grad=g, prev_loss=loss)
+            if now.slope > -group["tolerance_change"]:
+                break
+            now, count = self._next(closure, now, t, d, group, used, left)
+            used += count
+            state["t"] = now.t
+            changed, loss, g = math.fabs(now.loss - loss), now.loss, now.gradient
+            if used >= group["max_eval"] or _largest(g) <= group["tolerance_grad"] \
+                    or _largest(d * now.t) <= group["tolerance_change"] \
+                    or changed < group["tolerance_change"]:
+                break
+        state["func_evals"] = state.get("func_evals", 0) + used
+        return result
+
+    def _next(self, closure: Any, now: Point, t: float, d: Tensor, group: Any, used: int, left: int
+              ) -> tuple[Point, int]:
+        """Moves the parameters along `d`; where to, and how often the closure was called for it."""
+        if group["line_search_fn"] is None:
+            self._move(t, d)
+            if left:
+                return Point(t, float(closure()), self._gradient(), 0.0), 1
+            return now._replace(t=t), 0  # the last step needs no gradient after it
+        x = [p.detach() for p in self._all]
+
+        def evaluate(t: float) -> Point:
+            self._move(t, d)
+            loss, g = float(closure()), self._gradient()
+            for p, value in zip(self._all, x):
+                replace(p, value)
+            return Point(t, loss, g, _dot(g, d))
+
+        found, count = search(evaluate, now, t, _largest(d), group["tolerance_change"],
+                              group["max_eval"] - used)
+        self._move(found.t, d)
+        return found, count
+
+    # ---- all parameters as one vector
+    @property
+    def _all(self) -> list[Tensor]:
+        return self.param_groups[0]["params"]  # type: ignore[no-any-return]
+
+    def _gradient(self) -> Tensor:
+        """The gradients one after the other; zeros for a parameter that has none."""
+        parts = [zeros_like(p) if p.grad is None else gradient(p) for p in self._all]
+        return concat([reshape(widened(part), (-1,)) for part in parts])
+
+    def _move(self, t: float, d: Tensor) -> None:
+        """Adds t * d to the parameters."""
+        start = 0
+        for p in self._all:
+            wide = widened(p.detach())
+            part = reshape(d[start:start + wide.size], wide.shape)
+            replace(p, narrowed(axpy(wide, t, part), p.dtype))
+            start += wide.size
+
+    # ---- loading
+    def _load_state(self, one: Loaded, shared: dict[Any, Any]) -> None:
+        """PyTorch keeps numbers in tensors of one element."""
+        state = self.state[one.p]
+        state.clear()
+        state.update({name: convert(one.saved[name]) for name, convert in _KINDS.items()
+                      if name in one.saved})
+
+
+def _direction(state: State, g: Tensor, most: int) -> Tensor:
+    """-H g, after what changed since the last step has been noted in `state`."""
+    state["n_iter"] += 1
+    if state["n_iter"] == 1:
+        state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
+        return -g  # type: ignore[operator,no-any-return]
+    gradients, steps, shares = state["old_dirs"], state["old_stps"], state["ro"]
+    y, s = g - state["prev_flat_grad"], state["d"] * state["t"]
+    curvature = _dot(y, s)
+    if curvature > 1e-10:
+        if len(gradients) == most:
+            for kept in (gradients, steps, shares):
+                del kept[0]
+        gradients.append(y)
+        steps.append(s)
+        shares.append(1.0 / curvature)
+        state["H_diag"] = curvature / _dot(y, y)
+    d, parts = -g, []  # type: ignore[operator]
+    for y, s, share in zip(reversed(gradients), reversed(steps), reversed(shares)):
+        parts.append(_dot(s, d) * share)
+        d = axpy(d, -parts[-1], y)
+    d = d * state["H_diag"]
+    for y, s, share, part in zip(gradients, steps, shares, reversed(parts)):
+        d = axpy(d, part - _dot(y, d) * share, s)
+    return d
+
+
+def _dot(x: Tensor, y: Tensor) -> float:
+    return float(vecdot(x, y))
+
+
+def _largest(x: Tensor) -> float:
+    return float(max(abs(x))) if x.size else 0.0
+
+
+def _real(value: Any) -> float:
+    return float(as_tensor(value).item())
+
+
+def _vector(value: Any) -> Tensor:
+    return tensor(as_tensor(value))
+
+
+# What is kept, for the first parameter on behalf of all, and how it is read from a state dict.
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "func_evals": int, "n_iter": int, "d": _vector, "t": _real, "H_diag": _real, "prev_loss": _real,
+    "prev_flat_grad": _vector, "old_dirs": lambda x: [*map(_vector, x)],
+    "old_stps": lambda x: [*map(_vector, x)], "ro": lambda x: [*map(_real, x)]}

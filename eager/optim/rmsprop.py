@@ -1,0 +1,50 @@
+"""RMSprop: Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning" (2012)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..tensor import Tensor
+from ..utils.arguments import check_at_least
+from .formulas import axpy, ema_square, lerp, root_step
+from .numbers import is_zero
+from .optimizer import Optimizer, Settings, decayed, given
+from .saving import State
+
+
+class RMSprop(Optimizer):
+    """p -= lr * g / (sqrt(v) + eps), with v the running mean of g ** 2.
+
+    `centered` takes the square of the running mean of g from v. With a momentum p -= lr * b, where
+    b = momentum * b + g / (sqrt(v) + eps). g is the gradient plus weight_decay * p.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, alpha: float = 0.99,
+        eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0, centered: bool = False,
+        capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        # capturable and foreach choose between implementations in PyTorch; here there is one
+        check_at_least("RMSprop", "alpha", alpha, 0.0)
+        super().__init__(params, given(locals()))
+
+    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+        more = {"momentum_buffer": 0.0} if not is_zero(group["momentum"]) else {}
+        return {"step": 0.0, "square_avg": 0.0, **more,
+                **({"grad_avg": 0.0} if group["centered"] else {})}
+
+    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+        alpha, eps, momentum = group["alpha"], group["eps"], group["momentum"]
+        p, g = decayed(p, g, group)
+        square = ema_square(state["square_avg"], g, alpha, 1 - alpha)
+        new = {"step": state["step"] + 1, "square_avg": square}
+        if group["centered"]:
+            mean = new["grad_avg"] = lerp(state["grad_avg"], g, 1 - alpha)
+            square = square - mean * mean
+        if is_zero(momentum):
+            return root_step(p, 1.0, -group["lr"], g, square, 1.0, eps), new
+        buffer = new["momentum_buffer"] = root_step(
+            state["momentum_buffer"], momentum, 1.0, g, square, 1.0, eps)
+        return axpy(p, -group["lr"], buffer), new

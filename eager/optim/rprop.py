@@ -1,0 +1,42 @@
+"""Rprop: Riedmiller and Braun, ICNN 1993."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import ArgumentError
+from ..ops.pointwise import sign
+from ..tensor import Tensor
+from .formulas import rprop_kept, rprop_size
+from .optimizer import Optimizer, Settings, given
+from .saving import State
+
+
+class Rprop(Optimizer):
+    """p -= s * sign(g): each element has a step size s of its own, whatever the size of g.
+
+    s grows by etas[1] while the sign of g stays, and shrinks by etas[0] where it has changed; such
+    an element rests for one step. `step_sizes` are the least and the largest s.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,
+        capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        # capturable and foreach choose between implementations in PyTorch; here there is one
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ArgumentError(f"Rprop: etas must be 0 < etas[0] < 1 < etas[1], got {etas}")
+        super().__init__(params, given(locals()))
+
+    def _first_state(self, p: Tensor, group: Settings) -> dict[str, Any]:
+        return {"step": 0.0, "prev": 0.0, "step_size": group["lr"]}
+
+    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+        g = -g if group["maximize"] else g  # type: ignore[operator]
+        before = state["prev"]
+        size = rprop_size(state["step_size"], g, before, *group["etas"], *group["step_sizes"])
+        kept = rprop_kept(g, before)
+        return p - sign(kept) * size, {"step": state["step"] + 1, "prev": kept, "step_size": size}

@@ -1,0 +1,196 @@
+"""Averages of a model's parameters over a training: Izmailov et al., arXiv 1803.05407 (even ones),
+Polyak and Juditsky 1992 (moving ones)."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..dtypes import int64, is_float
+from ..errors import ArgumentError
+from ..methods import update
+from ..nn.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
+from ..nn.module import Module
+from ..ops.create import zeros
+from ..ops.pointwise import cast, equal, where
+from ..tape import no_grad
+from ..tensor import Tensor
+from ..utils.arguments import check_choice, check_fraction
+from .lr_scheduler.base import LRScheduler, one_each
+from .optimizer import Optimizer
+
+__all__ = [
+    "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
+    "get_swa_multi_avg_fn", "update_bn",
+]
+
+Average = Callable[[Tensor, Tensor, Any], Tensor]
+Averages = Callable[[Sequence[Tensor], Sequence[Tensor], Any], None]
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Average:
+    """A function (average, current, count) -> decay * average + (1 - decay) * current."""
+    check_fraction("get_ema_avg_fn", "decay", decay)
+
+    @no_grad
+    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+        return ema_param * decay + current_param * (1 - decay)
+
+    return ema_update
+
+
+def get_swa_avg_fn() -> Average:
+    """A function (average, current, count) -> the average of `count` values and the current one."""
+
+    @no_grad
+    def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
+        count = num_averaged + 1
+        if isinstance(count, Tensor) and is_float(averaged_param.dtype):
+            count = cast(count, averaged_param.dtype)
+        return averaged_param + (current_param - averaged_param) / count
+
+    return swa_update
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
+    """The same as get_ema_avg_fn for lists of tensors; the averages are changed in place."""
+    return _multi(get_ema_avg_fn(decay))
+
+
+def get_swa_multi_avg_fn() -> Averages:
+    """The same as get_swa_avg_fn for lists of tensors; the averages are changed in place."""
+    return _multi(get_swa_avg_fn())
+
+
+def _multi(average: Average) -> Averages:
+    @no_grad
+    def update_all(averaged: Sequence[Tensor], current: Sequence[Tensor], num_averaged: Any
+                   ) -> None:
+        for mean, value in zip(averaged, current, strict=True):
+            update(mean, average(mean, value, num_averaged))
+
+    return update_all
+
+
+class AveragedModel(Module):
+    """A copy of `model` whose parameters are the average of those that `update_parameters` saw.
+
+    avg_fn(average, current, count) gives the next average, multi_avg_fn changes a list of averages
+    in place; without either all values count the same. use_buffers: buffers are averaged as well,
+    otherwise they are those of the model. The first update takes the parameters as they are.
+
+    >>> import fusewire as fw
+    >>> model = fw.nn.Linear(1, 1, bias=False)
+    >>> ema = fw.optim.swa_utils.AveragedModel(
+    ...     model, multi_avg_fn=fw.optim.swa_utils.get_ema_multi_avg_fn(0.75))
+    >>> for value in (1.0, 5.0):
+    ...     _ = fw.nn.init.constant_(model.weight, value)
+    ...     ema.update_parameters(model)
+    >>> ema.module.weight.item()
+    2.0
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self, model: Module, device: Any = None, avg_fn: Average | None = None,
+        multi_avg_fn: Averages | None = None, use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise ArgumentError("AveragedModel: both avg_fn and multi_avg_fn are given",
+                                "pass one of them")
+        self.module = copy.deepcopy(model).to(device=device)
+        self.register_buffer("n_averaged", zeros((), dtype=int64))
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    @no_grad
+    def update_parameters(self, model: Module) -> None:
+        """Takes the present parameters of `model` into the average."""
+        mine, theirs = self._averaged(self.module), self._averaged(model)
+        before, count = [p.detach() for p in mine], self.n_averaged
+        now = [p.detach() for p in theirs]
+        average = self.multi_avg_fn or _multi(self.avg_fn or get_swa_avg_fn())
+        average(before, now, count)
+        for p, mean, value in zip(mine, before, now, strict=True):
+            # Asked of the tensor, not by `if`, so that a compiled step goes on without Python.
+            update(p, where(equal(count, 0), value, mean))
+        if not self.use_buffers:
+            for b, value in zip(self.module.buffers(), model.buffers(), strict=True):
+                update(b, value.detach())
+        update(count, count + 1)
+
+    def _averaged(self, model: Module) -> list[Tensor]:
+        buffers = model.buffers() if self.use_buffers else ()
+        return list(itertools.chain(model.parameters(), buffers))
+
+
+@no_grad
+def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+    """Sets the running statistics of batch norms to those of all of `loader`, run through `model`.
+
+    A batch is a tensor, or a list whose first element is one.
+    """
+    kinds = (BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm)
+    norms = {m: m.momentum for m in model.modules() if isinstance(m, kinds)}
+    if not norms:
+        return
+    training = model.training
+    model.train()
+    try:
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # the mean over all batches
+        for batch in loader:
+            model(batch[0] if isinstance(batch, (list, tuple)) else batch)
+    finally:
+        for norm, momentum in norms.items():
+            norm.momentum = momentum
+        model.train(training)
+
+
+class SWALR(LRScheduler):
+    """From the present rate to `swa_lr` in `anneal_epochs` epochs, and then constant.
+
+    anneal_strategy: "cos" (along half a cosine) or "linear".
+    """
+
+    def __init__(self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10,
+                 anneal_strategy: str = "cos", last_epoch: int = -1) -> None:
+        for group, rate in zip(optimizer.param_groups,
+                               one_each(self, "swa_lr", optimizer, swa_lr), strict=True):
+            group["swa_lr"] = rate
+        self._anneal_strategy = check_choice(
+            "SWALR", "anneal_strategy", anneal_strategy, tuple(_ANNEAL))
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ArgumentError(f"SWALR: anneal_epochs must be an int of at least 0, got "
+                                f"{anneal_epochs!r}")
+        self.anneal_epochs = anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        rates, step = self._rates(), self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, now = self._share(step - 1), self._share(step)
+        return [group["swa_lr"] * now + _begun(lr, group["swa_lr"], before) * (1 - now)
+                for group, lr in zip(self.optimizer.param_groups, rates, strict=True)]
+
+    def _share(self, step: int) -> float:
+        anneal = _ANNEAL[self._anneal_strategy]
+        return anneal(max(0, min(1, step / max(1, self.anneal_epochs))))
+
+
+_ANNEAL: dict[str, Callable[[float], float]] = {
+    "cos": lambda t: (1 - math.cos(math.pi * t)) / 2, "linear": lambda t: t}
+
+
+def _begun(rate: float, target: float, share: float) -> float:
+    """The rate from which a `share` of the way to `target` led to `rate`."""
+    return target if share == 1 else (rate - share * target) / (1 - share)
