@@ -84,10 +84,12 @@ def constant(nodes: Nodes, array: Any) -> Node:
 def building(builder: Builder) -> Iterator[None]:
     """A context in which ops go to `builder`."""
     before, interpreter.STATE.active = interpreter.STATE.active, builder
+    casting = interpreter.set_casting(None)  # what is rewritten has its dtypes already
     try:
         yield
     finally:
         interpreter.STATE.active = before
+        interpreter.set_casting(casting)
 
 
 def build(nodes: Nodes, fn: Callable[..., Tensor], inputs: tuple[Node, ...],

@@ -19,7 +19,8 @@ from ..eager.errors import is_ours
 
 _ROOT = __name__.partition(".")[0]
 _NUMPY = os.path.dirname(np.__file__)
-_FOLLOWED = ("/nn/", "/optim/", "/utils/")  # our own code that is like the user's: it keeps state
+# our own code that is like the user's: it keeps state
+_FOLLOWED = ("/amp/", "/nn/", "/optim/", "/utils/")
 _OUTSIDE = {"time", "random", "_random", "datetime", "posix", "_socket", "_io", "secrets"}
 _HARMLESS = {"get_ident", "flush", "isatty", "fspath", "getpid"}
 _OUTPUT = {"print", "write", "writelines"}

@@ -50,7 +50,7 @@ class Recording:
     ) -> None:
         self.graph, self.guards, self.check, self.gather = graph, guards, check, gather
         self.effects, self.result = effects, result
-        self.grad_enabled = is_grad_enabled()
+        self.grad_enabled, self.casting = is_grad_enabled(), interpreter.STATE.casting
         self._tensors = [(i, _edge(t)) for i, t in outputs.tensors]
         self.executable: Executable | None = None
         self.uses = 0
@@ -59,6 +59,8 @@ class Recording:
         """Why this recording does not fit the call: the condition that failed; "" where it fits."""
         if self.grad_enabled != is_grad_enabled():
             return f"gradients are {'enabled' if self.grad_enabled else 'disabled'}"
+        if self.casting is not interpreter.STATE.casting:
+            return f"autocast is {'off' if self.casting is None else self.casting.dtype.name}"
         try:
             failed = self.check(args, kwargs)
         except (AttributeError, KeyError, IndexError, ValueError, TypeError):
@@ -66,7 +68,8 @@ class Recording:
         return "" if failed < 0 else self.guards[failed].says
 
     def fits(self, args: Any, kwargs: Any) -> bool:
-        if self.grad_enabled != is_grad_enabled():
+        if self.grad_enabled != is_grad_enabled() \
+                or self.casting is not interpreter.STATE.casting:
             return False
         try:
             return self.check(args, kwargs) < 0

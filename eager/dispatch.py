@@ -32,8 +32,11 @@ warnings.filterwarnings("ignore", "", RuntimeWarning, r"fusewire\.eager\.")
 
 def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
     """The tensor that `op` makes of `inputs` (tensors, and Python scalars that adapt to them)."""
-    if interpreter.in_use and interpreter.STATE.active is not None:
-        return interpreter.STATE.active.apply(op, inputs, params)  # type: ignore[no-any-return]
+    if interpreter.in_use:
+        state = interpreter.STATE
+        front = state._active if state._casting is None else state._casting
+        if front is not None:
+            return front.apply(op, inputs, params)  # type: ignore[no-any-return]
     if len(inputs) == 1:
         return _evaluate_one(op, inputs[0], params)
     return evaluate(op, inputs, params)

@@ -1,0 +1,219 @@
+"""Losses made larger so that small gradients survive float16, and gradients made smaller again."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from .. import interpreter
+from ..dispatch import replace
+from ..dtypes import float16, float32, int32
+from ..errors import ArgumentError, DTypeError, GradientError, StateError
+from ..methods import update
+from ..ops.create import full
+from ..ops.pointwise import cast, equal, isfinite, logical_and, logical_not, logical_or, where
+from ..ops.reduce import all
+from ..tape import no_grad
+from ..tensor import Tensor
+
+__all__ = ["GradScaler"]
+
+_UNSCALED, _STEPPED = "unscaled", "stepped"
+
+
+class GradScaler:
+    """Multiplies losses by a scale, divides gradients by it, and skips steps with inf or nan.
+
+    After such a step the scale is multiplied by `backoff_factor`, after `growth_interval` good ones
+    in a row by `growth_factor`. All that changes is in tensors: in a compiled step nothing is
+    decided in Python. device "cuda", which is not there, switches it off, as in PyTorch.
+
+    >>> import fusewire as fw
+    >>> p = fw.nn.Parameter(fw.ones(2))
+    >>> optimizer, scaler = fw.optim.SGD([p], lr=0.5), fw.amp.GradScaler("cpu")
+    >>> with fw.autocast("cpu", dtype=fw.float16):
+    ...     loss = fw.nn.functional.mse_loss(p, fw.zeros(2))
+    >>> scaler.scale(loss).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> p.tolist(), scaler.get_scale()
+    ([0.5, 0.5], 65536.0)
+    """
+
+    def __init__(
+        self, device: str = "cuda", init_scale: float = 2.0 ** 16, growth_factor: float = 2.0,
+        backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
+    ) -> None:
+        self._device, self._enabled = device, enabled
+        if enabled and device != "cpu":
+            warnings.warn(f'GradScaler is switched off: device "{device}" is not there, use "cpu"',
+                          UserWarning, stacklevel=2)
+            self._enabled = False
+        if not growth_factor > 1:
+            raise ArgumentError(f"GradScaler: growth_factor must be above 1, got {growth_factor!r}")
+        if not backoff_factor < 1:
+            raise ArgumentError(f"GradScaler: backoff_factor must be below 1, got "
+                                f"{backoff_factor!r}")
+        self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
+        self._growth_interval = growth_interval
+        self._scale = full((), init_scale, float32)
+        self._growth_tracker = full((), 0, int32)  # good steps since the scale was changed
+        self._stages: dict[int, str] = {}  # by optimizer: how far it came since the last update
+        self._found: dict[int, Tensor] = {}  # and whether its gradients have inf or nan
+
+    # ---- a step
+    def scale(self, outputs: Any) -> Any:
+        """`outputs` times the scale: a tensor, or the tensors of lists and tuples."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            # Not in float16: the scale itself may be too large for it.
+            return cast(cast(outputs, float32) * self._scale, outputs.dtype) \
+                if outputs.dtype == float16 and outputs.ndim else outputs * self._scale
+        if not isinstance(outputs, Iterable):
+            raise DTypeError(f"GradScaler.scale: takes tensors, not {type(outputs).__name__}",
+                             "pass the loss as a tensor")
+        scaled = map(self.scale, outputs)
+        return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+
+    @no_grad
+    def unscale_(self, optimizer: Any) -> None:
+        """Divides the gradients of an optimizer by the scale, for clipping and the like.
+
+        `step` does so where it was not called; GradientError where it was called twice.
+        """
+        if not self._enabled:
+            return
+        stage = self._stages.get(id(optimizer))
+        if stage is not None:
+            raise GradientError(f"GradScaler.unscale_: the gradients are {stage} already",
+                                "call it once, before step, and update() after all steps")
+        share, good = 1.0 / self._scale, []
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if p.grad is None:
+                continue
+            if p.grad.dtype == float16:
+                raise ArgumentError("GradScaler.unscale_: a gradient is float16, which cannot hold "
+                                    "what it is without the scale", "keep the parameters in "
+                                    "float32 and compute under fw.autocast")
+            replace(p.grad, p.grad * cast(share, p.grad.dtype))
+            good.append(all(isfinite(p.grad)))
+        if not good:
+            raise GradientError("GradScaler.unscale_: no parameter of the optimizer has a gradient",
+                                "call scaler.scale(loss).backward() first")
+        self._found[id(optimizer)] = logical_not(functools.reduce(logical_and, good))
+        self._stages[id(optimizer)] = _UNSCALED
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """What optimizer.step(*args, **kwargs) returns; None, and no step, where there is inf or
+        nan in a gradient."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise GradientError("GradScaler.step: takes no closure", "compute the gradients before")
+        if self._stages.get(id(optimizer)) == _STEPPED:
+            raise GradientError("GradScaler.step: this optimizer has stepped already",
+                                "call update() after the steps of all optimizers")
+        if id(optimizer) not in self._stages:
+            self.unscale_(optimizer)
+        found, self._stages[id(optimizer)] = self._found[id(optimizer)], _STEPPED
+        if interpreter.STATE.active is not None:
+            return _step_unless(found, optimizer, args, kwargs)
+        return None if found.item() else optimizer.step(*args, **kwargs)
+
+    @no_grad
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Changes the scale after the steps of all optimizers, to `new_scale` if it is given."""
+        if not self._enabled:
+            return
+        if new_scale is not None:
+            update(self._scale, new_scale)
+        else:
+            self._follow()
+        self._stages.clear()
+        self._found.clear()
+
+    def _follow(self) -> None:
+        """Changes the scale as the steps since the last update tell."""
+        if not self._found:
+            raise GradientError("GradScaler.update: no gradients were looked at since the last one",
+                                "call scaler.step(optimizer) first")
+        found = functools.reduce(logical_or, self._found.values())
+        good = where(found, 0, self._growth_tracker + 1)
+        is_time = equal(good, self._growth_interval)
+        larger = self._scale * self._growth_factor
+        grown = where(logical_and(is_time, isfinite(larger)), larger, self._scale)
+        update(self._scale, where(found, self._scale * self._backoff_factor, grown))
+        update(self._growth_tracker, where(is_time, 0, good))
+
+    # ---- settings
+    def get_scale(self) -> float:
+        """The scale as a number; 1 where it is switched off."""
+        return self._scale.item() if self._enabled else 1.0  # type: ignore[no-any-return]
+
+    def get_growth_factor(self) -> float:
+        """By how much the scale grows."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Changes by how much the scale grows."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """By how much the scale shrinks."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Changes by how much the scale shrinks."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """After how many good steps in a row the scale grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Changes after how many good steps in a row the scale grows."""
+        self._growth_interval = new_interval
+
+    def is_enabled(self) -> bool:
+        """Whether it is switched on."""
+        return self._enabled
+
+    # ---- saving and loading
+    def state_dict(self) -> dict[str, Any]:
+        """The scale and its settings as numbers; empty where it is switched off."""
+        if not self._enabled:
+            return {}
+        return {"scale": self.get_scale(), "growth_factor": self._growth_factor,
+                "backoff_factor": self._backoff_factor, "growth_interval": self._growth_interval,
+                "_growth_tracker": self._growth_tracker.item()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from what was saved; StateError where that was switched off and this is not."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise StateError("GradScaler.load_state_dict: the state is empty",
+                             "it was saved by a scaler that was switched off")
+        update(self._scale, state_dict["scale"])
+        update(self._growth_tracker, state_dict["_growth_tracker"])
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+
+
+def _step_unless(found: Tensor, optimizer: Any, args: Any, kwargs: Any) -> Any:
+    """A step that is taken back where `found` holds, for a recording: nothing is asked in Python.
+    """
+    tensors = [p for group in optimizer.param_groups for p in group["params"]]
+    tensors += [t for state in optimizer.state.values() for t in state.values()
+                if isinstance(t, Tensor)]
+    before = [t.detach() for t in tensors]
+    result = optimizer.step(*args, **kwargs)
+    with no_grad():
+        for t, old in zip(tensors, before, strict=True):
+            if t.data is not old.data:
+                replace(t, where(found, old, t.detach()))
+    return result

@@ -1,0 +1,100 @@
+"""Gradients made smaller where they are too large: Pascanu et al., arXiv 1211.5063."""
+
+from __future__ import annotations
+
+import math
+import types
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from ...dispatch import replace
+from ...errors import GradientError
+from ...linalg.norm import vector_norm
+from ...ops.join import stack
+from ...ops.pointwise import cast, clip
+from ...tape import no_grad
+from ...tensor import Tensor, tensor
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+Tensors = Tensor | Iterable[Tensor]
+_SMALL = 1e-6  # added to a norm that is divided by
+
+
+@no_grad
+def get_total_norm(
+    tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: Any = None
+) -> Tensor:
+    """The norm of all elements of `tensors` as if they were one vector, a 0-d tensor.
+
+    GradientError where it is inf or nan, with `error_if_nonfinite`. (`foreach`: here and below it
+    chooses between implementations in PyTorch; here there is one.)
+    """
+    each = _listed(tensors)
+    if not each:
+        return tensor(0.0)
+    order = float(norm_type)
+    norms = [vector_norm(x, ord=order) for x in each if x.size]
+    total = vector_norm(stack(norms), ord=order) if norms else tensor(0.0, dtype=each[0].dtype)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise GradientError(
+            f"the norm of order {order:g} of the gradients is {total.item()}, they cannot be "
+            "clipped to one", "with error_if_nonfinite=False they are scaled by it all the same; "
+            "fw.autograd.set_detect_anomaly(True) finds the op that made the first nan")
+    return total
+
+
+@no_grad
+def clip_grads_with_norm_(
+    parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: Any = None
+) -> None:
+    """Scales the gradients of `parameters`, in place, as `total_norm` needs to come to `max_norm`.
+
+    Where it is smaller they stay as they are.
+    """
+    share = clip(max_norm / (total_norm + _SMALL), None, 1.0)
+    for g in _gradients(_listed(parameters)):
+        replace(g, g * cast(share, g.dtype))
+
+
+def clip_grad_norm_(
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0,
+    error_if_nonfinite: bool = False, foreach: Any = None,
+) -> Tensor:
+    """The norm of all gradients of `parameters`, which are scaled in place to `max_norm` at most.
+
+    >>> import fusewire as fw
+    >>> p = fw.nn.Parameter(fw.zeros(2))
+    >>> p.grad = fw.tensor([3.0, 4.0])
+    >>> fw.nn.utils.clip_grad_norm_([p], max_norm=1.0)
+    tensor(5.)
+    >>> (p.grad * 10).round()
+    tensor([6., 8.])
+    """
+    if isinstance(parameters, types.GeneratorType):
+        parameters = list(parameters)
+        if not parameters:
+            warnings.warn("clip_grad_norm_: the generator of parameters is used up, nothing is "
+                          "clipped", UserWarning, stacklevel=2)
+    each = _listed(parameters)
+    total = get_total_norm(_gradients(each), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(each, max_norm, total)
+    return total
+
+
+@no_grad
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: Any = None) -> None:
+    """Brings every element of the gradients of `parameters` between -clip_value and clip_value."""
+    for g in _gradients(_listed(parameters)):
+        replace(g, clip(g, -float(clip_value), float(clip_value)))
+
+
+def _listed(tensors: Tensors) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _gradients(parameters: list[Tensor]) -> list[Tensor]:
+    """The gradients of those that have one, each once."""
+    found = [p.grad for p in parameters]
+    return list({id(g): g for g in found if g is not None}.values())

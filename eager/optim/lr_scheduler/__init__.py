@@ -1,0 +1,7 @@
+"""Learning rates that follow a plan: under PyTorch's names, with its numbers and state dicts."""
+
+from .base import *
+from .combine import *
+from .cycles import *
+from .decay import *
+from .plateau import *
