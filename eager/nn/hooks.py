@@ -7,7 +7,7 @@ from typing import Any
 
 from ..autograd.function import Function
 from ..autograd.hooks import RemovableHandle
-from ..errors import DTypeError
+from ..errors import DTypeError, ShapeError
 from ..tensor import Tensor
 
 
@@ -110,7 +110,7 @@ class _WayBack:
     def _at_results(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         grads = _spread(gradients, self._out_places, self._outputs)
         for (hook,) in list(self._hooks.backward_before.values()):
-            grads = _chosen(hook(self._module, grads), grads)
+            grads = _chosen(self._module, hook(self._module, grads), grads)
         self._grad_output = grads
         if not self._waits:  # no gradient goes further, so this is the moment
             for (hook,) in list(self._hooks.backward.values()):
@@ -120,7 +120,7 @@ class _WayBack:
     def _at_arguments(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         grads = _spread(gradients, self._places, self._count)
         for (hook,) in list(self._hooks.backward.values()):
-            grads = _chosen(hook(self._module, grads, self._grad_output), grads)
+            grads = _chosen(self._module, hook(self._module, grads, self._grad_output), grads)
         return tuple(grads[i] for i in self._places)
 
 
@@ -141,12 +141,18 @@ def _spread(gradients: tuple[Any, ...], places: list[int], count: int) -> tuple[
     return tuple(found)
 
 
-def _chosen(given: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+def _chosen(module: Any, given: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """What a hook returned in the place of `grads`, or those."""
     if given is None:
         return grads
     chosen = given if isinstance(given, tuple) else (given,)
+    name = type(module).__name__
     if len(chosen) != len(grads):
-        raise DTypeError(f"a backward hook returned {len(chosen)} gradients in the place of "
-                         f"{len(grads)}", "return a tuple with one for each, or None")
+        raise DTypeError(f"a backward hook of {name} returned {len(chosen)} gradients in the place "
+                         f"of {len(grads)}", "return a tuple with one for each, or None")
+    for i, (new, g) in enumerate(zip(chosen, grads)):
+        if new is not None and g is not None and new.shape != g.shape:
+            raise ShapeError(f"a backward hook of {name} returned a gradient of shape {new.shape} "
+                             f"in the place of gradient {i}, of shape {g.shape}",
+                             "a gradient has the shape of the tensor it belongs to")
     return chosen

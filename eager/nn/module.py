@@ -2,55 +2,70 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from ..dispatch import replace
-from ..dtypes import as_dtype, is_float
-from ..errors import DTypeError, FusewireError, StateError
-from ..tape import no_grad
-from ..tensor import Tensor, check_device
+from ..errors import LAYER_CALLS, ArgumentError, DTypeError, FusewireError, StateError
+from ..tensor import Tensor
+from .convert import Convertible
 from .hooks import Hooks, RemovableHandle
-from .parameter import Parameter
-from .state import Loaded, load_into
+from .parameter import Buffer, Parameter
+from .state import Stateful
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Module"]
 
 _TABLES = ("_parameters", "_buffers", "_modules")
+compiler: Callable[..., Any] | None = None  # set by an upper layer: what `fw.compile` is
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result", covariant=True)
 
 
-class Module:
+class _Forward(Protocol[_Arguments, _Result]):
+    """A class whose `forward` takes these arguments."""
+
+    def forward(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result: ...
+
+
+class Module(Stateful, Convertible):
     """Base of all layers: assign parameters and modules in __init__, compute in `forward`."""
 
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
-    _transient: set[str]  # names of buffers that are not part of the state dict
+    _non_persistent_buffers_set: set[str]  # names of buffers that are not part of the state dict
     _hooks: Hooks | None = None  # what is called around forward and backward
 
     def __init__(self) -> None:
         fields = {"training": True, "_parameters": {}, "_buffers": {}, "_modules": {},
-                  "_transient": set()}
+                  "_non_persistent_buffers_set": set()}
         self.__dict__.update(fields)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; each module defines its own."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            if self._hooks is None:
-                return self.forward(*args, **kwargs)
-            return self._hooks.call(self, args, kwargs)
-        except FusewireError as error:
-            error.layers.append(self)
-            raise
-        except TypeError as error:
-            if not _is_of_the_call(error):
+    if TYPE_CHECKING:  # a call takes and gives what `forward` of the module's own class does
+        def __call__(self: _Forward[_Arguments, _Result], *args: _Arguments.args,
+                     **kwargs: _Arguments.kwargs) -> _Result: ...
+    else:
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                if self._hooks is None:
+                    return self.forward(*args, **kwargs)
+                return self._hooks.call(self, args, kwargs)
+            except FusewireError as error:
+                error.layers.append(self)
                 raise
-            raise _wrong_arguments(self, args, kwargs, error) from None
+            except TypeError as error:
+                if not _is_of_the_call(error):
+                    raise
+                raise _wrong_arguments(self, args, kwargs, error) from None
 
     # ---- hooks
     def register_forward_pre_hook(
@@ -102,6 +117,10 @@ class Module:
             self._place("_parameters", name, value)
         elif isinstance(value, Module):
             self._place("_modules", name, value)
+        elif isinstance(value, Buffer):
+            self._place("_buffers", name, value)
+            left_out = self._non_persistent_buffers_set
+            (left_out.discard if value.persistent else left_out.add)(name)
         else:
             self._set_plain(name, value)
 
@@ -140,7 +159,7 @@ class Module:
         for table in _TABLES:
             if name in self.__dict__[table]:
                 del self.__dict__[table][name]
-                self._transient.discard(name)
+                self._non_persistent_buffers_set.discard(name)
                 return
         object.__delattr__(self, name)
 
@@ -151,18 +170,35 @@ class Module:
         """Adds a parameter under `name`; None keeps the name for one that is not there."""
         if param is not None and not isinstance(param, Parameter):
             raise _not_a("parameter", name, param, "wrap it: nn.Parameter(tensor)")
-        self._place("_parameters", _checked(name), param)
+        self._check_free(name, "_parameters")
+        self._place("_parameters", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that is state but not trained; in the state dict where `persistent`."""
-        self._place("_buffers", _checked(name), _need_tensor(f"buffer {name!r}", tensor))
-        (self._transient.discard if persistent else self._transient.add)(name)
+        self._check_free(name, "_buffers")
+        self._place("_buffers", name, _need_tensor(f"buffer {name!r}", tensor))
+        left_out = self._non_persistent_buffers_set
+        (left_out.discard if persistent else left_out.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Adds a child under `name`; None keeps the name for one that is not there."""
         if module is not None and not isinstance(module, Module):
             raise _not_a("module", name, module, "a child is an object of a class made from Module")
-        self._place("_modules", _checked(name), module)
+        self._check_free(name, "_modules")
+        self._place("_modules", name, module)
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as `add_module`."""
+        self.add_module(name, module)
+
+    def _check_free(self, name: str, table: str) -> None:
+        """StateError for a name that cannot be one, or that something else of the module has."""
+        if not isinstance(name, str) or not name or "." in name:
+            raise StateError(f"{name!r} cannot be the name of a part of a module",
+                             "names are texts, not empty, and hold no dot")
+        if name not in self.__dict__.get(table, ()) and hasattr(self, name):
+            raise StateError(f"attribute {name!r} of {type(self).__name__} already exists",
+                             "choose another name, or delete the attribute first")
 
     # ---- the tree
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -173,21 +209,24 @@ class Module:
         """Each direct child once."""
         return (module for _, module in self.named_children())
 
-    def named_modules(self, memo: set[int] | None = None, prefix: str = "",
+    def named_modules(self, memo: set[Module] | None = None, prefix: str = "",
                       remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
-        """Dotted name and module, of this module (named '') and of all below it."""
+        """Dotted name and module, of this module (named '') and of all below it.
+
+        Each module once, and none of those in `memo`, to which they are added.
+        """
         memo = set() if memo is None else memo
-        if remove_duplicate and id(self) in memo:
+        if remove_duplicate and self in memo:
             return
-        memo.add(id(self))
+        memo.add(self)
         yield prefix, self
         for name, child in self._modules.items():
             if child is not None:
                 yield from child.named_modules(memo, _join(prefix, name), remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
-        """This module and all below it, each once."""
-        return (module for _, module in self.named_modules())
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """This module and all below it, each once; as often as it is there, where asked for."""
+        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def get_submodule(self, target: str) -> Module:
         """The module with that dotted name; '' is this module."""
@@ -195,9 +234,37 @@ class Module:
         for name in target.split(".") if target else ():
             child = found._modules.get(name)
             if child is None:
-                raise AttributeError(f"{type(found).__name__!r} has no submodule {name!r}",
-                                     name=name, obj=found)
+                raise _no("submodule", name, found, "_modules")
             found = child
+        return found
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Puts `module` at that dotted name; with `strict` only where there is one already."""
+        if not target:
+            raise ArgumentError("set_submodule: the module itself cannot be replaced",
+                                "target is the dotted name of a module below it")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if not isinstance(module, Module):
+            raise _not_a("module", name, module, "a child is an object of a class made from Module")
+        if (strict or hasattr(parent, name)) and name not in parent._modules:
+            raise _no("submodule", name, parent, "_modules")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter with that dotted name."""
+        return self._get("parameter", target, "_parameters")  # type: ignore[no-any-return]
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer with that dotted name."""
+        return self._get("buffer", target, "_buffers")  # type: ignore[no-any-return]
+
+    def _get(self, what: str, target: str, table: str) -> Any:
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        found = owner.__dict__[table].get(name)
+        if found is None:
+            raise _no(what, name, owner, table)
         return found
 
     def _named(self, table: str, prefix: str, recurse: bool, once: bool) -> Iterator[Any]:
@@ -226,7 +293,7 @@ class Module:
         """Each buffer once."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
-    def apply(self, fn: Callable[[Module], Any]) -> Any:
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
         """This module, after `fn` was called on every module below it and on itself."""
         for child in self.children():
             child.apply(fn)
@@ -234,84 +301,55 @@ class Module:
         return self
 
     # ---- modes
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> Self:
         """This module, put with all below it into training mode, or out of it."""
-        for module in self.modules():
-            module.training = mode
+        if not isinstance(mode, bool):
+            raise ArgumentError(f"{type(self).__name__}.train: mode is True or False, not {mode!r}")
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
         return self
 
-    def eval(self) -> Any:
+    def eval(self) -> Self:
         """This module, put with all below it out of training mode."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """This module, its parameters marked as ones that are trained, or as frozen."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
+    def compile(self, *, fullgraph: bool = False) -> None:
+        """Makes this module a compiled one, in place: the same as fw.compile(module)."""
+        assert compiler is not None
+        compiler(self, fullgraph=fullgraph)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clears the gradient of every parameter: to None, or to zeros."""
         clear_gradients(self.parameters(), set_to_none)
-
-    def to(self, device: Any = None, dtype: Any = None) -> Any:
-        """This module with its tensors on a device ("cpu"), and those of floats in a dtype."""
-        if device is not None and not isinstance(device, str):
-            device, dtype = None, device
-        elif isinstance(device, str) and device.partition(":")[0] not in ("cpu", "cuda"):
-            device, dtype = None, device
-        check_device(device)
-        return self if dtype is None else self._cast(as_dtype(dtype))
-
-    def float(self) -> Any:
-        """This module with its floating point parameters and buffers in float32."""
-        return self.to(dtype="float32")
-
-    def double(self) -> Any:
-        """This module with its floating point parameters and buffers in float64."""
-        return self.to(dtype="float64")
-
-    def _cast(self, dtype: Any) -> Any:
-        if not is_float(dtype):
-            raise DTypeError(f"{type(self).__name__}.to: {dtype.name} is no floating point dtype",
-                             "parameters need one, such as fw.float32")
-        with no_grad():
-            for tensor in (*self.parameters(), *self.buffers()):
-                for t in (tensor, tensor.grad):
-                    if t is not None and is_float(t.dtype):
-                        replace(t, t.to(dtype))
-        return self
-
-    # ---- state
-    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
-        """Dotted name -> value of every parameter and persistent buffer, as they are now."""
-        return {prefix + name: owner.detach() for name, owner in self._state()}
-
-    def _state(self) -> Iterator[tuple[str, Tensor]]:
-        for path, module in self.named_modules(remove_duplicate=False):
-            for name, value in (*module._parameters.items(), *module._buffers.items()):
-                if value is not None and name not in module._transient:
-                    yield _join(path, name), value
-
-    def load_state_dict(self, state_dict: Any, strict: bool = True) -> Loaded:
-        """Sets parameters and buffers to the values in `state_dict`; the names that did not match.
-
-        StateError for a value of another shape, and with `strict` for missing and unexpected names.
-        """
-        return load_into(type(self).__name__, dict(self._state()), state_dict, strict)
 
     # ---- text
     def extra_repr(self) -> str:
         """What to print between the brackets: the arguments that the layer was made with."""
         return ""
 
+    def _get_name(self) -> str:
+        return type(self).__name__
+
     def __repr__(self) -> str:
-        head, extra = type(self).__name__, self.extra_repr()
-        if not self._modules:
-            return f"{head}({extra})"
-        lines = [extra] if extra else []
-        lines += [f"({n}): {m!r}" for n, m in self._modules.items()]
-        return f"{head}(\n" + "\n".join("  " + x.replace("\n", "\n  ") for x in lines) + "\n)"
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        if not self._modules and len(lines) < 2:
+            return f"{self._get_name()}({extra})"
+        lines += [f"({n}): {m!r}".replace("\n", "\n  ") for n, m in self._modules.items()]
+        return f"{self._get_name()}(\n" + "".join(f"  {line}\n" for line in lines) + ")"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+LAYER_CALLS.add(Module.__call__.__code__)
 
 
 def clear_gradients(parameters: Any, set_to_none: bool) -> None:
@@ -335,9 +373,11 @@ def _wrong_arguments(module: Module, args: Any, kwargs: Any, error: TypeError) -
     """The error for arguments that forward does not take."""
     name = type(module).__name__
     given = ", ".join([*map(_in_short, args), *(f"{k}={_in_short(v)}" for k, v in kwargs.items())])
-    return DTypeError(
+    explained = DTypeError(
         f"{name} was called with ({given}): {str(error).rpartition('() ')[2]}",
         f"its forward is {name}.forward{inspect.signature(module.forward)}")
+    explained.layers.append(module)
+    return explained
 
 
 def _in_short(x: Any) -> str:
@@ -360,11 +400,10 @@ def _unique(items: Any, memo: set[int] | None) -> Iterator[Any]:
         yield name, value
 
 
-def _checked(name: str) -> str:
-    if not name or "." in name:
-        raise StateError(f"{name!r} cannot be the name of a part of a module",
-                         "names are not empty and hold no dot")
-    return name
+def _no(what: str, name: str, owner: Module, table: str) -> AttributeError:
+    near = difflib.get_close_matches(name, owner.__dict__[table], n=1)
+    return AttributeError(f"{type(owner).__name__!r} has no {what} {name!r}"
+                          + (f" (nearest: {near[0]})" if near else ""), name=name, obj=owner)
 
 
 def _not_a(kind: str, name: str, value: Any, help: str) -> DTypeError:

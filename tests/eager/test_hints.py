@@ -63,3 +63,11 @@ def test_the_error_can_be_pickled():
         np.asarray(fw.ones(2).view)
     again = pickle.loads(pickle.dumps(caught.value))
     assert type(again) is AttributeError and "use x.reshape" in str(again)
+
+
+def test_things_that_do_not_exist_here():
+    assert "the CPU" in hint(lambda: fw.cuda)
+    assert hint(lambda: fw.nn.DataParallel) == "use the module itself: one process uses all cores"
+    assert hint(lambda: fw.clip_grad_norm_) == "use fw.nn.utils.clip_grad_norm_"
+    assert hint(lambda: fw.optim.StepLR) == "use fw.optim.lr_scheduler.StepLR"
+    assert hint(lambda: fw.dropout) == "use fw.nn.functional.dropout"

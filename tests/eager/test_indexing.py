@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -175,3 +176,28 @@ def test_wrong_assignments() -> None:
         x[[0, 1]] = fw.zeros(2)
     with pytest.raises(IndexingError, match="out of range"):
         x[2] = 1
+
+
+def test_a_value_set_in_a_copy_that_nobody_holds_is_an_error() -> None:
+    x = fw.zeros(2, 3)
+    with pytest.raises(IndexingError, match=r"write x\[i, j\] = value"):
+        x[0][1] = 1
+    with pytest.raises(IndexingError, match="a copy that nobody holds"):
+        x[0][1] += 1
+    assert not x.any()
+
+
+def test_whoever_holds_a_tensor_can_set_its_items() -> None:
+    x = fw.zeros(3)
+    held = {"list": [x], "dict": {0: x}}
+    held["list"][0][0] = 1
+    held["dict"][0][1] = 1
+    (lambda: x)()[2] = 1
+    operator.setitem(x, 0, 2)
+    for row in [x]:
+        row[1] = 2
+    layer = fw.nn.Linear(2, 1)
+    with fw.no_grad():
+        layer.weight[0, 1] += layer.bias[0]
+        layer.bias[range(1)] = 3
+    assert x.tolist() == [2, 2, 1] and layer.bias.item() == 3

@@ -47,7 +47,7 @@ def test_state_carries_everything_that_is_trained(row: Layer) -> None:
     assert_equal(result(row, other), wanted)
 
 
-@pytest.mark.parametrize("row", LAYERS, ids=str)
+@pytest.mark.parametrize("row", [r for r in LAYERS if "evaluation" not in r.differs], ids=str)
 def test_evaluation_leaves_no_trace(row: Layer) -> None:
     module = row.make()
     before = {name: value.numpy().copy() for name, value in module.state_dict().items()}

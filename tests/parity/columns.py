@@ -179,7 +179,7 @@ def along(side: Ours, fn: Any, arrays: list[Any]) -> list[Any]:
         inputs = list(tensors)
         for n, t in zip(moved, given):
             inputs[n] = t
-        outs = flat(fn(*inputs))
+        outs = flat(side.call(fn, *inputs))
         return tuple(o for o in outs if side.differentiable(o))
 
     if not of_moved(*[tensors[n] for n in moved]):

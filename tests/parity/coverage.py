@@ -22,6 +22,7 @@ for names, why in {
         "a setting, of no values",
     "bernoulli binomial multinomial normal poisson rand rand_like randint randint_like randn "
     "randn_like randperm": "random numbers: the streams of the two are not the same",
+    "nn.functional.gumbel_softmax": "random numbers: tests/eager/test_activations.py has it",
     "fork_rng get_rng_state initial_seed manual_seed seed set_rng_state":
         "the state of random numbers",
 }.items():

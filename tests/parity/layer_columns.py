@@ -53,11 +53,14 @@ def signature(row: Layer) -> float:
     return 0.0
 
 
-DEPRECATED = ("size_average", "reduce", "_weight", "_freeze")
+DEPRECATED = ("size_average", "reduce", "_weight", "_freeze", "min_value", "max_value",
+              "_stacklevel")
 
 
 def parameters_of(method: Any) -> list[tuple[str, Any]]:
     """Names and defaults; functions as defaults by name."""
+    if method is torch.nn.Module.__init__:  # takes anything, and raises an error for it
+        method = fw.nn.Module.__init__
     every = inspect.signature(method).parameters.values()
     return [(p.name, getattr(p.default, "__name__", p.default)) for p in every
             if p.name not in DEPRECATED]

@@ -20,9 +20,33 @@ SPACES = ("nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nn.util
           "utils.data", "amp")
 
 # Names of torch that are not here.
-MISSING: dict[str, str] = {}
+MISSING = {name: why for why, names in {
+    "deprecated there": """
+        nn.Container nn.NLLLoss2d nn.DataParallel nn.functional.upsample nn.init.uniform
+        nn.functional.upsample_nearest nn.functional.upsample_bilinear nn.init.normal
+        nn.init.constant nn.init.dirac nn.init.xavier_uniform nn.init.xavier_normal
+        nn.init.kaiming_uniform nn.init.kaiming_normal nn.init.orthogonal nn.init.sparse
+        nn.utils.clip_grad_norm utils.data.IterDataPipe utils.data.DFIterDataPipe
+        utils.data.MapDataPipe utils.data.DataChunk utils.data.functional_datapipe
+        utils.data.argument_validation utils.data.runtime_validation
+        utils.data.runtime_validation_disabled utils.data.non_deterministic
+        utils.data.guaranteed_datapipes_determinism""",
+    "parts of PyTorch itself": """
+        nn.factory_kwargs nn.functional.Tensor nn.functional.boolean_dispatch
+        nn.functional.handle_torch_function nn.functional.has_torch_function
+        nn.functional.has_torch_function_unary nn.functional.has_torch_function_variadic
+        nn.functional.assert_int_or_pair optim.swap_in_optimizer_params_and_state
+        nn.utils.parametrize.transfer_parametrizations_and_params utils.data._DatasetKind""",
+    "of 8-bit numbers on GPUs": """
+        nn.functional.ScalingType nn.functional.SwizzleType nn.functional.scaled_mm
+        nn.functional.grouped_mm nn.functional.scaled_grouped_mm""",
+    "there are no sparse tensors": "optim.SparseAdam",
+    "a tensor has one order in memory": """
+        nn.utils.convert_conv2d_weight_memory_format nn.utils.convert_conv3d_weight_memory_format
+        """,
+}.items() for name in names.split()}
 # Signatures that are meant to differ.
-DIFFERENT: dict[str, str] = {}
+DIFFERENT = {"utils.data.random_split": "the default generator is found when it is called"}
 
 
 def public(space: str) -> dict[str, Any]:

@@ -1,0 +1,8 @@
+"""What is done with the parameters and gradients of layers, under PyTorch's names."""
+
+from . import parametrizations, parametrize, rnn
+from .clip_grad import *
+from .fusion import *
+from .reparametrize import *
+from .skip_init import *
+from .vectors import *

@@ -1,0 +1,250 @@
+"""Weights with a norm of their own, with a largest singular value of 1, and orthogonal ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import linalg
+from ...errors import ArgumentError, AxisError, ShapeError
+from ...ops.create import zeros, zeros_like
+from ...ops.grid import eye, tril, triu
+from ...ops.join import concat
+from ...ops.matrix import diagonal
+from ...ops.pointwise import maximum, sign, where
+from ...ops.random import randn
+from ...ops.rearrange import moveaxis
+from ...ops.reduce import sum as total
+from ...ops.view import expand_dims, reshape
+from ...tape import no_grad
+from ...tensor import Tensor, from_numpy
+from ...utils.arguments import check_at_least, check_choice
+from ..conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from ..module import Module
+from .parametrize import register_parametrization
+
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+
+# ---- weight norm
+def norm_except(v: Tensor, dim: int | None) -> Tensor:
+    """The norms of the slices of `v` along one axis, which stays, with sizes of 1; of all: None."""
+    if dim is None or dim == -1:  # both mean the whole tensor in PyTorch
+        return linalg.vector_norm(v)
+    return linalg.vector_norm(v, axis=tuple(i for i in range(v.ndim) if i != dim), keepdims=True)
+
+
+class _WeightNorm(Module):
+    """g * v / |v|."""
+
+    def __init__(self, dim: int | None = 0) -> None:
+        super().__init__()
+        self.dim = -1 if dim is None else dim
+
+    def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
+        return weight_v * (weight_g / norm_except(weight_v, self.dim))
+
+    def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        return norm_except(weight, self.dim), weight
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """`module`, its weight computed as g * v / |v|, with a norm for each slice along `dim`.
+
+    Trained are parametrizations.weight.original0, which is g, and original1, v. dim=None: one norm
+    of the whole. https://arxiv.org/abs/1602.07868
+    """
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def older_names(owner: Any, state_dict: Any, prefix: str, *_: Any) -> None:
+        for i, old in enumerate((f"{prefix}{name}_g", f"{prefix}{name}_v")):
+            if old in state_dict:
+                new = f"{prefix}parametrizations.{name}.original{i}"
+                state_dict[new] = state_dict.pop(old)
+
+    module.register_load_state_dict_pre_hook(older_names)
+    return module
+
+
+# ---- spectral norm
+def transposed_axis(module: Module) -> int:
+    """The axis of a layer's weight that its outputs are along."""
+    return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
+
+
+def as_matrix(weight: Tensor, dim: int) -> Tensor:
+    """(n, rest): `weight` with axis `dim` in front, the others as one."""
+    moved = moveaxis(weight, dim, 0) if dim else weight
+    return reshape(moved, (moved.shape[0], -1))
+
+
+def unit(x: Tensor, eps: float) -> Tensor:
+    """`x` divided by its norm, or by `eps` where that is larger."""
+    return x / maximum(linalg.vector_norm(x), eps)
+
+
+def power_iterations(matrix: Tensor, v: Tensor, n: int, eps: float) -> tuple[Tensor, Tensor]:
+    """The singular vectors u, v of the largest singular value, `n` steps nearer than `v` is."""
+    u = v
+    for _ in range(n):
+        u = unit(matrix @ v, eps)
+        v = unit(matrix.T @ u, eps)
+    return u, v
+
+
+class _SpectralNorm(Module):
+    """weight / its largest singular value."""
+
+    _u: Tensor
+    _v: Tensor
+
+    def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float) -> None:
+        super().__init__()
+        if not -weight.ndim <= dim < weight.ndim:
+            raise AxisError(f"spectral_norm: dim {dim} is no axis of a weight {weight.shape}")
+        check_at_least("spectral_norm", "n_power_iterations", n_power_iterations, 1)
+        self.dim, self.eps, self.n_power_iterations = dim % weight.ndim, eps, n_power_iterations
+        if weight.ndim > 1:
+            with no_grad():
+                matrix = as_matrix(weight.detach(), self.dim)
+                u, v = (unit(randn(n).to(weight.dtype), eps) for n in matrix.shape)
+                self.register_buffer("_u", u)
+                self.register_buffer("_v", v)
+                self._step(matrix, 15)
+
+    def _step(self, matrix: Tensor, n: int) -> None:
+        with no_grad():
+            self._u, self._v = power_iterations(matrix.detach(), self._v, n, self.eps)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        if weight.ndim == 1:
+            return unit(weight, self.eps)
+        matrix = as_matrix(weight, self.dim)
+        if self.training:
+            self._step(matrix, self.n_power_iterations)
+        return weight / total(self._u * (matrix @ self._v))
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        return value  # of this size or another: what comes out is the same
+
+
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
+    dim: int | None = None,
+) -> Module:
+    """`module`, its weight divided by its largest singular value, that of a matrix (dim, rest).
+
+    The singular value is followed by `n_power_iterations` steps at each read in training mode.
+    dim: 1 for transposed convolutions if not given, else 0. https://arxiv.org/abs/1802.05957
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ArgumentError(f"spectral_norm: {type(module).__name__} has no tensor {name!r}")
+    axis = transposed_axis(module) if dim is None else dim
+    made = _SpectralNorm(weight, n_power_iterations, axis, eps)
+    return register_parametrization(module, name, made)
+
+
+# ---- orthogonal
+_MAPS = ("matrix_exp", "cayley", "householder")
+
+
+class _Orthogonal(Module):
+    """A matrix with orthonormal columns, or rows where it is wide, made of any matrix."""
+
+    def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool) -> None:
+        super().__init__()
+        self.shape, self.orthogonal_map = weight.shape, orthogonal_map
+        self.use_trivialization = use_trivialization
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, X: Tensor) -> Tensor:
+        wide = X.shape[-2] < X.shape[-1]
+        tall = X.mT if wide else X
+        out = _reflected(tall) if self.orthogonal_map == "householder" else self._turned(tall)
+        if self.use_trivialization:
+            out = self.base @ out
+        return out.mT if wide else out
+
+    def _turned(self, x: Tensor) -> Tensor:
+        """The first columns of a function of a skew-symmetric matrix, which is orthogonal."""
+        n, k = x.shape[-2:]
+        square = concat([tril(x), zeros(*x.shape[:-1], n - k, dtype=x.dtype)], axis=-1)
+        skew = square - square.mT
+        if self.orthogonal_map == "matrix_exp":
+            return linalg.matrix_exp(skew)[..., :k]
+        one = eye(n, dtype=x.dtype)
+        return linalg.solve(one - skew / 2, one + skew / 2)[..., :k]
+
+    def right_inverse(self, Q: Tensor) -> Tensor:
+        if Q.shape != self.shape:
+            raise ShapeError(f"orthogonal: the weight has shape {self.shape}, the value {Q.shape}")
+        wide = Q.shape[-2] < Q.shape[-1]
+        tall = Q.detach().mT if wide else Q.detach()
+        if self.use_trivialization:
+            self.base = _completed(tall)
+            return _eye_like(Q) * -1  # from which `forward` makes the first columns of 1
+        if self.orthogonal_map != "householder":
+            raise NotImplementedError("a matrix_exp or cayley map without a base cannot be set")
+        found = _reflectors(tall)
+        return found.mT if wide else found
+
+
+def _reflected(x: Tensor) -> Tensor:
+    """The first columns of a product of reflections I - 2 v v.T / |v|^2, one for a column of `x`.
+
+    v is 1 on the diagonal and x below it. The product is I - V T V.T, where the inverse of T is
+    striu(V.T V) + diag(|v|^2 / 2): https://doi.org/10.1137/0910005. Columns are multiplied by the
+    signs that the diagonal of x holds.
+    """
+    n, k = x.shape[-2:]
+    v = tril(x, k=-1) + eye(n, k, dtype=x.dtype)
+    products = v.mT @ v
+    inverse = triu(products, k=1) + eye(k, dtype=x.dtype) * products / 2
+    out = eye(n, k, dtype=x.dtype) - v @ linalg.solve(inverse, v[..., :k, :].mT)
+    return out * expand_dims(diagonal(x.detach()).to("int64").to(x.dtype), -2)
+
+
+def _reflectors(x: Tensor) -> Tensor:
+    """What `_reflected` makes `x`, or the nearest Q of its QR decomposition, of."""
+    h, tau = np.linalg.qr(x.numpy(), mode="raw")
+    below = from_numpy(h.swapaxes(-1, -2).astype(x.dtype))
+    signs = sign(diagonal(below))
+    signs = where(from_numpy(tau) == 0, -signs, signs)  # no reflection was needed for these
+    return where(eye(*x.shape[-2:]) == 1, expand_dims(signs, -2), below)
+
+
+def _completed(x: Tensor) -> Tensor:
+    """A square orthogonal matrix that begins with the columns of `x`, made orthonormal."""
+    n, k = x.shape[-2:]
+    more = randn(*x.shape[:-2], n, n - k).to(x.dtype)
+    found = linalg.qr(concat([x, more], axis=-1))
+    return found.Q * expand_dims(sign(diagonal(found.R)), -2)
+
+
+def _eye_like(x: Tensor) -> Tensor:
+    return zeros_like(x) + eye(*x.shape[-2:], dtype=x.dtype)
+
+
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *,
+    use_trivialization: bool = True,
+) -> Module:
+    """`module`, its weight with orthonormal columns, or orthonormal rows where it is wide.
+
+    orthogonal_map: "matrix_exp", the default for square weights, "cayley", or "householder", that
+    for others. use_trivialization: the map turns the weight as it was at first, which is kept in
+    parametrizations.weight.0.base. https://arxiv.org/abs/1909.09501
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ArgumentError(f"orthogonal: {type(module).__name__} has no tensor {name!r}")
+    if weight.ndim < 2:
+        raise ShapeError(f"orthogonal: the weight is a matrix or a batch of them, got shape "
+                         f"{weight.shape}")
+    usual = "matrix_exp" if weight.shape[-2] == weight.shape[-1] else "householder"
+    chosen = check_choice("orthogonal", "orthogonal_map", orthogonal_map or usual, _MAPS)
+    made = _Orthogonal(weight, chosen, use_trivialization)
+    return register_parametrization(module, name, made, unsafe=True)
