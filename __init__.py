@@ -5,9 +5,11 @@ import sys as _sys
 from .codegen import large as _large
 from .codegen.decorator import compile
 from .codegen.llvm.threads import get_num_threads, set_num_threads
-from .eager import autograd, fft, func, linalg, nn, optim, random, special, utils
+from .eager import advice as _advice
+from .eager import amp, autograd, fft, func, linalg, nn, optim, random, special, utils
 from .eager import hints as _hints
 from .eager import methods as _methods
+from .eager.amp.autocast import autocast, get_autocast_dtype, is_autocast_enabled
 from .eager.autograd.engine import *
 from .eager.constants import *
 from .eager.display import *
@@ -41,6 +43,7 @@ from .eager.ops.sort import *
 from .eager.ops.special import *
 from .eager.ops.statistics import *
 from .eager.ops.view import *
+from .eager.serialization import *
 from .eager.tape import *
 from .eager.tensor import *
 from .export import onnx
@@ -48,12 +51,12 @@ from .export import onnx
 __version__ = "0.1.0"
 
 # So that `import fusewire.nn.functional as F`, `from fusewire.utils.data import DataLoader` work as
-# users of PyTorch expect, though the modules live under `eager`.
-_ALIASES = (
-    "autograd", "autograd.function", "fft", "func", "linalg", "nn", "nn.functional", "nn.init",
-    "optim", "random", "special", "utils", "utils.checkpoint", "utils.data",
-)
-for _name in _ALIASES:
-    _sys.modules[f"{__name__}.{_name}"] = _sys.modules[f"{__name__}.eager.{_name}"]
+# users of PyTorch expect, though the modules live under `eager`. All of them, or an import of one
+# that is left out would make its classes a second time.
+_FRONTS = ("amp", "autograd", "fft", "func", "linalg", "nn", "optim", "random", "special", "utils")
+for _name, _module in list(_sys.modules.items()):
+    if _name.startswith(f"{__name__}.eager.") and _name.split(".")[2] in _FRONTS:
+        _sys.modules[_name.replace(".eager.", ".", 1)] = _module
 
 _hints.install(_sys.modules[__name__])
+_advice.install()

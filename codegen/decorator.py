@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from ..capture.compiled import Compiled
 from ..eager.errors import CaptureError
+from ..eager.nn import module
 from ..eager.nn.module import Module
 from .compile import compile_graph
 
@@ -40,3 +41,6 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False) ->
     if not callable(fn):
         raise CaptureError(f"compile takes a function, a method or a module, not {fn!r:.60}")
     return Compiled(fn, compile_graph, fullgraph)
+
+
+module.compiler = compile

@@ -43,7 +43,8 @@ _WHY = {"meaning": "every element is made of all others along an axis, by a fast
 def _transform(name: str, result: Callable[..., TensorType], impl: Callable[..., Any], vjp: Any
                ) -> Op:
     return define(Op(name, "opaque", result, impl, None, each(vjp), why=_WHY,
-                     batch=shifted("axis" if name in ("rfft", "irfft") else "axes")))
+                     batch=shifted("axis" if name in ("rfft", "irfft") else "axes"),
+                     precision="full"))
 
 
 def _complex_result(x: TensorType, axes: Any, norm: str) -> TensorType:

@@ -75,6 +75,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
             [0., 0.],
             [0., 6.]])
     """
+    if sys.getrefcount(x) == _UNHELD:
+        raise IndexingError("x[i][j] = value would set an element of a copy that nobody holds",
+                            "x[i] is a new tensor, not a window into x: write x[i, j] = value")
     if x.edge is None and not interpreter.in_use and _is_simple(index) and _set(x, index, value):
         return
     given = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
@@ -87,6 +90,25 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     part = reshape(_fitting(given, found.shape), found.size)
     replace(x, put_slice(x, part, found.start, found.step))
 
+
+class _Counting:
+    """Something whose item is set: how many references to it `setitem` sees."""
+
+    def __setitem__(self, seen: list[int], value: Any) -> None:
+        seen.append(sys.getrefcount(self))
+
+
+def _unheld() -> int:
+    """References that `setitem` sees to a tensor that no variable holds, as in x[i][j] = value.
+
+    -1 for a Python that counts no others for a tensor in a variable.
+    """
+    held, seen = _Counting(), []
+    _Counting()[seen] = held[seen] = None
+    return seen[0] if seen[0] < seen[1] else -1
+
+
+_UNHELD = _unheld()
 
 _SIMPLE = {int, slice, type(None), type(Ellipsis)}
 
@@ -141,11 +163,11 @@ def _is_mask(item: Any) -> bool:
     return isinstance(item, Tensor) and item.dtype.kind == "b"
 
 
-_ARRAYS = (list, np.ndarray, bool, np.bool_)  # what becomes a tensor in an index
+_ARRAYS = (list, range, np.ndarray, bool, np.bool_)  # what becomes a tensor in an index
 
 
 def _as_index(item: Any) -> Tensor:
-    return tensor(item, dtype=np.int64 if isinstance(item, list) and not item else None)
+    return tensor(item, dtype=np.int64 if isinstance(item, (list, range)) and not item else None)
 
 
 def _expanded(x: Tensor, index: Any) -> list[Any]:

@@ -99,12 +99,18 @@ class Tensor:
                              f"the versions are {', '.join(STANDARDS)}")
         return package
 
-    def to(self, target: Any) -> Tensor:
-        """This tensor on a device ("cpu") or in a dtype."""
+    def to(self, target: Any = None, dtype: Any = None, non_blocking: bool = False,
+           copy: bool = False, *, device: Any = None) -> Tensor:
+        """This tensor on a device ("cpu"), in a dtype, or in both: x.to("cpu", fw.float64).
+
+        non_blocking is for other devices; copy makes no difference, as tensors are values.
+        """
         if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
-            check_device(target)
-            target = self.dtype
-        return self.astype(target)  # type: ignore[attr-defined,no-any-return]
+            device, target = target, None
+        check_device(device)
+        given = target if dtype is None else dtype
+        wanted = self.dtype if given is None else given
+        return self.astype(wanted)  # type: ignore[attr-defined,no-any-return]
 
     @property
     def grad(self) -> Tensor | None:

@@ -144,6 +144,7 @@ def _run(
 ) -> dict[Edge, Tensor]:
     """Gradients of the edges `wanted`, with `stop` not past those; of None: added to all leaves."""
     before, MODE.enabled = MODE.enabled, create_graph
+    casting = interpreter.set_casting(None)  # the way back has the dtypes of the way there
     try:
         sums: dict[Edge, Any] = {}
         found: dict[Edge, Tensor] = {}
@@ -174,6 +175,7 @@ def _run(
                 _reached(edge, g, create_graph)
     finally:
         MODE.enabled = before
+        interpreter.set_casting(casting)
     return found
 
 

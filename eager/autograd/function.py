@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dispatch import apply
-from ..errors import DTypeError, GradientError, ShapeError
+from ..errors import DTypeError, FusewireError, GradientError, ShapeError, running_layers
 from ..op import Op
 from ..ops import create, pointwise
 from ..shapes import TensorType
@@ -79,13 +79,21 @@ class Context:
 class Joint(Entry):
     """One call of a Function: collects the gradients of its results, then calls `backward` once."""
 
-    __slots__ = ("ctx", "function", "given", "made")
+    __slots__ = ("ctx", "function", "given", "layers", "made")
     ctx: Context
+    layers: list[Any]  # the modules that it was called in, innermost first
     function: Any  # the class
     given: tuple[TensorType | None, ...]  # types of the arguments
     made: tuple[TensorType | None, ...]  # and of the results
 
     def back(self, g: Any, sums: Any, useful: Any, keep: bool, step: Callable[..., None]) -> None:
+        try:
+            self._back(g, sums, useful, keep)
+        except FusewireError as error:
+            error.layers = error.layers or self.layers
+            raise
+
+    def _back(self, g: Any, sums: Any, useful: Any, keep: bool) -> None:
         if self.arrays is None:
             raise given_up(self)
         gradients = [g.get(i) for i in range(len(self.made))]
@@ -232,7 +240,7 @@ class Function:
 
 def _joint(cls: Any, ctx: Context, edges: Any, given: Any, outs: tuple[Any, ...]) -> Joint:
     joint = Joint(cls._op, {}, (), edges, None)
-    joint.function, joint.ctx, joint.given = cls, ctx, given
+    joint.function, joint.ctx, joint.given, joint.layers = cls, ctx, given, running_layers()
     joint.made = tuple(None if x is None else TensorType(x.data.shape, x.data.dtype) for x in outs)
     return joint
 

@@ -150,7 +150,8 @@ def _right_vjp(g: Tensor, out: Tensor, x: Tensor, y: Tensor, spec: str) -> Tenso
     return contract(conj_of(x), g, f"{left},{made}->{right}")
 
 
-contract_op = define(Op("contract", "contract", _result, _impl, None, each(_left_vjp, _right_vjp)))
+contract_op = define(Op("contract", "contract", _result, _impl, None, each(_left_vjp, _right_vjp),
+                        precision="low"))
 
 
 def contract(x: Tensor, y: Tensor, spec: str) -> Tensor:

@@ -20,7 +20,7 @@ from ..shapes import TensorType
 from ..tensor import Tensor
 from .distributions import Draw
 from .gamma import lgamma_formula
-from .random import Generator, _blocks, default_generator
+from .random import Generator, _blocks, default
 from .view import expand_to
 
 __all__ = ["binomial", "poisson"]
@@ -119,7 +119,7 @@ def poisson(rate: Any, size: Any = None, *, dtype: Any = None,
             generator: Generator | None = None, device: Any = None) -> Tensor:
     """Poisson-distributed counts with mean `rate`, as floats of shape `size` or that of `rate`."""
     d = Draw("poisson", (rate,), size, dtype, generator, device)
-    state = (generator or default_generator).next()
+    state = (generator or default()).next()
     return d.result(apply(poisson_op, (state, expand_to(d.parameters[0], d.shape).detach())))
 
 
@@ -167,6 +167,6 @@ def binomial(count: Any, p: Any, size: Any = None, *, dtype: Any = None,
              generator: Generator | None = None, device: Any = None) -> Tensor:
     """How many of `count` tries with chance `p` succeed, as floats of shape `size`."""
     d = Draw("binomial", (count, p), size, dtype, generator, device)
-    state = (generator or default_generator).next()
+    state = (generator or default()).next()
     both = [expand_to(x, d.shape).detach() for x in d.parameters]
     return d.result(apply(binomial_op, (state, *both)))

@@ -131,6 +131,7 @@ def pointwise(
         function = function_of_two(
             op, TAKES[takes][0], lambda x, y: apply(op, _pair(name, x, y, takes)))
     function.__name__ = function.__qualname__ = name
+    function.__module__ = formula.__module__  # where it is found by that name, as pickles look
     function.op, function.takes = op, takes
     return function  # type: ignore[no-any-return]
 

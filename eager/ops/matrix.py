@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..casting import in_float32
 from ..errors import ShapeError
 from ..shapes import axis_of, broadcast
 from ..tensor import Tensor, as_tensor
@@ -70,6 +71,7 @@ def diagonal_matrix(x: Tensor, offset: int = 0) -> Tensor:
     return reshape(flat, (*lead, n, n))
 
 
+@in_float32
 def trace(x: Tensor, offset: int = 0, dtype: Any = None) -> Tensor:
     """The sums (...) of the diagonals of the matrices (..., m, n); small integers become int64.
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -275,6 +276,20 @@ def _one_step() -> Tensor:
 default_generator = Generator(int.from_bytes(os.urandom(4), "little"))
 
 
+class _Own(threading.local):
+    """The generator that stands in the place of the default one in this thread, if any."""
+
+    generator: Generator | None = None
+
+
+OWN = _Own()
+
+
+def default() -> Generator:
+    """The generator of what is drawn without one: a loader's threads have their own."""
+    return OWN.generator or default_generator
+
+
 def manual_seed(seed: int) -> Generator:
     """Puts the default generator to the start of the stream that belongs to `seed`.
 
@@ -285,27 +300,27 @@ def manual_seed(seed: int) -> Generator:
     >>> bool((fw.rand(2) == first).all())
     True
     """
-    return default_generator.manual_seed(seed)
+    return default().manual_seed(seed)
 
 
 def seed() -> int:
     """A seed from the operating system, to whose stream the default generator is put."""
-    return default_generator.seed()
+    return default().seed()
 
 
 def initial_seed() -> int:
     """The seed of the default generator."""
-    return default_generator.initial_seed()
+    return default().initial_seed()
 
 
 def get_rng_state() -> Tensor:
     """A copy of the default generator's state."""
-    return default_generator.get_state()
+    return default().get_state()
 
 
 def set_rng_state(state: Tensor) -> None:
     """Makes the default generator go on from a state that `get_rng_state` gave."""
-    default_generator.set_state(state)
+    default().set_state(state)
 
 
 @contextlib.contextmanager
@@ -314,12 +329,12 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
 
     `devices` is there for programs written for PyTorch: only the CPU has a generator.
     """
-    before = default_generator.get_state()
+    before = default().get_state()
     try:
         yield
     finally:
         if enabled:
-            default_generator.set_state(before)
+            default().set_state(before)
 
 
 def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
@@ -327,7 +342,7 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     """A tensor of `shape` of numbers drawn evenly from [0, 1)."""
     check_device(device)
     sizes = _shape(shape[0] if len(shape) == 1 else shape, "rand")
-    state = (generator or default_generator).next()
+    state = (generator or default()).next()
     return apply(uniform_op, (state,), {"shape": sizes, "dtype": float_dtype("rand", dtype)})
 
 
@@ -388,7 +403,7 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
     if low < limits.min or high - 1 > limits.max:
         raise DTypeError(f"randint: {chosen.name} does not hold all of {low} to {high - 1}",
                          f"it goes from {limits.min} to {limits.max}")
-    state = (generator or default_generator).next()
+    state = (generator or default()).next()
     return apply(randint_op, (state,), {"shape": _shape(size, "randint"), "dtype": chosen,
                                         "low": low, "count": high - low})
 

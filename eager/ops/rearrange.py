@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import shapes
 from ..dispatch import apply
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..interpreter import source
 from ..shapes import axis_of, whole
 from ..tensor import Tensor, as_tensor
@@ -105,7 +105,7 @@ def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
     return concat_same_dtype([back, front], axis)
 
 
-def repeat(x: Tensor, repeats: Any, axis: int | None = None) -> Tensor:
+def repeat(x: Tensor, repeats: Any, *more: Any, axis: int | None = None) -> Tensor:
     """`x` with each element `repeats` times along `axis` (None: flattened), next to each other.
 
     repeats: a number, or a tensor with one for each element along the axis.
@@ -114,6 +114,10 @@ def repeat(x: Tensor, repeats: Any, axis: int | None = None) -> Tensor:
     >>> fw.repeat(fw.tensor([1, 2]), 2), fw.repeat(fw.tensor([1, 2]), fw.tensor([3, 1]))
     (tensor([1, 1, 2, 2]), tensor([1, 1, 1, 2]))
     """
+    if more:  # other libraries mean the axis, or how often the whole is repeated along each
+        raise ArgumentError(f"repeat: takes one number of repeats, not {(repeats, *more)}",
+                            "x.tile((2, 1)) lays copies of x side by side, x.repeat(2, axis=1) "
+                            "those of each element")
     x = as_tensor("repeat", x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0

@@ -44,14 +44,15 @@ def _result(x: TensorType, axis: tuple[int, ...], keepdims: bool) -> TensorType:
 
 def reduction(
     name: str, combine: str, identity: Callable[[Any], Any], impl: Callable[..., Any],
-    vjp: Callable[..., Any] | str, onnx: str = "",
+    vjp: Callable[..., Any] | str, onnx: str = "", precision: str = "",
 ) -> Op:
     """Declares a reduction over params axis (ordered tuple of ints) and keepdims.
 
     vjp: a rule, or the reason why there is none.
     """
     rule, why = (None, {"vjp": vjp}) if isinstance(vjp, str) else (each(vjp), {})
-    return define(Op(name, "reduce", _result, impl, Reduction(combine, identity), rule, onnx, why))
+    return define(Op(name, "reduce", _result, impl, Reduction(combine, identity), rule, onnx, why,
+                     precision=precision))
 
 
 def spread(g: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -130,7 +131,7 @@ def _prod(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 sum_op = reduction(
     "sum", "add", lambda dtype: 0, _sum,
     lambda g, out, x, axis, keepdims: spread(g, x, axis, keepdims))
-prod_op = reduction("prod", "mul", lambda dtype: 1, _prod, _prod_vjp)
+prod_op = reduction("prod", "mul", lambda dtype: 1, _prod, _prod_vjp, precision="full")
 max_op = reduction(
     "max", "maximum", lowest,
     lambda xp, x, axis, keepdims: np.maximum.reduce(x, axis, keepdims=keepdims), _extreme_vjp)

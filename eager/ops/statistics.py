@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import dtypes, interpreter
+from ..casting import in_float32
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..shapes import axes_of, product, reduced, whole
 from ..tensor import Tensor, as_tensor, tensor
@@ -165,6 +166,7 @@ _PLACES: dict[str, Place] = {
 }
 
 
+@in_float32
 def quantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False, method: str = "linear"
              ) -> Tensor:
     """The values below which the fractions `q` of the elements along `axis` lie.
@@ -179,6 +181,7 @@ def quantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False, metho
     return _quantile("quantile", x, q, axis, keepdims, method, False)
 
 
+@in_float32
 def nanquantile(x: Tensor, q: Any, axis: Axis = None, keepdims: bool = False,
                 method: str = "linear") -> Tensor:
     """`quantile` of the elements that are not nan; nan where there are none."""

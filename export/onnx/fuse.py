@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ...capture.dims import formula
 from ...capture.graph import Node
+from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .context import Context
 from .table import convolved
@@ -43,13 +44,17 @@ def _linear(node: Node, users: Users) -> Fused | None:
         columns = product.type.shape[-1:]
         if bias.type.shape not in (columns, (1, *columns)):
             return None
-    if product.params["spec"] != "ij,jk->ik" or node.type.dtype.kind != "f":
+    left, right, out = parts(product.params["spec"])
+    stored = right[1:] == left[1:]  # (out, in), the last axes of both are summed
+    if len(left) != 2 or len(right) != 2 or left[1] not in right \
+            or out != left[0] + right[not stored] or node.type.dtype.kind != "f":
         return None
     x, w = product.inputs
-    turned = w.op == "permute_dims"
+    view = w.op == "permute_dims"
+    turned = stored is not view
     if not turned and bias is None:
         return None
-    inputs = (x, w.inputs[0] if turned else w, *([bias] if bias is not None else []))
+    inputs = (x, w.inputs[0] if view else w, *([bias] if bias is not None else []))
     return Fused(inputs, lambda c, xs: c.writer.op("Gemm", xs, node.type.dtype,
                                                    transB=int(turned)))
 

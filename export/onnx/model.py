@@ -63,10 +63,11 @@ def build(run: SymbolicRun, call: Arguments, outputs: Sequence[Output], opset: i
 
 def _prepared(graph: Graph) -> Graph:
     """The graph with composites opened that have no operator, and simplified."""
-    written = [name for name, op in OPS.items() if op.kind == "composite" and row_of(op)]
+    whole = [name for name, op in OPS.items()
+             if op.kind == "composite" and (row_of(op) or "onnx" in op.why)]
 
     def open_composites(g: Graph) -> Graph:
-        return decompose(g, written)
+        return decompose(g, whole)
 
     return run_passes(graph, [open_composites, simplify])
 
@@ -94,9 +95,11 @@ def _assembled(writer: Writer, inputs: Sequence[Node], outputs: Any) -> Any:
         kind = helper.np_dtype_to_tensor_dtype(node.type.dtype)
         return helper.make_tensor_value_info(name, kind, shape)
 
+    read = {name for node in writer.nodes for name in node.input}
     graph = helper.make_graph(
         writer.nodes, "main", [info(n.params["name"], n) for n in inputs],
-        [info(o.name, node) for o, node in outputs], writer.initializers)
+        [info(o.name, node) for o, node in outputs],
+        [constant for constant in writer.initializers if constant.name in read])
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
         graph, opset_imports=[opset], producer_name="fusewire", producer_version=_version(),

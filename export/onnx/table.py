@@ -7,15 +7,17 @@ without either by the ops it is made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...capture.dims import Dim, formula
 from ...capture.graph import Node
+from ...eager.errors import ExportError
 from ...eager.op import OPS
 from ...eager.ops.contract import parts
+from ...eager.shapes import product
 from .context import Context
 from .scalar import BOOL, Number
 from .sizes import FIRST, LAST, along
@@ -32,8 +34,9 @@ INSTEAD = {
     "binomial": "draw the numbers outside and pass them in as an argument",
     "gammainc": "compute it outside and pass it in as an argument",
     "window": "use fw.nn.functional.conv2d or max_pool2d, which are written whole",
-    "unwindow": "export the forward computation only",
-    "rewindow": "export the forward computation only",
+    **dict.fromkeys(("unwindow", "rewindow", "pool_pick", "pool_put"),
+                    "export the forward computation only"),
+    "pool_argmax": "leave out return_indices",
     **dict.fromkeys(("angle", "complex", "conj", "imag", "real"),
                     "keep real and imaginary parts as two tensors"),
     "nextafter": "add a small multiple of the number itself",
@@ -268,12 +271,12 @@ def _add_at(c: Context, node: Node, xs: list[Value]) -> Value:
     axis, size, w = node.params["axis"], node.params["size"], c.writer
     values, width = node.inputs[0].type, node.inputs[1].type.ndim
     order = [*range(axis, axis + width), *range(axis), *range(axis + width, values.ndim)]
-    updates = _permuted(c, xs[0], order)
+    updates = c.writer.permuted(xs[0], order)
     indices = w.op("Unsqueeze", [w.cast(xs[1], np.int64), w.ints([-1])], np.int64)
     rest = [values.shape[i] for i in order[width:]]
     zeros = c.expand(w.const(np.array(0, values.dtype)), (), (size, *rest))
     out = w.op("ScatterND", [zeros, indices, updates], values.dtype, reduction="add")
-    return _permuted(c, out, [*range(1, axis + 1), 0, *range(axis + 1, len(rest) + 1)])
+    return c.writer.permuted(out, [*range(1, axis + 1), 0, *range(axis + 1, len(rest) + 1)])
 
 
 @row("take_along_axis")
@@ -323,12 +326,6 @@ def _cumulative_sum(c: Context, node: Node, xs: list[Value]) -> Value:
     return c.writer.cast(c.writer.apply("CumSum", [wide, axis]), xs[0].dtype)
 
 
-def _permuted(c: Context, x: Value, order: Sequence[int]) -> Value:
-    if list(order) == list(range(len(order))):
-        return x
-    return c.writer.op("Transpose", [x], x.dtype, perm=list(order))
-
-
 # ---- reductions
 _REDUCE = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
 
@@ -366,30 +363,96 @@ def _contract(c: Context, node: Node, xs: list[Value]) -> Value:
     if len(summed) != 1 or len(columns) > 1 or (batch and len(rows) != 1) \
             or (batch and not columns) or turned:
         return c.writer.apply("Einsum", xs, equation=node.params["spec"])
-    x = _permuted(c, xs[0], [left.index(a) for a in (*batch, *rows, *summed)])
-    y = _permuted(c, xs[1], [right.index(a) for a in (*batch, *summed, *columns)])
+    x = c.writer.permuted(xs[0], [left.index(a) for a in (*batch, *rows, *summed)])
+    y = c.writer.permuted(xs[1], [right.index(a) for a in (*batch, *summed, *columns)])
     made = [*batch, *rows, *columns]
-    return _permuted(c, c.writer.apply("MatMul", [x, y]), [made.index(a) for a in out])
+    return c.writer.permuted(c.writer.apply("MatMul", [x, y]), [made.index(a) for a in out])
 
 
 def convolved(c: Context, node: Node, xs: list[Value]) -> Value:
     """Conv of input, weight and, where given, bias."""
     p = node.params
     return c.writer.apply("Conv", xs, kernel_shape=node.inputs[1].type.shape[2:],
-                          strides=p["stride"], dilations=p["dilation"], pads=p["pad"] * 2)
+                          strides=p["stride"], dilations=p["dilation"], group=p["groups"],
+                          pads=_pads(p["pad"]))
 
 
 ROWS["conv"] = convolved
+
+
+def _pads(pairs: Any) -> tuple[int, ...]:
+    """ONNX has all that is added before, then all that is added after."""
+    return (*(before for before, _ in pairs), *(after for _, after in pairs))
+
+
+@row("conv_transpose")
+def _conv_transpose(c: Context, node: Node, xs: list[Value]) -> Value:
+    """Elements of space beyond the last window are cut off less, or else zeros added."""
+    p, (y, w) = node.params, node.inputs
+    least = [(n - 1) * s + r * (k - 1) + 1 - sum(pad) for n, s, r, k, pad in zip(
+        y.type.shape[2:], p["stride"], p["dilation"], w.type.shape[2:], p["pad"])]
+    ends = [after - int(n - low) for (_, after), n, low in zip(p["pad"], p["space"], least)]
+    pads = _pads([(before, max(end, 0)) for (before, _), end in zip(p["pad"], ends)])
+    out = c.writer.apply("ConvTranspose", xs, kernel_shape=w.type.shape[2:], strides=p["stride"],
+                         dilations=p["dilation"], group=p["groups"], pads=pads)
+    more = [0] * (y.type.ndim + 2) + [max(-end, 0) for end in ends]
+    return c.writer.op("Pad", [out, c.writer.ints(more)], out.dtype) if any(more) else out
+
+
+@row("conv_weight")
+def _conv_weight(c: Context, node: Node, xs: list[Value]) -> Value:
+    """A convolution: channels are its batch, examples its channels, strides its dilations."""
+    p, (x, y) = node.params, [i.type.shape for i in node.inputs]
+    (n, channels, *space), filters, groups = x, y[1], p["groups"]
+    d, each = len(space), channels // groups
+
+    def reshaped(v: Value, *shape: Any) -> Value:
+        return c.writer.op("Reshape", [v, c.sizes.vector(shape)], v.dtype)
+
+    image = c.writer.permuted(reshaped(xs[0], n, groups, each, *space), [2, 1, 0, *range(3, d + 3)])
+    made = c.writer.apply(
+        "Conv", [reshaped(image, each, groups * n, *space),
+                 c.writer.permuted(xs[1], [1, 0, *range(2, d + 2)])],
+        kernel_shape=y[2:], strides=p["dilation"], dilations=p["stride"], group=groups,
+        pads=_pads(p["pad"]))
+    sizes = [filters, each, *p["kernel"]]
+    ends = [c.writer.ints([0] * (d + 2)), c.sizes.vector(sizes)]
+    turned = c.writer.permuted(made, [1, 0, *range(2, d + 2)])
+    return c.writer.op("Slice", [turned, *ends], made.dtype)
 
 
 @row("max_pool")
 def _max_pool(c: Context, node: Node, xs: list[Value]) -> Value:
     p = node.params
     return c.writer.apply("MaxPool", xs, kernel_shape=p["kernel"], strides=p["stride"],
-                          dilations=p["dilation"], pads=p["pad"] * 2)
+                          dilations=p["dilation"], pads=_pads(_around(node, p["dilation"])))
+
+
+@row("pool_sum")
+def _pool_sum(c: Context, node: Node, xs: list[Value]) -> Value:
+    """The mean of windows, padding counted, times how many elements they have."""
+    p, dtype = node.params, node.type.dtype
+    if any(n != 1 for n in p["spread"]):
+        raise ExportError("it has holes between elements, as gradients need them",
+                          "export the forward computation only")
+    ones = (1,) * len(p["kernel"])
+    means = c.writer.apply("AveragePool", xs, kernel_shape=p["kernel"], strides=p["stride"],
+                           pads=_pads(_around(node, ones)), count_include_pad=1)
+    count = c.writer.const(np.array(product(p["kernel"]), dtype))
+    return c.writer.apply("Mul", [means, count])
+
+
+def _around(node: Node, dilation: Any) -> list[tuple[int, int]]:
+    """What is added before and after each axis: `out` windows must fit."""
+    p, space = node.params, node.inputs[0].type.shape[2:]
+    axes = zip(space, p["kernel"], p["out"], p["stride"], dilation, p["pad"])
+    return [(pad, pad if out == (n + 2 * pad - r * (k - 1) - 1) // s + 1 else
+             max(0, int((out - 1) * s + r * (k - 1) + 1 - n - pad)))
+            for n, k, out, s, r, pad in axes]
 
 
 @row("cross_entropy_rows")
 def _cross_entropy(c: Context, node: Node, xs: list[Value]) -> Value:
     target = c.writer.cast(xs[1], np.int64)
-    return c.writer.apply("SoftmaxCrossEntropyLoss", [xs[0], target], reduction="none")
+    return c.writer.apply("SoftmaxCrossEntropyLoss", [xs[0], target], reduction="none",
+                          ignore_index=node.params["ignore"])

@@ -33,6 +33,7 @@ class Writer:
         self.site = ""  # the user's line that is being written
         self._taken: set[str] = set()
         self._constants: dict[Any, Value] = {}
+        self._arrays: dict[str, Any] = {}  # those of the constants, by name
 
     def unique(self, wanted: str) -> str:
         """`wanted`, or with a number where the model has that name already."""
@@ -105,10 +106,23 @@ class Writer:
         if found is None:
             label = self.unique(name or f"constant_{len(self._constants)}")
             self.initializers.append(numpy_helper.from_array(array, label))
+            self._arrays[label] = array
             found = Value(label, array.dtype)
             if key is not None:
                 self._constants[key] = found
         return found
+
+    def permuted(self, x: Value, order: Sequence[int]) -> Value:
+        """`x` with its axes in another order; of a constant that is a constant."""
+        if list(order) == list(range(len(order))):
+            return x
+        if x.name not in self._arrays:
+            return self.op("Transpose", [x], x.dtype, perm=list(order))
+        key = (x.name, *order)
+        if key not in self._constants:
+            self._constants[key] = self.const(self._arrays[x.name].transpose(order),
+                                              name=f"{x.name}.T")
+        return self._constants[key]
 
     def ints(self, values: Sequence[int]) -> Value:
         """A vector of int64, as shapes and axes are given."""

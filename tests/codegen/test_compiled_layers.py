@@ -24,8 +24,11 @@ def trained(row: Layer, compiled: bool, steps: int = 3) -> tuple[list[Any], fw.n
     optimizer = fw.optim.SGD(parameters, lr=0.01) if (parameters := list(module.parameters())) \
         else None
 
+    call, options = row.call, dict(row.options)  # not the row: its arrays would not be recorded
+
     def step(*inputs: fw.Tensor) -> Any:
-        loss = scalar(row.run(module, *inputs))
+        out = module(*inputs, **options) if call is None else call(fw, module, *inputs)
+        loss = scalar(out)
         if not getattr(loss, "requires_grad", False):
             return loss
         given = [t for t in (*inputs, *parameters) if t.requires_grad]

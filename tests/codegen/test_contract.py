@@ -14,7 +14,8 @@ from fusewire.capture.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.llvm.target import named
 from fusewire.eager.ops.contract import parts
-from fusewire.eager.ops.conv import conv, max_pool
+from fusewire.eager.ops.conv import conv
+from fusewire.eager.ops.pool import max_pool
 from fusewire.eager.shapes import TensorType
 
 TARGETS = ["", "x86-64-v3", "x86-64"]

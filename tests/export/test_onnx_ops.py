@@ -16,13 +16,16 @@ from fusewire.export.onnx.convert import row_of
 from fusewire.export.onnx.table import INSTEAD
 from fusewire.export.onnx.table import ROWS as WRITTEN
 
-REFUSED = {name for name, op in OPS.items() if row_of(op) is None and op.kind != "composite"}
+REFUSED = {name for name, op in OPS.items() if row_of(op) is None and (
+    op.kind != "composite" or "onnx" in op.why)}
 
 # Cases in which a runner, not the model, goes another way than NumPy.
 NOT_BY_REFERENCE = {
     "log_softmax": "its log_softmax of large numbers overflows",
+    "max_pool": "a nan is not the largest number",
     "cross_entropy_rows": "it cannot reshape an empty array",
 }
+NEVER_BY_REFERENCE = {"conv_transpose": "it knows no groups, and no pads beside strides"}
 NOT_BY_ONNXRUNTIME = {
     "floor_divide": "whole numbers divided by 0 are an error",
     "remainder": "whole numbers divided by 0 are an error",
@@ -59,7 +62,8 @@ def written(row: Row, inputs: tuple[Any, ...], folder: Path) -> Any:
 WRITABLE = [row for row in ROWS if row.op not in REFUSED]
 
 
-@pytest.mark.parametrize("row", WRITABLE, ids=str)
+@pytest.mark.parametrize("row", [row for row in WRITABLE if row.op not in NEVER_BY_REFERENCE],
+                         ids=str)
 def test_reference(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "runner", lambda data: compare.reference(data, ""))
     for inputs in cases(row):

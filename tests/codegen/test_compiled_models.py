@@ -1,0 +1,51 @@
+"""Whole models, trained for some steps: compiled they give what they give eager."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from layers.row import scalar, tensors_of
+from oracle import assert_same
+from small_models import MODELS
+
+import fusewire as fw
+from fusewire.capture.compiled import CaptureWarning
+
+
+def trained(name: str, compiled: bool, steps: int = 3) -> tuple[list[float], Any, list[Any]]:
+    """Losses, the model, and its results in evaluation afterwards."""
+    fw.manual_seed(0)
+    model = MODELS[name].make()
+    optimizer = fw.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+    def step(*inputs: fw.Tensor) -> fw.Tensor:
+        optimizer.zero_grad()
+        out = model(*inputs)
+        loss = scalar(out) / tensors_of(out)[0].size
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    wrap = fw.compile if compiled else lambda fn: fn
+    run, infer = wrap(step), wrap(lambda *inputs: model(*inputs))
+    inputs = [fw.from_numpy(a) for a in MODELS[name].inputs]
+    losses = [run(*inputs).item() for _ in range(steps)]
+    model.eval()
+    return losses, model, [tensors_of(infer(*inputs)) for _ in range(2)][-1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_compiled_model_is_the_eager_model(name: str) -> None:
+    expected, eager, results = trained(name, compiled=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CaptureWarning)
+        losses, model, found = trained(name, compiled=True)
+    np.testing.assert_allclose(losses, expected, 1e-4, 1e-6)
+    state = eager.state_dict()
+    for key, value in model.state_dict().items():
+        assert_same(value, state[key], 200, key)
+    for got, wanted in zip(found, results, strict=True):
+        assert_same(got, wanted, 200)
