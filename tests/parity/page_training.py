@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from layers.every import LAYERS
+from optimizers import OPTIMIZERS
 from parity.cells import attempt, cell
 from parity.layer_columns import COLUMNS
+from parity.test_optim_torch import TOLERANCE, largest_difference
+from parity.test_schedulers_torch import OPTIONS, SCHEDULERS, forty_epochs
 
 import fusewire as fw
+
+Lines = tuple[list[str], list[str], int]  # a table, what differs, how many comparisons were made
 
 HEAD = """# Layers, optimizers and schedulers against PyTorch
 
 Written by `PYTHONPATH=tests python -m parity docs`; the same comparisons are tests in
-`tests/parity`.
+`tests/parity`, which also compare state dicts moved over in the middle, averages of models,
+clipping, autocast, loaders, and the checkpoints of well-known models.
 
 {summary}
-
-## Layers and losses
+"""
+ABOUT_LAYERS = """## Layers and losses
 
 Each row is a class of `nn`, made and called in as many ways as the second column says
 (`tests/layers`), with the parameters of the layer of PyTorch loaded into ours. A number is the
@@ -36,10 +43,19 @@ float64. 0: no difference; –: nothing to compare.
 - *grad*: the gradient of a random combination of the results by all inputs and parameters.
 - *grad grad*: the gradient of that.
 """
+ABOUT_OPTIMIZERS = """## Optimizers
+
+The largest difference of parameters and state after 20 steps, with parameters of all shapes, some
+without gradients, two groups and a rate that changes.
+"""
+ABOUT_SCHEDULERS = f"""## Schedulers
+
+The largest relative difference of rates and momentum over 40 epochs, with
+{" and ".join(OPTIONS)}.
+"""
 
 
-def layers() -> tuple[list[str], list[str], int]:
-    """Lines of the table, what differs, and how many comparisons were made."""
+def layers() -> Lines:
     results: dict[str, dict[str, list[Any]]] = {}
     wrong = []
     for row in LAYERS:
@@ -48,12 +64,48 @@ def layers() -> tuple[list[str], list[str], int]:
             value = None if column in row.differs else attempt(compare, row)
             columns[column].append(value)
             wrong += [f"{row}, {column}: {value}"] if isinstance(value, str) else []
-    lines = ["| layer | ways | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
-    lines += [f"| `{name}` | {len(columns['names'])} | "
-              + " | ".join(map(cell, columns.values())) + " |" for name, columns in results.items()]
+    lines = table(["layer", "ways", *COLUMNS], (
+        [f"`{name}`", len(columns["names"]), *map(cell, columns.values())]
+        for name, columns in results.items()))
     made = sum(value is not None for row in results.values() for column in row.values()
                for value in column)
     return lines, wrong, made
+
+
+def optimizers() -> Lines:
+    return compared(["optimizer", "settings", *TOLERANCE], [
+        ([f"`{name}`", str(dict(settings) or "")],
+         [within(largest_difference, (name, settings), dtype, TOLERANCE[dtype])
+          for dtype in TOLERANCE]) for name, settings in OPTIMIZERS])
+
+
+def schedulers() -> Lines:
+    return compared(["scheduler", *OPTIONS], [
+        ([name], [within(rates_differ, name, kind, 1e-12) for kind in OPTIONS])
+        for name in SCHEDULERS])
+
+
+def rates_differ(name: str, kind: str) -> float:
+    ours, theirs = forty_epochs(name, kind)
+    return float((np.abs(ours - theirs) / np.maximum(np.abs(theirs), 1e-5)).max())
+
+
+def within(compare: Callable[..., float], row: Any, how: str, limit: float) -> float | str | None:
+    """What `compare` gives; a text where it is more than is allowed."""
+    found = attempt(lambda r: compare(r, how), row)
+    return f"{found:.1e} is more than {limit:g}" if isinstance(found, float) and found > limit \
+        else found
+
+
+def compared(head: list[str], rows: list[tuple[list[str], list[Any]]]) -> Lines:
+    wrong = [f"{' '.join(names)}: {value}" for names, values in rows for value in values
+             if isinstance(value, str)]
+    lines = table(head, ([*names, *(cell([value]) for value in values)] for names, values in rows))
+    return lines, wrong, sum(len(values) for _, values in rows)
+
+
+def table(head: list[str], rows: Any) -> list[str]:
+    return [f"| {' | '.join(map(str, row))} |" for row in (head, ["---"] * len(head), *rows)]
 
 
 def differences() -> Iterator[str]:
@@ -69,10 +121,14 @@ def differences() -> Iterator[str]:
 
 def text() -> tuple[str, list[str]]:
     """The page, and what differs."""
-    lines, wrong, made = layers()
-    count = len({row.name for row in LAYERS})
+    parts = [layers(), optimizers(), schedulers()]
+    wrong = [line for _, lines, _ in parts for line in lines]
     summary = (f"fusewire {fw.__version__} beside torch {torch.__version__}, "
-               f"{datetime.date.today()}: {count} layers and losses, {len(LAYERS)} ways of making "
-               f"and calling them, {made} comparisons, {len(wrong)} differ.")
-    page = [HEAD.format(summary=summary), *lines, "", "### Not compared", "", *differences(), ""]
-    return "\n".join(page), wrong
+               f"{datetime.date.today()}: {len({row.name for row in LAYERS})} layers and losses in "
+               f"{len(LAYERS)} ways, {len(OPTIMIZERS)} ways of optimizing, {len(SCHEDULERS)} of "
+               f"scheduling, {sum(made for _, _, made in parts)} comparisons, "
+               f"{len(wrong)} differ.")
+    page = [HEAD.format(summary=summary)]
+    for about, (lines, _, _) in zip((ABOUT_LAYERS, ABOUT_OPTIMIZERS, ABOUT_SCHEDULERS), parts):
+        page += [about, *lines, ""]
+    return "\n".join([*page, "## Not compared", "", *differences(), ""]), wrong

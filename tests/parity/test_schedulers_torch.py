@@ -173,16 +173,21 @@ def same(found, wanted):
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-17)
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
-@pytest.mark.parametrize("name", SCHEDULERS)
-def test_rates_and_momentum_of_forty_epochs(name, kind):
+def forty_epochs(name, kind):
+    """Rates and momentum of ours and of PyTorch's."""
     results = []
     for make, schedulers in LIBRARIES:
         optimizer = make(kind)
         scheduler = made(name, schedulers, optimizer)
         start = np.array([[*settings(optimizer), *map(float, scheduler.get_last_lr())]])
         results.append(np.concatenate([start, steps(optimizer, scheduler, STEPS)]))
-    same(*results)
+    return results
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_rates_and_momentum_of_forty_epochs(name, kind):
+    same(*forty_epochs(name, kind))
 
 
 @pytest.mark.parametrize("name", [n for n in SCHEDULERS if not n.startswith("jump")])
