@@ -38,6 +38,8 @@ MODELS = {
     "ViT": Small(lambda: vit.VisionTransformer(32, 8, 3, 2, 16, 32, 5), (images(2, 3, 32, 32),)),
     "ResNet-18": Small(lambda: resnet.ResNet(resnet.Basic, (2, 2, 2, 2), classes=7), (
         images(2, 3, 48, 40),)),
+    "ResNet-14": Small(lambda: resnet.ResNet(resnet.Bottleneck, (1, 1, 1, 1), classes=7), (
+        images(2, 3, 48, 40),)),
     "ResNet-50": Small(lambda: resnet.ResNet(resnet.Bottleneck, (3, 4, 6, 3), classes=7), (
         images(2, 3, 48, 40),)),
     "U-Net": Small(lambda: unet.UNet(3, (8, 16), 1, 4, 8), (
