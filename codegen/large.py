@@ -39,6 +39,8 @@ from .scatter import add_at
 _BLOCK = 1 << 14  # elements of a block, which stay in the innermost caches
 _ROW = 1 << 17  # a row of more is left to NumPy
 _PIECE = 1 << 11  # elements that a reduction of everything takes as a row
+_DRAWN = 1 << 9  # random numbers: fewer are left to NumPy,
+_OFTEN = 50  # and up to `LARGE` so many calls, which take as long as compiling
 _VARIANTS = 32  # programs of one op; beyond, its shapes change too often to compile for
 
 Shape = tuple[int, ...]
@@ -88,7 +90,16 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
              params: dict[str, Any]) -> Any:
     """The result of an op that makes elements out of their indices."""
-    return None if out.size < dispatch.LARGE else _at_once(op, inputs, types, params)
+    if out.size >= dispatch.LARGE:
+        return _at_once(op, inputs, types, params)
+    if not op.draws or len(inputs) > 1 or out.size < _DRAWN:
+        return None
+    size = 1 << (out.size - 1).bit_length()  # a number's place decides, not how many there are
+    _CALLS[op.name, out.dtype, size] += 1
+    if _CALLS[op.name, out.dtype, size] < _OFTEN:
+        return None
+    numbers = _at_once(op, inputs, types, {**params, "shape": (size,)})
+    return None if numbers is None else numbers[:out.size].reshape(out.shape)
 
 
 def _at_once(op: Op, inputs: Sequence[Any], types: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -165,6 +176,7 @@ def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 # ---- programs
 _PROGRAMS: dict[Any, Any] = {}
 _COUNTS: Counter[str] = Counter()
+_CALLS: Counter[Any] = Counter()  # of ops that draw, by how many numbers
 _LOCK = held_while_forking(threading.RLock())
 
 

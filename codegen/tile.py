@@ -265,7 +265,9 @@ class Task:
         letters = dict(self.fixed) | decode(row, roles.rows, roles.size)
         at = self.first_column * self.inner_columns + column
         if self.merged:
-            letters |= {a: as_index(0) for a in roles.columns} | {roles.columns[-1]: at}
+            # on an axis of size 1 it would read as a broadcast one, so not on the last of these
+            wide = [a for a in roles.columns if roles.size[a] > 1] or roles.columns
+            letters |= {a: as_index(0) for a in roles.columns} | {wide[-1]: at}
         else:
             letters |= decode(at, roles.columns, roles.size)
         return tuple(letters[a] for a in self.of.letters[2])

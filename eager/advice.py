@@ -24,7 +24,7 @@ __all__: list[str] = []
 KEYWORDS = {
     "dim": "axis", "dims": "axis", "keepdim": "keepdims", "dim0": "axis0", "dim1": "axis1",
     "diagonal": "k", "size": "shape", "input": "x", "other": "y", "tensors": "arrays",
-    "shifts": "shift",
+    "shifts": "shift", "steps": "num",
 }
 """Another library's keyword -> ours, where a function has that one."""
 
@@ -60,6 +60,8 @@ HABITS = (
     Habit("'str' object has no attribute 'type'", r"device", 'x.device is a name: "cpu"'),
     Habit(r"values to unpack", r"\.(max|min|sort|median|mode)\(",
           "max, min, median and sort give values only; fw.argmax, argmin and argsort say where"),
+    Habit(r"tile\(\) takes", r"\.tile\(", "the repetitions are a tuple: x.tile((2, 1))"),
+    Habit(r"where\(\) missing", r"\bwhere\(", "fw.nonzero(condition) gives the places"),
     Habit(r"object has no attribute '(data|size|dtype|shape|ndim)'", r"\bTensor\(",
           "fw.Tensor wraps an array as it is: use fw.tensor for numbers, fw.empty for a shape"),
 )
@@ -112,7 +114,7 @@ def _user_lines(trace: TracebackType | None) -> Iterator[str]:
         trace = trace.tb_next
 
 
-def advise(error: BaseException | None) -> None:
+def advise(error: BaseException) -> None:
     """Adds to the text of an error of Python's what to do, where that is known."""
     if type(error) not in PYTHONS or not error.args:
         return

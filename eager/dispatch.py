@@ -17,6 +17,7 @@ from .tape import MODE, Entry, Leaf
 from .tensor import Tensor
 
 LARGE = 1 << 17  # elements of an input from which on `large` is asked first
+COSTLY = 1 << 13  # the same for ops that are `costly`
 large: Callable[[Op, Any, dict[str, Any]], Any] | None = None  # set by an upper layer: gives the
 # result of an op on arrays and numbers, or None for what is left to the op's own implementation
 
@@ -72,7 +73,8 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
 def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
     array = x.data
     try:
-        small = array.size < LARGE and op.kind != "create"  # whose result is larger than its input
+        small = array.size < (COSTLY if op.costly else LARGE) and op.kind != "create"  # whose
+        # result is larger than its input
         data = op.impl(kernels, array, **params) if small else _run_large(op, (array,), params)
     except _FAILURES as error:
         data = _again(op, (x,), params, [array], error)
@@ -108,6 +110,8 @@ new: Any = object.__new__
 
 def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`apply(op, (x,))`, without its loops, for a tensor of `kinds` of dtypes; else `otherwise`."""
+    if op.costly:
+        return otherwise
     direct, differentiable = implementation(op, 1), op.vjp is not None
     usual = _FLOAT32 if "f" in kinds else None  # known by identity, without a look at its kind
 

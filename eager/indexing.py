@@ -103,7 +103,8 @@ def _unheld() -> int:
 
     -1 for a Python that counts no others for a tensor in a variable.
     """
-    held, seen = _Counting(), []
+    held = _Counting()
+    seen: list[int] = []
     _Counting()[seen] = held[seen] = None
     return seen[0] if seen[0] < seen[1] else -1
 

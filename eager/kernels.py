@@ -103,7 +103,8 @@ def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
     """The polynomial of `x`, highest power first, by Horner's rule."""
     out = x * coefficients[0] + coefficients[1]
     for c in coefficients[2:]:
-        out = out * x + c
+        out *= x
+        out += c
     return out
 
 

@@ -10,7 +10,17 @@ import time
 import numpy as np
 
 import fusewire as fw
-from fusewire.eager.utils.data import Dataset, IterableDataset, get_worker_info
+from fusewire.eager.utils.data import (
+    Dataset,
+    IterableDataset,
+    TensorDataset,
+    get_worker_info,
+)
+
+
+def numbered(n=10):
+    """Sample i is (i, (2 * i, 2 * i + 1)), in tensors."""
+    return TensorDataset(fw.arange(n), fw.arange(n * 2).reshape(n, 2))
 
 
 class Squares(Dataset):

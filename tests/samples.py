@@ -14,6 +14,7 @@ from rows import (
     einsum,
     entropy,
     fft,
+    gates,
     indexing,
     linalg,
     norm,
@@ -31,8 +32,8 @@ from rows import (
 from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
-    complex, conv, create, cumulative, einsum, entropy, fft, indexing, linalg, norm, pointwise,
-    pool, random, reduce, scatter, sort, special, statistics, view, whole,
+    complex, conv, create, cumulative, einsum, entropy, fft, gates, indexing, linalg, norm,
+    pointwise, pool, random, reduce, scatter, sort, special, statistics, view, whole,
 )
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]

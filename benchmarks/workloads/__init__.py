@@ -6,6 +6,7 @@ from ..workload import Workload
 from . import (
     calls,
     digits_step,
+    eager_layers,
     gelu_bias_residual,
     large_ops,
     layernorm,
@@ -18,6 +19,6 @@ from . import (
 )
 
 _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, softmax_rows, layernorm, matmul,
-            small_ops, large_ops, calls, loader)
+            small_ops, eager_layers, large_ops, calls, loader)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import float32, int64
+from ..dtypes import float64, int64
 from ..errors import ShapeError
 from ..ops.create import ones, zeros
 from ..ops.pointwise import cast
 from ..tape import no_grad
 from ..tensor import Tensor
 from . import functional as F
-from . import init
 from .module import Module
+from .normalization import Scaled
 from .parameter import Parameter
 
 __all__ = [
@@ -21,11 +21,10 @@ __all__ = [
 ]
 
 
-class _ChannelNorm(Module):
+class _ChannelNorm(Scaled):
     """Base of what has weight, bias and running statistics per channel."""
 
     dimensions: tuple[int, ...]  # how many axes an input may have
-    weight: Parameter | None
     bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
@@ -57,10 +56,7 @@ class _ChannelNorm(Module):
     def reset_parameters(self) -> None:
         """Sets the weight to 1 and the bias to 0, and the running statistics to their start."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self.dimensions:
@@ -107,7 +103,7 @@ class _BatchNorm(_ChannelNorm):
             with no_grad():
                 count.add_(1)
             if self.momentum is None:  # the average over all batches
-                return 1.0 / cast(count, float32)
+                return 1.0 / cast(count, float64)
         return 0.0 if self.momentum is None else self.momentum
 
 

@@ -100,6 +100,10 @@ class Sequential(_Ordered):
             for name, module in args[0].items():
                 self.add_module(name, module)
         else:
+            if len(args) == 1 and isinstance(args[0], (list, tuple)):
+                raise DTypeError(f"Sequential: takes modules one by one, not a "
+                                 f"{type(args[0]).__name__} of them",
+                                 "with a star: nn.Sequential(*layers)")
             for i, module in enumerate(args):
                 self.add_module(str(i), module)
 

@@ -68,11 +68,13 @@ class _Conv(Module):
         if padding == "same":
             same_pads(name, self.kernel_size, self.stride, self.dilation)
 
-    def _make(self, bias: bool, device: Any, dtype: Any) -> None:
+    def _weight_shape(self) -> tuple[int, ...]:
         outer, inner = (self.in_channels, self.out_channels) if self.transposed else \
             (self.out_channels, self.in_channels)
-        shape = (outer, inner // self.groups, *self.kernel_size)
-        self.weight = Parameter(zeros(shape, dtype=dtype, device=device))
+        return (outer, inner // self.groups, *self.kernel_size)
+
+    def _make(self, bias: bool, device: Any, dtype: Any) -> None:
+        self.weight = Parameter(zeros(self._weight_shape(), dtype=dtype, device=device))
         self.bias = Parameter(zeros(self.out_channels, dtype=dtype, device=device)) if bias \
             else None
         self.reset_parameters()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ArgumentError, ShapeError
+from ..errors import ShapeError
 from ..methods import update
 from ..ops.create import zeros
 from ..tape import no_grad
@@ -12,6 +12,7 @@ from ..tensor import Tensor
 from ..utils.arguments import check_choice
 from . import functional as F
 from . import init
+from .functional.embeddings import padding_row
 from .module import Module
 from .parameter import Parameter
 
@@ -29,7 +30,7 @@ class _Table(Module):
         device: Any, dtype: Any,
     ) -> None:
         self.num_embeddings, self.embedding_dim = rows, dim
-        self.padding_idx = _counted(type(self).__name__, padding, rows)
+        self.padding_idx = padding_row(type(self).__name__, padding, rows)
         if values is None:
             self.weight = Parameter(zeros(rows, dim, dtype=dtype, device=device), not frozen)
             self.reset_parameters()
@@ -47,13 +48,6 @@ class _Table(Module):
                 rows = self.weight.detach()
                 rows[self.padding_idx] = 0.0
                 update(self.weight, rows)
-
-
-def _counted(owner: str, padding: int | None, rows: int) -> int | None:
-    if padding is not None and not -rows <= padding < rows:
-        raise ArgumentError(f"{owner}: padding_idx {padding} is none of the {rows} rows",
-                            f"it goes from {-rows} to {rows - 1}")
-    return padding if padding is None or padding >= 0 else padding + rows
 
 
 def _matrix(owner: str, embeddings: Tensor) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dtypes import int64
-from ..errors import ArgumentError, StateError
+from ..errors import StateError
 from ..ops.create import zeros
 from ..tape import no_grad
 from .batchnorm import (
@@ -25,6 +25,7 @@ from .conv import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
+from .functional.inputs import with_samples
 from .linear import Linear
 from .module import Module
 from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy
@@ -135,31 +136,15 @@ class _LazyChannels(LazyModuleMixin):
     def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
         """Takes in_channels from `input`."""
         own: Any = self
-        fresh = self.has_uninitialized_params()
-        outer = 0 if own.transposed else 1  # the axis of the weight for input channels
-        own.in_channels = self._channels(input) if fresh else (
-            self.weight.shape[outer] * (1 if own.transposed else own.groups))
-        if fresh:
-            self._shape()
-            own.reset_parameters()
-
-    def _channels(self, input: Any) -> Any:
-        name = type(self).__name__
-        if input.ndim not in (self.axes + 1, self.axes + 2):
-            raise ArgumentError(f"{name}: the input has shape {input.shape}, it needs "
-                                f"{self.axes + 1} or {self.axes + 2} axes", "channels and space, "
-                                "and perhaps samples in front")
-        return input.shape[-self.axes - 1]
-
-    def _shape(self) -> None:
-        own: Any = self
-        if own.in_channels % own.groups:
-            raise ArgumentError(f"{type(self).__name__}: in_channels={own.in_channels} is not "
-                                f"divisible by groups={own.groups}", "every group has as many")
-        ends = (own.in_channels, own.out_channels) if own.transposed else \
-            (own.out_channels, own.in_channels)
-        _materialize(self.weight, (ends[0], ends[1] // own.groups, *own.kernel_size))
+        if not self.has_uninitialized_params():  # a state dict has given the shapes
+            channels = self.weight.shape[0] if own.transposed else self.weight.shape[1] * own.groups
+            own.in_channels = channels
+            return
+        channels = with_samples(type(self).__name__, input, self.axes).shape[1]
+        own._set_channels(channels, own.out_channels, own.groups)
+        _materialize(self.weight, own._weight_shape())
         _materialize(self.bias, (own.out_channels,))
+        own.reset_parameters()
 
 
 class _LazyConv(_LazyChannels):

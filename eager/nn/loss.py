@@ -29,15 +29,14 @@ __all__ = [
 
 
 class _Loss(Module):
+    reductions: tuple[str, ...] = REDUCTIONS  # those that there are
+
     def __init__(self, reduction: str = "mean", **settings: Any) -> None:
         super().__init__()
-        self.reduction = self._checked(reduction)
+        self.reduction: str = check_choice(
+            type(self).__name__, "reduction", reduction, self.reductions)
         for name, value in settings.items():
             setattr(self, name, value)
-
-    def _checked(self, reduction: str) -> str:
-        check_choice(type(self).__name__, "reduction", reduction, REDUCTIONS)
-        return reduction
 
 
 class _WeightedLoss(_Loss):
@@ -136,12 +135,10 @@ class KLDivLoss(_Loss):
     "batchmean" is the Kullback-Leibler divergence: the sum divided by the size of axis 0.
     """
 
+    reductions = (*REDUCTIONS, "batchmean")
+
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction, log_target=log_target)
-
-    def _checked(self, reduction: str) -> str:
-        check_choice("KLDivLoss", "reduction", reduction, (*REDUCTIONS, "batchmean"))
-        return reduction
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.kl_div(input, target, self.reduction, self.log_target)

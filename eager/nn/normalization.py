@@ -19,7 +19,7 @@ from .parameter import Parameter
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-class _Scaled(Module):
+class Scaled(Module):
     """Base of what multiplies with a weight, at first 1, and adds a bias, at first 0."""
 
     weight: Parameter | None
@@ -33,7 +33,7 @@ class _Scaled(Module):
             init.zeros_(bias)
 
 
-class LayerNorm(_Scaled):
+class LayerNorm(Scaled):
     """x (..., *normalized_shape) with mean 0 and variance 1 along these axes.
 
     Ba, Kiros and Hinton, arXiv 1607.06450. Then times weight plus bias, of `normalized_shape`.
@@ -59,7 +59,7 @@ class LayerNorm(_Scaled):
                 f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}")
 
 
-class RMSNorm(_Scaled):
+class RMSNorm(Scaled):
     """x (..., *normalized_shape) divided by the root of the mean of its squares along these axes.
 
     Zhang and Sennrich, arXiv 1910.07467. Then times weight, of `normalized_shape`.
@@ -83,7 +83,7 @@ class RMSNorm(_Scaled):
                 f"elementwise_affine={self.elementwise_affine}")
 
 
-class GroupNorm(_Scaled):
+class GroupNorm(Scaled):
     """(n, num_channels, ...) with mean 0 and variance 1 within each of `num_groups` of channels.
 
     Wu and He, arXiv 1803.08494. Then times weight plus bias, of (num_channels,).

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from .. import interpreter
 from ..casting import lowered
 from ..ops.contract import matmul
+from ..ops.gates import columns, lstm, lstm_step
 from ..ops.pointwise import cast, relu, sigmoid, tanh
-from ..ops.view import concat_same_dtype, slice_axes, transpose
+from ..ops.view import concat_same_dtype, flip, reshape, slice_axes, transpose
 from ..tensor import Tensor
 
 State = tuple[Tensor, ...]  # of each sequence: (h,), or (h, c) of an LSTM
@@ -43,27 +45,17 @@ def _simple(activation: Callable[[Tensor], Tensor]) -> Kind:
     return Kind(1, 1, lambda of_input, of_state, state: (activation(of_input + of_state),))
 
 
-def _part(x: Tensor, first: int, count: int, size: int) -> Tensor:
-    """`count` gates of (n, gates * size), from the gate `first` on."""
-    return slice_axes(x, (0, first * size), (1, 1), (x.shape[0], count * size))
-
-
 def _lstm(of_input: Tensor, of_state: Tensor, state: State) -> State:
-    """Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000."""
-    c = state[1]
-    n, gates = c.shape[1], of_input + of_state
-    both = sigmoid(_part(gates, 0, 2, n))
-    c = _part(both, 1, 1, n) * c + _part(both, 0, 1, n) * tanh(_part(gates, 2, 1, n))
-    return sigmoid(_part(gates, 3, 1, n)) * tanh(c), c
+    return lstm_step(of_input + of_state, state[1])
 
 
 def _gru(of_input: Tensor, of_state: Tensor, state: State) -> State:
     """Cho et al. 2014, with the reset gate after the product, as in cuDNN."""
     h = state[0]
     n = h.shape[1]
-    both = sigmoid(_part(of_input, 0, 2, n) + _part(of_state, 0, 2, n))
-    new = tanh(_part(of_input, 2, 1, n) + _part(both, 0, 1, n) * _part(of_state, 2, 1, n))
-    return (new + _part(both, 1, 1, n) * (h - new),)
+    both = sigmoid(columns(of_input, 0, 2, n) + columns(of_state, 0, 2, n))
+    new = tanh(columns(of_input, 2, 1, n) + columns(both, 0, 1, n) * columns(of_state, 2, 1, n))
+    return (new + columns(both, 1, 1, n) * (h - new),)
 
 
 KINDS = {"RNN_TANH": _simple(tanh), "RNN_RELU": _simple(relu), "LSTM": Kind(4, 2, _lstm),
@@ -103,6 +95,9 @@ def run(
     step = stepper(kind, w)
     given = of_inputs(kind, x, w)
     state = tuple(cast(s, given.dtype) for s in state)
+    if kind.step is _lstm and w.w_hr is None and sizes[0] == sizes[-1] and given.size \
+            and not interpreter.in_use:  # a recording fuses plain ops
+        return _at_once(given, sizes[0], state, cast(w.w_hh, given.dtype), reverse)
     parts = _parts(given, [0, *accumulate(sizes)])
     if reverse:
         return _backwards(step, parts, sizes, state)
@@ -115,6 +110,20 @@ def run(
         state = step(part, state)
         outputs.append(state[0])
     return concat_same_dtype(outputs, 0), _joined(state, *reversed(ended))
+
+
+def _at_once(given: Tensor, size: int, state: State, w_hh: Tensor, reverse: bool
+             ) -> tuple[Tensor, State]:
+    """`run` of an LSTM over sequences of one length."""
+    given = _steps_turned(given, size) if reverse else given
+    h, c = lstm(given, w_hh, *state)
+    last = _rows((h, c), h.shape[0] - size, h.shape[0])
+    return _steps_turned(h, size) if reverse else h, last
+
+
+def _steps_turned(x: Tensor, size: int) -> Tensor:
+    """Packed rows of `size` sequences, the last step first."""
+    return reshape(flip(reshape(x, (-1, size, x.shape[1])), 0), x.shape)
 
 
 def _backwards(

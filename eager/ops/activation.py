@@ -20,10 +20,10 @@ _CUBIC = 0.044715  # of the approximation with tanh: Hendrycks and Gimpel, arXiv
 
 def _activation(
     name: str, formula: Callable[..., Any], vjp: Callable[..., Any], onnx: str = "",
-    why: Mapping[str, str] = MappingProxyType({}),
+    why: Mapping[str, str] = MappingProxyType({}), costly: bool = False,
 ) -> Op:
     return define(Op(name, "pointwise", result_rule(name, "same"), in_float32(formula), formula,
-                     each(vjp), onnx, why))
+                     each(vjp), onnx, why, costly=costly))
 
 
 def _call(op: Op, x: Any, **params: Any) -> Tensor:
@@ -47,7 +47,7 @@ def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, approximate: str) -> Tensor:
     return g * (erf(x * _SQRT_HALF) * 0.5 + 0.5 + x * density)
 
 
-gelu_op = _activation("gelu", _gelu, _gelu_vjp, "Gelu")
+gelu_op = _activation("gelu", _gelu, _gelu_vjp, "Gelu", costly=True)
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:

@@ -9,7 +9,7 @@ from .. import interpreter
 from ..dispatch import apply
 from ..op import Op, define
 from ..shapes import TensorType
-from ..tape import enable_grad, no_grad
+from ..tape import Leaf, enable_grad, no_grad
 from ..tensor import Tensor
 from .pointwise import alias
 
@@ -48,12 +48,19 @@ def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
 def _derived(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
     def vjp(needs: Any, g: Tensor, out: Tensor, *inputs: Any, **params: Any) -> Any:
         with enable_grad():
-            fresh = [alias(x) if need else x for x, need in zip(inputs, needs)]
+            fresh = [_begun(x) if need else x for x, need in zip(inputs, needs)]
             again = decompose(*fresh, **params)
         found = iter(gradients.of(again, [x for x, n in zip(fresh, needs) if n], g))
         return [next(found) if need else None for need in needs]
 
     return vjp
+
+
+def _begun(x: Tensor) -> Tensor:
+    """`x` as a tensor of its own on the tape, also where `x` is not, as in a forward mode."""
+    made = alias(x)
+    made.edge = made.edge or Leaf(made)
+    return made
 
 
 class _Gradients:

@@ -298,7 +298,7 @@ atanh = pointwise("atanh", lambda k, x: k.atanh(x), lambda g, out, x: g / conj_o
                   takes="float", onnx="Atanh")
 erf = pointwise("erf", lambda k, x: k.erf(x),
                 lambda g, out, x: g * (exp(-x * x) * (2 / math.sqrt(math.pi))), takes="real float",
-                onnx="Erf")
+                onnx="Erf", costly=True)
 
 # ---- rounding and parts: constant between jumps
 
@@ -381,8 +381,11 @@ def where(condition: Any, x: Any, y: Any, /) -> Tensor:
     >>> fw.where(fw.tensor([True, False]), fw.tensor([1.0, 2.0]), 0)
     tensor([1., 0.])
     """
-    (condition,) = prepare("where", (condition,), "bool")
-    x, y = prepare("where", (x, y), "any")
+    usual = type(x) is float and isinstance(condition, Tensor) and isinstance(y, Tensor) \
+        and condition.dtype is dtypes.bool and y.dtype is dtypes.float32  # as in ways back
+    if not usual:
+        (condition,) = prepare("where", (condition,), "bool")
+        x, y = prepare("where", (x, y), "any")
     return apply(where_op, (condition, x, y))
 
 

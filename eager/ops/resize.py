@@ -34,6 +34,8 @@ def resize_axis(x: Tensor, axis: int, size: int, mode: str, align_corners: bool,
     work = np.float64 if x.dtype == dtypes.float64 else np.float32
     if antialias:
         return _averaged(x, axis, _averages(n, size, mode, align_corners, scale, work))
+    if mode == "linear" and size == n:
+        scale = None  # an axis that keeps its size is kept as it is, also by a scale of 1.1
     places = _centres(n, size, align_corners, scale, work)
     return _weighted(x, axis, size, _cubic(places, n) if mode == "cubic" else _linear(places, n))
 

@@ -240,8 +240,11 @@ def _side_by_side(g: Tensor, size: Any, d: int) -> Tensor:
     order = [*range(lead), *(a for i in range(d) for a in (lead + i, lead + d + i))]
     covered = tuple(g.shape[lead + i] * g.shape[lead + d + i] for i in range(d))
     joined = reshape(permute_dims(g, order), (*g.shape[:lead], *covered))
-    width = [(0, 0)] * lead + [(0, n - c) for n, c in zip(size, covered)]
-    return joined if covered == tuple(size) else pad_with(joined, width)
+    if any(c > n for n, c in zip(size, covered)):  # the last windows reach beyond the end
+        inside: Any = (..., *(slice(0, n) for n in size))
+        joined = joined[inside]
+    width = [(0, 0)] * lead + [(0, max(n - c, 0)) for n, c in zip(size, covered)]
+    return pad_with(joined, width) if any(after for _, after in width) else joined
 
 
 def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:

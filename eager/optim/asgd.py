@@ -7,7 +7,7 @@ from typing import Any
 
 from ..tensor import Tensor
 from .formulas import axpy, lerp, scale
-from .numbers import choose
+from .numbers import choose, single
 from .optimizer import Optimizer, Settings, decayed, given
 from .saving import State
 
@@ -33,7 +33,9 @@ class ASGD(Optimizer):
         return {"step": 0.0, "eta": group["lr"], "mu": 1.0, "ax": 0.0}
 
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
-        lr, lambd, eta = group["lr"], group["lambd"], state["eta"]
+        lr, lambd = group["lr"], group["lambd"]
+        # the first step takes the rate as it is now: a schedule may have changed it
+        eta = choose(state["step"] == 0, single(lr), state["eta"])
         p, g = decayed(p, g, group)
         step = state["step"] + 1
         p = axpy(scale(p, 1 - lambd * eta), -eta, g)

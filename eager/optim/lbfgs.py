@@ -20,7 +20,7 @@ from ..tensor import Tensor, tensor
 from ..utils.arguments import check_choice
 from .formulas import axpy
 from .optimizer import Optimizer, given
-from .saving import Loaded, State
+from .saving import ParameterState, State
 from .together import gradient, narrowed, widened
 from .wolfe import Point, search
 
@@ -126,7 +126,7 @@ class LBFGS(Optimizer):
             start += wide.size
 
     # ---- loading
-    def _load_state(self, one: Loaded, shared: dict[Any, Any]) -> None:
+    def _load_state(self, one: ParameterState, shared: dict[Any, Any]) -> None:
         """PyTorch keeps numbers in tensors of one element."""
         state = self.state[one.p]
         state.clear()

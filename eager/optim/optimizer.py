@@ -60,6 +60,9 @@ class Optimizer(Saving):
         if isinstance(params, Tensor):
             raise DTypeError(f"{self._name}: takes a list of parameters, not one tensor",
                              "put it into a list: [tensor]")
+        if hasattr(params, "parameters"):
+            raise ArgumentError(f"{self._name}: takes a list of parameters, not a layer",
+                                "pass model.parameters()")
         given = list(params)
         if not given:
             raise ArgumentError(f"{self._name}: got no parameters",
@@ -196,21 +199,25 @@ class Optimizer(Saving):
             self._step_each(params, settings, recorded)
             return
         for members, counts in batches(params, self.state, self.counts, self.by_element):
-            names = self._first_state(members[0], settings)
-            held = {name: [self.state[m][name] for m in members] for name in names}
-            state = {name: joined([x.data for x in held[name]])
-                     for name in names if name not in counts}
-            p = joined([m.data for m in members])
-            g = joined([gradient(m).data for m in members])
-            p, new = self._stepped(p, g, state | counts, settings)
-            parted(p, members)
-            for name, value in new.items():
-                if name in counts:
-                    shared = as_count(value)
-                    for x in held[name]:
-                        x.data = shared.data
-                else:
-                    parted(value, held[name])
+            self._step_together(members, counts, settings)
+
+    def _step_together(self, members: list[Tensor], counts: dict[str, float], settings: Settings
+                       ) -> None:
+        """A step of `members` as one long parameter, with what they have counted so far."""
+        names = self._first_state(members[0], settings)
+        held = {name: [self.state[m][name] for m in members] for name in names}
+        state = {name: joined([x.data for x in held[name]]) for name in names if name not in counts}
+        p = joined([m.data for m in members])
+        g = joined([gradient(m).data for m in members])
+        p, new = self._stepped(p, g, state | counts, settings)
+        parted(p, members)
+        for name, value in new.items():
+            if name in counts:
+                shared = as_count(value)
+                for x in held[name]:
+                    x.data = shared.data
+            else:
+                parted(value, held[name])
 
     def _step_each(self, params: list[Tensor], settings: Settings, recorded: bool) -> None:
         """The same parameter by parameter, in ops that a recorder or the tape sees."""
@@ -276,6 +283,9 @@ def check_settings(owner: str, group: Settings) -> None:
             raise ArgumentError(f"{owner}: lr is one number, got a tensor of shape {value.shape}",
                                 "groups of parameters can have a learning rate each")
         several = isinstance(value, (tuple, list))
+        if name == "betas" and (not several or len(value) != 2):
+            raise ArgumentError(f"{owner}: betas are two numbers, got {value!r}",
+                                "one for the mean of gradients, one for that of their squares")
         for i, x in enumerate(value if several else [value]):
             which = f"{name}[{i}]" if several else name
             if name in _LEAST and x is not None and not isinstance(x, Tensor):

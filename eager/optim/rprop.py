@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ArgumentError
-from ..ops.pointwise import sign
-from ..tensor import Tensor
+from ..ops.create import full_like
+from ..ops.pointwise import cast, sign, where
+from ..tensor import Tensor, as_tensor
 from .formulas import rprop_kept, rprop_size
 from .optimizer import Optimizer, Settings, given
 from .saving import State
@@ -37,6 +38,14 @@ class Rprop(Optimizer):
     def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
         g = -g if group["maximize"] else g  # type: ignore[operator]
         before = state["prev"]
-        size = rprop_size(state["step_size"], g, before, *group["etas"], *group["step_sizes"])
+        size = _from_rate(state["step"] == 0, group["lr"], state["step_size"])
+        size = rprop_size(size, g, before, *group["etas"], *group["step_sizes"])
         kept = rprop_kept(g, before)
         return p - sign(kept) * size, {"step": state["step"] + 1, "prev": kept, "step_size": size}
+
+
+def _from_rate(first: Any, lr: Any, size: Tensor) -> Tensor:
+    """Step sizes; the first step takes the rate as it is now, a schedule may have changed it."""
+    if isinstance(first, Tensor):
+        return where(first, cast(as_tensor("Rprop", lr), size.dtype), size)
+    return full_like(size, lr) if first else size

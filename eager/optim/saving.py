@@ -19,7 +19,7 @@ from .numbers import number
 State = dict[str, Any]
 
 
-class Loaded(NamedTuple):
+class ParameterState(NamedTuple):
     """A parameter, its number in the state dict, what that has for it, and what there should be."""
 
     p: Tensor
@@ -120,7 +120,7 @@ class Saving:
         for hook in self._hooks_of("after_load"):
             hook(self)
 
-    def _found(self, given: dict[str, Any]) -> list[Loaded]:
+    def _found(self, given: dict[str, Any]) -> list[ParameterState]:
         saved = given["param_groups"]
         ours = [len(g["params"]) for g in self.param_groups]
         theirs = [len(g["params"]) for g in saved]
@@ -134,10 +134,10 @@ class Saving:
                 state = {k: v for k, v in given["state"].get(i, {}).items() if v is not None}
                 if state:  # a parameter that has a state has made a step
                     state = dict.fromkeys(self.hidden, 1.0) | state
-                found.append(Loaded(p, i, state, self._first_state(p, settings)))
+                found.append(ParameterState(p, i, state, self._first_state(p, settings)))
         return found
 
-    def _problems(self, one: Loaded) -> list[str]:
+    def _problems(self, one: ParameterState) -> list[str]:
         """A line for each name of a saved state that does not fit; none where any names may be."""
         p, i, saved, first = one
         if not saved or not first:
@@ -151,7 +151,7 @@ class Saving:
                 lines.append(f"{name} has shape {shape}, it needs {tuple(wanted)}")
         return [f"parameter {i} of shape {p.shape}: {line}" for line in lines]
 
-    def _load_state(self, one: Loaded, shared: dict[Any, Any]) -> None:
+    def _load_state(self, one: ParameterState, shared: dict[Any, Any]) -> None:
         """Sets the state of a parameter to what was saved, in place; to its beginning without.
 
         Equal counts share an array: what follows from them is then computed once in a recording.

@@ -30,15 +30,6 @@ def check_choice(owner: str, name: str, value: Any, choices: tuple[Any, ...]) ->
     return value
 
 
-def pair(owner: str, name: str, value: Any) -> tuple[Any, Any]:
-    """(value, value) for a number, a sequence of two as a tuple; else a ShapeError."""
-    if isinstance(value, (tuple, list)):
-        if len(value) != 2:
-            raise ShapeError(f"{owner}: {name} must be a number or a pair, got {value!r}")
-        return value[0], value[1]
-    return value, value
-
-
 def per_axis(owner: str, name: str, value: Any, count: int) -> tuple[Any, ...]:
     """`value`, a number or a sequence, as a number for each of `count` axes; else a ShapeError."""
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,)

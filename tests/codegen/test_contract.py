@@ -226,3 +226,33 @@ def test_a_small_network_of_images() -> None:
 
     weights = normal(5, 2, 3, 3) * np.float32(0.3), normal(80, 4) * np.float32(0.1), normal(5)
     agree(loss, normal(3, 2, 8, 8), *weights, loose=10)
+
+
+def test_an_epilogue_reads_others_along_columns_before_an_axis_of_size_one() -> None:
+    """The columns are two letters, 3 and 1: they are stepped through as one, which both count."""
+    rng = np.random.default_rng(0)
+    x, w, u = (fw.tensor(rng.standard_normal(s).astype(np.float32))
+               for s in [(3, 6, 5), (6, 3, 1), (3, 3, 5)])
+
+    def moved(x: Any, w: Any, u: Any) -> Any:
+        (g,) = fw.grad(F.conv_transpose1d(x, w), [w], u)
+        return (w - g * 0.05).detach()
+
+    w.requires_grad = True
+    run = fw.compile(moved)
+    for _ in range(3):
+        assert_same(run(x, w, u), moved(x, w, u))
+
+
+@pytest.mark.parametrize("kernel, size", [(2, 5), (3, 7), (3, 8)])
+def test_windows_side_by_side_that_reach_beyond_the_end(kernel: int, size: int) -> None:
+    x = fw.tensor(np.random.default_rng(0).standard_normal((1, 2, size, size)).astype(np.float32))
+    x.requires_grad = True
+
+    def gradient(x: Any) -> Any:
+        out = F.max_pool2d(x, kernel, ceil_mode=True)
+        return fw.grad((out ** 2).sum(), [x])[0]
+
+    run = fw.compile(gradient)
+    for _ in range(3):
+        assert_same(run(x), gradient(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -31,6 +32,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return out
 
     monkeypatch.setattr(dispatch, "LARGE", 1)
+    monkeypatch.setattr(dispatch, "COSTLY", 1)
     monkeypatch.setattr(dispatch, "large", run)
     monkeypatch.setattr(large, "_PROGRAMS", {})
     monkeypatch.setattr(large, "_COUNTS", Counter())
@@ -102,6 +104,30 @@ def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[s
     for width in range(40, 45):
         assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
     assert everything_is_large.count("sum") == 2
+
+
+@pytest.mark.parametrize("dtype", [fw.float32, fw.float64])
+def test_random_numbers_drawn_often_have_the_same_bits(everything_is_large: list[str], dtype: Any,
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "LARGE", 1 << 17)
+    monkeypatch.setattr(large, "_CALLS", Counter())
+
+    def drawn() -> Any:
+        return fw.rand(7, 11, 13, dtype=dtype, generator=fw.Generator(3)).numpy()
+
+    first = drawn()
+    assert not everything_is_large
+    assert all((drawn() == first).all() for _ in range(large._OFTEN))
+    assert set(everything_is_large) == {"uniform"}
+
+
+def test_an_op_that_is_costly_in_numpy_is_soon_native(everything_is_large: list[str],
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "LARGE", 1 << 17)
+    x = fw.linspace(-4, 4, 99)
+    np.testing.assert_allclose(fw.special.erf(x).numpy(), np.vectorize(math.erf)(x.numpy()), 1e-6)
+    (x + 1).exp()
+    assert everything_is_large == ["erf"]
 
 
 def test_nothing_is_compiled_where_that_is_switched_off(everything_is_large: list[str],

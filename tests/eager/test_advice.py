@@ -39,6 +39,8 @@ def cat():
     (lambda: x.data.uniform_(), "leave .data away"),
     (lambda: fw.Tensor(2, 3) + 1, "use fw.tensor for numbers, fw.empty for a shape"),
     (lambda: x.shape.numel(), "use x.size"),
+    (lambda: x.tile(2, 1), "x.tile((2, 1))"),
+    (lambda: fw.where(x > 0), "fw.nonzero(condition)"),
     (pair, "fw.argmax, argmin and argsort say where"),
     (distributions, "sample with fw.multinomial"),
     (cat, "use fw.concat"),

@@ -247,7 +247,7 @@ X, W = (1, 4, 6, 6), (8, 4, 3, 3)
      r"\(8, 4, 3, 3\) with groups=1 takes 4\n.*\n.*help: the channels look to be last: "
      r"x.permute_dims\(\(0, 3, 1, 2\)\)"),
     ((5, 6, 6), (8, 1, 3, 3), {}, r"channels looks to be missing: x\[:, None\]"),
-    ((6, 6), W, {}, r"takes \(n, c, h, w\) or \(c, h, w\), got shape \(6, 6\)"),
+    ((6, 6), W, {}, r"takes \(n, channels, height, width\) or \(channels, height, width\), got"),
     ((1, 5, 6, 6), W, {}, r"has 5 channels in axis 1.*\n.*\n.*the input must be \(n, 4, \*space\)"),
     ((1, 8, 6, 6), W, {}, "groups=2 would fit these shapes"),
     (X, W, {"groups": 3}, "3 groups do not divide the 8 channels in axis 0"),

@@ -4,7 +4,7 @@ from collections import OrderedDict, namedtuple
 
 import numpy as np
 import pytest
-from data_sets import Count, Squares
+from data_sets import Count, Squares, numbered
 
 import fusewire as fw
 from fusewire.eager.errors import ArgumentError, DTypeError, IndexingError, ShapeError, StateError
@@ -29,10 +29,6 @@ from fusewire.eager.utils.data import (
     default_convert,
     random_split,
 )
-
-
-def numbered(n=10):
-    return TensorDataset(fw.arange(n), fw.arange(n * 2).reshape(n, 2))
 
 
 # ---- data sets

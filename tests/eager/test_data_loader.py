@@ -8,7 +8,7 @@ import traceback
 import data_sets
 import numpy as np
 import pytest
-from data_sets import Count, Draws, Failing, Modes, Squares
+from data_sets import Count, Draws, Failing, Modes, Squares, numbered
 
 import fusewire as fw
 from fusewire.eager.errors import ArgumentError, StateError
@@ -22,10 +22,6 @@ from fusewire.eager.utils.data import (
     TensorDataset,
     get_worker_info,
 )
-
-
-def numbered(n=10):
-    return TensorDataset(fw.arange(n), fw.arange(n * 2).reshape(n, 2))
 
 
 def no_workers_left():

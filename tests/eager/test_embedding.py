@@ -157,7 +157,7 @@ def test_compiled_lookup_checks_its_indices():
     (lambda w: F.embedding(fw.tensor([1, 5]), w), IndexingError,
      r"embedding: index 5 is out of range .* 5\n.*\n  help: .* 0 to 4; is the vocabulary larger"),
     (lambda w: F.embedding(fw.tensor([-1]), w), IndexingError, "embedding: index -1"),
-    (lambda w: F.embedding(fw.tensor([1.0]), w), DTypeError, "by integers, not float32"),
+    (lambda w: F.embedding(fw.tensor([1.0]), w), DTypeError, "must be integers, not float32"),
     (lambda w: F.embedding(w, fw.tensor([1])), ShapeError, r"must be \(rows, dim\), got shape"),
     (lambda w: F.embedding(fw.tensor([1]), w, padding_idx=5), ArgumentError,
      "padding_idx 5 is none of the 5 rows"),

@@ -236,3 +236,10 @@ def test_bicubic_sampling_at_pixels_and_between_them() -> None:
 def test_errors(call: Any, words: str) -> None:
     with pytest.raises(FusewireError, match=words):
         call()
+
+
+@pytest.mark.parametrize("mode, axes", [("linear", 1), ("bilinear", 2), ("trilinear", 3)])
+def test_a_linear_scale_that_keeps_the_size_keeps_the_elements(mode, axes):
+    x = fw.arange(5 ** axes, dtype=fw.float32).reshape((1, 1) + (5,) * axes)
+    out = fw.nn.functional.interpolate(x, scale_factor=1.1, mode=mode)  # int(5.5) is 5
+    assert out.tolist() == x.tolist()

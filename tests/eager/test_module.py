@@ -9,6 +9,7 @@ from collections import OrderedDict
 from typing import Any
 
 import pytest
+from modules import Block, kinds, message
 
 import fusewire as fw
 from fusewire import nn
@@ -16,30 +17,9 @@ from fusewire.eager.errors import (
     ArgumentError,
     DeviceError,
     DTypeError,
-    FusewireError,
     IndexingError,
     StateError,
 )
-
-
-def message(call: Any) -> str:
-    """What an error says, without the user's line."""
-    with pytest.raises(FusewireError) as caught:
-        call()
-    return "\n".join(x for x in str(caught.value).split("\n") if not x.startswith("  at:"))
-
-
-class Block(nn.Module):
-    """Two layers, a buffer that is saved and one that is not."""
-
-    def __init__(self, width: int = 3) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(2, width), nn.Linear(width, 2, bias=False)
-        self.register_buffer("steps", fw.tensor(0))
-        self.scratch = nn.Buffer(fw.zeros(1), persistent=False)
-
-    def forward(self, x: fw.Tensor) -> fw.Tensor:
-        return self.second(self.first(x))
 
 
 # ---- parts by name
@@ -67,6 +47,8 @@ def test_set_submodule() -> None:
         model.set_submodule("0.steps", nn.Tanh())
     with pytest.raises(ArgumentError, match="cannot be replaced"):
         model.set_submodule("", nn.Tanh())
+    with pytest.raises(DTypeError, match=r"not a list of them[\s\S]*nn.Sequential\(\*layers\)"):
+        nn.Sequential([nn.ReLU()])
     with pytest.raises(DTypeError, match="cannot register int as module 'first'"):
         model.set_submodule("0.first", 3)  # type: ignore[arg-type]
 
@@ -107,10 +89,6 @@ def test_train_is_called_on_every_module() -> None:
 
 
 # ---- dtypes and devices
-def kinds(model: nn.Module) -> str:
-    return " ".join(x.dtype.name for x in model.state_dict(keep_vars=True).values())
-
-
 @pytest.mark.parametrize("name", ["half", "bfloat16", "float", "double"])
 def test_floats_in_another_dtype(name: str) -> None:
     model = nn.Linear(2, 1)

@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from modules import message
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.eager.errors import DTypeError, FusewireError, ShapeError
-
-
-def message(call: Any) -> str:
-    """What an error says, without the user's line."""
-    with pytest.raises(FusewireError) as caught:
-        call()
-    return "\n".join(x for x in str(caught.value).split("\n") if not x.startswith("  at:"))
+from fusewire.eager.errors import DTypeError, ShapeError
 
 
 class Feed(nn.Module):

@@ -7,34 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from modules import Block, kinds, message
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.eager.errors import FusewireError
-
-
-def message(call: Any) -> str:
-    """What an error says, without the user's line."""
-    with pytest.raises(FusewireError) as caught:
-        call()
-    return "\n".join(x for x in str(caught.value).split("\n") if not x.startswith("  at:"))
-
-
-class Block(nn.Module):
-    """Two layers, a buffer that is saved and one that is not."""
-
-    def __init__(self, width: int = 3) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(2, width), nn.Linear(width, 2, bias=False)
-        self.register_buffer("steps", fw.tensor(0))
-        self.scratch = nn.Buffer(fw.zeros(1), persistent=False)
-
-    def forward(self, x: fw.Tensor) -> fw.Tensor:
-        return self.second(self.first(x))
-
-
-def kinds(model: nn.Module) -> str:
-    return " ".join(x.dtype.name for x in model.state_dict(keep_vars=True).values())
 
 
 # ---- saving state

@@ -592,6 +592,7 @@ def test_what_cannot_be_optimized():
     (optim.SGD, {"lr": -1.0}, "lr must be at least 0"),
     (optim.SGD, {"nesterov": True}, "nesterov needs a momentum"),
     (optim.Adam, {"betas": (0.9, 1.0)}, r"betas\[1\] must be 0 <= value < 1"),
+    (optim.AdamW, {"betas": 0.9}, "AdamW: betas are two numbers, got 0.9"),
     (optim.AdamW, {"eps": math.nan}, "AdamW: eps must be at least 0"),
     (optim.RMSprop, {"momentum": -0.5}, "momentum must be at least 0.0, got -0.5"),
     (optim.Adadelta, {"rho": 1.5}, "rho must be between 0 and 1, got 1.5"),
@@ -606,3 +607,24 @@ def test_what_cannot_be_optimized():
 def test_settings_that_make_no_sense(make, options, text):
     with pytest.raises(ArgumentError, match=text):
         make([nn.Parameter(fw.ones(1))], **options)
+
+
+def test_a_layer_is_no_list_of_parameters():
+    with pytest.raises(fw.ArgumentError, match=r"pass model\.parameters\(\)"):
+        fw.optim.SGD(fw.nn.Linear(2, 2), lr=0.1)
+
+
+@pytest.mark.parametrize("make", [optim.Rprop, optim.ASGD])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_first_step_takes_the_rate_as_it_is_then(make, compiled):
+    p = nn.Parameter(fw.tensor([1.0, 2.0]))
+    optimizer = make([p], lr=0.1)
+    fw.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5)  # 0.05 from here on
+
+    def step():
+        optimizer.zero_grad()
+        p.sum().backward()
+        optimizer.step()
+
+    (fw.compile(step) if compiled else step)()
+    assert_allclose(p.detach().numpy(), [0.95, 1.95], rtol=1e-5)

@@ -363,3 +363,13 @@ def test_the_gradient_of_a_join_comes_apart() -> None:
 def test_what_cannot_be_joined(join: Any, says: str) -> None:
     with pytest.raises(fw.ShapeError, match=says):
         join()
+
+
+def test_to_takes_a_device_a_dtype_or_both() -> None:
+    x = fw.ones(2)
+    assert x.to("cpu").dtype == x.to(device="cpu").dtype == x.to().dtype == fw.float32
+    for moved in (x.to(fw.float64), x.to("cpu", fw.float64), x.to(dtype=fw.float64),
+                  x.to(device="cpu", dtype=fw.float64), x.to("cpu", fw.float64, non_blocking=True)):
+        assert moved.dtype == fw.float64
+    with pytest.raises(fw.DeviceError, match="cuda"):
+        x.to(device="cuda", dtype=fw.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,11 @@ def module_name(path: Path) -> str:
     """The dotted name under which `path` is imported."""
     parts = ("fusewire", *path.relative_to(ROOT).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def shape_of(text: str) -> str:
+    """`text` with every number replaced, since numbers depend on the machine."""
+    return re.sub(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", "#", text)
 
 
 def tree_of(path: Path) -> ast.Module:

@@ -7,16 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from house.repo import ROOT
+from house.repo import ROOT, shape_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAM, OUTPUT = re.findall(r"```python\n(.*?)```\s+```\n(.*?)```", README, re.DOTALL)[0]
 COMMANDS = re.findall(r"^python3 -m venv \.venv && .*$", README, re.MULTILINE)
-
-
-def shape_of(text: str) -> str:
-    """`text` with every number replaced, since numbers depend on the machine."""
-    return re.sub(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", "#", text)
 
 
 def test_the_program_prints_what_it_shows(tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ CLASSES = ints(3, below=4)
 
 def each(name: str, *inputs: Input, **more: Any) -> None:
     """A row for each reduction."""
+    label = more.pop("label", "")
     for reduction in REDUCTIONS:
-        layer(name, reduction=reduction, inputs=inputs, **{"loose": 8, **more})
+        layer(name, reduction=reduction, inputs=inputs, label=label and f"{label}, {reduction}",
+              **{"loose": 8, **more})
 
 
 def labels(lib: Any, module: Any, a: Any, t: Any) -> Any:

@@ -14,4 +14,4 @@ from .losses_of_classes import *
 from .losses_of_pairs import *
 from .normalization import *
 from .pooling import *
-from .softmax import *
+from .softmaxes import *

@@ -9,6 +9,7 @@ from ...errors import ShapeError
 from ...ops.contract import LETTERS, contract, factors
 from ...ops.declare import prepare
 from ...ops.view import reshape
+from ...shapes import product
 from ...tensor import Tensor
 
 __all__ = ["bilinear", "linear"]
@@ -40,20 +41,13 @@ def _linear_error(input: Tensor, weight: Tensor) -> ShapeError:
 
 def _linear_help(shape: tuple[Any, ...], n_in: Any) -> str:
     """What may be wrong with an input of `shape` where its last size is not `n_in`."""
-    if len(shape) > 1 and _product(shape[1:]) == n_in:
+    if len(shape) > 1 and product(shape[1:]) == n_in:
         return "flatten the input first: x.flatten(1), or nn.Flatten()"
     if n_in in shape:
         axis = shape.index(n_in)
         return (f"axis {axis} of the input has size {n_in}: is it the one of features? "
                 f"x.moveaxis({axis}, -1) makes it the last")
     return f"the last size of the input must be {n_in}"
-
-
-def _product(sizes: Any) -> Any:
-    total = 1
-    for n in sizes:
-        total = total * n
-    return total
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

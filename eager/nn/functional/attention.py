@@ -228,15 +228,7 @@ def multi_head(
             heads, query, key, value, batch_axis, dropout_p, key_padding_mask, attn_mask,
             need_weights, average, False, static_k, static_v)
         return squeeze(out, batch_axis), None if weights is None else squeeze(weights, 0)
-    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), heads.weights, heads.biases))
-    if heads.bias_k is not None and heads.bias_v is not None:
-        k, v = (_with_one_more(x, bias, batch_axis)
-                for x, bias in ((k, heads.bias_k), (v, heads.bias_v)))
-    q, k, v = (_to_heads(x, heads.number, batch_axis) for x in (q, k, v))
-    k, v = (made if given is None else reshape(given, (*made.shape[:2], -1, made.shape[3]))
-            for given, made in ((static_k, k), (static_v, v)))
-    if heads.add_zero_attn:
-        k, v = (_longer(x, 2) for x in (k, v))
+    q, k, v = _of_heads(heads, query, key, value, batch_axis, static_k, static_v)
     mask = _merged(query, key, k.shape, batch_axis, attn_mask, key_padding_mask)
     out, weights, some = _attended(q, k, v, mask, None, dropout_p)
     order = (0, 2, 1, 3) if batch_axis == 0 else (2, 0, 1, 3)
@@ -259,6 +251,23 @@ def _check_inputs(heads: Heads, query: Tensor, key: Tensor, value: Tensor, batch
     if query.shape[-1] % heads.number:
         raise ArgumentError(f"MultiheadAttention: embed_dim {query.shape[-1]} is not divisible by "
                             f"num_heads {heads.number}")
+
+
+def _of_heads(
+    heads: Heads, query: Tensor, key: Tensor, value: Tensor, batch_axis: int,
+    static_k: Tensor | None, static_v: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What each head sees of query, key and value: (n, heads, length, embed_dim // heads)."""
+    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), heads.weights, heads.biases))
+    if heads.bias_k is not None and heads.bias_v is not None:
+        k, v = (_with_one_more(x, bias, batch_axis)
+                for x, bias in ((k, heads.bias_k), (v, heads.bias_v)))
+    q, k, v = (_to_heads(x, heads.number, batch_axis) for x in (q, k, v))
+    k, v = (made if given is None else reshape(given, (*made.shape[:2], -1, made.shape[3]))
+            for given, made in ((static_k, k), (static_v, v)))
+    if heads.add_zero_attn:
+        k, v = (_longer(x, 2) for x in (k, v))
+    return q, k, v
 
 
 def _to_heads(x: Tensor, count: int, batch_axis: int) -> Tensor:

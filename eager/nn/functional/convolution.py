@@ -7,9 +7,10 @@ from typing import Any
 from ...casting import lowered
 from ...errors import ArgumentError, DTypeError, ShapeError
 from ...ops import conv
-from ...ops.view import expand_dims, permute_dims, reshape
+from ...ops.view import permute_dims, reshape
 from ...tensor import Tensor, as_tensor
 from ...utils.arguments import check_at_least, check_choice, per_axis
+from .inputs import as_given, with_samples
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
            "conv_transpose3d"]
@@ -124,7 +125,7 @@ def _with_bias(out: Tensor, bias: Tensor | None, input: Tensor) -> Tensor:
     """`out` and a bias for each channel, without the first axis where `input` had none."""
     if bias is not None:
         out = out + reshape(bias, (1, -1, *[1] * (out.ndim - 2)))
-    return out if input.ndim == out.ndim else reshape(out, out.shape[1:])
+    return as_given(out, input)
 
 
 # ---- arguments
@@ -167,14 +168,11 @@ def _checked(owner: str, d: int, input: Tensor, weight: Tensor, layout: str) -> 
     if w.ndim != d + 2:
         raise ShapeError(f"{owner}: the weight must be {layout} with {d + 2} axes, got shape "
                          f"{w.shape}")
-    if x.ndim not in (d + 1, d + 2):
-        space = ", ".join("dhw"[3 - d:])
-        raise ShapeError(f"{owner}: takes (n, c, {space}) or (c, {space}), got shape {x.shape}",
-                         "add an axis of channels: x[:, None]" if x.ndim == d else "")
+    batch = with_samples(owner, x, d)
     if x.dtype != w.dtype:
         raise DTypeError(f"{owner}: the input is {x.dtype.name}, the weight {w.dtype.name}",
                          f"cast one of them: x.astype(fw.{w.dtype.name})")
-    return x if x.ndim == d + 2 else expand_dims(x, 0)
+    return batch
 
 
 def _check_groups(owner: str, groups: int, weight: Tensor) -> None:

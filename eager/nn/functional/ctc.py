@@ -12,7 +12,7 @@ from typing import Any
 from ... import interpreter
 from ...casting import in_float32
 from ...dtypes import int64
-from ...errors import DTypeError, ShapeError
+from ...errors import ShapeError
 from ...ops.check import check_index
 from ...ops.create import full, iota
 from ...ops.cumulative import cumsum
@@ -23,6 +23,7 @@ from ...ops.scatter import along
 from ...ops.view import expand_dims, expand_to, reshape, shift, take, unslice
 from ...tensor import Tensor, tensor
 from ...utils.arguments import check_choice
+from .inputs import check_integers
 from .losses import REDUCTIONS
 
 __all__ = ["ctc_loss"]
@@ -63,9 +64,7 @@ def _batch(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_length
            ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The arguments with an axis of sequences, in the dtypes that are computed in."""
     logs = widened(floating("ctc_loss", log_probs, "f"))
-    if targets.dtype.kind not in "iu":
-        raise DTypeError(f"ctc_loss: targets must be integers, not {targets.dtype.name}",
-                         "cast them: targets.astype(fw.int64)")
+    check_integers("ctc_loss", "targets", targets)
     labels = cast(targets, int64)
     if logs.ndim == 2:
         logs = expand_dims(logs, 1)
@@ -82,8 +81,7 @@ def _batch(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_length
 
 def _lengths(name: str, lengths: Any, n: Any) -> Tensor:
     given = lengths if isinstance(lengths, Tensor) else tensor(lengths, dtype=int64)
-    if given.dtype.kind not in "iu":
-        raise DTypeError(f"ctc_loss: {name} must be integers, not {given.dtype.name}")
+    check_integers("ctc_loss", name, given)
     if given.shape not in ((n,), ()) or (given.ndim == 0 and n != 1):
         raise ShapeError(f"ctc_loss: {name} {given.shape} must be one number for each of the {n} "
                          "sequences")

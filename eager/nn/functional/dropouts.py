@@ -31,7 +31,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
               ) -> Tensor:
     """`input` (n, channels, length) or (channels, length), with whole channels dropped."""
-    return _channels("dropout1d", input, p, training, inplace, (2, 3), 1)
+    return _channels("dropout1d", input, p, training, inplace, (2, 3), input.ndim - 1)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
@@ -46,19 +46,19 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
               ) -> Tensor:
     """`input` (n, channels, d, h, w) or (channels, d, h, w), with whole channels dropped."""
-    return _channels("dropout3d", input, p, training, inplace, (4, 5), 3)
+    return _channels("dropout3d", input, p, training, inplace, (4, 5), input.ndim - 3)
 
 
 def _channels(name: str, input: Tensor, p: float, training: bool, inplace: bool,
-              allowed: tuple[int, int], spatial: int) -> Tensor:
+              allowed: tuple[int, int], lead: int) -> Tensor:
+    """`input` with parts dropped that are one number for its first `lead` axes together."""
     check_fraction(name, "p", p)
     if input.ndim not in allowed:
         raise ShapeError(f"{name}: takes {allowed[0]} or {allowed[1]} axes, got {input.shape}",
                          "dropout drops single elements of tensors with any axes")
     if not training or p == 0:
         return input
-    kept = input.ndim - spatial if name != "dropout2d" else 2
-    return placed(name, input, _scaled(input, p, _spread(input, kept)), inplace)
+    return placed(name, input, _scaled(input, p, _spread(input, lead)), inplace)
 
 
 def _spread(input: Tensor, kept: int) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import dtypes
 from ...dispatch import apply
-from ...errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from ...errors import ArgumentError, IndexingError, ShapeError
 from ...linalg.norm import vector_norm
 from ...methods import update
 from ...ops.check import check_index
@@ -21,6 +21,7 @@ from ...ops.view import add_at, broadcast_to, expand_dims, reshape, take_op
 from ...tape import no_grad
 from ...tensor import Tensor, as_tensor
 from ...utils.arguments import check_choice
+from .inputs import check_integers
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -30,9 +31,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     num_classes -1: the largest value plus one. Values outside give a row of zeros.
     """
-    if tensor.dtype.kind not in "iu":
-        raise DTypeError(f"one_hot: takes class numbers, integers, not {tensor.dtype.name}",
-                         "cast them: x.astype(fw.int64)")
+    check_integers("one_hot", "class numbers", tensor)
     count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
     shape = (*tensor.shape, count)
     hit = equal(iota(shape, -1, tensor.dtype), broadcast_to(expand_dims(tensor, -1), shape))
@@ -56,7 +55,7 @@ def embedding(
             [1.]])
     """
     input, weight = _checked("embedding", input, weight)
-    padding = _padding_row("embedding", padding_idx, weight.shape[0])
+    padding = padding_row("embedding", padding_idx, weight.shape[0])
     return _vectors("embedding", input, weight, padding, max_norm, norm_type, scale_grad_by_freq)
 
 
@@ -65,14 +64,12 @@ def _checked(name: str, input: Any, weight: Any) -> tuple[Tensor, Tensor]:
     if weight.ndim != 2:
         raise ShapeError(f"{name}: the weight must be (rows, dim), got shape {weight.shape}",
                          "the input comes first, then the weight" if input.ndim == 2 else "")
-    if input.dtype.kind not in "iu":
-        raise DTypeError(f"{name}: the input names rows, by integers, not {input.dtype.name}",
-                         "cast it: input.astype(fw.int64)")
+    check_integers(name, "the numbers of rows", input)
     return input, weight
 
 
-def _padding_row(name: str, index: int | None, rows: int) -> int | None:
-    """`padding_idx`, counted from the front."""
+def padding_row(name: str, index: int | None, rows: int) -> int | None:
+    """`index`, the padding_idx of a table of `rows`, counted from the front; None stays None."""
     if index is not None and not -rows <= index < rows:
         raise ArgumentError(f"{name}: padding_idx {index} is none of the {rows} rows",
                             f"it goes from {-rows} to {rows - 1}")
@@ -150,7 +147,7 @@ def embedding_bag(
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise ArgumentError("embedding_bag: mode 'max' has no scale_grad_by_freq and no sparse")
     bags = _bags(input, offsets, include_last_offset)
-    padding = _padding_row("embedding_bag", padding_idx, weight.shape[0])
+    padding = padding_row("embedding_bag", padding_idx, weight.shape[0])
     kept = None if padding is None else expand_dims(not_equal(input, padding), -1)
     rows = _vectors("embedding_bag", input, weight, padding, max_norm, norm_type,
                     scale_grad_by_freq)

@@ -28,7 +28,8 @@ from ...ops.view import (
 )
 from ...shapes import product
 from ...tensor import Tensor
-from ...utils.arguments import check_at_least, check_choice, pair
+from ...utils.arguments import check_at_least, check_choice, per_axis
+from .inputs import with_samples
 
 __all__ = [
     "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate",
@@ -74,24 +75,24 @@ def _cut(x: Tensor, widths: list[tuple[int, int]], given: Any) -> Tensor:
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
            ) -> Tensor:
     """The windows of (n, c, h, w) or (c, h, w) as columns: (n, c * kh * kw, windows)."""
-    x = input if input.ndim == 4 else expand_dims(input, 0)
-    if x.ndim != 4:
-        raise ShapeError(f"unfold: takes (n, c, h, w) or (c, h, w), got shape {input.shape}")
-    kernel, *rest = _windows("unfold", kernel_size, dilation, padding, stride)
+    x = with_samples("unfold", input, 2)
+    kernel, *rest = _windows("unfold", kernel_size=kernel_size, dilation=dilation, padding=padding,
+                             stride=stride)
     out = _counts("unfold", x.shape[2:], kernel, *rest)
     dilation, padding, stride = rest
     found = permute_dims(window.window(x, kernel, out, stride, dilation, padding),
                          (0, 1, 4, 5, 2, 3))
     columns = reshape(found, (x.shape[0], x.shape[1] * kernel[0] * kernel[1], out[0] * out[1]))
-    return columns if input.ndim == 4 else reshape(columns, columns.shape[1:])
+    return columns if x is input else reshape(columns, columns.shape[1:])
 
 
 def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
          stride: Any = 1) -> Tensor:
     """Columns (n, c * kh * kw, windows) added up where `unfold` read them: (n, c, h, w)."""
     x = input if input.ndim == 3 else expand_dims(input, 0)
-    size = pair("fold", "output_size", output_size)
-    kernel, *rest = _windows("fold", kernel_size, dilation, padding, stride)
+    size = per_axis("fold", "output_size", output_size, 2)
+    kernel, *rest = _windows("fold", kernel_size=kernel_size, dilation=dilation, padding=padding,
+                             stride=stride)
     out = _counts("fold", size, kernel, *rest)
     area = kernel[0] * kernel[1]
     if x.ndim != 3 or x.shape[1] % area or x.shape[2] != out[0] * out[1]:
@@ -102,13 +103,11 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
     dilation, padding, stride = rest
     made = window.fold(permute_dims(apart, (0, 1, 4, 5, 2, 3)), size, kernel, stride, dilation,
                        padding, (1, 1))
-    return made if input.ndim == 3 else reshape(made, made.shape[1:])
+    return made if x is input else reshape(made, made.shape[1:])
 
 
-def _windows(owner: str, kernel: Any, dilation: Any, padding: Any, stride: Any
-             ) -> list[tuple[Any, Any]]:
-    return [pair(owner, "kernel_size", kernel), pair(owner, "dilation", dilation),
-            pair(owner, "padding", padding), pair(owner, "stride", stride)]
+def _windows(owner: str, **given: Any) -> list[tuple[Any, ...]]:
+    return [per_axis(owner, name, value, 2) for name, value in given.items()]
 
 
 def _counts(owner: str, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any

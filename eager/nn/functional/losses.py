@@ -1,7 +1,8 @@
 """Losses of values: what each element of a prediction should have been.
 
 Tensors of a loss have one shape: PyTorch makes one of (n, 1) and (n,), which compares every element
-of one with every element of the other and trains to something else.
+of one with every element of the other and trains to something else. Distributions of `kl_div` may
+be repeated.
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     """The mean of target * (log(target) - input): input log probabilities, target probabilities.
 
     "batchmean" divides the sum by the size of axis 0, as the Kullback-Leibler divergence is
-    defined; "mean" by that of all axes. With `log_target` the target is a logarithm too.
+    defined; "mean" by that of all axes. With `log_target` the target is a logarithm too. A target
+    (classes,) is one for all rows.
     """
     losses = exp(target) * (target - input) if log_target \
         else xlogy(target, target) - target * input

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...casting import in_float32
 from ...dtypes import int64, kind
-from ...errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from ...errors import ArgumentError, IndexingError, ShapeError
 from ...ops.check import check_index
 from ...ops.create import iota
 from ...ops.entropy import NOTHING, at_labels, counted, cross_entropy_mean, cross_entropy_rows
@@ -21,6 +21,7 @@ from ...tensor import Tensor
 from ...utils.arguments import check_choice, check_fraction
 from .activation import logsigmoid
 from .affine import linear
+from .inputs import check_integers
 from .losses import check_same, reduced
 
 __all__ = [
@@ -113,9 +114,7 @@ def _as_rows(name: str, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """(n, classes, d...) and (n, d...) as (rows, classes) and (rows,); (classes,) is one row."""
     x = floating(name, x, "f")
     shape, labels = x.data.shape, target.data.shape
-    if target.dtype.kind not in "iu":
-        raise DTypeError(f"{name}: class numbers must be integers, not {target.dtype.name}",
-                         "cast them: target.astype(fw.int64)")
+    check_integers(name, "class numbers", target)
     if len(shape) == 1 and labels == ():
         return expand_dims(x, 0), expand_dims(target, 0)
     if len(shape) < 2 or (shape[0], *shape[2:]) != labels:
@@ -217,9 +216,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     (n, classes) or (classes,), and the classes i that are none of those.
     """
     check_same("multilabel_margin_loss", input, target)
-    if target.dtype.kind not in "iu":
-        raise DTypeError("multilabel_margin_loss: class numbers must be integers, not "
-                         f"{target.dtype.name}", "cast them: target.astype(fw.int64)")
+    check_integers("multilabel_margin_loss", "class numbers", target)
     rows, labels = (reshape(x, (-1, x.shape[-1])) for x in (input, cast(target, int64)))
     places = iota(labels.shape, 1)
     named = places < min(where(labels < 0, places, labels.shape[1]), 1, keepdims=True)

@@ -209,7 +209,8 @@ def _follow(running_mean: Tensor | None, running_var: Tensor | None, x: Tensor,
         found = found if 0 in axes else mean(found, 1)
         for old, new in zip((running_mean, running_var), found):  # type: ignore[call-overload]
             if old is not None:
-                replace(old, old * (1 - momentum) + cast(new, old.dtype) * momentum)
+                moved = old * (1 - momentum) + cast(new, old.dtype) * momentum
+                replace(old, cast(moved, old.dtype))  # a momentum in a tensor may be wider
 
 
 def _check_channels(name: str, x: Tensor, **values: Tensor | None) -> None:

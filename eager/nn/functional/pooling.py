@@ -20,10 +20,11 @@ from ...ops.create import arange, full, iota
 from ...ops.pointwise import cast, floor, where
 from ...ops.reduce import floating, mean, widened
 from ...ops.scatter import along, gather, scatter
-from ...ops.view import expand_dims, expand_to, flatten, reshape, take
+from ...ops.view import expand_to, flatten, reshape, take
 from ...shapes import product
 from ...tensor import Tensor, as_tensor, tensor
 from ...utils.arguments import check_at_least, per_axis
+from .inputs import as_given, with_samples
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -44,21 +45,6 @@ def _named(d: int, *functions: Function) -> Any:
     for fn in functions:
         fn.__name__ = fn.__qualname__ = fn.__name__.replace("pool", f"pool{d}d")
     return functions if len(functions) > 1 else functions[0]
-
-
-def _with_samples(name: str, x: Tensor, d: int) -> Tensor:
-    """(n, channels, *space) as it is, (channels, *space) with an n of 1; else a ShapeError."""
-    if x.ndim not in (d + 1, d + 2):
-        space = ", ".join(("depth", "height", "width")[3 - d:]) if d > 1 else "length"
-        raise ShapeError(
-            f"{name}: takes (n, channels, {space}) or (channels, {space}), got shape {x.shape}",
-            "add an axis of channels: x[:, None]" if x.ndim == d else "")
-    return x if x.ndim == d + 2 else expand_dims(x, 0)
-
-
-def _as_given(out: Tensor, input: Tensor) -> Tensor:
-    """`out` without the axis of samples where `input` had none."""
-    return out if out.ndim == input.ndim else reshape(out, out.shape[1:])
 
 
 def _window(name: str, d: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
@@ -89,12 +75,12 @@ def _real(name: str, input: Any) -> Tensor:
 def _largest(name: str, d: int, input: Any, window: tuple[Any, ...], ceil: bool, places: bool
              ) -> Any:
     given = _real(name, input)
-    x = _with_samples(name, given, d)
+    x = with_samples(name, given, d)
     kernel, stride, dilation, pad = _window(name, d, *window)
     how = kernel, stride, dilation, pad, bool(ceil)
     if not places:
-        return _as_given(pool.max_pool(x, *how), given)
-    return tuple(_as_given(out, given) for out in pool.max_pool_places(x, *how))
+        return as_given(pool.max_pool(x, *how), given)
+    return tuple(as_given(out, given) for out in pool.max_pool_places(x, *how))
 
 
 def _max_pools(d: int) -> Any:
@@ -135,8 +121,8 @@ def _unpools(d: int) -> Any:
         to the same.
         """
         name = f"max_unpool{d}d"
-        x = _with_samples(name, as_tensor(name, input), d)
-        at = _with_samples(name, as_tensor(name, indices), d)
+        x = with_samples(name, as_tensor(name, input), d)
+        at = with_samples(name, as_tensor(name, indices), d)
         if x.shape != at.shape:
             raise ShapeError(f"{name}: input {x.shape} and indices {at.shape} differ in shape",
                              "pass the indices that max pooling gave with return_indices=True")
@@ -145,7 +131,7 @@ def _unpools(d: int) -> Any:
         lead = x.shape[:2]
         places = check_index(flatten(at, 2, -1), product(space), f"{name}: index")
         empty = full((*lead, product(space)), 0, x.dtype)
-        return _as_given(reshape(scatter(empty, 2, places, flatten(x, 2, -1)), (*lead, *space)),
+        return as_given(reshape(scatter(empty, 2, places, flatten(x, 2, -1)), (*lead, *space)),
                          input)
 
     return _named(d, max_unpool)
@@ -173,7 +159,7 @@ def _mean_of_windows(
     divisor: int | None = None,
 ) -> Tensor:
     given = floating(name, input, "f")
-    x = _with_samples(name, given, d)
+    x = with_samples(name, given, d)
     kernel, stride, _, pad = _window(name, d, *window)
     out = tuple(pool.pool_count(name, n, k, s, 1, p, ceil)
                 for n, k, s, p in zip(x.shape[2:], kernel, stride, pad, strict=True))
@@ -185,7 +171,7 @@ def _mean_of_windows(
         same = not ceil and (with_pad or not any(pad))
         share = product(kernel) if same else _counts(total, x.shape[2:], kernel, stride, pad,
                                                      with_pad)
-    return _as_given(cast(total / share, x.dtype), given)
+    return as_given(cast(total / share, x.dtype), given)
 
 
 def _counts(total: Tensor, space: Sizes, kernel: Sizes, stride: Sizes, pad: Sizes, with_pad: bool
@@ -264,13 +250,13 @@ def _adaptive_avg_pools(d: int) -> Any:
         """
         name = f"adaptive_avg_pool{d}d"
         given = floating(name, input, "f")
-        x = _with_samples(name, given, d)
+        x = with_samples(name, given, d)
         sizes, out = _wanted(name, d, x, output_size), _even_means(name, d, x, output_size)
         for axis, size in enumerate(sizes, 2):
             if out.shape[axis] is not size and out.shape[axis] != size:
                 out = pool.stretch_sums(out, axis, size) / pool.stretch_lengths(
                     out.shape[axis], size, (1,) * (d + 1 - axis), out.dtype)
-        return _as_given(cast(out, x.dtype), given)
+        return as_given(cast(out, x.dtype), given)
 
     return _named(d, adaptive_avg_pool)
 
@@ -307,7 +293,7 @@ def _adaptive_max_pools(d: int) -> Any:
 
 def _adaptive_largest(name: str, d: int, input: Any, output_size: Any, places: bool) -> Any:
     given = _real(name, input)
-    x = _with_samples(name, given, d)
+    x = with_samples(name, given, d)
     sizes, space = _wanted(name, d, x, output_size), x.shape[2:]
     if all(map(_divides, sizes, space)):
         kernel = tuple(n // size for n, size in zip(space, sizes, strict=True))
@@ -326,7 +312,7 @@ def _chosen(x: Tensor, values: Tensor, numbers: Tensor, sizes: Sizes, given: Ten
     """The largest of `values` (n, c, windows, elements), whose places in space are `numbers`."""
     index = pool.largest(values, numbers, product(x.shape[2:]), (3,))
     out = along(flatten(x, 2, -1), index, 2)
-    found = [_as_given(reshape(r, (*x.shape[:2], *sizes)), given) for r in (out, index)]
+    found = [as_given(reshape(r, (*x.shape[:2], *sizes)), given) for r in (out, index)]
     return tuple(found) if places else found[0]
 
 
@@ -361,7 +347,7 @@ def _fractional(
     places: bool, samples: Tensor | None,
 ) -> Any:
     given = floating(name, input, "f")
-    x = _with_samples(name, given, d)
+    x = with_samples(name, given, d)
     kernel = per_axis(name, "kernel_size", kernel_size, d)
     sizes = _fractions(name, d, x.shape[2:], output_size, output_ratio)
     _check_room(name, x.shape[2:], kernel, sizes)

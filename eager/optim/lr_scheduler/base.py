@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import types
 import warnings
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -41,15 +40,14 @@ class LRScheduler:
         self.optimizer = check_optimizer(self, optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", number(group["lr"]))
+                group.setdefault("initial_lr", plain(group["lr"]))
             elif "initial_lr" not in group:
                 raise StateError(
                     f"{type(self).__name__}: group {i} has no 'initial_lr' to go on from at "
                     f"last_epoch={last_epoch}", "load the optimizer's state dict first; a new "
                     "training has last_epoch=-1, the default")
-        self.base_lrs = [number(group["initial_lr"]) for group in optimizer.param_groups]
+        self.base_lrs = [plain(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
-        _watch(optimizer)
         self._initial_step()
 
     def _initial_step(self) -> None:
@@ -75,7 +73,7 @@ class LRScheduler:
 
         `epoch` jumps to one; PyTorch has deprecated this.
         """
-        if self._step_count == 1 and self.last_epoch >= 0 and _is_as_found(self.optimizer):
+        if self._step_count == 1 and self.last_epoch >= 0 and not self.optimizer.calls.stepped:
             warnings.warn("lr_scheduler.step() is called before optimizer.step(): the first "
                           "learning rate of the schedule is skipped", UserWarning, stacklevel=2)
         self._step_count += 1
@@ -142,10 +140,10 @@ def check_optimizer(scheduler: LRScheduler, optimizer: Any) -> Optimizer:
 
 def rates_of(optimizer: Optimizer) -> list[float]:
     """The learning rate of each group, as a Python float."""
-    return [number(group["lr"]) for group in optimizer.param_groups]
+    return [plain(group["lr"]) for group in optimizer.param_groups]
 
 
-def number(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A tensor's number as Python's; a number as it is."""
     return value.item() if isinstance(value, Tensor) else value
 
@@ -157,7 +155,7 @@ def put(group: Group, name: str, value: Any) -> None:
 
 def placed(old: Any, value: Any) -> Tensor:
     """`old` changed in place to a number; where it is no tensor, one of float64."""
-    value = number(value)
+    value = plain(value)
     return update(old, value) if isinstance(old, Tensor) else tensor(value, dtype=float64)
 
 
@@ -165,12 +163,12 @@ def one_each(owner: LRScheduler, name: str, optimizer: Optimizer, value: Any) ->
     """A value for each group: those of a list, or one for all."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
-        return [number(value)] * count
+        return [plain(value)] * count
     if len(value) != count:
         raise ArgumentError(f"{type(owner).__name__}: {name} has {len(value)} values, the "
                             f"optimizer {count} groups of parameters",
                             "pass one value for each group, or a number for all")
-    return [number(v) for v in value]
+    return [plain(v) for v in value]
 
 
 def saved_function(function: Any) -> dict[str, Any] | None:
@@ -178,33 +176,3 @@ def saved_function(function: Any) -> dict[str, Any] | None:
     if isinstance(function, types.FunctionType) or not hasattr(function, "__dict__"):
         return None
     return dict(function.__dict__)
-
-
-# Optimizers with the parameters that their first scheduler found. An optimizer knows of its steps,
-# but for those in replays of what was recorded with another one. They give every parameter a new
-# array (or write over one that nobody else holds: so the smallest is held here).
-_FOUND: weakref.WeakKeyDictionary[Optimizer, Any] = weakref.WeakKeyDictionary()
-
-
-def _arrays(optimizer: Optimizer) -> list[Any]:
-    return [p.data for group in optimizer.param_groups for p in group["params"]]
-
-
-def _watch(optimizer: Optimizer) -> None:
-    """Notes the parameters as they are, at the first call for an optimizer."""
-    if optimizer not in _FOUND:
-        arrays = _arrays(optimizer)
-        held = min(arrays, key=lambda a: a.size, default=None)
-        _FOUND[optimizer] = held, [weakref.ref(a) for a in arrays]
-
-
-def _is_as_found(optimizer: Optimizer) -> bool:
-    """Whether no step was made since."""
-    found = _FOUND.get(optimizer)
-    if not found or optimizer.calls.stepped:
-        return False
-    now = _arrays(optimizer)
-    same = len(now) == len(found[1]) and all(a is r() for a, r in zip(now, found[1]))
-    if not same:
-        _FOUND[optimizer] = None  # the arrays are let go
-    return same

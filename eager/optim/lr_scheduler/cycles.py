@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import ArgumentError
 from ...utils.arguments import check_at_least, check_choice, check_fraction
 from ..optimizer import Group, Optimizer
-from .base import LRScheduler, check_optimizer, number, one_each, placed, put, saved_function
+from .base import LRScheduler, check_optimizer, one_each, placed, plain, put, saved_function
 
 __all__ = ["CyclicLR", "OneCycleLR"]
 
@@ -168,8 +168,8 @@ class OneCycleLR(_Cycling):
         anneal = _ANNEAL[self._anneal_func_type]
 
         def between(group: Group, what: str) -> float:
-            return anneal(number(group[phase[f"start_{what}"]]),
-                          number(group[phase[f"end_{what}"]]), share)
+            return anneal(plain(group[phase[f"start_{what}"]]),
+                          plain(group[phase[f"end_{what}"]]), share)
 
         if self.cycle_momentum:
             for group in self.optimizer.param_groups:

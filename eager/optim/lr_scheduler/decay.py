@@ -93,7 +93,7 @@ class StepLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1,
                  last_epoch: int = -1) -> None:
-        self.step_size, self.gamma = step_size, gamma
+        self.step_size, self.gamma = check_at_least("StepLR", "step_size", step_size, 1), gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
@@ -222,7 +222,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0,
                  last_epoch: int = -1) -> None:
-        self.T_max, self.eta_min = T_max, eta_min
+        self.T_max, self.eta_min = check_at_least("CosineAnnealingLR", "T_max", T_max, 1), eta_min
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:

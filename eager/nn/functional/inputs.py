@@ -1,0 +1,36 @@
+"""What functions of layers have in common: inputs with or without an axis of samples, of integers.
+"""
+
+from __future__ import annotations
+
+from ...dtypes import kind
+from ...errors import DTypeError, ShapeError
+from ...ops.view import expand_dims, reshape
+from ...tensor import Tensor
+
+__all__: list[str] = []
+
+
+def with_samples(name: str, x: Tensor, d: int) -> Tensor:
+    """(n, channels, *space) as it is, (channels, *space) with an n of 1; else a ShapeError.
+
+    d: the number of axes of space.
+    """
+    if x.ndim not in (d + 1, d + 2):
+        space = ", ".join(("depth", "height", "width")[3 - d:]) if d > 1 else "length"
+        raise ShapeError(
+            f"{name}: takes (n, channels, {space}) or (channels, {space}), got shape {x.shape}",
+            "add an axis of channels: x[:, None]" if x.ndim == d else "")
+    return x if x.ndim == d + 2 else expand_dims(x, 0)
+
+
+def as_given(out: Tensor, input: Tensor) -> Tensor:
+    """`out` without the axis of samples where `input` had none."""
+    return out if out.ndim == input.ndim else reshape(out, out.shape[1:])
+
+
+def check_integers(name: str, what: str, x: Tensor) -> None:
+    """A DTypeError unless the tensor `x` holds integers; `what` they are."""
+    if kind(x.dtype) not in "iu":
+        raise DTypeError(f"{name}: {what} must be integers, not {x.dtype.name}",
+                         "cast them: x.astype(fw.int64)")
