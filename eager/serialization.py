@@ -2,8 +2,7 @@
 
 The tensors of nested dicts and lists become arrays under dotted names, which any reader of the
 format finds; what is left, numbers and texts and where each tensor goes, is JSON in the file's
-metadata. A dict of tensors alone needs no such metadata: it is a file like that of any other
-library. Nothing is pickled: a file cannot run code.
+metadata. A dict of tensors alone keeps its names. Nothing is pickled: a file cannot run code.
 """
 
 from __future__ import annotations
@@ -46,13 +45,14 @@ def save(obj: Any, f: Any) -> None:
     {'model': {'weight': tensor([1., 1.])}, 'epoch': 3}
     """
     if _is_flat(obj):
-        arrays, metadata = {name: _array(x, name) for name, x in obj.items()}, {}
+        arrays = {name: _array(x, name) for name, x in obj.items()}
+        found: Any = {"$dict": [(name, {"$tensor": name}) for name in obj]}  # keeps their order
     else:
         tree = _Tree()
         found = tree.encoded(obj, (), ())
         arrays = tree.arrays
-        metadata = {_TREE: json.dumps({"version": _VERSION, "tree": found})}
-    metadata["format"] = "pt"  # names and layouts are PyTorch's: some readers ask for this
+    # names and layouts are PyTorch's: some readers ask for this "format"
+    metadata = {_TREE: json.dumps({"version": _VERSION, "tree": found}), "format": "pt"}
     if hasattr(f, "write"):
         with _beside() as made:
             safetensors_file.write(made, arrays, metadata)

@@ -142,6 +142,13 @@ def test_squares_and_absolute_differences() -> None:
           np.where(d <= 0.5, d ** 2 / 2, 0.5 * (d - 0.25)).mean())
 
 
+@pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss])
+def test_what_is_infinitely_far_has_the_slope_of_the_straight_part(loss: Any) -> None:
+    x = fw.tensor([np.inf, -np.inf, 1e30], requires_grad=True)
+    loss(x, fw.zeros(3), "sum").backward()
+    close(x.grad, [1.0, -1.0, 1.0])
+
+
 def test_probabilities_of_two_classes() -> None:
     x, t = values(3, 4), (values(3, 4, seed=1) > 0).astype(np.float32)
     p = 1 / (1 + np.exp(-x))

@@ -64,6 +64,9 @@ layer("huber_loss", given(0.0, 1.0, -1.0), given(0.0, 0.0, 0.0), label="at corne
       only=("values", "grad"))
 layer("smooth_l1_loss", given(0.0, 1.0, -1.0), given(0.0, 0.0, 0.0), label="at corners",
       only=("values", "grad"))
+for name in ("huber_loss", "smooth_l1_loss"):
+    layer(name, given(np.inf, -np.inf), given(0.0, 0.0), label="infinitely far",
+          only=("values", "grad"))
 layer("l1_loss", given(0.0, 1.0), given(0.0, 0.0), label="at 0", only=("values", "grad"))
 layer("soft_margin_loss", given(50.0, -50.0), given(1.0, 1.0), label="far", only=("values",))
 layer("binary_cross_entropy", given(0.0, 0.0, 1.0, 1.0), given(0.0, 1.0, 0.0, 1.0), label="certain",

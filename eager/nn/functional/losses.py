@@ -16,7 +16,7 @@ from ...ops.activation import softplus
 from ...ops.composite import call
 from ...ops.declare import prepare
 from ...ops.entropy import binary_op
-from ...ops.pointwise import abs, exp, log, maximum, square, where
+from ...ops.pointwise import abs, clip, exp, log, maximum, square, where
 from ...ops.reduce import mean, sum
 from ...ops.special import xlogy
 from ...ops.view import expand_dims
@@ -88,8 +88,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     if beta == 0:
         return l1_loss(input, target, reduction)
     d = input - target
-    size = abs(d)
-    return reduced(where(size < beta, d * d * (0.5 / beta), size - 0.5 * beta), reduction)
+    near = clip(d, -beta, beta)
+    return reduced(near / beta * (d - 0.5 * near), reduction)
 
 
 @in_float32
@@ -105,8 +105,8 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
         raise ArgumentError(f"huber_loss: delta must be above 0, got {delta}",
                             "l1_loss has no quadratic part")
     d = input - target
-    size = abs(d)
-    losses = where(size <= delta, d * d * 0.5, (size - 0.5 * delta) * delta)
+    near = clip(d, -delta, delta)  # no squares of far ones, whose gradients are nan at infinity
+    losses = near * (d - 0.5 * near)
     if weight is not None:
         check_same("huber_loss", losses, weight, "weight")
         losses = losses * weight
