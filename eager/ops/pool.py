@@ -205,7 +205,7 @@ def _sum_impl(xp: Any, x: Any, kernel: Sizes, out: Sizes, stride: Sizes, pad: Si
     ones = (1,) * len(kernel)
     if product(kernel) > product(out):  # few windows of many elements
         windows = window_op.impl(np, x, kernel, out, stride, ones, pad, spread, 0)
-        return np.add.reduce(windows, _inner(kernel))
+        return windows.sum(_inner(kernel))
     parts = _parts(x, kernel, out, stride, ones, pad, 0, spread)
     total = next(parts).copy()
     for part in parts:

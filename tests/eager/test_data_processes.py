@@ -261,7 +261,8 @@ def test_persistent_workers_go_through_an_iterable_again():
 
 
 SCRIPT = """
-import os, sys, time, threading
+import os, signal, sys, time, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background
 sys.path.insert(0, {tests!r})
 import fusewire as fw
 from fusewire.utils.data import DataLoader
