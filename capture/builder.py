@@ -65,6 +65,9 @@ class Builder:
     def leaves(self, tensor: Tensor, how: str) -> None:
         raise CaptureError(f"{how} of a tensor that has no values while a graph is being built")
 
+    def number(self, tensor: Tensor, value: Any) -> Any:
+        return value
+
 
 def literal(x: Any, dtype: Any) -> tuple[Any, Any]:
     """A number as the dtype it adapts to, and that dtype. A size that may vary stays one."""

@@ -17,12 +17,19 @@ from ..eager import interpreter
 from ..eager.errors import CaptureError, CodegenError
 from ..eager.forking import in_child
 from ..eager.settings import settings
-from .recording import Backend, Recording, record
+from .graph import Graph
+from .names import Names
+from .paths import Path
+from .program import UNSEEN, Program
+from .reading import Reader
+from .recording import Run, record
+from .stage import Backend, Executable
 from .text import to_text
+from .widening import is_number_at
 
 ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
 _SHOWN = 12  # conditions that `explain` lists
-LIMIT = 64  # recordings kept per function; the least used one makes room
+LIMIT = 64  # programs kept per function; the least used one makes room
 
 
 class CaptureWarning(UserWarning):
@@ -60,7 +67,8 @@ class Compiled:
     def __init__(self, fn: Callable[..., Any], backend: Backend, fullgraph: bool = False) -> None:
         functools.update_wrapper(self, fn)
         self.original, self.backend, self.fullgraph = fn, backend, fullgraph
-        self.recordings: list[Recording] = []
+        self.programs: list[Program] = []
+        self.names = Names()
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
         self.stats = Stats()
@@ -82,34 +90,38 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if interpreter.STATE.active is not None or not settings.compile:
             return self.original(*args, **kwargs)
-        for recording in self.recordings:
-            if recording.fits(args, kwargs):
-                return self._replay(recording, args, kwargs)
+        result = self._replay(args, kwargs)
+        if result is not UNSEEN:
+            return result
         with self._lock:  # another thread may have recorded the same call by now
-            found = next((r for r in self.recordings if r.fits(args, kwargs)), None)
-            if found is None:
-                return self._record(args, kwargs)
-        return self._replay(found, args, kwargs)
+            result = self._replay(args, kwargs)
+            return self._record(args, kwargs) if result is UNSEEN else result
 
-    def _replay(self, recording: Recording, args: Any, kwargs: Any) -> Any:
-        if recording.executable is None and not self._compiles(recording):
-            return self._eager(args, kwargs)
-        self.stats.replays += 1
-        return recording.replay(args, kwargs)
+    def _replay(self, args: Any, kwargs: Any) -> Any:
+        for program in self.programs:
+            if program.fits(args, kwargs):
+                result = self._run(program, args, kwargs)
+                if result is not UNSEEN:
+                    self.stats.replays += 1
+                    return result
+        return UNSEEN
 
-    def _compiles(self, recording: Recording) -> bool:
-        """Makes a recording's code; False where none can be made, which is said once."""
+    def _run(self, program: Program, args: Any, kwargs: Any) -> Any:
+        """A program's result; UNSEEN where no code can be made for it, which is said once."""
+        try:
+            return program.run(args, kwargs)
+        except CodegenError as error:
+            self.programs.remove(program)
+            self._refuse(error.message)
+            return UNSEEN
+
+    def _compile(self, graph: Graph) -> Executable:
         with self._lock:
             start = time.perf_counter()
             try:
-                recording.executable = recording.executable or self.backend(recording.graph)
-            except CodegenError as error:
-                self.recordings.remove(recording)
-                self._refuse(error.message)
-                return False
+                return self.backend(graph)
             finally:
                 self.stats.compile_seconds += time.perf_counter() - start
-        return True
 
     def _record(self, args: Any, kwargs: Any) -> Any:
         if sum(self.refusals.values()) >= ATTEMPTS:
@@ -117,25 +129,47 @@ class Compiled:
         if sys.getprofile() is not None:
             self._warn("a profiler is running, and recording needs its place")
             return self._eager(args, kwargs)
-        self._note_miss(args, kwargs)
-        run = record(self.original, args, kwargs)
-        if run.recording is None:
+        fitting = [p for p in self.programs if p.fits(args, kwargs)]
+        widen = self._numbers_missed(args, kwargs)
+        if not fitting:
+            self._note_miss(args, kwargs)
+        run = record(self.original, args, kwargs, self.names, widen)
+        if run.leaf is None:
             self.stats.fallbacks += 1
             self._refuse(run.refusal)
             return run.result
         self.stats.recordings += 1
-        if len(self.recordings) >= LIMIT:
-            self.recordings.remove(min(self.recordings, key=lambda r: r.uses))
-        self.recordings.insert(0, run.recording)
+        self._keep(run, fitting)
         return run.result
+
+    def _keep(self, run: Run, fitting: list[Program]) -> None:
+        """Adds a run to a program whose entry it shares, or makes it a program of its own."""
+        if any(p.widened == run.widened and p.graft(run) for p in fitting):
+            return
+        if len(self.programs) >= LIMIT:
+            self.programs.remove(min(self.programs, key=lambda p: p.uses))
+        program = Program(self.original, self.names, run, self._compile)
+        self.programs = [program, *self.programs]
+
+    def _numbers_missed(self, args: Any, kwargs: Any) -> frozenset[Path]:
+        """The plain numbers that keep a program from fitting, if nothing else does; and those
+        which did so before."""
+        found: frozenset[Path] = frozenset()
+        for program in self.programs:
+            found = program.numbers_missed(args, kwargs)
+            if found:
+                break
+        read = Reader(args, kwargs, self.original, self.names.held)
+        before = {p for program in self.programs for p in program.widened}
+        return found | {p for p in before if is_number_at(p, read)}
 
     def _eager(self, args: Any, kwargs: Any) -> Any:
         self.stats.fallbacks += 1
         return self.original(*args, **kwargs)
 
     def _note_miss(self, args: Any, kwargs: Any) -> None:
-        if self.recordings:
-            why = self.recordings[0].missed(args, kwargs)
+        if self.programs:
+            why = self.programs[0].missed(args, kwargs)
             self.misses.append(f"no longer: {why}")
             if settings.debug >= 1:
                 print(f"fusewire: {self.__name__} records again, no longer: {why}", file=sys.stderr)
@@ -153,35 +187,41 @@ class Compiled:
     # ---- insight
 
     def kernels(self) -> list[dict[str, Any]]:
-        """A row per kernel of every compiled recording: name, line, seconds, bytes, flops."""
-        return [row for r in self.recordings if r.executable for row in r.executable.rows()]
+        """A row per kernel of everything compiled: name, line, seconds, bytes, flops."""
+        return [row for e in self._executables() for row in e.rows()]
+
+    def _executables(self) -> list[Executable]:
+        return [s.executable for p in self.programs for s in p.stages() if s.executable]
 
     def graph(self) -> str:
-        """The newest recording as text, each line with the user's line it came from."""
-        return to_text(self.recordings[0].graph, sites=True) if self.recordings else ""
+        """The newest program as text, each line with the user's line it came from."""
+        stages = self.programs[0].stages() if self.programs else []
+        return "\n\n".join(to_text(s.graph, sites=True) for s in stages)
 
     def code(self) -> str:
         """The generated code of the newest compiled recording."""
-        return next((r.executable.code for r in self.recordings if r.executable), "")
+        return next((e.code for e in self._executables()), "")
 
     def explain(self) -> str:
         """What was recorded, when it is valid, why it recorded again, and its kernels, in words."""
         s = self.stats
-        lines = [f"{self.__name__}: {len(self.recordings)} recording(s), {s.replays} replays, "
+        lines = [f"{self.__name__}: {len(self.programs)} program(s), {s.replays} replays, "
                  f"{s.fallbacks} eager calls, {s.compile_seconds:.2f} s compiling"]
         lines += [f"  runs eagerly: {why}" for why in self.refusals]
         lines += [f"  recorded again, {why}" for why in self.misses]
-        for number, r in enumerate(self.recordings, 1):
-            lines.append(f"recording {number}, replayed {r.uses} times, is valid while")
-            lines += [f"  {g.says}" for g in r.guards[:_SHOWN]]
-            more = len(r.guards) - _SHOWN
+        for number, p in enumerate(self.programs, 1):
+            lines.append(f"program {number}, replayed {p.uses} times, is valid while")
+            lines += [f"  {g.says}" for g in p.guards[:_SHOWN]]
+            more = len(p.guards) - _SHOWN
             lines += [f"  and {more} more conditions"] if more > 0 else []
-            lines += r.executable.explain().splitlines() if r.executable else ["  not compiled yet"]
+            made = [x.executable for x in p.stages() if x.executable]
+            lines += [line for e in made for line in e.explain().splitlines()] or \
+                ["  not compiled yet"]
         return "\n".join(lines)
 
     def clear(self) -> None:
         """Forgets all recordings, refusals and counts."""
-        self.recordings.clear()
+        self.programs, self.names = [], Names()
         self.refusals.clear()
         self.misses.clear()
         self.stats = Stats()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..eager.tensor import Tensor
+from .numbers import Number
 from .paths import Path
 from .recorder import Recorder
 from .state import SETS
@@ -113,7 +114,8 @@ def _container_effects(
 
 def _refuse_number(recorder: Recorder, what: str, before: Any, now: Any) -> None:
     """A number that changes on each call would be another constant each time: not followed yet."""
-    if isinstance(now, (int, float, complex)) and not isinstance(now, bool):
+    if isinstance(now, (int, float, complex)) and not isinstance(now, bool) and \
+            type(now) is not Number and not isinstance(before, (int, float)):
         recorder.refuse(f"{what} is a Python number that changes from call to call; "
                         "keep it in a tensor to have it compiled")
 
@@ -142,8 +144,3 @@ def _item_setter(key: Any) -> Callable[[Any, Any], None]:
 
 def _item_deleter(key: Any) -> Callable[[Any, Any], None]:
     return lambda target, value: target.pop(key)
-
-
-def targets(effects: list[Effect], read: Read) -> list[Any]:
-    """The objects that the effects change, read before any of them is made."""
-    return [read(e.target) for e in effects]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..eager.tensor import Tensor
+from .graph import param_key
 from .paths import Path, describe, steps
 from .recorder import Recorder
 from .state import FIXED, SETS, is_plain
@@ -29,6 +30,21 @@ class Guard(NamedTuple):
     condition: str
     constants: dict[str, Any]
     says: str  # the condition in the user's words
+    number: bool = False  # a plain number has another value: the function could take any
+
+    @property
+    def key(self) -> Any:
+        """Equal for guards that are the same condition."""
+        constants = tuple((k, v if isinstance(v, Path) else _identity(v))
+                          for k, v in self.constants.items())
+        return self.path, self.condition, constants
+
+
+def _identity(value: Any) -> Any:
+    return param_key(value) if type(value) in _PLAIN_KEYS else id(value)
+
+
+_PLAIN_KEYS = (int, float, bool, str, bytes)
 
 
 class Source:
@@ -124,6 +140,9 @@ def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
         yield from _of_tensor(recorder, path, value)
     elif value is None or kind is bool or isinstance(value, (*FIXED, types.FunctionType)):
         yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}")
+    elif path in recorder.widened:
+        yield Guard(path, "type({0}) is {T}", {"T": kind},
+                    f"{describe(path)} is of type {kind.__name__}")
     elif is_plain(value):
         yield from _of_plain(path, value)
     elif isinstance(value, (np.ndarray, np.generic)):
@@ -139,7 +158,7 @@ def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
     elif type(value) in (float, complex) and 0.0 in (value.real, value.imag):
         same = "repr({0}) == repr({K})"  # 0.0 is not -0.0
     yield Guard(path, f"type({{0}}) is {{T}} and ({same})", {"T": type(value), "K": value},
-                f"{describe(path)} is {_short(value)}")
+                f"{describe(path)} is {_short(value)}", type(value) in (int, float))
 
 
 def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:

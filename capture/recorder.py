@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..eager import interpreter
 from ..eager.dispatch import evaluate
@@ -15,19 +15,50 @@ from ..eager.ops.declare import dtype_of_operands
 from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
 from .builder import constant, literal
-from .graph import Node, Nodes
+from .graph import Node
+from .names import Names
+from .numbers import Constant, Formula, Number, plain
 from .paths import Path
 from .state import State
 
-_SMALL = 64  # arrays of at most so many elements become constants of the graph
+_SMALL = 64  # arrays of at most so many elements become constants, or decide by their values
+# How the values of a tensor reach Python, and what of them a run then depends on.
+_ASKED = {"bool()": "bool", "int()": "int", "float()": "value", "complex()": "value",
+          "tolist()": "value"}
+
+
+class Decision(NamedTuple):
+    """A question that Python asked of a value while recording, and the answer it got.
+
+    `subject` is a node or the formula of a number. Kinds: "bool", "int", or the exact "value".
+    """
+
+    subject: Any
+    kind: str
+    outcome: Any
+    site: str
+
+
+def outcome_of(kind: str, subject: Any, value: Any) -> Any:
+    """What a decision of this kind tells apart in a value: of an array, or of a plain number."""
+    if kind == "bool":
+        return bool(value)
+    if kind == "int":
+        return int(value)
+    return Constant(value) if isinstance(subject, Formula) else value.tobytes()
 
 
 class Recorder:
     """Notes what runs. Arrays never change, so an array's identity says which node it is."""
 
-    def __init__(self, state: State, positional: int, keywords: tuple[str, ...]) -> None:
-        self.state, self.nodes = state, Nodes()
+    def __init__(self, state: State, positional: int, keywords: tuple[str, ...],
+                 names: Names) -> None:
+        self.state, self.names, self.nodes = state, names, names.nodes
         self.positional, self.keywords = positional, keywords
+        self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
+        self.path: list[Decision] = []
+        self.listening = True  # whether what Python asks of numbers is part of the run
+        self._decided: set[tuple[Any, str]] = set()
         self.sources: dict[Path, Node] = {}  # tensors that came from outside, in order of use
         self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
         self._grads_set: set[int] = set()
@@ -43,11 +74,12 @@ class Recorder:
     # ---- the interpreter's side
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        interpreter.STATE.active = None
+        params = {name: _settled(value) for name, value in params.items()}
+        interpreter.STATE.active, self.listening = None, False
         try:
-            out = evaluate(op, inputs, params)
+            out = evaluate(op, tuple(map(plain, inputs)), params)
         finally:
-            interpreter.STATE.active = self
+            interpreter.STATE.active, self.listening = self, True
         self._note(op, inputs, params, out)
         return out
 
@@ -72,12 +104,37 @@ class Recorder:
         self._grads_set.add(id(tensor))
 
     def leaves(self, tensor: Tensor, how: str) -> None:
-        self.refuse(f"{how} hands a tensor's values to Python")
+        if how == "item()":
+            return  # what `number` gives can be followed
+        kind = _ASKED.get(how)
+        if kind is None or tensor.data.size > _SMALL:
+            self.refuse(f"{how} hands a tensor's values to Python")
+        else:
+            node = self.node_of(tensor)
+            self.decide(node, kind, outcome_of(kind, node, tensor.data))
+
+    def number(self, tensor: Tensor, value: Any) -> Any:
+        node = self.node_of(tensor)
+        if node.op == "const":
+            return value
+        return Number(Formula("element", (node,)), value, self)
+
+    # ---- decisions
+
+    def decide(self, subject: Any, kind: str, outcome: Any) -> None:
+        """Notes a decision; one that was made before is implied."""
+        if not self.listening or getattr(subject, "op", "") in ("const", "constant"):
+            return
+        if isinstance(subject, Formula) and kind == "value":
+            outcome = Constant(outcome)
+        if (subject, kind) not in self._decided:
+            self._decided.add((subject, kind))
+            self.path.append(Decision(subject, kind, outcome, user_site()))
 
     # ---- nodes of arrays
 
     def _note(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
-        types = tuple(TensorType(x.data.shape, x.data.dtype) if isinstance(x, Tensor) else x
+        types = tuple(TensorType(x.data.shape, x.data.dtype) if isinstance(x, Tensor) else plain(x)
                       for x in inputs)
         nodes = [self.node_of(x) if isinstance(x, Tensor) else self._number(x, types)
                  for x in inputs]
@@ -89,6 +146,8 @@ class Recorder:
         """The node of a number among operands of these types."""
         dtype = dtype_of_operands(types)
         try:
+            if type(x) is Number:
+                return self.names.number(x.formula, TensorType((), dtype))
             return self.nodes.const(*literal(x, dtype))
         except OverflowError:  # such a number can be compared with, no more
             self.refuse(f"a tensor of {dtype.name} is compared with {x}, which {dtype.name} "
@@ -113,7 +172,7 @@ class Recorder:
                         "arguments, closure or globals of the function")
             path = Path("lost", len(self.sources))
         kind = TensorType(tensor.data.shape, tensor.data.dtype)
-        node = self.sources[path] = self.nodes.input(f"x{len(self.sources)}", kind)
+        node = self.sources[path] = self.names.tensor(path, kind)
         self._learn(tensor.data, node)
         return node
 
@@ -129,6 +188,13 @@ class Recorder:
         """This run cannot be replayed, for this reason; the first one is kept."""
         if not self.refusal:
             self.refusal = f"{self.place or user_site() or 'somewhere'}: {why}"
+
+
+def _settled(value: Any) -> Any:
+    """A param as plain data: a number in it is one for good."""
+    if type(value) is Number:
+        return value.leak()
+    return tuple(map(_settled, value)) if type(value) is tuple else value
 
 
 _STDLIB = sysconfig.get_path("stdlib")

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..eager.errors import is_ours
 from ..eager.tensor import Tensor
+from .numbers import plain
 from .paths import Path
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype, type(Ellipsis), slice, range)
@@ -45,6 +46,7 @@ class State:
         queue = deque([(path, value)])
         while queue:
             path, value = queue.popleft()
+            value = plain(value)  # a symbol that stands here while the function is recorded
             if path in self.values:
                 continue
             self.values[path] = value
@@ -68,7 +70,7 @@ class State:
         for name in names:
             if name in scope:
                 if name not in held and name not in absent:
-                    held[name] = scope[name]
+                    held[name] = plain(scope[name])
                 self.walk(path.item(name), scope[name])
             elif not hasattr(builtins, name):
                 absent.add(name)
@@ -93,7 +95,7 @@ class State:
             yield from self._attributes(path, value)
 
     def _of_function(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        self.held[path] = contents = cells(value)
+        self.held[path] = contents = tuple(map(plain, cells(value)))
         for i, content in enumerate(contents):
             if content is not EMPTY:
                 yield path.cell(i), content
@@ -105,14 +107,14 @@ class State:
         if len(value) > LARGE:
             self.large.append(path)
             return
-        pairs = list(items)
+        pairs = [(key, plain(element)) for key, element in items]
         if not isinstance(value, tuple):
             self.held[path] = pairs
         for key, element in pairs:
             yield path.item(key), element
 
     def _attributes(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        found = attributes(value)
+        found = {name: plain(v) for name, v in attributes(value).items()}
         self.held[path] = found
         for name, element in found.items():
             yield path.attr(name), element

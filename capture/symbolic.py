@@ -24,6 +24,7 @@ from ..eager.tensor import Tensor
 from .builder import literal
 from .dims import Dim, Sizes, concrete
 from .graph import Node, topological
+from .names import Names
 from .paths import Path
 from .recorder import Recorder, user_site
 from .state import State
@@ -65,7 +66,7 @@ class SymbolicRecorder(Recorder):
     """Notes what runs, with types whose sizes may vary."""
 
     def __init__(self, state: State, sizes: Sizes) -> None:
-        super().__init__(state, 0, ())
+        super().__init__(state, 0, (), Names())
         self.sizes = sizes
         self.given: set[Node] = set()
         self.outside: dict[Node, Outside] = {}
@@ -126,6 +127,9 @@ class SymbolicRecorder(Recorder):
             return  # the same number on every run
         raise CaptureError(f"{how} hands a tensor's values to Python, which a model cannot do",
                            _CURE.get(how, _CURE["item()"]))
+
+    def number(self, tensor: Tensor, value: Any) -> Any:
+        return value
 
     def reads_grad(self, tensor: Tensor) -> None:
         raise CaptureError("a gradient is read: training steps cannot be exported yet",

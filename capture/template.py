@@ -9,11 +9,12 @@ from typing import Any
 from ..eager.tape import Entry
 from ..eager.tensor import Tensor
 from .graph import Node
-from .paths import Path
+from .numbers import Formula, Number
+from .reading import Reader
 from .recorder import Recorder
 from .state import FIXED, is_plain
 
-Read = Callable[[Path], Any]
+Read = Reader
 Make = Callable[[list[Any], Read], Any]  # (the tensors of this call, reader of paths) -> the object
 
 
@@ -22,6 +23,7 @@ class Outputs:
 
     def __init__(self, recorder: Recorder) -> None:
         self.nodes: list[Node] = []
+        self.formulas: list[Formula] = []  # of Python numbers that are computed in each call
         self.tensors: list[tuple[int, Tensor]] = []  # (which node, the tensor of the recorded run)
         self._of_node: dict[Node, int] = {}
         self._of_tensor: dict[int, int] = {}
@@ -47,6 +49,10 @@ class Outputs:
     def template(self, value: Any) -> Make:
         """How to make `value` again. A value that cannot be made again refuses the recording."""
         kind = type(value)
+        if kind is Number:
+            formula = value.formula
+            self.formulas.append(formula)
+            return lambda tensors, read: read.number(formula)
         if is_plain(value) or isinstance(value, FIXED):
             return lambda tensors, read: value
         path = self._recorder.state.paths.get(id(value))

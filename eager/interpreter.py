@@ -32,6 +32,9 @@ class Interpreter(Protocol):
     def leaves(self, tensor: Any, how: str) -> None:
         """The values of a tensor are about to be read by Python code."""
 
+    def number(self, tensor: Any, value: Any) -> Any:
+        """What `item()` gives for `value`, the one element: it, or something that stands for it."""
+
 
 in_use = 0  # how many threads have an interpreter or an autocast: while 0, ops need not ask
 _LOCK = held_while_forking(threading.Lock())

@@ -171,7 +171,9 @@ class Tensor:
 
     def item(self) -> Any:
         """The one element, as a Python number."""
-        return self._decide("item()").item()
+        value = self._decide("item()").item()
+        active = interpreter.STATE.active if interpreter.in_use else None
+        return value if active is None else active.number(self, value)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""

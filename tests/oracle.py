@@ -11,6 +11,7 @@ import numpy as np
 import fusewire as fw
 from fusewire.capture.evaluate import evaluate_node
 from fusewire.capture.graph import Graph
+from fusewire.capture.names import Names
 from fusewire.capture.recording import record
 from fusewire.codegen.compile import lower_graph
 from fusewire.codegen.interpret import run
@@ -21,10 +22,13 @@ RELATIVE = {2: 4e-3, 4: 1e-5, 8: 1e-12}  # by size of the real dtype
 
 def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
     """The graph of fn(*args), and the arrays that its inputs stand for, in order."""
-    found = record(fn, args, {})
-    assert found.recording is not None, found.refusal
-    sources, _, _ = found.recording.gather(args, {})
-    return found.recording.graph, [t.data for t in sources]
+    names = Names()
+    found = record(fn, args, {}, names)
+    assert found.leaf is not None, found.refusal
+    assert not found.path, f"a decision at {found.path[0].site}"
+    found.leaf.prepare(names, fn, frozenset(), lambda graph: graph)
+    stage = found.leaf.stage
+    return stage.graph, [t.data for t in stage.gather(args, {})[0]]
 
 
 def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = None) -> list[Any]:

@@ -59,3 +59,6 @@ class Beneath:
     def leaves(self, tensor: Any, how: str) -> None:
         if self.below is not None:
             self.below.leaves(tensor, how)
+
+    def number(self, tensor: Any, value: Any) -> Any:
+        return value if self.below is None else self.below.number(tensor, value)

@@ -152,6 +152,11 @@ class Transforms:
         if self.outer is not None and not isinstance(tensor.data, Traced):
             self.outer.leaves(tensor, how)
 
+    def number(self, tensor: Tensor, value: Any) -> Any:
+        if self.outer is None or isinstance(tensor.data, Traced):
+            return value
+        return self.outer.number(tensor, value)
+
 
 def _highest(inputs: tuple[Any, ...]) -> Level | None:
     found: Level | None = None

@@ -1,0 +1,79 @@
+"""The end of a recorded way: what is returned, what is changed, and what else it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..eager.tape import Entry, Leaf as TapeLeaf
+from ..eager.tensor import Tensor
+from .effects import Effect
+from .graph import Node
+from .guards import Guard, Source, compile_check
+from .names import Names
+from .numbers import Formula, Origins
+from .reading import Reader, compile_gather
+from .stage import Backend, Registers, Stage
+from .template import Make, Outputs
+
+
+class Leaf:
+    """Outputs and effects of one way. `guards` are all that it depends on, `own` those that are
+    not checked on entry."""
+
+    def __init__(self, guards: list[Guard], effects: list[Effect], outputs: Outputs,
+                 result: Make, donated: dict[int, Node]) -> None:
+        self.guards, self.effects, self.result = guards, effects, result
+        self.outputs: list[Node] = list(outputs.nodes)
+        self.formulas: list[Formula] = list(outputs.formulas)
+        self._tensors = [(i, _edge(t)) for i, t in outputs.tensors]
+        self._donated = donated
+        self.own: list[Guard] = []
+        self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
+        self.stage: Stage | None = None
+
+    def depends_on(self, own: list[Guard], source: Source) -> None:
+        """Sets the guards that are checked when a call has come here."""
+        self.own = own
+        self.check = compile_check(own, source)
+
+    def prepare(self, names: Names, fn: Any, known: frozenset[Node], backend: Backend) -> None:
+        """Makes the stage of the leaf, where `known` is computed before it."""
+        if self.stage is not None and self._known == known:
+            return
+        self._known = known
+        self.stage = Stage(names, fn, self.outputs, known, backend)
+        place = {n: i for i, n in enumerate(self.stage.inputs.tensors)}
+        self.stage.donate({j: place[n] for j, n in self._donated.items() if n in place})
+        paths, targets = self.stage.paths, [e.target for e in self.effects]
+        self._gather = compile_gather(paths, targets, Source(fn, names.held))
+
+    def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,
+               read: Reader) -> tuple[Any, Callable[[], None]]:
+        """What is returned, and a function that makes the changes."""
+        assert self.stage is not None
+        for formula in self.formulas:
+            read.number(formula)  # before anything is computed in place
+        sources, targets = self._gather(args, kwargs)
+        arrays = self.stage.run(sources, registers, origins)
+        tensors = [Tensor(arrays[i], edge) for i, edge in self._tensors]
+        result = self.result(tensors, read)
+        pending = [
+            (e.assign, target, e.value(tensors, read) if e.node is None else arrays[e.node])
+            for e, target in zip(self.effects, targets)
+        ]
+
+        def commit() -> None:
+            for assign, target, value in pending:
+                assign(target, value)
+
+        return result, commit
+
+
+def _edge(tensor: Tensor) -> Any:
+    """The tape of a returned tensor: that of the recorded run was used up there, and stays so."""
+    if tensor.edge is None or isinstance(tensor.edge, TapeLeaf):
+        return None
+    entry = Entry(tensor.edge.op, {}, (), (), None)
+    entry.arrays = None  # type: ignore[assignment]
+    return entry

@@ -1,0 +1,233 @@
+"""Python numbers that a replay computes anew: `Number` behaves as an int or float and remembers how
+it follows from what was read.
+
+A `Number` is not a float, since a subclass would leak its value without a word (`math.sqrt`, `%f`).
+Arithmetic gives further `Number`s. A comparison is a decision of the recorded run. A use that only
+a plain number can serve makes its exact value such a decision, so that it is never frozen unseen.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .graph import param_key
+
+# What a formula can compute. Python's own operators: a replay gives what Python gives.
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "divmod": divmod,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
+    "rshift": operator.rshift, "neg": operator.neg, "pos": operator.pos, "abs": operator.abs,
+    "invert": operator.invert, "round": round, "trunc": math.trunc, "floor": math.floor,
+    "ceil": math.ceil, "getitem": operator.getitem, "lt": operator.lt, "le": operator.le,
+    "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
+}
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How a number is computed: an operator of OPERATORS over formulas, or where it comes from.
+
+    Origins: "given" (a path), "element" (a node, whose one element it is), "constant" (a value).
+    """
+
+    op: str
+    args: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        if self.op == "constant":
+            return repr(self.args[0].value)
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+class Constant:
+    """A plain number of a formula; 1, 1.0 and True are different ones, as are 0.0 and -0.0."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.key = value, param_key(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+Origins = Mapping[str, Callable[[Any], Any]]  # how a replay finds the value of each origin
+
+
+def compute(formula: Formula, origins: Origins) -> Any:
+    """The value of a formula, by Python's own arithmetic."""
+    if formula.op == "constant":
+        return formula.args[0].value
+    origin = origins.get(formula.op)
+    if origin is not None:
+        return origin(formula.args[0])
+    return OPERATORS[formula.op](*[compute(a, origins) for a in formula.args])
+
+
+class Deciding(Protocol):
+    """Whoever records: is told of questions that Python asks of numbers."""
+
+    listening: bool  # whether what is asked now is part of the recorded run
+
+    def decide(self, subject: Any, kind: str, outcome: Any) -> None:
+        """A question about a value was answered."""
+
+
+def _formula(x: Any) -> Formula | None:
+    if type(x) is Number:
+        return x.formula
+    if type(x) in (int, float, bool, complex):
+        return Formula("constant", (Constant(x),))
+    return None
+
+
+def plain(x: Any) -> Any:
+    """The number that `x` stands for; anything else as it is."""
+    return x.value if type(x) is Number else x
+
+
+def _operation(name: str, swap: bool = False) -> Any:
+    def method(self: Number, *others: Any) -> Any:
+        formulas = [_formula(x) for x in others]
+        if any(f is None for f in formulas):
+            return self._with_other(name, others[0], swap)
+        operands = (self.value, *map(plain, others))
+        value = OPERATORS[name](*(operands[::-1] if swap else operands))
+        if not self.recorder.listening:
+            return value
+        parts: tuple[Any, ...] = (self.formula, *formulas)
+        return self._made(Formula(name, parts[::-1] if swap else parts), value)
+
+    return method
+
+
+def _question(name: str) -> Any:
+    def method(self: Number, other: Any) -> Any:
+        formula = _formula(other)
+        if formula is None:
+            return OPERATORS[name](self.leak(), other) if _is_number(other) else NotImplemented
+        answer = OPERATORS[name](self.value, plain(other))
+        self.recorder.decide(Formula(name, (self.formula, formula)), "bool", answer)
+        return answer
+
+    return method
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (int, float, complex, np.generic))
+
+
+class Number:
+    """An int or float to all who look, with its formula and the value at hand."""
+
+    __slots__ = ("__weakref__", "formula", "recorder", "value")
+    __array_ufunc__ = None  # NumPy's numbers leave their operators to us
+
+    def __init__(self, formula: Formula, value: Any, recorder: Deciding) -> None:
+        self.formula, self.value, self.recorder = formula, value, recorder
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # isinstance(x, float) holds
+        return type(self.value)
+
+    def _made(self, formula: Formula, value: Any) -> Any:
+        if type(value) is tuple:  # of divmod
+            return tuple(self._made(Formula("getitem", (formula, Formula("constant",
+                         (Constant(i),)))), v) for i, v in enumerate(value))
+        return Number(formula, value, self.recorder)
+
+    def _with_other(self, name: str, other: Any, swap: bool) -> Any:
+        """The operator with what is no plain number: NumPy's numbers, and sequences to repeat."""
+        if not _is_number(other) and not isinstance(other, (str, bytes, list, tuple, np.ndarray)):
+            return NotImplemented
+        own = self.leak()
+        return OPERATORS[name](other, own) if swap else OPERATORS[name](own, other)
+
+    def leak(self) -> Any:
+        """The plain number: its exact value becomes a decision of the recorded run."""
+        self.recorder.decide(self.formula, "value", self.value)
+        return self.value
+
+    __add__, __radd__ = _operation("add"), _operation("add", swap=True)
+    __sub__, __rsub__ = _operation("sub"), _operation("sub", swap=True)
+    __mul__, __rmul__ = _operation("mul"), _operation("mul", swap=True)
+    __truediv__, __rtruediv__ = _operation("truediv"), _operation("truediv", swap=True)
+    __floordiv__, __rfloordiv__ = _operation("floordiv"), _operation("floordiv", swap=True)
+    __mod__, __rmod__ = _operation("mod"), _operation("mod", swap=True)
+    __divmod__, __rdivmod__ = _operation("divmod"), _operation("divmod", swap=True)
+    __rpow__ = _operation("pow", swap=True)
+    __and__, __rand__ = _operation("and"), _operation("and", swap=True)
+    __or__, __ror__ = _operation("or"), _operation("or", swap=True)
+    __xor__, __rxor__ = _operation("xor"), _operation("xor", swap=True)
+    __lshift__, __rlshift__ = _operation("lshift"), _operation("lshift", swap=True)
+    __rshift__, __rrshift__ = _operation("rshift"), _operation("rshift", swap=True)
+    __neg__, __pos__, __abs__ = _operation("neg"), _operation("pos"), _operation("abs")
+    __invert__, __trunc__ = _operation("invert"), _operation("trunc")
+    __floor__, __ceil__ = _operation("floor"), _operation("ceil")
+    _rounded, _power = _operation("round"), _operation("pow")
+    __eq__, __ne__ = _question("eq"), _question("ne")
+    __lt__, __le__ = _question("lt"), _question("le")
+    __gt__, __ge__ = _question("gt"), _question("ge")
+
+    def __pow__(self, power: Any, modulo: Any = None) -> Any:
+        return self._power(power) if modulo is None else pow(self.leak(), power, modulo)
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self._rounded() if digits is None else self._rounded(digits)
+
+    def __bool__(self) -> bool:
+        answer = bool(self.value)
+        zero = Formula("constant", (Constant(type(self.value)(0)),))
+        self.recorder.decide(Formula("ne", (self.formula, zero)), "bool", answer)
+        return answer
+
+    # ---- what only a plain number can serve
+    def __hash__(self) -> int:
+        return hash(self.leak())
+
+    def __index__(self) -> int:
+        return operator.index(self.leak())
+
+    def __int__(self) -> int:
+        return int(self.leak())
+
+    def __float__(self) -> float:
+        return float(self.leak())
+
+    def __complex__(self) -> complex:
+        return complex(self.leak())
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array(self.leak(), dtype=dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}",
+                                 name=name, obj=self)
+        return getattr(self.leak(), name)
+
+    def __copy__(self) -> Number:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Number:
+        return self
+
+    def __reduce__(self) -> Any:
+        value = self.leak()
+        return type(value), (value,)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.leak(), spec)
+
+    def __repr__(self) -> str:
+        return repr(self.leak())

@@ -1,0 +1,46 @@
+"""Generated functions that read values by their paths, one step of a path shared by all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .guards import Source
+from .paths import Path
+
+Gather = Callable[[Any, Any], tuple[list[Any], list[Any]]]
+
+
+def compile_gather(paths: Sequence[Path], others: Sequence[Path], source: Source) -> Gather:
+    """gather(args, kwargs) -> (tensors at `paths`, objects at `others`)."""
+    first, second = ([source.read(p) for p in each] for each in (paths, others))
+    body = "\n".join(["def gather(args, kwargs):", *source.lines,
+                      f"    return [{', '.join(first)}], [{', '.join(second)}]"])
+    scope = dict(source.constants)
+    exec(compile(body, "<gather>", "exec"), scope)
+    return scope["gather"]  # type: ignore[no-any-return]
+
+
+class Reader:
+    """Reads paths of one call."""
+
+    def __init__(self, args: Any, kwargs: Any, fn: Any, held: dict[int, Any]) -> None:
+        self._roots = {"args": args, "kwargs": kwargs, "function": fn}
+        self._held = held
+        self.number: Callable[[Any], Any] = _no_number  # the value of a formula in this call
+
+    def __call__(self, path: Path) -> Any:
+        if path.parent is None:
+            if path.kind == "class":
+                return path.key
+            return self._roots[path.kind] if path.kind in self._roots else self._held[path.key]
+        above = self(path.parent)
+        if path.kind == "attr":
+            return getattr(above, path.key)
+        if path.kind == "cell":
+            return above.__closure__[path.key].cell_contents
+        return above[path.key.value]
+
+
+def _no_number(formula: Any) -> Any:
+    raise AssertionError(f"no call is running that could compute {formula}")

@@ -1,0 +1,117 @@
+"""A part of a program: the graph of what is wanted next, beyond what is known already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .graph import Graph, Node, Nodes
+from .guards import Source
+from .names import Names
+from .numbers import Origins, compute
+from .paths import Path
+from .reading import compile_gather
+
+Registers = dict[Node, Any]  # arrays that earlier stages of a call have computed
+
+
+class Executable(Protocol):
+    """What a backend makes of a graph."""
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """The graph's outputs for these inputs."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per kernel: name, line, seconds, bytes, flops."""
+
+    def explain(self) -> str:
+        """The kernels in words."""
+
+    @property
+    def code(self) -> str:
+        """The generated code."""
+
+
+Backend = Callable[[Graph], Executable]
+
+
+class Inputs(NamedTuple):
+    """The inputs of a cut graph, in order: tensors from outside, numbers, values of registers."""
+
+    tensors: list[Node]
+    numbers: list[Node]
+    registers: list[Node]
+
+
+def cone(wanted: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
+    """What must be computed or read for `wanted`, inputs before users; `known` ends the search."""
+    seen: dict[Node, None] = {}
+    stack = [(root, False) for root in reversed(list(wanted))]
+    while stack:
+        node, ready = stack.pop()
+        if node in seen:
+            continue
+        if ready or node in known:
+            seen[node] = None
+        else:
+            stack.append((node, True))
+            stack.extend((i, False) for i in reversed(node.inputs))
+    return list(seen)
+
+
+class Stage:
+    """One graph of a program and how its inputs are found. Its code is made when it first runs."""
+
+    def __init__(self, names: Names, fn: Any, wanted: Sequence[Node], known: Collection[Node],
+                 backend: Backend) -> None:
+        self.names, self.wanted, self.backend = names, list(wanted), backend
+        nodes = cone(wanted, known)
+        found = [n for n in nodes if n.op == "input" or n in known]
+        self.inputs = Inputs([n for n in found if n in names.paths and n not in known],
+                             [n for n in found if n in names.numbers and n not in known],
+                             [n for n in found if n in known])
+        self.graph = _cut(nodes, self.wanted, [n for kind in self.inputs for n in kind])
+        self.gather = compile_gather(self.paths, (), Source(fn, names.held))
+        self.executable: Executable | None = None
+
+    @property
+    def paths(self) -> list[Path]:
+        """Where the tensors are that it reads."""
+        return [self.names.paths[n] for n in self.inputs.tensors]
+
+    def donate(self, donated: Mapping[int, int]) -> None:
+        """Allows outputs to take the memory of inputs."""
+        self.graph = Graph(self.graph.inputs, self.graph.outputs, donated)
+
+    def compile(self) -> Executable:
+        """Its code, made once."""
+        if self.executable is None:
+            self.executable = self.backend(self.graph)
+        return self.executable
+
+    def run(self, tensors: list[Any], registers: Registers, origins: Origins) -> list[Any]:
+        """The arrays of what is wanted, for these tensors at `paths`."""
+        arrays = [t.data for t in tensors]
+        tensors.clear()  # what nobody else holds may be written over
+        arrays += [_operand(compute(self.names.numbers[n], origins), n) for n in self.inputs.numbers]
+        arrays += [registers[n] for n in self.inputs.registers]
+        return self.compile()(arrays)
+
+
+def _operand(value: Any, node: Node) -> Any:
+    """A number as the dtype it adapts to; OverflowError where that cannot hold it."""
+    with np.errstate(over="ignore"):
+        return np.asarray(node.type.dtype.type(value))
+
+
+def _cut(nodes: Sequence[Node], wanted: Sequence[Node], inputs: Sequence[Node]) -> Graph:
+    """The graph of `nodes` in which `inputs`, whatever computes them elsewhere, are given."""
+    made = Nodes()
+    new = {n: made.input(n.params["name"] if n.op == "input" else f"r{i}", n.type)
+           for i, n in enumerate(inputs)}
+    for n in nodes:
+        if n not in new:
+            new[n] = made.make(n.op, [new[i] for i in n.inputs], n.params, n.type, n.site)
+    return Graph(tuple(new[n] for n in inputs), tuple(new[n] for n in wanted))

@@ -1,0 +1,129 @@
+"""Plain numbers replaced by symbols for the time of a recorded run.
+
+A number that was another one on a later call becomes a `Number` at every place where it was found:
+an argument, an attribute, an element, a global, a closure variable. No plain copy of it is left
+then, so whatever the run does with it is seen.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .numbers import Formula, Number, plain
+from .paths import Path
+from .recorder import Recorder
+from .state import State, attributes
+
+_MADE_OF = (list, dict, tuple)
+
+
+def settable(path: Path, read: Callable[[Path], Any]) -> bool:
+    """Whether a symbol can be put in the place of the number at `path`."""
+    parent = path.parent
+    if parent is None:
+        return False
+    if parent.kind in ("args", "kwargs", "globals") or path.kind == "cell":
+        return True
+    owner = read(parent)
+    if path.kind == "item":
+        return type(owner) in (list, dict)
+    return not isinstance(owner, types.FunctionType) and path.key in attributes(owner)
+
+
+def is_number_at(path: Path, read: Callable[[Path], Any]) -> bool:
+    """Whether a plain number stands at `path` now, and a symbol could."""
+    try:
+        return type(read(path)) in (int, float) and settable(path, read)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return False
+
+
+class Widening:
+    """A context in which symbols stand at `paths`; `args` and `kwargs` are to be called with."""
+
+    def __init__(self, paths: Iterable[Path], args: Any, kwargs: Any, recorder: Recorder,
+                 read: Callable[[Path], Any]) -> None:
+        self.args, self.kwargs = list(args), dict(kwargs)
+        self._paths, self._recorder, self._read = list(paths), recorder, read
+        self._placed: list[tuple[Any, Path, Any, Number]] = []
+
+    def __enter__(self) -> Widening:
+        for path in self._paths:
+            value = self._read(path)
+            number = Number(Formula("given", (path,)), value, self._recorder)
+            self._recorder.widened[path] = number
+            owner = self._owner(path)
+            _put(owner, path, number)
+            self._placed.append((owner, path, value, number))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for owner, path, value, number in self._placed:
+            if _get(owner, path) is number:
+                _put(owner, path, value)
+
+    def _owner(self, path: Path) -> Any:
+        assert path.parent is not None
+        if path.parent.kind == "args" and path.parent.parent is None:
+            return self.args
+        if path.parent.kind == "kwargs" and path.parent.parent is None:
+            return self.kwargs
+        return self._read(path.parent)
+
+
+def _get(owner: Any, path: Path) -> Any:
+    """What stands at the last step of `path` now; None where nothing does."""
+    if path.kind == "cell":
+        return owner.__closure__[path.key].cell_contents
+    if path.kind == "attr":
+        return getattr(owner, path.key, None)
+    try:
+        return owner[path.key.value]
+    except LookupError:
+        return None
+
+
+def _put(owner: Any, path: Path, value: Any) -> None:
+    if path.kind == "cell":
+        owner.__closure__[path.key].cell_contents = value
+    elif path.kind == "attr":
+        object.__setattr__(owner, path.key, value)  # frozen dataclasses too
+    else:
+        owner[path.key.value] = value
+
+
+def settle(state: State, result: Any) -> Any:
+    """`result` with plain numbers for symbols, in everything else that the run changed as well."""
+    seen: dict[int, Any] = {}
+    for path, _, _ in list(state.changes()):
+        _settle_inside(state.values[path], seen)
+    return _settled(result, seen)
+
+
+def _settled(value: Any, seen: dict[int, Any]) -> Any:
+    if type(value) is Number:
+        return plain(value)
+    if type(value) is tuple:
+        parts = tuple(_settled(v, seen) for v in value)
+        return value if all(a is b for a, b in zip(parts, value)) else parts
+    if id(value) not in seen:
+        seen[id(value)] = value
+        if type(value) in (list, dict) or hasattr(value, "__dict__"):
+            _settle_inside(value, seen)
+    return value
+
+
+def _settle_inside(value: Any, seen: dict[int, Any]) -> None:
+    if isinstance(value, (types.FunctionType, type, types.ModuleType)):
+        return
+    pairs = value if isinstance(value, dict) else dict(enumerate(value)) \
+        if isinstance(value, list) else getattr(value, "__dict__", {})
+    for key, old in list(pairs.items()):
+        new = _settled(old, seen)
+        if new is not old:
+            if isinstance(value, (dict, list)):
+                value[key] = new
+            else:
+                object.__setattr__(value, key, new)
