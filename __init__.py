@@ -44,6 +44,7 @@ from .eager.ops.special import *
 from .eager.ops.statistics import *
 from .eager.ops.view import *
 from .eager.serialization import *
+from .eager.settings import settings
 from .eager.tape import *
 from .eager.tensor import *
 from .export import onnx

@@ -11,7 +11,7 @@ from pathlib import Path
 import fusewire as fw
 
 from .eager.errors import FusewireError
-from .eager.settings import KNOBS, settings
+from .eager.settings import settings
 from .export.demo.environment import environment, version
 from .export.demo.run import GOAL, Options, Tools, run_demo
 
@@ -85,15 +85,13 @@ def _say(line: str) -> None:
 
 def _doctor(options: argparse.Namespace) -> int:
     rows = environment()
-    for name, (variable, default, _) in KNOBS.items():
-        value = getattr(settings, name)
-        rows[variable] = f"{value!r}" + ("" if value == default else f" (default {default!r})")
     width = max(map(len, rows))
     for name, text in rows.items():
         print(f"{_painted(name.ljust(width), BOLD)}  {text}")
     problem = _self_test()
     verdict = _painted(problem, RED) if problem else _painted("passed", GREEN)
     print(f"{_painted('self-test'.ljust(width), BOLD)}  {verdict}")
+    print(f"\n{settings!r}")
     return 1 if problem else 0
 
 

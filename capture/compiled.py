@@ -17,18 +17,18 @@ from ..eager import interpreter
 from ..eager.errors import CaptureError, CodegenError
 from ..eager.forking import in_child
 from ..eager.settings import settings
+from . import debug
 from .graph import Graph
+from .insight import Insight
 from .names import Names
-from .paths import Path
 from .program import UNSEEN, Program
 from .reading import Reader
 from .recording import Run, record
+from .rerun import is_due, rerun
 from .stage import Backend, Executable
-from .text import to_text
-from .widening import is_number_at
+from .varying import History, Varying
 
 ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
-_SHOWN = 12  # conditions that `explain` lists
 LIMIT = 64  # programs kept per function; the least used one makes room
 
 
@@ -56,19 +56,20 @@ def _unlock() -> None:
         function._lock = threading.RLock()
 
 
-class Compiled:
+class Compiled(Insight):
     """A function that is recorded on its first call and replayed while its guards hold."""
 
-    __name__: str
     __qualname__: str
 
     __captured__ = ("original",)  # what a recording of a caller depends on
 
-    def __init__(self, fn: Callable[..., Any], backend: Backend, fullgraph: bool = False) -> None:
+    def __init__(self, fn: Callable[..., Any], backend: Backend, fullgraph: bool = False,
+                 check: str | float | None = None) -> None:
         functools.update_wrapper(self, fn)
-        self.original, self.backend, self.fullgraph = fn, backend, fullgraph
+        self.original, self.backend = fn, backend
+        self.fullgraph, self.check = fullgraph, check
         self.programs: list[Program] = []
-        self.names = Names()
+        self.names, self.history = Names(), History()
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
         self.stats = Stats()
@@ -76,13 +77,14 @@ class Compiled:
         _ALL.add(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        return Compiled(copy.deepcopy(self.original, memo), self.backend, self.fullgraph)
+        return Compiled(copy.deepcopy(self.original, memo), self.backend, self.fullgraph,
+                        self.check)
 
     def __reduce__(self) -> Any:
         module = sys.modules.get(self.__module__)
         if getattr(module, self.__qualname__, None) is self:
             return self.__qualname__  # a decorated function: pickled by its name
-        return Compiled, (self.original, self.backend, self.fullgraph)
+        return Compiled, (self.original, self.backend, self.fullgraph, self.check)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -109,6 +111,8 @@ class Compiled:
     def _run(self, program: Program, args: Any, kwargs: Any) -> Any:
         """A program's result; UNSEEN where no code can be made for it, which is said once."""
         try:
+            if is_due(self.check, program):
+                return rerun(program, args, kwargs, self.__name__)
             return program.run(args, kwargs)
         except CodegenError as error:
             self.programs.remove(program)
@@ -119,9 +123,11 @@ class Compiled:
         with self._lock:
             start = time.perf_counter()
             try:
-                return self.backend(graph)
+                made = self.backend(graph)
             finally:
                 self.stats.compile_seconds += time.perf_counter() - start
+        debug.show_code(self.__name__, made)
+        return made
 
     def _record(self, args: Any, kwargs: Any) -> Any:
         if sum(self.refusals.values()) >= ATTEMPTS:
@@ -130,38 +136,34 @@ class Compiled:
             self._warn("a profiler is running, and recording needs its place")
             return self._eager(args, kwargs)
         fitting = [p for p in self.programs if p.fits(args, kwargs)]
-        widen = self._numbers_missed(args, kwargs)
+        varying = self._varying(args, kwargs)
         if not fitting:
             self._note_miss(args, kwargs)
-        run = record(self.original, args, kwargs, self.names, widen)
+        run = record(self.original, args, kwargs, self.names, varying)
         if run.leaf is None:
             self.stats.fallbacks += 1
             self._refuse(run.refusal)
             return run.result
         self.stats.recordings += 1
         self._keep(run, fitting)
+        debug.show(debug.RECORDINGS, f"{self.__name__} is recorded, number {self.stats.recordings}")
         return run.result
 
     def _keep(self, run: Run, fitting: list[Program]) -> None:
         """Adds a run to a program whose entry it shares, or makes it a program of its own."""
-        if any(p.widened == run.widened and p.graft(run) for p in fitting):
+        if any(p.varying == run.varying and p.graft(run) for p in fitting):
             return
         if len(self.programs) >= LIMIT:
             self.programs.remove(min(self.programs, key=lambda p: p.uses))
         program = Program(self.original, self.names, run, self._compile)
         self.programs = [program, *self.programs]
 
-    def _numbers_missed(self, args: Any, kwargs: Any) -> frozenset[Path]:
-        """The plain numbers that keep a program from fitting, if nothing else does; and those
-        which did so before."""
-        found: frozenset[Path] = frozenset()
+    def _varying(self, args: Any, kwargs: Any) -> Varying:
+        """The numbers and sizes that were not the same in each call so far."""
         for program in self.programs:
-            found = program.numbers_missed(args, kwargs)
-            if found:
+            if program.differs_only(args, kwargs, self.history):
                 break
-        read = Reader(args, kwargs, self.original, self.names.held)
-        before = {p for program in self.programs for p in program.widened}
-        return found | {p for p in before if is_number_at(p, read)}
+        return self.history.here(Reader(args, kwargs, self.original, self.names.held))
 
     def _eager(self, args: Any, kwargs: Any) -> Any:
         self.stats.fallbacks += 1
@@ -171,11 +173,11 @@ class Compiled:
         if self.programs:
             why = self.programs[0].missed(args, kwargs)
             self.misses.append(f"no longer: {why}")
-            if settings.debug >= 1:
-                print(f"fusewire: {self.__name__} records again, no longer: {why}", file=sys.stderr)
+            debug.show(debug.RECORDINGS, f"{self.__name__} fits no more: it is no longer so that {why}")
 
     def _refuse(self, why: str) -> None:
         self.refusals[why] = self.refusals.get(why, 0) + 1
+        debug.show(debug.RECORDINGS, f"{self.__name__} runs eagerly: {why}")
         if self.fullgraph:
             raise CaptureError(f"{self.__name__} cannot be recorded whole: {why}")
         if self.refusals[why] == 1:
@@ -184,44 +186,9 @@ class Compiled:
     def _warn(self, why: str) -> None:
         warnings.warn(f"{self.__name__} runs eagerly: {why}", CaptureWarning, stacklevel=5)
 
-    # ---- insight
-
-    def kernels(self) -> list[dict[str, Any]]:
-        """A row per kernel of everything compiled: name, line, seconds, bytes, flops."""
-        return [row for e in self._executables() for row in e.rows()]
-
-    def _executables(self) -> list[Executable]:
-        return [s.executable for p in self.programs for s in p.stages() if s.executable]
-
-    def graph(self) -> str:
-        """The newest program as text, each line with the user's line it came from."""
-        stages = self.programs[0].stages() if self.programs else []
-        return "\n\n".join(to_text(s.graph, sites=True) for s in stages)
-
-    def code(self) -> str:
-        """The generated code of the newest compiled recording."""
-        return next((e.code for e in self._executables()), "")
-
-    def explain(self) -> str:
-        """What was recorded, when it is valid, why it recorded again, and its kernels, in words."""
-        s = self.stats
-        lines = [f"{self.__name__}: {len(self.programs)} program(s), {s.replays} replays, "
-                 f"{s.fallbacks} eager calls, {s.compile_seconds:.2f} s compiling"]
-        lines += [f"  runs eagerly: {why}" for why in self.refusals]
-        lines += [f"  recorded again, {why}" for why in self.misses]
-        for number, p in enumerate(self.programs, 1):
-            lines.append(f"program {number}, replayed {p.uses} times, is valid while")
-            lines += [f"  {g.says}" for g in p.guards[:_SHOWN]]
-            more = len(p.guards) - _SHOWN
-            lines += [f"  and {more} more conditions"] if more > 0 else []
-            made = [x.executable for x in p.stages() if x.executable]
-            lines += [line for e in made for line in e.explain().splitlines()] or \
-                ["  not compiled yet"]
-        return "\n".join(lines)
-
     def clear(self) -> None:
         """Forgets all recordings, refusals and counts."""
-        self.programs, self.names = [], Names()
+        self.programs, self.names, self.history = [], Names(), History()
         self.refusals.clear()
         self.misses.clear()
         self.stats = Stats()

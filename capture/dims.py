@@ -8,8 +8,7 @@ only a plain number can serve fixes the size, and is noted with the user's line.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +60,21 @@ class Fixed(NamedTuple):
     line: str
 
 
+class Listening:
+    """See `Sizes.listening`. No generator: recorders enter it while they watch what code runs."""
+
+    __slots__ = ("_before", "_live", "_sizes")
+
+    def __init__(self, sizes: Sizes, live: bool) -> None:
+        self._sizes, self._live, self._before = sizes, live, False
+
+    def __enter__(self) -> None:
+        self._before, self._sizes.live = self._sizes.live, self._live
+
+    def __exit__(self, *error: object) -> None:
+        self._sizes.live = self._before
+
+
 class Sizes:
     """The named sizes of one recording, and what the run asked of them.
 
@@ -85,14 +99,9 @@ class Sizes:
         number = expr.number
         return Dim(expr, expr.value(self.values), self) if number is None else number
 
-    @contextlib.contextmanager
-    def listening(self, live: bool = True) -> Iterator[None]:
+    def listening(self, live: bool = True) -> Listening:
         """A context in which what is asked of sizes is noted, or is not."""
-        before, self.live = self.live, live
-        try:
-            yield
-        finally:
-            self.live = before
+        return Listening(self, live)
 
     def decide(self, relation: str, expr: Expr) -> bool:
         """Whether `expr` is 0 ("eq") or below 0 ("lt")."""

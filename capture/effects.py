@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..eager.tape import Leaf
 from ..eager.tensor import Tensor
 from .numbers import Number
 from .paths import Path
@@ -54,6 +55,34 @@ def _tensor_effects(path: Path, tensor: Tensor, before: Any, now: Any, outputs: 
         yield Effect(path, _set_array, _array(i), i)
     if now[1] is not before[1]:
         yield Effect(path, _set_grad, outputs.template(now[1]))
+
+
+def changes_of_tape(recorder: Recorder, outputs: Outputs) -> list[Effect]:
+    """The effects on where gradients of tensors from outside go."""
+    effects = []
+    for path, before in recorder.state.edges.items():
+        tensor = recorder.state.values[path]
+        if tensor.edge is before:
+            continue
+        if tensor.edge is None:
+            effects.append(Effect(path, _set_edge, lambda tensors, read: None))
+        elif isinstance(tensor.edge, Leaf):
+            effects.append(Effect(path, _make_leaf, lambda tensors, read: None))
+        else:
+            effects.append(Effect(path, _set_edge, _edge(outputs.tensor(tensor))))
+    return effects
+
+
+def _edge(i: int) -> Make:
+    return lambda tensors, read: tensors[i].edge
+
+
+def _set_edge(tensor: Any, edge: Any) -> None:
+    tensor.edge = edge
+
+
+def _make_leaf(tensor: Any, value: Any) -> None:
+    tensor.edge = Leaf(tensor)
 
 
 def _array(i: int) -> Make:

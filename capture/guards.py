@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..eager.tensor import Tensor
+from .dims import Condition
 from .graph import param_key
 from .paths import Path, describe, steps
+from .polynomial import constant
 from .recorder import Recorder
 from .state import FIXED, SETS, is_plain
 
@@ -30,7 +32,7 @@ class Guard(NamedTuple):
     condition: str
     constants: dict[str, Any]
     says: str  # the condition in the user's words
-    number: bool = False  # a plain number has another value: the function could take any
+    of: str = ""  # "number": on a plain number's value; "sizes": on a tensor's; "condition"
 
     @property
     def key(self) -> Any:
@@ -104,6 +106,7 @@ def find_guards(recorder: Recorder, names: set[str] | None) -> list[Guard]:
     guards = list(_of_call(recorder))
     guards += [g for path, value in wanted.items() for g in _of_value(recorder, path, value)]
     guards += [_alias(a, b) for a, b in state.aliases if a in wanted and _matters(state.values[a])]
+    guards += _of_sizes(recorder)
     guards += [g for made in (_shared, _distinct, _changed_once) for g in made(recorder, wanted)]
     guards += [g for path, value in wanted.items() for g in _keys(recorder, path, value, names)]
     return guards
@@ -158,7 +161,8 @@ def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
     elif type(value) in (float, complex) and 0.0 in (value.real, value.imag):
         same = "repr({0}) == repr({K})"  # 0.0 is not -0.0
     yield Guard(path, f"type({{0}}) is {{T}} and ({same})", {"T": type(value), "K": value},
-                f"{describe(path)} is {_short(value)}", type(value) in (int, float))
+                f"{describe(path)} is {_short(value)}",
+                "number" if type(value) in (int, float) else "")
 
 
 def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
@@ -213,15 +217,48 @@ def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) ->
 
 def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard]:
     array, gradient = recorder.state.held.get(path, (tensor.data, tensor._grad))
-    names = {"T": type(tensor), "S": array.shape, "D": array.dtype}
-    grad = "is not" if tensor.requires_grad else "is"
-    condition = ("type({0}) is {T} and {0}.data.shape == {S} and {0}.data.dtype == {D} "
-                 f"and {{0}}.edge {grad} None")
-    yield Guard(path, condition, names, f"{describe(path)} is {array.dtype.name}"
-                f"{list(array.shape)}{', requires_grad' if tensor.requires_grad else ''}")
+    on_tape = recorder.state.edges.get(path, tensor.edge) is not None
+    grad = "is not" if on_tape else "is"
+    shape = recorder.shape_at(path, array.shape)
+    says = f"{describe(path)} is {array.dtype.name}[{', '.join(map(str, shape))}]" \
+        f"{', requires_grad' if on_tape else ''}"
+    condition = f"type({{0}}) is {{T}} and {{0}}.data.dtype == {{D}} and {{0}}.edge {grad} None"
+    names = {"T": type(tensor), "D": array.dtype, "S": array.shape}
+    if all(type(n) is int for n in shape):
+        yield Guard(path, f"{condition} and {{0}}.data.shape == {{S}}", names, says, "sizes")
+    else:
+        sizes = [f"{{0}}.data.shape[{i}] == {n}" if type(n) is int else
+                 f"{{0}}.data.shape[{i}] > 0" for i, n in enumerate(shape)]
+        condition = " and ".join([condition, f"{{0}}.data.ndim == {len(shape)}", *sizes])
+        yield Guard(path, condition, names, says, "sizes")
     if id(tensor) in recorder.grads_read and path.attr("_grad") not in recorder.sources:
         same = "is" if gradient is None else "is not"
         yield Guard(path, f"{{0}}._grad {same} None", {}, f"{describe(path)}.grad {same} None")
+
+
+def _of_sizes(recorder: Recorder) -> Iterator[Guard]:
+    """What the run asked of the sizes that vary, and that sizes of one name are one size."""
+    places = recorder.varying.places()
+    for (path, axis), name in recorder.varying.axes.items():
+        other, at = places[name]
+        if (path, axis) != (other, at):
+            yield Guard(path, f"{{0}}.data.shape[{axis}] == {{1}}.data.shape[{at}]", {"1": other},
+                        f"{describe(path)}.shape[{axis}] is {describe(other)}.shape[{at}]",
+                        "condition")
+    sizes = recorder.sizes
+    fixed = [Condition("eq", f.expr - constant(f.value), True, f.line) for f in sizes.fixed]
+    for condition in (*sizes.conditions.values(), *fixed):
+        yield _condition(condition, places)
+
+
+def _condition(condition: Condition, places: dict[str, Any]) -> Guard:
+    names = sorted(condition.expr.symbols())
+    read = [f"{name!r}: {{{i}}}.data.shape[{places[name][1]}]" for i, name in enumerate(names)]
+    paths = {str(i): places[name][0] for i, name in enumerate(names) if i}
+    where = ", ".join(f"{n} = {describe(places[n][0])}.shape[{places[n][1]}]" for n in names)
+    return Guard(places[names[0]][0], f"{{H}}({{{{{', '.join(read)}}}}})",
+                 {"H": condition.holds, **paths},
+                 f"{condition}, where {where} (asked at {condition.line})", "condition")
 
 
 def _short(value: Any) -> str:

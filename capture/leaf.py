@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..eager.tape import Entry, Leaf as TapeLeaf
 from ..eager.tensor import Tensor
 from .effects import Effect
 from .graph import Node
 from .guards import Guard, Source, compile_check
+from .joint import WayBack
 from .names import Names
 from .numbers import Formula, Origins
 from .reading import Reader, compile_gather
@@ -22,15 +22,18 @@ class Leaf:
     not checked on entry."""
 
     def __init__(self, guards: list[Guard], effects: list[Effect], outputs: Outputs,
-                 result: Make, donated: dict[int, Node]) -> None:
+                 result: Make, donated: dict[int, Node],
+                 way: WayBack | None = None) -> None:
         self.guards, self.effects, self.result = guards, effects, result
-        self.outputs: list[Node] = list(outputs.nodes)
+        self.way = way  # how gradients go back from the results
+        self.outputs: list[Node] = [*outputs.nodes, *(way.kept if way else ())]
         self.formulas: list[Formula] = list(outputs.formulas)
-        self._tensors = [(i, _edge(t)) for i, t in outputs.tensors]
+        self._tensors = [i for i, _ in outputs.tensors]
         self._donated = donated
         self.own: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
         self.stage: Stage | None = None
+        self.uses = 0
 
     def depends_on(self, own: list[Guard], source: Source) -> None:
         """Sets the guards that are checked when a call has come here."""
@@ -47,6 +50,8 @@ class Leaf:
         self.stage.donate({j: place[n] for j, n in self._donated.items() if n in place})
         paths, targets = self.stage.paths, [e.target for e in self.effects]
         self._gather = compile_gather(paths, targets, Source(fn, names.held))
+        if self.way is not None:
+            self.way.prepare(fn, backend)
 
     def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,
                read: Reader) -> tuple[Any, Callable[[], None]]:
@@ -54,9 +59,12 @@ class Leaf:
         assert self.stage is not None
         for formula in self.formulas:
             read.number(formula)  # before anything is computed in place
+        begun = None if self.way is None else self.way.begin(args, kwargs, origins)
         sources, targets = self._gather(args, kwargs)
         arrays = self.stage.run(sources, registers, origins)
-        tensors = [Tensor(arrays[i], edge) for i, edge in self._tensors]
+        tensors = [Tensor(arrays[i]) for i in self._tensors]
+        if self.way is not None and begun is not None:
+            self.way.tie(begun, arrays, tensors, read)
         result = self.result(tensors, read)
         pending = [
             (e.assign, target, e.value(tensors, read) if e.node is None else arrays[e.node])
@@ -68,12 +76,3 @@ class Leaf:
                 assign(target, value)
 
         return result, commit
-
-
-def _edge(tensor: Tensor) -> Any:
-    """The tape of a returned tensor: that of the recorded run was used up there, and stays so."""
-    if tensor.edge is None or isinstance(tensor.edge, TapeLeaf):
-        return None
-    entry = Entry(tensor.edge.op, {}, (), (), None)
-    entry.arrays = None  # type: ignore[assignment]
-    return entry

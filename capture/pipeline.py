@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
 
-from ..eager.settings import settings
+from . import debug
 from .graph import Graph
 from .passes.decompose import decompose
 from .passes.fold import fold_constants
@@ -21,17 +23,28 @@ PIPELINE: list[Pass] = [
     simplify,  # again: folding exposes x * 1
 ]
 
+_WATCHERS = threading.local()  # of this thread
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[list[tuple[str, Graph]]]:
+    """A context that gives a list, into which every pass that runs puts its name and result."""
+    seen: list[tuple[str, Graph]] = []
+    before = getattr(_WATCHERS, "lists", ())
+    _WATCHERS.lists = (*before, seen)
+    try:
+        yield seen
+    finally:
+        _WATCHERS.lists = before
+
 
 def run(graph: Graph, passes: Sequence[Pass] = tuple(PIPELINE)) -> Graph:
     """The graph after all passes, verified after each."""
     verify(graph, "recording")
-    _show("recording", graph, 3)
+    debug.show(debug.GRAPHS, "as recorded", lambda: to_text(graph, sites=True))
     for apply in passes:
         graph = verify(apply(graph), after=apply.__name__)
-        _show(apply.__name__, graph, 5)
+        for seen in getattr(_WATCHERS, "lists", ()):
+            seen.append((apply.__name__, graph))
+        debug.show(debug.PASSES, f"after {apply.__name__}", functools.partial(to_text, graph))
     return graph
-
-
-def _show(title: str, graph: Graph, level: int) -> None:
-    if settings.debug >= level:
-        print(f"# after {title}\n{to_text(graph)}\n", file=sys.stderr)

@@ -7,22 +7,23 @@ nothing, and the function can simply be run again while it is recorded.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..eager import interpreter
-from ..eager.errors import FusewireError
+from ..eager.errors import CheckError, CodegenError, FusewireError
 from ..eager.tape import is_grad_enabled
 from .graph import Node
 from .guards import Guard, Source, compile_check
 from .leaf import Leaf
 from .names import Names
 from .numbers import Formula, Origins, compute
-from .paths import Path
 from .reading import Reader
 from .recorder import Decision, outcome_of
 from .recording import Run
 from .stage import Backend, Registers, Stage, cone
+from .varying import History
 from .widening import is_number_at
 
 UNSEEN: Any = object()  # what `run` gives where no recorded way fits
@@ -79,7 +80,7 @@ class Program:
         assert run.leaf is not None
         self.fn, self.names, self.backend = fn, names, backend
         self.grad_enabled, self.casting = is_grad_enabled(), interpreter.STATE.casting
-        self.widened = run.widened
+        self.varying = run.varying
         self.uses = 0
         self._stages: dict[Any, Stage] = {}
         self._guard(run.leaf.guards)
@@ -118,30 +119,36 @@ class Program:
         except _MISSING:
             return False
 
-    def numbers_missed(self, args: Any, kwargs: Any) -> frozenset[Path]:
-        """Where the plain numbers are whose values are the only thing that does not fit."""
+    def differs_only(self, args: Any, kwargs: Any, history: History) -> bool:
+        """Whether nothing but plain numbers and sizes keep the call from fitting; `history` is
+        told which."""
         if self.grad_enabled != is_grad_enabled() \
                 or self.casting is not interpreter.STATE.casting:
-            return frozenset()
+            return False
         read = Reader(args, kwargs, self.fn, self.names.held)
-        missed = set()
-        for guard in [*self.guards, *(g for leaf in self.leaves() for g in leaf.own if g.number)]:
-            try:
-                holds = compile_check([guard], self._source())(args, kwargs) < 0
-                if not holds and not (guard.number and is_number_at(guard.path, read)):
-                    return frozenset()
-            except _MISSING:
-                return frozenset()
-            if not holds:
-                missed.add(guard.path)
-        return frozenset(missed)
+        try:
+            failed = [g for g in (*self.guards, *(g for leaf in self.leaves() for g in leaf.own))
+                      if compile_check([g], self._source())(args, kwargs) >= 0]
+            found = [_difference(g, read) for g in failed if g.of != "condition"]
+        except _MISSING:
+            return False
+        if any(f is None for f in found):
+            return False
+        for guard, sizes in zip((g for g in failed if g.of != "condition"), found):
+            if guard.of == "number":
+                history.numbers_differ(frozenset([guard.path]))
+            for axis, before, now in sizes or ():
+                history.size_differs((guard.path, axis), before, now)
+        return True
 
-    def run(self, args: Any, kwargs: Any) -> Any:
+    def run(self, args: Any, kwargs: Any,
+            instead: Callable[[Leaf, Any], None] | None = None) -> Any:
         """What the function returns for this call, its effects done; UNSEEN, and nothing done,
-        where the call takes a way that was not recorded."""
+        where the call takes a way that was not recorded. `instead` is called in place of them."""
         registers: Registers = {}
         read = Reader(args, kwargs, self.fn, self.names.held)
-        origins = {"given": read, "element": lambda node: registers[node].item()}
+        origins = {"given": read, "element": lambda node: registers[node].item(),
+                   "size": lambda expr: expr.value(self._sizes(read))}
         read.number = lambda formula: compute(formula, origins)
         at: Any = self.root
         try:
@@ -158,11 +165,28 @@ class Program:
             if leaf is None:
                 return UNSEEN
             result, commit = leaf.replay(args, kwargs, registers, origins, read)
+        except (CheckError, CodegenError):
+            raise
         except _AGAIN:
             return UNSEEN
-        commit()
+        if instead is None:
+            commit()
+        else:
+            instead(leaf, result)
         self.uses += 1
+        leaf.uses += 1
         return result
+
+    def arrays(self, args: Any, kwargs: Any) -> list[Any]:
+        """What a call can read from outside."""
+        found = []
+        for stage in self.stages():
+            with contextlib.suppress(*_MISSING):  # of another way
+                found += [t.data for t in stage.gather(args, kwargs)[0]]
+        return found
+
+    def _sizes(self, read: Reader) -> dict[str, int]:
+        return self.varying.sizes(read).values
 
     # ---- growing
 
@@ -170,7 +194,7 @@ class Program:
         """Takes in another run whose entry guards hold; False where it does not go the same way
         up to a decision with another answer."""
         assert run.leaf is not None
-        place, left = self._part(run.path)
+        place, left = self.part(run.path)
         if place is None:
             return False
         known = {g.key for g in run.leaf.guards}
@@ -187,7 +211,7 @@ class Program:
         self._plan()
         return True
 
-    def _part(self, path: list[Decision]) -> tuple[Any, list[Decision]]:
+    def part(self, path: list[Decision]) -> tuple[Any, list[Decision]]:
         """Where a path leaves the tree, and the decisions from there on."""
         at: Any = self.root
         for i, decision in enumerate(path):
@@ -304,6 +328,20 @@ class Program:
             stage = Stage(self.names, self.fn, outputs, known, self.backend)
         self._stages[key] = stage
         return stage
+
+
+def _difference(guard: Guard, read: Reader) -> list[tuple[int, int, int]] | None:
+    """(axis, size before, size now) of what makes a guard fail, none for a number; None for
+    anything that is not just another number or size."""
+    if guard.of == "number":
+        return [] if is_number_at(guard.path, read) else None
+    value = read(guard.path)
+    if guard.of != "sizes" or type(value) is not guard.constants["T"] \
+            or value.data.dtype != guard.constants["D"]:
+        return None
+    before, now = guard.constants["S"], value.data.shape
+    found = [(i, a, b) for i, (a, b) in enumerate(zip(before, now)) if a != b]
+    return found if found and len(before) == len(now) else None
 
 
 def _way(path: Sequence[Decision], leaf: Leaf) -> Branch | Ends:

@@ -9,17 +9,19 @@ from typing import Any, NamedTuple
 
 from ..eager import interpreter
 from ..eager.dispatch import evaluate
-from ..eager.errors import is_ours
+from ..eager.errors import GraphError, is_ours
 from ..eager.op import Op
 from ..eager.ops.declare import dtype_of_operands
 from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
 from .builder import constant, literal
+from .dims import Sizes, concrete
 from .graph import Node
 from .names import Names
 from .numbers import Constant, Formula, Number, plain
 from .paths import Path
 from .state import State
+from .varying import Varying
 
 _SMALL = 64  # arrays of at most so many elements become constants, or decide by their values
 # How the values of a tensor reach Python, and what of them a run then depends on.
@@ -51,10 +53,11 @@ def outcome_of(kind: str, subject: Any, value: Any) -> Any:
 class Recorder:
     """Notes what runs. Arrays never change, so an array's identity says which node it is."""
 
-    def __init__(self, state: State, positional: int, keywords: tuple[str, ...],
-                 names: Names) -> None:
+    def __init__(self, state: State, positional: int, keywords: tuple[str, ...], names: Names,
+                 sizes: Sizes | None = None, varying: Varying | None = None) -> None:
         self.state, self.names, self.nodes = state, names, names.nodes
         self.positional, self.keywords = positional, keywords
+        self.sizes, self.varying = sizes or Sizes({}), varying or Varying()
         self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
         self.path: list[Decision] = []
         self.listening = True  # whether what Python asks of numbers is part of the run
@@ -67,6 +70,7 @@ class Recorder:
         self.created: list[tuple[Path, str]] = []  # attributes that it made
         self.place = ""  # once the run has ended: where the function stands
         self.refusal = ""  # why this run cannot be replayed, with the user's line
+        self.entries: dict[int, tuple[Any, Node]] = {}  # of the tape, with the nodes they stand for
         self._known: dict[int, tuple[Any, Node]] = {}
         self._lookup: dict[int, Path] = {}
         self._indexed = 0
@@ -77,14 +81,21 @@ class Recorder:
         params = {name: _settled(value) for name, value in params.items()}
         interpreter.STATE.active, self.listening = None, False
         try:
-            out = evaluate(op, tuple(map(plain, inputs)), params)
+            if self.sizes.values:
+                out = evaluate(op, tuple(concrete(plain(x)) for x in inputs),
+                               {name: concrete(value) for name, value in params.items()})
+            else:
+                out = evaluate(op, tuple(map(plain, inputs)), params)
         finally:
             interpreter.STATE.active, self.listening = self, True
         self._note(op, inputs, params, out)
         return out
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
-        return tensor.data.shape  # type: ignore[no-any-return]
+        if not self.sizes.values:
+            return tensor.data.shape  # type: ignore[no-any-return]
+        with self.sizes.listening(False):
+            return self.node_of(tensor).type.shape
 
     def source(self, tensor: Tensor) -> None:
         array = tensor.data
@@ -134,13 +145,26 @@ class Recorder:
     # ---- nodes of arrays
 
     def _note(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
-        types = tuple(TensorType(x.data.shape, x.data.dtype) if isinstance(x, Tensor) else plain(x)
-                      for x in inputs)
-        nodes = [self.node_of(x) if isinstance(x, Tensor) else self._number(x, types)
-                 for x in inputs]
-        made = self.nodes.make(op.name, nodes, params,
-                               TensorType(out.data.shape, out.data.dtype), user_site())
+        with self.sizes.listening(False):
+            known = [self.node_of(x) if isinstance(x, Tensor) else None for x in inputs]
+            types = tuple(x if n is None else n.type for x, n in zip(map(plain, inputs), known))
+            nodes = [self._number(x, types) if n is None else n for x, n in zip(inputs, known)]
+        kind = self._type(op, nodes, params, out)
+        with self.sizes.listening(False):
+            made = self.nodes.make(op.name, nodes, params, kind, user_site())
         self._learn(out.data, made)
+        if out.edge is not None:
+            self.entries[id(out.edge)] = (out.edge, made)
+
+    def _type(self, op: Op, nodes: list[Node], params: dict[str, Any], out: Tensor) -> TensorType:
+        """The type of a result; its shape by the op's own rule where sizes are symbols."""
+        shape = out.data.shape
+        if self.sizes.values:
+            shape = op.result(*[n.type for n in nodes], **params).shape  # sizes are asked in here
+            if concrete(shape) != out.data.shape:
+                raise GraphError(f"{op.name}: its rule gives the shape {shape}, its value has "
+                                 f"{out.data.shape}")
+        return TensorType(shape, out.data.dtype)
 
     def _number(self, x: Any, types: tuple[Any, ...]) -> Node:
         """The node of a number among operands of these types."""
@@ -171,10 +195,16 @@ class Recorder:
             self.refuse("a tensor is used that neither was made here nor can be reached from the "
                         "arguments, closure or globals of the function")
             path = Path("lost", len(self.sources))
-        kind = TensorType(tensor.data.shape, tensor.data.dtype)
-        node = self.sources[path] = self.names.tensor(path, kind)
+        kind = TensorType(self.shape_at(path, tensor.data.shape), tensor.data.dtype)
+        with self.sizes.listening(False):
+            node = self.sources[path] = self.names.tensor(path, kind)
         self._learn(tensor.data, node)
         return node
+
+    def shape_at(self, path: Path, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """The shape of the tensor at `path`, with symbols for the sizes that vary."""
+        named = {axis: name for (at, axis), name in self.varying.axes.items() if at == path}
+        return tuple(self.sizes.named(named[i]) if i in named else n for i, n in enumerate(shape))
 
     def _path_of(self, array: Any) -> Path | None:
         if self._indexed != len(self.state.held):

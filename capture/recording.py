@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from ..eager import interpreter
 from ..eager.ops.random import default_generator
-from .effects import Effect, find_effects
+from .effects import Effect, changes_of_tape, find_effects
 from .guards import find_guards
 from .hook import Hook
+from .joint import find_way_back
 from .leaf import Leaf
 from .names import Names
 from .paths import Path
@@ -19,6 +20,7 @@ from .reading import Reader
 from .recorder import Decision, Recorder
 from .state import State
 from .template import Outputs
+from .varying import Varying
 from .widening import Widening, settle
 
 
@@ -26,16 +28,18 @@ class Run:
     """What came of recording one call: its result, and the way it took or why there is none."""
 
     def __init__(self, result: Any, path: list[Decision], leaf: Leaf | None, refusal: str,
-                 widened: frozenset[Path] = frozenset()) -> None:
+                 varying: Varying) -> None:
         self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
-        self.widened = widened
+        self.varying = varying
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-           names: Names | None = None, widen: Collection[Path] = ()) -> Run:
-    """Runs fn(*args, **kwargs) as eager does and notes it; numbers at `widen` become symbols."""
-    state, names = State(), names or Names()
-    recorder = Recorder(state, len(args), tuple(kwargs), names)
+           names: Names | None = None, varying: Varying | None = None) -> Run:
+    """Runs fn(*args, **kwargs) as eager does and notes it, with symbols for what is varying."""
+    state, names, varying = State(), names or Names(), varying or Varying()
+    read = Reader(args, kwargs, fn, names.held)
+    sizes = varying.sizes(read)
+    recorder = Recorder(state, len(args), tuple(kwargs), names, sizes, varying)
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
@@ -48,9 +52,9 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     state.walk(Path("function"), fn)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-    read = Reader(args, kwargs, fn, names.held)
     hook = Hook(entered, recorder.refuse)
-    with Widening(widen, args, kwargs, recorder, read) as widened:
+    with Widening(varying.numbers, args, kwargs, recorder, read) as widened, sizes.listening():
+        recorder.widened = widened.numbers
         before, interpreter.STATE.active = interpreter.STATE.active, recorder
         try:
             with hook:
@@ -63,7 +67,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     leaf = None
     if not recorder.refusal:
         leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
-    return Run(settle(state, result), recorder.path, leaf, recorder.refusal, frozenset(widen))
+    return Run(settle(state, result), recorder.path, leaf, recorder.refusal, varying)
 
 
 def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
@@ -71,14 +75,15 @@ def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
     recorder.place = _place(fn)
     outputs = Outputs(recorder)
     template = outputs.template(result)
-    effects = find_effects(recorder, outputs)
+    effects = find_effects(recorder, outputs) + changes_of_tape(recorder, outputs)
+    way = find_way_back(recorder, outputs)
     guards = find_guards(recorder, names)
     if recorder.refusal:
         return None
     donated = {e.node: recorder.sources[e.target] for e in effects
                if e.node is not None and e.target in recorder.sources
                and _same_type(recorder, outputs, e)}
-    return Leaf(guards, effects, outputs, template, donated)
+    return Leaf(guards, effects, outputs, template, donated, way)
 
 
 def _place(fn: Any) -> str:

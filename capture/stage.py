@@ -11,6 +11,7 @@ from .graph import Graph, Node, Nodes
 from .guards import Source
 from .names import Names
 from .numbers import Origins, compute
+from .passes.specialise import plain_sizes, sizes_of
 from .paths import Path
 from .reading import compile_gather
 
@@ -32,6 +33,10 @@ class Executable(Protocol):
     @property
     def code(self) -> str:
         """The generated code."""
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as text."""
 
 
 Backend = Callable[[Graph], Executable]
@@ -67,12 +72,12 @@ class Stage:
     def __init__(self, names: Names, fn: Any, wanted: Sequence[Node], known: Collection[Node],
                  backend: Backend) -> None:
         self.names, self.wanted, self.backend = names, list(wanted), backend
-        nodes = cone(wanted, known)
+        nodes = cone([*wanted, *_tellers(names, wanted, known)], known)
         found = [n for n in nodes if n.op == "input" or n in known]
         self.inputs = Inputs([n for n in found if n in names.paths and n not in known],
                              [n for n in found if n in names.numbers and n not in known],
                              [n for n in found if n in known])
-        self.graph = _cut(nodes, self.wanted, [n for kind in self.inputs for n in kind])
+        self.graph = cut(nodes, self.wanted, [n for kind in self.inputs for n in kind])
         self.gather = compile_gather(self.paths, (), Source(fn, names.held))
         self.executable: Executable | None = None
 
@@ -95,18 +100,32 @@ class Stage:
         """The arrays of what is wanted, for these tensors at `paths`."""
         arrays = [t.data for t in tensors]
         tensors.clear()  # what nobody else holds may be written over
-        arrays += [_operand(compute(self.names.numbers[n], origins), n) for n in self.inputs.numbers]
+        arrays += [operand(compute(self.names.numbers[n], origins), n)
+                   for n in self.inputs.numbers]
         arrays += [registers[n] for n in self.inputs.registers]
         return self.compile()(arrays)
 
 
-def _operand(value: Any, node: Node) -> Any:
+def _tellers(names: Names, wanted: Sequence[Node], known: Collection[Node]) -> list[Node]:
+    """Inputs from whose shapes the symbolic sizes of a graph can be told, beside its own."""
+    nodes = cone(wanted, known)
+    asked = {size for n in nodes for size in sizes_of(n)}
+    told = {size for n in nodes if n.op == "input" or n in known for size in plain_sizes(n)}
+    found = []
+    for node in names.paths:
+        if (asked - told) & plain_sizes(node):
+            told |= plain_sizes(node)
+            found.append(node)
+    return found
+
+
+def operand(value: Any, node: Node) -> Any:
     """A number as the dtype it adapts to; OverflowError where that cannot hold it."""
     with np.errstate(over="ignore"):
         return np.asarray(node.type.dtype.type(value))
 
 
-def _cut(nodes: Sequence[Node], wanted: Sequence[Node], inputs: Sequence[Node]) -> Graph:
+def cut(nodes: Sequence[Node], wanted: Sequence[Node], inputs: Sequence[Node]) -> Graph:
     """The graph of `nodes` in which `inputs`, whatever computes them elsewhere, are given."""
     made = Nodes()
     new = {n: made.input(n.params["name"] if n.op == "input" else f"r{i}", n.type)

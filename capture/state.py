@@ -37,6 +37,7 @@ class State:
         self.paths: dict[int, Path] = {}  # id of an object -> its first path
         self.aliases: list[tuple[Path, Path]] = []  # a further path to an object, and its first
         self.held: dict[Path, Any] = {}  # a copy of what a changeable object held
+        self.edges: dict[Path, Any] = {}  # where the gradients of each tensor went then
         self.large: list[Path] = []
         self.absent: dict[Path, set[str]] = {}  # global names that code mentions and nothing has
         self._keep: list[Any] = []  # ids stay taken while a recording runs
@@ -79,6 +80,7 @@ class State:
         kind = type(value)
         if isinstance(value, Tensor):
             self.held[path] = (value.data, value._grad)
+            self.edges[path] = value.edge
             yield path.attr("_grad"), value._grad
         elif kind in (list, tuple) or isinstance(value, tuple):
             yield from self._elements(path, value, enumerate(value))

@@ -13,20 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..eager import interpreter
-from ..eager.dispatch import evaluate
-from ..eager.errors import CaptureError, GraphError
+from ..eager.errors import CaptureError
 from ..eager.nn.module import Module
-from ..eager.op import Op
-from ..eager.ops.declare import dtype_of_operands
 from ..eager.shapes import TensorType
 from ..eager.tape import no_grad
 from ..eager.tensor import Tensor
-from .builder import literal
-from .dims import Dim, Sizes, concrete
+from .dims import Dim, Sizes
 from .graph import Node, topological
 from .names import Names
 from .paths import Path
-from .recorder import Recorder, user_site
+from .recorder import Recorder
 from .state import State
 
 _CURE = {
@@ -66,8 +62,7 @@ class SymbolicRecorder(Recorder):
     """Notes what runs, with types whose sizes may vary."""
 
     def __init__(self, state: State, sizes: Sizes) -> None:
-        super().__init__(state, 0, (), Names())
-        self.sizes = sizes
+        super().__init__(state, 0, (), Names(), sizes)
         self.given: set[Node] = set()
         self.outside: dict[Node, Outside] = {}
 
@@ -77,34 +72,6 @@ class SymbolicRecorder(Recorder):
         self._learn(given.tensor.data, node)
         self.given.add(node)
         return node
-
-    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        interpreter.STATE.active = None
-        try:
-            out = evaluate(op, tuple(map(concrete, inputs)),
-                           {name: concrete(value) for name, value in params.items()})
-        finally:
-            interpreter.STATE.active = self
-        self._note(op, inputs, params, out)
-        return out
-
-    def shape(self, tensor: Tensor) -> tuple[Any, ...]:
-        found = self._known.get(id(tensor.data))
-        return super().shape(tensor) if found is None else found[1].type.shape
-
-    def _note(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
-        with self.sizes.listening(False):
-            found = [self.node_of(x).type if isinstance(x, Tensor) else x for x in inputs]
-            dtype = dtype_of_operands(tuple(found)) if found else None
-            nodes = [self.node_of(x) if isinstance(x, Tensor) else
-                     self.nodes.const(*literal(x, dtype)) for x in inputs]
-        shape = op.result(*[n.type for n in nodes], **params).shape  # sizes are asked in here
-        if concrete(shape) != out.data.shape:
-            raise GraphError(f"{op.name}: its rule gives the shape {shape}, its value has "
-                             f"{out.data.shape}")
-        with self.sizes.listening(False):
-            kind = TensorType(shape, out.data.dtype)
-            self._learn(out.data, self.nodes.make(op.name, nodes, params, kind, user_site()))
 
     def node_of(self, tensor: Tensor) -> Node:
         found = self._known.get(id(tensor.data))

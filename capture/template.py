@@ -6,7 +6,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from ..eager.tape import Entry
 from ..eager.tensor import Tensor
 from .graph import Node
 from .numbers import Formula, Number
@@ -42,8 +41,6 @@ class Outputs:
         if id(tensor) not in self._of_tensor:
             self._of_tensor[id(tensor)] = len(self.tensors)
             self.tensors.append((self.node(tensor), tensor))
-            if isinstance(tensor.edge, Entry) and tensor.edge.arrays is not None:
-                self._recorder.refuse("the result carries a gradient that is still to be computed")
         return self._of_tensor[id(tensor)]
 
     def template(self, value: Any) -> Make:

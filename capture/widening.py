@@ -11,9 +11,8 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .numbers import Formula, Number, plain
+from .numbers import Deciding, Formula, Number, plain
 from .paths import Path
-from .recorder import Recorder
 from .state import State, attributes
 
 _MADE_OF = (list, dict, tuple)
@@ -43,17 +42,18 @@ def is_number_at(path: Path, read: Callable[[Path], Any]) -> bool:
 class Widening:
     """A context in which symbols stand at `paths`; `args` and `kwargs` are to be called with."""
 
-    def __init__(self, paths: Iterable[Path], args: Any, kwargs: Any, recorder: Recorder,
+    def __init__(self, paths: Iterable[Path], args: Any, kwargs: Any, recorder: Deciding,
                  read: Callable[[Path], Any]) -> None:
         self.args, self.kwargs = list(args), dict(kwargs)
         self._paths, self._recorder, self._read = list(paths), recorder, read
+        self.numbers: dict[Path, Number] = {}
         self._placed: list[tuple[Any, Path, Any, Number]] = []
 
     def __enter__(self) -> Widening:
         for path in self._paths:
             value = self._read(path)
             number = Number(Formula("given", (path,)), value, self._recorder)
-            self._recorder.widened[path] = number
+            self.numbers[path] = number
             owner = self._owner(path)
             _put(owner, path, number)
             self._placed.append((owner, path, value, number))

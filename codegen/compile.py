@@ -1,17 +1,21 @@
-"""Graph -> program, one step per line: passes, fuse, lower, plan memory, emit."""
+"""Graph -> program, one step per line: passes, fuse, lower, plan memory, emit.
+
+What has symbolic sizes is compiled once they are known, and where a graph has something for which
+there is no code, only its parts are compiled: every graph gives a program.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
-from ..capture.graph import SPECIAL, Graph, Node, topological
+from ..capture.graph import Graph, Node, topological
 from ..capture.passes.checks import Check, extract_checks
 from ..capture.passes.layout import turn_products
 from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import PIPELINE, run
 from ..eager.errors import CodegenError
-from ..eager.op import OPS
 from .contract import lower_contract
 from .donate import in_place
 from .executable import Executable, Plan
@@ -23,6 +27,9 @@ from .loops import Buffer, Kernel
 from .lower import lower
 from .machine import Machine
 from .memory import plan_arena
+from .mixed import MixedExecutable, compile_mixed
+from .sized import SizedExecutable, has_symbols
+from .support import why_no_code
 
 PASSES = [
     *PIPELINE,
@@ -31,11 +38,24 @@ PASSES = [
     simplify,  # again: opening leaves reshapes of reshapes
 ]
 
+Program = Executable | MixedExecutable | SizedExecutable
 
-def compile_graph(graph: Graph, target: Target | None = None) -> Executable:
+
+def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     """A callable that takes the graph's inputs as arrays and gives its outputs as arrays."""
+    if has_symbols(graph):
+        return SizedExecutable(graph, lambda known: compile_graph(known, target))
+    if not any(map(why_no_code, graph.nodes())):
+        with contextlib.suppress(CodegenError):  # an op may be made of ops that have no code
+            return compile_native(graph, target)
+    return compile_mixed(graph, lambda part: compile_native(part, target, checks=False))
+
+
+def compile_native(graph: Graph, target: Target | None = None, checks: bool = True) -> Executable:
+    """A graph as one native program; CodegenError where something in it has no code. Without
+    `checks` its indices are those that somebody else has looked at."""
     target = target or host()
-    plan, kernels = lower_graph(graph, machine_of(target))
+    plan, kernels = lower_graph(graph, machine_of(target), checks)
     slots, arena = plan_arena(kernels, plan.arguments)
     steps = [Step(k, [slots[b] for b in k.arguments]) for k in kernels]
     return Executable(plan, kernels, build(steps, "program", target), arena)
@@ -47,36 +67,29 @@ def machine_of(target: Target) -> Machine:
     return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads())
 
 
-def lower_graph(graph: Graph, machine: Machine) -> tuple[Plan, list[Kernel]]:
+def lower_graph(
+    graph: Graph, machine: Machine, checks: bool = True
+) -> tuple[Plan, list[Kernel]]:
     """The kernels of a graph and the plan of its arguments, before any code is made."""
-    ready, checks = extract_checks(run(graph, PASSES))
+    ready, found = extract_checks(run(graph, PASSES))
+    if not checks:
+        ready, found = Graph(ready.inputs, ready.outputs[:len(graph.outputs)], ready.donated), []
     check_supported(ready)
     values, outputs = strip_reshapes(ready)
     groups = fuse(values)
-    plan = plan_values(values, groups, checks, outputs, len(graph.outputs))
+    plan = plan_values(values, groups, found, outputs, len(graph.outputs))
     kernels: list[Kernel] = []
     for number, group in enumerate(groups):
         kernels += lower_group(group, plan.buffers, machine, f"k{number}_{_label(group)}")
     return plan, kernels
 
 
-_KINDS = {("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n in (1, 2, 4, 8)}
-
-
-def is_supported(dtype: Any) -> bool:
-    """Whether native code can be made for values of this dtype."""
-    return (dtype.kind, dtype.itemsize) in _KINDS
-
-
 def check_supported(graph: Graph) -> None:
     """Raises CodegenError for a value that no native code can be made for, by its line."""
     for node in graph.nodes():
-        dtype = node.type.dtype
-        if not is_supported(dtype):
-            raise CodegenError(f"{node.site or node.op}: no code can be made for {dtype.name} yet")
-        if node.op not in SPECIAL and OPS[node.op].kind in ("opaque", "scan"):
-            why = OPS[node.op].why.get("meaning", "it is a call of a library")
-            raise CodegenError(f"{node.site or node.op}: no code can be made for {node.op}: {why}")
+        why = why_no_code(node)
+        if why:
+            raise CodegenError(f"{node.site or node.op}: {why}")
 
 
 def lower_group(

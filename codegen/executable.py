@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import array
 import statistics
+import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,15 @@ from ..capture.passes.checks import Check
 from ..eager import memory
 from ..eager.ops.check import require
 from .address import address
+from .llvm.entry import function
 from .llvm.program import NativeProgram
 from .loops import Buffer, Kernel
+from .objects import LAYOUT
 from .report import kernel_rows, kernel_table
 
 # References to an array that only its tensor holds: the tensor, the argument list, the question.
 _EXCLUSIVE = 3
+_SHORT_NANOSECONDS = 20_000  # programs that take less keep Python's lock
 
 
 @dataclass
@@ -50,12 +54,14 @@ class Executable:
         number = {n: i for i, n in enumerate(plan.graph.inputs)}
         self._overwritten = sorted(number[n] for n in plan.taken.values())
         self._constants = [np.ascontiguousarray(evaluate_node(n, [])) for n in plan.constants]
-        self._results = [(n.type.shape, n.type.dtype) for n in plan.results]
+        self._results = [memory.maker(n.type.shape, n.type.dtype) for n in plan.results]
         self._outputs = [self._where(n, number) for n in plan.graph.outputs]
         self._arenas: list[Any] = []
         before = [c for c in plan.checks if plan.graph.outputs[c.output] in number]
         self._before = [(number[plan.graph.outputs[c.output]], c) for c in before]
         self._after = [c for c in plan.checks if c not in before]
+        self._straight = self._gives_results()
+        self._launch = self._launcher()
 
     def _where(self, node: Node, number: dict[Node, int]) -> int:
         """The output's place among inputs, constants and results."""
@@ -65,16 +71,52 @@ class Executable:
         others = [*self.plan.constants, *self.plan.results]
         return len(number) + others.index(node)
 
+    def _gives_results(self) -> bool:
+        """Whether the outputs are just the results, in their order and shapes."""
+        first = len(self.plan.graph.inputs) + len(self._constants)
+        return self._outputs == list(range(first, first + len(self._results))) \
+            and not self._after and self.plan.wanted == len(self._results) \
+            and all(n.type.shape == s for n, s in zip(self.plan.results, self.plan.shapes))
+
+    def _launcher(self) -> Callable[[list[Any], list[Any], Any], bool]:
+        """launch(arrays, results, arena) runs the program, or refuses what needs a closer look."""
+        if LAYOUT is None:
+            return lambda arrays, results, arena: False
+        cost = sum(k.cost for k in self.kernels)
+        keeps_lock = cost < _SHORT_NANOSECONDS
+        sizes = (len(self.plan.graph.inputs), len(self._constants), len(self._results))
+        words = (self.program.address, keeps_lock, *sizes, len(self._overwritten),
+                 *map(address, self._constants), *self._overwritten)
+        return function("launch", struct.pack(f"{len(words)}Q", *words))
+
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs; IndexError for indices out of range."""
         for i, check in self._before:
             require(arrays[i], check.size, check.what)
+        results = []
+        for make in self._results:  # a comprehension would cost a call
+            results.append(make())
+        arena = self._take_arena() if self.arena else None
+        try:
+            if not self._launch(arrays, results, arena):
+                self._make_ready(arrays)
+                self.run(arrays, results, arena, self.program.run)
+        finally:
+            if arena is not None:
+                self._arenas.append(arena)
+        return results if self._straight else self._found(arrays, results)
+
+    def _make_ready(self, arrays: list[Any]) -> None:
+        """Copies what is overwritten and not ours alone, and what is not contiguous."""
         for i in self._overwritten:
             if sys.getrefcount(arrays[i]) > _EXCLUSIVE or not memory.is_whole(arrays[i]) \
                     or not arrays[i].flags.writeable:
                 arrays[i] = arrays[i].copy()
-        results = self.new_results()
-        self.run(arrays, results, self.program.run)
+        for i, a in enumerate(arrays):
+            if not (a.flags.c_contiguous and a.flags.aligned):
+                arrays[i] = np.array(a, order="C")
+
+    def _found(self, arrays: list[Any], results: list[Any]) -> list[Any]:
         everything = [*arrays, *self._constants, *results]
         found = [everything[i] for i in self._outputs]
         for check in self._after:
@@ -82,17 +124,14 @@ class Executable:
         return [a if a.shape == shape else a.reshape(shape)
                 for a, shape in zip(found[:self.plan.wanted], self.plan.shapes)]
 
-    def new_results(self) -> list[Any]:
-        """Fresh arrays for the results."""
-        return [memory.empty(shape, dtype) for shape, dtype in self._results]
-
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
         """A row per kernel with its median time on made-up inputs: what a kernel takes depends on
         its sizes, hardly on the values."""
         times = []
         for _ in range(repeats):
             arrays = [np.ones(n.type.shape, n.type.dtype) for n in self.plan.graph.inputs]
-            times.append(self.run(arrays, self.new_results(), self.program.profile))
+            results = [make() for make in self._results]
+            times.append(self.run(arrays, results, self._take_arena(), self.program.profile))
         return kernel_rows(self.kernels, [statistics.median(t) for t in zip(*times)])
 
     def explain(self) -> str:
@@ -104,18 +143,16 @@ class Executable:
         """The LLVM IR of the program."""
         return self.program.ir
 
-    def run(self, arrays: list[Any], results: list[Any], call: Any) -> Any:
-        """call(table, arena) with the addresses of these arrays."""
-        for i, a in enumerate(arrays):
-            if not a.flags.c_contiguous:
-                arrays[i] = np.ascontiguousarray(a).reshape(a.shape)
+    @property
+    def assembly(self) -> str:
+        """The machine code of the program as text."""
+        return self.program.assembly()
+
+    def run(self, arrays: list[Any], results: list[Any], arena: Any, call: Any) -> Any:
+        """call(table, arena) with the addresses of these arrays: what `launch` does, in Python."""
         held = [*arrays, *self._constants, *results]
         table = array.array("Q", map(address, held))  # a third of what a ctypes array takes
-        arena = self._take_arena()
-        try:
-            return call(table.buffer_info()[0], address(arena))
-        finally:
-            self._arenas.append(arena)
+        return call(table.buffer_info()[0], 0 if arena is None else address(arena))
 
     def _take_arena(self) -> Any:
         try:

@@ -29,7 +29,7 @@ from ..eager.ops.declare import dtype_of_operands
 from ..eager.settings import settings
 from ..eager.shapes import TensorType, product
 from .address import address
-from .compile import compile_graph, lower_graph, machine_of
+from .compile import compile_native, lower_graph, machine_of
 from .executable import Executable
 from .llvm.blocks import Rows
 from .llvm.program import Argument, NativeProgram, Step, build
@@ -113,7 +113,7 @@ def _whole(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Execu
     nodes = Nodes()
     inputs = tuple([nodes.input(f"x{i}", t) for i, t in enumerate(types)])
     try:
-        return compile_graph(Graph(inputs, (nodes.apply(op.name, inputs, params),)))
+        return compile_native(Graph(inputs, (nodes.apply(op.name, inputs, params),)))
     except CodegenError:
         return None
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..eager import memory
 from ..eager.shapes import TensorType, product
 from .address import address
-from .compile import is_supported, machine_of
+from .compile import machine_of
 from .llvm.program import Argument, NativeProgram, Step, build
 from .llvm.target import host
 from .loops import (
@@ -32,6 +32,7 @@ from .loops import (
     read,
 )
 from .machine import Machine
+from .support import is_supported
 
 _ANY = 1 << 40  # elements of a buffer whose size is known only when the program runs
 

@@ -8,8 +8,8 @@ from types import CodeType
 from typing import Any
 
 __all__ = [
-    "ArgumentError", "AxisError", "CaptureError", "CodegenError", "DTypeError", "DeviceError",
-    "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
+    "ArgumentError", "AxisError", "CaptureError", "CheckError", "CodegenError", "DTypeError",
+    "DeviceError", "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
     "IndexingError", "LinAlgError", "ShapeError", "StateError", "WorkerError",
 ]
 
@@ -125,6 +125,10 @@ class WorkerError(FusewireError, RuntimeError):
 
 class CaptureError(FusewireError, RuntimeError):
     """A function that cannot be recorded (raised only where falling back was ruled out)."""
+
+
+class CheckError(FusewireError, RuntimeError):
+    """Compiled code and eager differ: a mistake of ours, named by op and line."""
 
 
 class GraphError(FusewireError, RuntimeError):

@@ -7,8 +7,10 @@ next results of about their size.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,15 +92,26 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
     >>> empty((512, 512), np.dtype("float32")).ctypes.data == address
     True
     """
-    size = dtype.itemsize
-    for n in shape:
-        size *= n
+    size = _bytes(shape, dtype)
     if size < SMALLEST or dtype.kind == "V":  # which the interface cannot name
         return np.empty(shape, dtype)
     step = 1 << (size.bit_length() - 4)  # classes an eighth of their size apart
     size = -(-size // step) * step + _LINE
     raw = _CACHE.take(size)
     return np.asarray(Block(np.empty(size, np.uint8) if raw is None else raw, shape, dtype))
+
+
+def maker(shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
+    """`empty` for arrays of this shape and dtype, without asking for their size each time."""
+    small = _bytes(shape, dtype) < SMALLEST
+    return functools.partial(np.empty if small else empty, shape, dtype)
+
+
+def _bytes(shape: tuple[int, ...], dtype: Any) -> int:
+    size: int = dtype.itemsize
+    for n in shape:
+        size *= n
+    return size
 
 
 def is_whole(array: Any) -> bool:

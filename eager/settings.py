@@ -1,25 +1,79 @@
-"""Every knob, once: its environment variable, type, default and help."""
+"""Every knob, once: its environment variable, what it may be, its default and its help.
+
+Variables are read when fusewire is imported. `fw.settings` holds the values, prints the help, and
+takes new ones while a program runs.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-KNOBS: dict[str, tuple[str, Any, str]] = {
-    "compile": ("FUSEWIRE_COMPILE", True,
-                "0: nothing is compiled: functions run eagerly, ops by NumPy"),
-    "debug": ("FUSEWIRE_DEBUG", 0, "1: why functions record again; 2: a line per kernel; "
-              "3: graphs; 4: generated code; 5: the graph after every pass"),
-    "threads": ("FUSEWIRE_NUM_THREADS", 0, "threads of compiled code; 0: one per core"),
-    "cache_mb": ("FUSEWIRE_CACHE_MB", 1024, "memory of large results kept for later ones, in MiB"),
-    "cpu": ("FUSEWIRE_CPU", "", "generate code for this CPU (x86-64-v3, ...) instead of this one"),
+from .errors import ArgumentError
+
+LADDER = {  # what FUSEWIRE_DEBUG shows from which number on
+    1: "recordings, and the condition that failed",
+    2: "kernels with time and GB/s",
+    3: "graphs",
+    4: "generated code",
+    5: "the graph after every pass",
 }
 
 
-@dataclass
+@dataclass(frozen=True)
+class Kind:
+    """What a setting may be: in words, the value that a text stands for, and which values fit."""
+
+    allowed: str
+    parse: Callable[[str], Any]
+    fits: Callable[[Any], bool]
+
+
+def _number(low: int, high: float = float("inf")) -> Kind:
+    words = f"a number from {low} to {high}" if high < float("inf") else f"a number, {low} or more"
+    return Kind(words, int, lambda v: type(v) is int and low <= v <= high)
+
+
+SWITCH = Kind("0 or 1", lambda text: {"0": False, "1": True}[text], lambda v: isinstance(v, bool))
+PROCESSOR = Kind("the name of a processor, such as x86-64-v3", str,
+                 lambda v: isinstance(v, str) and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A setting: variable, kind, default, and what it means."""
+
+    variable: str
+    kind: Kind
+    default: Any
+    help: str
+
+
+KNOBS: dict[str, Knob] = {
+    "compile": Knob("FUSEWIRE_COMPILE", SWITCH, True,
+                    "0: nothing is compiled: functions run eagerly, operations by NumPy"),
+    "debug": Knob("FUSEWIRE_DEBUG", _number(0, max(LADDER)), 0, "what to show on stderr: " + "; "
+                  .join(f"{level}: {what}" for level, what in LADDER.items())
+                  + "; each with all before it"),
+    "threads": Knob("FUSEWIRE_NUM_THREADS", _number(0), 0,
+                    "threads of compiled code; 0: OMP_NUM_THREADS, or else one per processor"),
+    "cache_mb": Knob("FUSEWIRE_CACHE_MB", _number(0), 1024,
+                     "memory of large results that is kept for later ones, in MiB"),
+    "cpu": Knob("FUSEWIRE_CPU", PROCESSOR, "",
+                "the processor to generate code for, such as x86-64-v3; empty: this one"),
+}
+
+
 class Settings:
-    """The knobs' present values, read from the environment at import."""
+    """The knobs' present values. Assigning one checks it; `print(fw.settings)` explains them all.
+
+    >>> import fusewire as fw
+    >>> fw.settings.compile
+    True
+    """
 
     compile: bool
     debug: int
@@ -27,17 +81,65 @@ class Settings:
     cache_mb: int
     cpu: str
 
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        for name, knob in KNOBS.items():
+            object.__setattr__(self, name, _value_of(knob, environment.get(knob.variable, "")))
 
-def _read(name: str) -> Any:
-    variable, default, _ = KNOBS[name]
-    text = os.environ.get(variable)
-    if text is None or text == "":
-        return default
-    if isinstance(default, str):
-        return text
-    if not text.isdigit():
-        raise ValueError(f"{variable}={text!r} is not a number; {KNOBS[name][2]}")
-    return bool(int(text)) if isinstance(default, bool) else int(text)
+    def __setattr__(self, name: str, value: Any) -> None:
+        knob = KNOBS.get(name)
+        if knob is None:
+            raise ArgumentError(f"there is no setting {name!r}", f"there are {', '.join(KNOBS)}")
+        if name == "threads":
+            raise ArgumentError("settings.threads is what the environment asked for",
+                                "fw.set_num_threads changes the number of threads")
+        if not knob.kind.fits(value):
+            raise ArgumentError(f"settings.{name} = {value!r} is not {knob.kind.allowed}",
+                                f"{name}: {knob.help}")
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        rows = [(name, knob.variable, _as_text(getattr(self, name)), _as_text(knob.default),
+                 knob.help) for name, knob in KNOBS.items()]
+        return table([("setting", "variable", "value", "default", "meaning"), *rows])
 
 
-settings = Settings(**{f.name: _read(f.name) for f in fields(Settings)})
+def table(rows: list[tuple[str, ...]]) -> str:
+    """Rows of texts as aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _as_text(value: Any) -> str:
+    """A value as one would write it into the environment."""
+    return str(int(value)) if isinstance(value, bool) else str(value) or "(empty)"
+
+
+def _value_of(knob: Knob, text: str) -> Any:
+    """What a variable says; ArgumentError where that makes no sense."""
+    if text.strip() == "":
+        return knob.default
+    try:
+        value = knob.kind.parse(text.strip())
+    except (KeyError, ValueError):
+        value = None
+    if value is None or not knob.kind.fits(value):
+        error = ArgumentError(f"the environment has {knob.variable}={text!r}, which is not "
+                              f"{knob.kind.allowed}", f"{knob.variable}: {knob.help}")
+        error.line = ""  # the environment is no line of the program
+        raise error
+    return value
+
+
+settings = Settings(os.environ)
+
+
+def wanted_threads() -> int:
+    """The number of threads by the environment, or else of processors this process may use."""
+    if settings.threads:
+        return settings.threads
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # not ours: never an error
+    if first.isdigit() and int(first) > 0:
+        return int(first)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
+
+from ...eager.settings import settings
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
@@ -50,14 +51,9 @@ class Target:
         return f'nounwind "target-cpu"="{self.cpu}"{features} "prefer-vector-width"="{width}"'
 
 
-def chosen() -> str:
-    """The processor asked for in the environment, such as "x86-64-v3"; empty for this one."""
-    return os.environ.get("FUSEWIRE_CPU", "")
-
-
 def host() -> Target:
     """The processor to compile for."""
-    return named(chosen())
+    return named(settings.cpu)
 
 
 @functools.cache

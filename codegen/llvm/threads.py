@@ -21,6 +21,7 @@ import time
 from typing import Any
 
 from ...eager import forking
+from ...eager.settings import wanted_threads
 from .jit import c_function, compile_object, load_object
 from .pool import SERIAL, Word, parallel_text
 from .target import host
@@ -60,22 +61,11 @@ def entries() -> dict[str, int]:
     return {name: code[name] for name in _ENTRIES}
 
 
-def default_count() -> int:
-    """The number of threads by the environment, or else of processors this process may use."""
-    for name in ("FUSEWIRE_NUM_THREADS", "OMP_NUM_THREADS"):
-        first = os.environ.get(name, "").split(",")[0].strip()
-        if first.isdigit() and int(first) > 0:
-            return int(first)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class _Pool:
     """The workers and the block of words that they share with callers."""
 
     def __init__(self) -> None:
-        self.count = default_count()
+        self.count = wanted_threads()
         self.lock = threading.Lock()
         self.workers: list[ctypes.c_void_p] = []
         memory = (ctypes.c_int64 * (Word.COUNT + 8))()

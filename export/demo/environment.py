@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from ...codegen.llvm.target import host
-from ...codegen.llvm.threads import default_count
+from ...codegen.llvm.threads import get_num_threads
 
 PACKAGES = ("fusewire", "numpy", "llvmlite", "onnx", "onnxruntime", "cupy")
 NOTABLE = ("avx2", "avx512f", "avx512_bf16", "amx-tile", "fma", "neon", "sve")  # CPU features
@@ -51,5 +51,5 @@ def environment() -> dict[str, str]:
     rows["system"] = f"{platform.system()} {platform.release()} {platform.machine()}"
     rows["processor"] = f"{processor()} (LLVM: {target.cpu})"
     rows["features"] = ", ".join([*features(), f"{8 * target.vector_bytes}-bit vectors"])
-    rows["threads"] = str(default_count())
+    rows["threads"] = str(get_num_threads())
     return rows

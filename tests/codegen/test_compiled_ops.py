@@ -11,9 +11,8 @@ from oracle import assert_same, interpreted, recorded, tensors
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.capture.compiled import CaptureWarning
 from fusewire.capture.evaluate import evaluate
-from fusewire.codegen.compile import check_supported
+from fusewire.codegen.executable import Executable
 
 Cases = list[list[fw.Tensor]]
 
@@ -25,8 +24,10 @@ def cases(row: Row, requires_grad: bool = False) -> Cases:
 def forward(row: Row) -> Any:
     """A function that calls the row with each of its inputs: one recording for all of them."""
 
+    call = row.call  # not the row: its arrays would not be recorded
+
     def every(given: Cases) -> list[fw.Tensor]:
-        return [row.call(*xs) for xs in given]
+        return [call(*xs) for xs in given]
 
     return every
 
@@ -34,38 +35,26 @@ def forward(row: Row) -> Any:
 def backward(row: Row) -> Any:
     """A function that gives the gradients of each call's result, weighted by `u`."""
 
+    call = row.call
+
     def every(given: Cases, us: list[fw.Tensor]) -> list[Any]:
-        return [fw.grad(row.call(*xs), [x for x in xs if x.requires_grad], u, allow_unused=True)
+        return [fw.grad(call(*xs), [x for x in xs if x.requires_grad], u, allow_unused=True)
                 for xs, u in zip(given, us)]
 
     return every
 
 
-def has_code(graph: Any) -> bool:
-    """Whether code can be made for all ops and dtypes of a graph; else it runs eagerly."""
-    try:
-        check_supported(graph)
-    except fw.CodegenError:
-        return False
-    return True
-
-
 def run_all(fn: Any, *given: Any) -> list[Any]:
-    """The results of fn(*given): compiled, recorded and replayed, and by the loop interpreter.
-
-    Where no code can be made for something the second call runs eagerly, with a warning.
-    """
-    compiled = fw.compile(fn)
-    outs = [compiled(*given)]
-    (recording,) = compiled.recordings
-    graph = recording.graph
-    if not has_code(graph):
-        with pytest.warns(CaptureWarning, match="no code can be made"):
-            return [*outs, compiled(*given)]
-    outs.append(compiled(*given))
-    recording.executable = functools.partial(interpreted, graph)
-    outs.append(compiled(*given))
-    assert compiled.stats.replays == 2
+    """The results of fn(*given): compiled, recorded and replayed, and by the loop interpreter
+    where all of it has code."""
+    compiled = fw.compile(fn, fullgraph=True)
+    outs = [compiled(*given), compiled(*given)]
+    (program,) = compiled.programs
+    (stage,) = program.stages()
+    if isinstance(stage.executable, Executable):
+        stage.executable = functools.partial(interpreted, stage.graph)
+        outs.append(compiled(*given))
+    assert compiled.stats.replays == len(outs) - 1
     return outs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fusewire.cli import _painted, main
+from fusewire.eager.settings import KNOBS, settings
 from house.repo import project
 
 
@@ -42,5 +43,6 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     names = {line.split()[0] for line in lines}
-    assert {"fusewire", "Python", "processor", "threads", "FUSEWIRE_COMPILE"} <= names
-    assert lines[-1].split() == ["self-test", "passed"]
+    assert {"fusewire", "Python", "processor", "threads"} <= names
+    assert ["self-test", "passed"] in map(str.split, lines)
+    assert lines[-len(KNOBS):] == repr(settings).splitlines()[1:]

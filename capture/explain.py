@@ -1,0 +1,151 @@
+"""What was recorded of a function, in words: when it is valid, what it does, what that takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from .explanation import Explanation, Part
+from .graph import Node
+from .leaf import Leaf
+from .numbers import Constant, Formula
+from .paths import describe
+from .program import Branch, Ends, Program
+
+_SHOWN = 12  # conditions, kernels, changes that are shown of longer lists
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
+          "pow": "**", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">=",
+          "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
+
+
+class Recorded(Protocol):
+    """What is known of a compiled function."""
+
+    __name__: str
+    programs: list[Program]
+    refusals: dict[str, int]
+    misses: list[str]
+    stats: Any
+
+
+def explain(function: Recorded) -> Explanation:
+    """Everything that is known of a compiled function."""
+    s, programs = function.stats, function.programs
+    parts = [Part(f"{function.__name__}: {_number(s.recordings, 'recording')}, "
+                  f"{_number(s.replays, 'replay')}, {_number(s.fallbacks, 'eager call')}, "
+                  f"{s.compile_seconds:.2f} s compiling")]
+    parts += _titled("runs eagerly or in pieces", [
+        Part(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()])
+    parts += _titled("recorded again", [
+        Part(f"{why} ({_number(n, 'time')})") for why, n in Counter(function.misses).items()])
+    for number, program in enumerate(programs, 1):
+        parts.append(Part(f"program {number} of {len(programs)}, replayed "
+                          f"{_number(program.uses, 'time')}", _of_program(program)))
+    return Explanation(parts)
+
+
+def _number(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def _titled(title: str, parts: Sequence[Part]) -> list[Part]:
+    return [Part(title, parts)] if parts else []
+
+
+def _shortened(parts: list[Part], what: str) -> list[Part]:
+    more = len(parts) - _SHOWN
+    return [*parts[:_SHOWN], Part(f"and {more} more {what}")] if more > 0 else parts
+
+
+def _of_program(program: Program) -> list[Part]:
+    conditions = [Part(g.says) for g in program.guards]
+    conditions.insert(0, Part(f"gradients are {'on' if program.grad_enabled else 'off'}"))
+    found = [Part("valid while", _shortened(conditions, "conditions"))]
+    found += _titled("numbers that may be any", [
+        Part(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
+    found.append(Part("what it does", list(_of_way(program.root))))
+    rows = [row for s in program.stages() if s.executable for row in s.executable.rows()]
+    made = any(s.executable for s in program.stages())
+    found.append(_kernels(rows) if made else
+                 Part("not compiled yet: that happens on the first call that fits"))
+    return found
+
+
+# ---- the tree
+
+def _of_way(at: Branch | Ends) -> Iterator[Part]:
+    if isinstance(at, Ends):
+        for leaf in at.leaves:
+            yield from _of_leaf(leaf)
+        return
+    answers = [Part(f"{_answer(at, outcome)}: {_number(_uses(way), 'time')}", list(_of_way(way)))
+               for outcome, way in at.outcomes.items()]
+    where = f"{at.site} asks" if at.site else "asks"
+    yield Part(f"{where} {_subject(at.subject)}", answers)
+
+
+def _uses(at: Branch | Ends) -> int:
+    if isinstance(at, Ends):
+        return sum(leaf.uses for leaf in at.leaves)
+    return sum(map(_uses, at.outcomes.values()))
+
+
+def _of_leaf(leaf: Leaf) -> Iterator[Part]:
+    yield from _titled("where also", _shortened([Part(g.says) for g in leaf.own], "conditions"))
+    values = ", ".join(str(n.type) for n in leaf.outputs[:_SHOWN])
+    more = ", ..." if len(leaf.outputs) > _SHOWN else ""
+    yield Part(f"computes {values}{more}" if values else "computes nothing")
+    targets = dict.fromkeys(describe(e.target) for e in leaf.effects)
+    yield from _titled("changes", _shortened(list(map(Part, targets)), "objects"))
+
+
+def _subject(subject: Node | Formula) -> str:
+    """What a decision depends on, as one would write it."""
+    if isinstance(subject, Node):
+        where = f" of {subject.site}" if subject.site else ""
+        return f"for the {subject.type} of {subject.op}{where}"
+    return f"for {in_words(subject)}"
+
+
+def in_words(formula: Formula) -> str:
+    """A formula of numbers, with Python's signs."""
+    if formula.op == "constant":
+        return repr(formula.args[0].value)
+    if formula.op == "given":
+        return describe(formula.args[0])
+    if formula.op == "element":
+        return f"{formula.args[0].op}.item()"
+    parts = [in_words(a) if isinstance(a, Formula) else str(a) for a in formula.args]
+    if formula.op in _SIGNS and len(parts) == 2:
+        return f"({parts[0]} {_SIGNS[formula.op]} {parts[1]})"
+    return f"{formula.op}({', '.join(parts)})"
+
+
+def _answer(at: Branch, outcome: Any) -> str:
+    if isinstance(outcome, Constant):
+        return repr(outcome.value)
+    if isinstance(outcome, bytes) and isinstance(at.subject, Node):
+        kind = at.subject.type
+        return f"{np.frombuffer(outcome, kind.dtype).reshape(kind.shape).tolist()}"
+    return repr(outcome)
+
+
+# ---- the kernels
+
+def _kernels(rows: list[dict[str, Any]]) -> Part:
+    """The table of kernels, the costliest first, each with its share of the time."""
+    total = max(sum(r["seconds"] for r in rows), 1e-12)
+    cells = [("kernel", "us", "share", "KB", "GB/s", "line")]
+    for r in sorted(rows, key=lambda r: -r["seconds"])[:_SHOWN]:
+        seconds = max(r["seconds"], 1e-9)
+        note = f"  not native: {r['why']}" if "why" in r else ""
+        cells.append((r["name"][:40], f"{seconds * 1e6:.1f}", f"{seconds / total:.0%}",
+                      f"{r['bytes'] / 1e3:.1f}", f"{r['bytes'] / seconds / 1e9:.1f}",
+                      f"{r['line']}{note}"))
+    more = len(rows) - len(cells) + 1
+    left = [Part(f"and {more} more kernels")] if more > 0 else []
+    return Part(f"{_number(len(rows), 'kernel')}, {total * 1e6:.0f} us on made-up values", left,
+                cells if rows else ())

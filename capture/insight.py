@@ -1,0 +1,72 @@
+"""What a compiled function tells of itself: an explanation, its graphs, its code, its kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..eager.errors import ArgumentError, CodegenError
+from . import pipeline
+from .explain import explain
+from .explanation import Explanation
+from .program import Program
+from .stage import Executable, Stage
+from .text import to_text
+
+
+class Insight:
+    """The part of a compiled function that looks at it and changes nothing."""
+
+    __name__: str
+    programs: list[Program]
+    refusals: dict[str, int]
+    misses: list[str]
+    stats: Any
+
+    def explain(self) -> Explanation:
+        """What was recorded, valid when, why again, why eagerly, and every kernel with its time.
+
+        The result is a text; a notebook shows it as HTML.
+        """
+        return explain(self)
+
+    def graph(self, which: int | None = None, passes: bool = False) -> str:
+        """A program's graphs as text, each line with the user's line it came from.
+
+        `which` is the program's number in `explain`, by default that of the newest. With `passes`
+        each graph is shown again after every pass of its compilation.
+        """
+        shown = []
+        for stage in self._stages(which):
+            shown.append(to_text(stage.graph, sites=True))
+            if passes:
+                with pipeline.watching() as seen:
+                    stage.backend(stage.graph)
+                shown += [f"# after {name}\n{to_text(graph, sites=True)}" for name, graph in seen]
+        return "\n\n".join(shown)
+
+    def code(self, kind: str = "llvm", which: int | None = None) -> str:
+        """The generated code of a program, by default the newest: "llvm" or "asm".
+
+        What has not been compiled yet is compiled.
+        """
+        if kind == "cuda":
+            raise CodegenError("there is no code for CUDA: fusewire computes on the CPU",
+                               'code("llvm") and code("asm") show what runs there')
+        if kind not in ("llvm", "asm"):
+            raise ArgumentError(f'code({kind!r}): there is "llvm" and "asm"')
+        made = [stage.compile() for stage in self._stages(which)]
+        return "\n\n".join(e.code if kind == "llvm" else e.assembly for e in made)
+
+    def kernels(self) -> list[dict[str, Any]]:
+        """A row per kernel of everything compiled: name, line, seconds, bytes, flops."""
+        return [row for e in self._executables() for row in e.rows()]
+
+    def _executables(self) -> list[Executable]:
+        return [s.executable for p in self.programs for s in p.stages() if s.executable]
+
+    def _stages(self, which: int | None) -> list[Stage]:
+        count = len(self.programs)
+        if which is not None and not 1 <= which <= count:
+            raise ArgumentError(f"there is no program {which} of {self.__name__}, which has "
+                                f"{count}", "explain() shows them with their numbers")
+        return self.programs[(which or 1) - 1].stages() if count else []

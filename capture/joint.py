@@ -1,0 +1,308 @@
+"""The way back of replayed results: programs for the gradients, and what the forward keeps for them.
+
+While the function was recorded, eager noted a tape. Our own way back, run over its shadow, gives
+the gradients as nodes of the same graph. What those read of the forward becomes further outputs of
+the forward program, or is computed again (`split.py`). A program goes back from just those results
+that a gradient has come to; it is made when that first happens.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from ..eager.autograd.engine import gradients_between
+from ..eager.autograd.function import Part
+from ..eager.dispatch import evaluate, taped
+from ..eager.errors import CodegenError, FusewireError
+from ..eager.forking import held_while_forking
+from ..eager.op import OPS, Op
+from ..eager.tape import Entry, extra_of, no_grad
+from ..eager.tape import Leaf as TapeLeaf
+from ..eager.tensor import Tensor
+from .builder import Builder, as_tensor, building
+from .dims import Sizes
+from .evaluate import evaluate_node
+from .graph import Node, Nodes, topological
+from .guards import Source
+from .names import Names
+from .numbers import Origins, compute
+from .reading import Reader, compile_gather
+from .recorder import Recorder
+from .replayed import Back, Held
+from .shadow import Links, Point, Shadow, Stop, ordered
+from .split import kept, opened
+from .stage import Backend, Executable, cone, cut, operand
+from .template import Outputs
+
+_TRACING = held_while_forking(threading.Lock())  # one at a time: all runs share their nodes
+
+
+class BackwardWarning(UserWarning):
+    """The way back of a compiled function runs op by op, for the reason given."""
+
+
+class _OnTape(Builder):
+    """Makes nodes, and notes on the tape what was made of what: rules differentiate parts again."""
+
+    def __init__(self, nodes: Nodes, sizes: Sizes) -> None:
+        super().__init__(nodes)
+        self.sizes = sizes
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        with self.sizes.listening(False):  # nodes are told apart by their formulas
+            operands = self.operands(inputs)
+        kind = op.result(*[n.type for n in operands], **params)
+        with self.sizes.listening(False):
+            out = as_tensor(self.nodes.make(op.name, operands, params, kind, self.site))
+        return taped(op, inputs, params, out)
+
+
+class Variant:
+    """The way back from some points of a level: which gradients it gives, and its program."""
+
+    def __init__(self, way: WayBack, level: Level, points: Sequence[Point], asks: bool) -> None:
+        """asks: what is asked of sizes is a condition of the recording."""
+        self.way = way
+        self.passed = frozenset(ordered([p.entry for p in points], level.below))
+        nodes = way.names.nodes
+        given = [nodes.input(f"g{p.number}", p.node.type) for p in points]
+        with building(_OnTape(nodes, way.sizes)), way.sizes.listening(asks):
+            found = gradients_between(
+                [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in given],
+                level.stops, False)
+        self.places = [i for i, g in enumerate(found) if g is not None]
+        self.gradients = opened(nodes, [g.data.node for g in found if g is not None], way.opened)
+        self.given = given
+        self.executable: Executable | None = None
+        self.refused = False
+
+    def prepare(self) -> None:
+        """Chooses the inputs, once it is known what the forward keeps."""
+        known = self.way.kept
+        found = cone(self.gradients, known)
+        held = {n: i for i, n in enumerate(self.way.held)}
+        inputs = [n for n in found if n in held]
+        self._reads = [held[n] for n in inputs]
+        self.graph = cut(found, self.gradients, [*inputs, *self.given])
+
+    def run(self, arrays: Sequence[Any], gradients: Sequence[Tensor]
+            ) -> list[tuple[int, Tensor]] | None:
+        """(which stop, its gradient), or None where there is no code."""
+        if self.executable is None and not self._compiles():
+            return None
+        assert self.executable is not None
+        made = self.executable([*[arrays[i] for i in self._reads], *[g.data for g in gradients]])
+        return [(i, Tensor(a)) for i, a in zip(self.places, made)]
+
+    def _compiles(self) -> bool:
+        if not self.refused:
+            try:
+                self.executable = self.way.backend(self.graph)
+            except CodegenError as error:
+                self.refused = True
+                warnings.warn(f"the way back through {self.way.place} runs op by op: "
+                              f"{error.message}", BackwardWarning, stacklevel=8)
+        return not self.refused
+
+
+class Level:
+    """Points that do not depend on each other, and where the way back from them stops."""
+
+    def __init__(self, way: WayBack, number: int) -> None:
+        shadow = way.shadow
+        self.way, self.number = way, number
+        self.points = [p for p in shadow.points if p.level == number]
+        self.under = [p for p in shadow.points if p.level < number]
+        self.others = [s for s in shadow.others if s.depth < number]
+        self.fuses = not any(s.depth == number - 1 for s in shadow.others if s.depth)
+        self.stops: list[Any] = [*[p.entry for p in self.under], *shadow.outside, *self.others]
+        self.lower, self.entries = len(self.under), len(shadow.entries)
+        self._ends = set(self.stops)
+        self._variants: dict[tuple[int, ...], Variant] = {}
+
+    def below(self, edge: Any) -> list[Any]:
+        """The entries that an entry uses, up to the stops."""
+        return [e for e in edge.edges if isinstance(e, Entry) and e not in self._ends]
+
+    def variant(self, numbers: tuple[int, ...]) -> Variant:
+        """The way back from the points of these numbers."""
+        found = self._variants.get(numbers)
+        if found is None:
+            with _TRACING:
+                found = Variant(self.way, self, [self.way.shadow.points[i] for i in numbers],
+                                False)
+            found.prepare()
+            self._variants[numbers] = found
+        return found
+
+    def first(self) -> Variant:
+        """The way back from all points, of which the forward's program is to keep the values."""
+        numbers = tuple(p.number for p in self.points)
+        found = self._variants[numbers] = Variant(self.way, self, self.points, True)
+        return found
+
+    def eagerly(self, back: Back, numbers: Sequence[int], gradients: Sequence[Tensor],
+                create_graph: bool) -> list[tuple[int, Tensor]]:
+        """The gradients by the tape that eager would have noted, made from the call's inputs."""
+        points = [self.way.shadow.points[i] for i in numbers]
+        order = ordered([p.entry for p in points], self.below)
+        values = self.way.values(back.held, order)
+        new: dict[Any, Any] = dict(zip(self.stops, back.edges))
+        for e in order:
+            node = self.way.shadow.nodes[e]
+            operands = tuple(values[n] if hasattr(x, "shape") else x
+                             for x, n in zip(e.arrays, node.inputs))
+            new[e] = Entry(e.op, e.params, operands, tuple(new.get(x) for x in e.edges),
+                           values[node])
+        found = gradients_between([Tensor(values[p.node], new[p.entry]) for p in points],
+                                  gradients, back.edges[:len(self.stops)], create_graph)
+        return [(i, g) for i, g in enumerate(found) if g is not None]
+
+
+class WayBack:
+    """How gradients go back through a replayed call."""
+
+    def __init__(self, recorder: Recorder, outputs: Outputs, shadow: Shadow) -> None:
+        self.names, self.sizes, self.shadow = recorder.names, recorder.sizes, shadow
+        self.place = recorder.place
+        self.backend: Backend
+        self.opened: dict[Node, Node] = {}
+        self.kept: dict[Node, None] = {}
+        top = max((p.level for p in shadow.points), default=0)
+        self.levels = [Level(self, n + 1) for n in range(top)]
+        variants = [level.first() for level in self.levels]
+        results = opened(self.names.nodes, outputs.nodes, self.opened)
+        forgotten = opened(self.names.nodes, list(shadow.forgotten), self.opened)
+        self.kept = dict.fromkeys(kept(_demanded(variants), set(results), set(forgotten)))
+        used = topological([n for e in shadow.entries for n in (*shadow.nodes[e].inputs,
+                                                                shadow.nodes[e])])
+        self.tensors = [n for n in used if n in self.names.paths]
+        self.numbers = [n for n in used if n in self.names.numbers]
+        self.held = [*self.tensors, *self.numbers, *self.kept]
+        for variant in variants:
+            variant.prepare()
+
+    def prepare(self, fn: Any, backend: Backend) -> None:
+        """Makes what finds the inputs of a call."""
+        self.backend = backend
+        self._gather = compile_gather([self.names.paths[n] for n in self.tensors],
+                                      self.shadow.paths, Source(fn, self.names.held))
+
+    # ---- a call
+
+    def begin(self, args: Any, kwargs: Any, origins: Origins) -> tuple[list[Any], list[Any]]:
+        """What is kept of the inputs, and the edges of tensors from outside: before the program
+        runs, so that it does not write over what is needed again."""
+        tensors, outside = self._gather(args, kwargs)
+        arrays = [t.data for t in tensors]
+        arrays += [operand(compute(self.names.numbers[n], origins), n) for n in self.numbers]
+        return arrays, [t.edge for t in outside]
+
+    def tie(self, begun: tuple[list[Any], list[Any]], arrays: list[Any], made: list[Tensor],
+            read: Reader) -> None:
+        """Gives the tensors that a call has made their places on the tape. The last of the
+        program's `arrays` are what was kept."""
+        held, outside = begun
+        held += arrays[len(arrays) - len(self.kept):]
+        for edge, tensor in zip(self.shadow.edges, made):
+            if isinstance(edge, TapeLeaf):
+                tensor.edge = TapeLeaf(tensor)
+        links = Links(outside, arrays, made, read)
+        points = self._points(Held(held), links)
+        for edge, tensor in zip(self.shadow.edges, made):
+            if edge is not None and not isinstance(edge, TapeLeaf):
+                tensor.edge = edge.find(links) if isinstance(edge, Stop) else points[edge]
+
+    def _points(self, held: Held, links: Links) -> dict[Any, Part]:
+        """The edge of each point in this call."""
+        points: dict[Any, Part] = {}
+        below: Back | None = None
+        for level in self.levels:
+            self._calls(level.number - 1, links, points)
+            edges = [points[p.entry] for p in level.under]
+            edges += links.outside
+            edges += [s.find(links) for s in level.others]
+            below = Back(level.points[0].entry.op, level, held, tuple(edges), below)
+            for p in level.points:
+                points[p.entry] = _part(below, p, links)
+        self._calls(len(self.levels), links, points)
+        return points
+
+    def _calls(self, depth: int, links: Links, points: dict[Any, Part]) -> None:
+        """Makes the entries of the Functions that were called at this depth."""
+        for number, (call, at, edges, places) in enumerate(self.shadow.calls):
+            if at == depth:
+                joint = call.made(links, tuple(_found(e, links, points) for e in edges),
+                                  [_found(p, links, points) for p in places])
+                for i, kind in enumerate(joint.made):
+                    if kind is not None:
+                        links.parts[number, i] = Part(joint, i, None)
+
+    def values(self, held: Held, order: Sequence[Entry]) -> dict[Node, Any]:
+        """What the ops of these entries read and made in a call, computed again from its inputs."""
+        assert held.arrays is not None
+        values = dict(zip([*self.tensors, *self.numbers], held.arrays))
+        wanted = [n for e in order for n in (*self.shadow.nodes[e].inputs, self.shadow.nodes[e])]
+        with no_grad():
+            for node in topological(wanted):
+                if node not in values:
+                    values[node] = _value(node, values)
+        return values
+
+
+def _value(node: Node, values: dict[Node, Any]) -> Any:
+    if node.op == "const":
+        return evaluate_node(node, [])
+    return evaluate(OPS[node.op], tuple(Tensor(values[i]) for i in node.inputs),
+                    dict(node.params)).data
+
+
+def _found(edge: Any, links: Links, points: dict[Any, Part]) -> Any:
+    """The edge of this call for one of the shadow; anything else as it is."""
+    if isinstance(edge, Stop):
+        return edge.find(links)
+    return points[edge] if isinstance(edge, Entry) else edge
+
+
+def _part(back: Back, point: Point, links: Links) -> Part:
+    part = Part(back, point.number, None)
+    part.op = point.entry.op
+    if point.hooks or point.retained is not None:
+        extra = extra_of(part)
+        extra.hooks = {i: make(links.tensors, links.read) for i, make in enumerate(point.hooks)}
+        if point.retained is not None:
+            extra.retained = weakref.ref(links.tensors[point.retained])
+    return part
+
+
+def _demanded(variants: Sequence[Variant]) -> list[Node]:
+    """The values of the forward that the way back reads or gives."""
+    roots = [g for v in variants for g in v.gradients]
+    given = {g for v in variants for g in v.given}
+    behind: set[Node] = set()
+    demanded: dict[Node, None] = {}
+    for node in topological(roots):
+        if node in given or any(i in behind for i in node.inputs):
+            behind.add(node)
+            demanded.update(dict.fromkeys(i for i in node.inputs if i not in behind))
+    demanded.update(dict.fromkeys(g for g in roots if g not in behind))
+    return [n for n in demanded if n not in behind]
+
+
+def find_way_back(recorder: Recorder, outputs: Outputs) -> WayBack | None:
+    """How gradients go back from the results of a recorded run; None where they carry none."""
+    if all(t.edge is None for _, t in outputs.tensors):
+        return None
+    shadow = Shadow(recorder, outputs)
+    shadow.build()
+    if recorder.refusal:
+        return None
+    try:
+        return WayBack(recorder, outputs, shadow)
+    except FusewireError as error:
+        recorder.refuse(f"the way back from the result cannot be recorded: {error.message}")
+        return None

@@ -1,0 +1,99 @@
+"""Runs a function in Python beside its replay: whether the recording is still what Python does.
+
+The replay only computes, then Python runs the function for real, noting it once more. Equal calls
+give the same nodes, so what was recorded and what happens now can be compared without tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+from ..eager.errors import CheckError
+from ..eager.tensor import Tensor
+from .check import interval
+from .graph import SPECIAL, topological
+from .leaf import Leaf
+from .program import Ends, Program
+from .recording import Run, record
+
+_CURE = ("this is a mistake of fusewire: please report it with the function; until then, leave "
+         "@fw.compile out of it")
+_REL, _ABS = 1e-3, 1e-6  # how far numbers may be apart that follow from computed tensors
+
+
+def is_due(check: str | float | None, program: Program) -> bool:
+    """Whether this replay of a program is to be compared."""
+    if check is None or sys.getprofile() is not None:  # recording needs the profiler's place
+        return False
+    every = interval(check)
+    return program.uses % every == 0 if every else any(x.uses == 0 for x in program.leaves())
+
+
+def rerun(program: Program, args: Any, kwargs: Any, name: str) -> Any:
+    """What `program.run` gives; Python made the changes. CheckError where the two differ."""
+    held = 2 * program.arrays(args, kwargs)  # what is held is not written over
+    found: list[tuple[Leaf, Any]] = []
+    result = program.run(args, kwargs, lambda leaf, result: found.append((leaf, result)))
+    del held
+    if not found:
+        return result
+    run = record(program.fn, args, kwargs, program.names, program.varying)
+    why = _disagreement(program, *found[0], run)
+    if why:
+        raise CheckError(f"{name}: what was recorded is not what Python does: {why}", _CURE)
+    return run.result
+
+
+def _disagreement(program: Program, leaf: Leaf, result: Any, run: Run) -> str:
+    """Where a replay and a run of the same call differ, in words, or an empty text."""
+    if run.leaf is None:
+        return f"it could not be recorded again: {run.refusal}"
+    place, left = program.part(run.path)
+    if place is None:
+        return f"Python asks other questions of its values ({_questions(run)})"
+    if left or not isinstance(place, Ends) or leaf not in place.leaves:
+        return ""  # it took another way: a value on the edge, as `check` has seen to
+    return _other_nodes(leaf, run.leaf) or _other_changes(leaf, run.leaf) or \
+        _other_result(result, run.result)
+
+
+def _questions(run: Run) -> str:
+    return ", ".join(decision.site for decision in run.path) or "none at all"
+
+
+def _other_nodes(recorded: Leaf, now: Leaf) -> str:
+    if all(a is b for a, b in zip(recorded.outputs, now.outputs)) and \
+            len(recorded.outputs) == len(now.outputs):
+        return ""
+    known = set(topological(recorded.outputs))
+    new = [n for n in topological(now.outputs) if n not in known and n.op not in SPECIAL]
+    return f"{new[0].op} at {new[0].site or 'a line of ours'} was not recorded like this" \
+        if new else "it returns or stores other values"
+
+
+def _other_changes(recorded: Leaf, now: Leaf) -> str:
+    before, after = ([e.target for e in leaf.effects] for leaf in (recorded, now))
+    if before == after:
+        return ""
+    changed = [str(p) for p in {*before} ^ {*after}] or ["things in another order"]
+    return f"it changes {', '.join(sorted(changed))}"
+
+
+def _other_result(replayed: Any, now: Any) -> str:
+    """Compares everything but the values of tensors, whose nodes were compared."""
+    if type(replayed) is not type(now):
+        return f"it returns {now!r:.60} instead of {replayed!r:.60}"
+    if isinstance(now, Tensor):
+        return ""
+    if isinstance(now, (list, tuple)) and len(now) == len(replayed):
+        return next(filter(None, map(_other_result, replayed, now)), "")
+    if isinstance(now, dict) and now.keys() == replayed.keys():
+        return next(filter(None, (_other_result(replayed[k], now[k]) for k in now)), "")
+    if isinstance(now, float):
+        same = math.isclose(replayed, now, rel_tol=_REL, abs_tol=_ABS) or \
+            (math.isnan(now) and math.isnan(replayed))
+    else:
+        same = replayed is now or bool(replayed == now)
+    return "" if same else f"it returns {now!r:.60} instead of {replayed!r:.60}"

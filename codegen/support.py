@@ -1,0 +1,26 @@
+"""For which values and ops native code can be made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..capture.graph import SPECIAL, Node
+from ..eager.op import OPS
+
+_KINDS = {("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n in (1, 2, 4, 8)}
+
+
+def is_supported(dtype: Any) -> bool:
+    """Whether native code can be made for values of this dtype."""
+    return (dtype.kind, dtype.itemsize) in _KINDS
+
+
+def why_no_code(node: Node) -> str:
+    """The reason why no native code can be made for a node; an empty text where it can."""
+    for dtype in (node.type.dtype, *(i.type.dtype for i in node.inputs)):
+        if not is_supported(dtype):
+            return f"no code can be made for {dtype.name} yet"
+    if node.op not in SPECIAL and OPS[node.op].kind in ("opaque", "scan"):
+        reason = OPS[node.op].why.get("meaning", "it is a call of a library")
+        return f"no code can be made for {node.op}: {reason}"
+    return ""

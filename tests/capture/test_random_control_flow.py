@@ -1,0 +1,96 @@
+"""Random Python programs with decisions, loops and state give the same compiled as eagerly.
+
+A program that differs is made smaller and printed with its number. More programs, for a night:
+`FUSEWIRE_TEST_PROGRAMS=20000 pytest tests/capture/test_random_control_flow.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from programs.judging import TALLY, Tally, judge
+from programs.running import compare
+from programs.shrinking import shrink
+from programs.writing import Program, write
+
+import fusewire as fw
+
+PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "2000"))
+NATIVE = PROGRAMS // 10
+CHUNK = 50
+
+
+def check(seeds: range, **options: Any) -> None:
+    wrong = list(filter(None, (judge(seed, **options) for seed in seeds)))
+    assert not wrong, f"{len(wrong)} programs differ, the first one:\n{wrong[0]}"
+
+
+@pytest.mark.parametrize("first", range(NATIVE, PROGRAMS, CHUNK))
+def test_programs(first: int) -> None:
+    check(range(first, min(first + CHUNK, PROGRAMS)))
+
+
+@pytest.mark.parametrize("first", range(0, NATIVE, CHUNK))
+def test_programs_in_native_code(first: int) -> None:
+    check(range(first, min(first + CHUNK, NATIVE)), wrap=fw.compile)
+
+
+def test_a_good_part_of_the_calls_is_replayed() -> None:
+    tally = TALLY
+    if tally.programs["all"] < 100:  # this test runs alone
+        tally = Tally()
+        for seed in range(NATIVE, NATIVE + 100):
+            judge(seed, tally=tally)
+    counts = tally.counts["all"]
+    assert counts["replays"] > 0.25 * counts["calls"], tally.text()
+    loops = tally.counts["while"]
+    assert loops["replays"] > 0.2 * loops["calls"], tally.text()
+
+
+# ---- the judges themselves
+SOURCE = """
+import fusewire as fw
+
+kept = []
+
+def f(x, v):
+    y = fw.tanh(x)
+    if y.sum() > 0.5:
+        v = v * 2
+    else:
+        kept.append(y)
+    return v + x.sum() - x.mean()
+"""
+
+
+def wrong_on_the_third_call(fn: Any) -> Any:
+    calls: list[int] = []
+
+    def run(x: Any, v: Any) -> Any:
+        calls.append(1)
+        return fn(x, v) if len(calls) != 3 else fn(x, v * 2)
+
+    return run
+
+
+def test_a_wrong_answer_is_found_and_made_small() -> None:
+    call = "x = fw.ones(3)\nv = fw.ones(3)\nresult = run(x, v)"
+    program = Program(0, (), SOURCE, (call,) * 8)
+    fails = lambda p: bool(compare(p, wrong_on_the_third_call).difference)  # noqa: E731
+    assert "call 2" in compare(program, wrong_on_the_third_call).difference
+    assert not compare(program).difference
+    small = shrink(program, fails)
+    assert fails(small) and len(small.calls) == 3
+    assert small.source.split("\n") == ["import fusewire as fw", "", "def f(x, v):", "    return v"]
+
+
+def test_a_change_of_state_is_seen() -> None:
+    program = Program(0, (), SOURCE, ("x = -fw.ones(3)\nresult = run(x, x)",) * 2)
+    twice = compare(program, lambda fn: lambda x, v: (fn(x, v), fn(x, v))[1])
+    assert "list" in twice.difference
+
+
+def test_a_number_writes_one_program() -> None:
+    assert str(write(7)) == str(write(7)) != str(write(8))

@@ -1,0 +1,180 @@
+"""One graph for all sizes: code for those that are met again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import assert_same
+
+import fusewire as fw
+from fusewire.capture.dims import Sizes
+from fusewire.capture.graph import Graph
+from fusewire.capture.symbolic import Given, record_symbolic
+from fusewire.capture.text import parse
+from fusewire.codegen import sized
+from fusewire.codegen.compile import compile_graph
+from fusewire.codegen.sized import SizedExecutable, find_places
+
+ROWS = """
+    x = input()  # float32[n, 3]
+    v1 = exp(x)  # float32[n, 3]
+    v2 = sum(v1, axis=(0,), keepdims=False)  # float32[3]
+    return v2"""
+
+
+def program_of(graph: Graph) -> SizedExecutable:
+    found = compile_graph(graph)
+    assert isinstance(found, SizedExecutable)
+    return found
+
+
+def recorded(fn: Callable[..., Any], *shapes: tuple[Any, ...], **values: int) -> Graph:
+    """The graph of `fn` for inputs of these shapes, in which names are sizes."""
+    sizes = Sizes(values)
+    given = [Given(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
+                   tuple(sizes.named(n) if isinstance(n, str) else n for n in shape))
+             for i, shape in enumerate(shapes)]
+    run = record_symbolic(fn, [g.tensor for g in given], {}, given, sizes)
+    assert not sizes.fixed
+    return Graph(run.inputs, (run.node_of(run.result),))
+
+
+def random(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+def test_the_second_meeting_with_a_size_makes_code() -> None:
+    program = program_of(parse(ROWS))
+    for n in (1, 2, 3, 2, 2, 3):
+        x = random(n, 3)
+        assert_same(program([x])[0], np.exp(x).sum(axis=0))
+    assert [(v.sizes["n"], v.uses, v.compiled) for v in program.variants] == \
+        [(2, 3, True), (3, 2, True), (1, 1, False)]
+
+
+def test_sizes_that_are_met_once_compile_nothing() -> None:
+    program = program_of(parse(ROWS))
+    for n in range(1, 65):
+        program([random(n, 3)])
+    assert not any(v.compiled for v in program.variants) and program.compile_seconds == 0
+
+
+def test_the_more_sizes_have_code_the_more_often_another_one_must_be_met() -> None:
+    """All of twelve sizes in turn: four get code in the second round, four in the third."""
+    program, compiled = program_of(parse(ROWS)), []
+    for _ in range(4):
+        for n in range(1, 13):
+            program([random(n, 3)])
+        compiled.append(sum(v.compiled for v in program.variants))
+    assert compiled == [0, 4, 8, 12]
+
+
+def test_the_least_used_sizes_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sized, "LIMIT", 3)
+    program = program_of(parse(ROWS))
+    for n in (1, 1, 2, 2, 3, 4, 5, 1, 2):
+        program([random(n, 3)])
+    assert [v.sizes["n"] for v in program.variants] == [1, 2, 5]
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x, y: fw.softmax(x @ y, axis=-1) / x.shape[0],
+    lambda x, y: fw.concat([x, y.T])[::2].reshape(-1),
+    lambda x, y: (x - x.mean(axis=0)).sum() * (x.shape[0] + x.shape[1] * 2),
+    lambda x, y: fw.pad(x, [(1, x.shape[0] // 2), (0, 0)]) + fw.arange(x.shape[1]),
+    lambda x, y: fw.sort(x, axis=0) + fw.broadcast_to(y.sum(axis=1), x.shape),
+    lambda x, y: fw.full(x.shape, 2.0) * x,
+])
+def test_a_recording_with_symbols_is_right_for_all_sizes(fn: Any) -> None:
+    program = program_of(recorded(fn, ("n", "m"), ("m", 4), n=5, m=3))
+    for n, m in ((5, 3), (2, 7), (1, 1), (5, 3), (2, 7), (1, 1), (33, 2)):
+        x, y = random(n, m), random(m, 4)
+        assert_same(program([x, y])[0], fn(fw.from_numpy(x), fw.from_numpy(y)), 10, f"{n} {m}")
+
+
+def test_code_writes_over_a_donated_input() -> None:
+    graph = parse("""
+        x = input()  # float32[n]
+        v1 = multiply(x, float32(2.0))  # float32[n]
+        return v1""")
+    program = program_of(Graph(graph.inputs, graph.outputs, {0: 0}))
+    program([random(5)])
+    arrays = [random(5)]
+    place, expected = arrays[0].ctypes.data, arrays[0] * 2
+    (found,) = program(arrays)
+    np.testing.assert_array_equal(found, expected)
+    assert found.ctypes.data == place
+
+
+# ---- where sizes are found
+def text_of(*shapes: str) -> Graph:
+    lines = [f"x{i} = input()  # float32[{shape}]" for i, shape in enumerate(shapes)]
+    return parse("\n".join([*lines, "return " + ", ".join(f"x{i}" for i in range(len(shapes)))]))
+
+
+def test_an_axis_that_is_the_size_tells_it() -> None:
+    places = find_places(text_of("2*n + 1, 4", "3, n", "n", "m, m"))
+    assert places == {"n": (1, 1, 1, 0), "m": (3, 0, 1, 0)}
+
+
+def test_or_one_that_it_follows_from() -> None:
+    program = program_of(text_of("2*n + 1, n*m", "m"))
+    assert program.sizes_of([random(7, 12), random(4)]) == {"n": 3, "m": 4}
+
+
+@pytest.mark.parametrize("shapes", [[(8, 12), (4,)], [(7, 11), (4,)], [(1, 0), (4,)]])
+def test_shapes_that_contradict_each_other_are_refused(shapes: list[tuple[int, ...]]) -> None:
+    program = program_of(text_of("2*n + 1, n*m", "m"))
+    with pytest.raises(fw.GraphError, match=r"input 0 has shape .*, where .* float32\[2\*n \+ 1"):
+        program([random(*shape) for shape in shapes])
+
+
+def test_a_size_that_no_input_tells_is_refused() -> None:
+    with pytest.raises(fw.CodegenError, match="no input's shape tells the size m"):
+        compile_graph(text_of("n", "n*m"))
+
+
+def test_an_index_is_looked_at_in_every_way_to_run() -> None:
+    program = program_of(parse("""
+        x = input()  # float32[n]
+        i = input()  # int64[2]
+        v2 = take(x, i, axis=0)  # float32[2]
+        return v2"""))
+    for bad in (3, -1, 3, 7):
+        with pytest.raises(IndexError, match=r"out of range|out of bounds"):
+            program([random(3), np.array([0, bad])])
+    x = random(3)
+    np.testing.assert_array_equal(program([x, np.array([0, 2])])[0], x[[0, 2]])
+
+
+def test_threads_share_what_is_compiled() -> None:
+    program, x, wrong = program_of(parse(ROWS)), random(9, 3), []
+    expected = np.exp(x).sum(axis=0)
+
+    def calls() -> None:
+        for _ in range(20):
+            if not np.allclose(program([x])[0], expected):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=calls) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    (variant,) = program.variants
+    assert not wrong and variant.compiled
+
+
+def test_it_says_which_sizes_have_code() -> None:
+    program = program_of(parse(ROWS))
+    for n in (8, 8, 2):
+        program([random(n, 3)])
+    text = program.explain()
+    assert "n = 8: met 2 times, runs as native code" in text
+    assert "n = 2: met 1 times, runs op by op" in text
+    assert "define" in program.code
+    assert [row["sizes"] for row in program.rows()] == [{"n": 8}]

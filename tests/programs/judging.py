@@ -1,0 +1,113 @@
+"""Judges programs: compares, counts what was replayed, and stops what does not end."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import ctypes
+import dataclasses
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from .running import Comparison, Wrap, compare, differs, numpy_backed, outcomes
+from .shrinking import shrink
+from .writing import Program, write
+
+PATIENCE = 60.0  # seconds for one program
+COUNTED = ("calls", "replays", "recordings", "fallbacks")
+
+
+class Endless(BaseException):
+    """A program took longer than anybody waits."""
+
+
+class Tally:
+    """What compiled functions did, over all programs and by their features."""
+
+    def __init__(self) -> None:
+        self.programs: collections.Counter[str] = collections.Counter()
+        self.counts: dict[str, collections.Counter[str]] = collections.defaultdict(
+            collections.Counter)
+
+    def add(self, program: Program, found: Comparison) -> None:
+        for name in ("all", *program.features):
+            self.programs[name] += 1
+            self.counts[name]["calls"] += found.calls
+            for what in COUNTED[1:]:
+                self.counts[name][what] += getattr(found.stats, what, 0)
+
+    def text(self) -> str:
+        """A table: a row per feature, the share of calls in per cent."""
+        lines = [f"{'programs with':14}{'programs':>9}{'calls':>8}  replayed recorded  eagerly"]
+        for name in sorted(self.programs, key=lambda n: (n != "all", n)):
+            counts = self.counts[name]
+            shares = [f"{100 * counts[what] / max(counts['calls'], 1):8.1f}%"
+                      for what in COUNTED[1:]]
+            lines.append(f"{name:14}{self.programs[name]:9}{counts['calls']:8} {''.join(shares)}")
+        return "\n".join(lines)
+
+
+TALLY = Tally()
+
+
+def judge(seed: int, wrap: Wrap = numpy_backed, tally: Tally = TALLY) -> str:
+    """An empty text, or how program `seed` differs and the smallest program that does."""
+    program = write(seed)
+    found = _compared(program, wrap)
+    tally.add(program, found)
+    if not found.difference or not is_steady(program):
+        return ""
+    least = shrink(program, lambda p: _fails(p, wrap))
+    return (f"seed {seed}, {found.difference}\nsmallest: {_compared(least, wrap).difference}\n\n"
+            f"{least}")
+
+
+def _compared(program: Program, wrap: Wrap) -> Comparison:
+    try:
+        with watched(program):
+            return compare(program, wrap)
+    except Endless:
+        return Comparison("does not end")
+
+
+def _fails(program: Program, wrap: Wrap) -> bool:
+    return bool(_compared(program, wrap).difference) and is_steady(program)
+
+
+def is_steady(program: Program) -> bool:
+    """Whether inputs that differ by some roundings give the same but for roundings."""
+    def moved(number: re.Match[str]) -> str:
+        return repr(float(number[0]) * (1 + 3e-6))
+
+    calls = [re.sub(r"-?\d+\.\d+(?=[,\]])", moved, call) for call in program.calls]
+    other, _ = outcomes(dataclasses.replace(program, calls=tuple(calls)), lambda fn: fn)
+    same, _ = outcomes(program, lambda fn: fn)
+    return all(a.error == b.error and not differs(a.seen, b.seen) for a, b in zip(other, same))
+
+
+# ---- programs that do not end
+@contextlib.contextmanager
+def watched(program: Program) -> Iterator[None]:
+    """Raises Endless in this thread after a while; ends the process where that does not help."""
+    done = threading.Event()
+    me = ctypes.c_ulong(threading.get_ident())
+
+    def watch() -> None:
+        if not done.wait(PATIENCE):
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(me, ctypes.py_object(Endless))
+            if not done.wait(PATIENCE):
+                file = Path(tempfile.gettempdir(), f"endless_{program.seed}.py")
+                file.write_text(str(program), encoding="utf-8")
+                os._exit(70)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
