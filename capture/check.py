@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -76,7 +77,8 @@ def compare(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], backend: 
         raise CheckError(f"{name}: compiled code and eager differ: {first}", _CURE)
 
 
-class Difference(NamedTuple):
+@dataclass(frozen=True)
+class Difference:
     """A node whose compiled value is wrong: both values, at the element that is off the most."""
 
     node: Node
@@ -149,7 +151,8 @@ def _steps(node: Node) -> float:
     if node.kind == "pointwise":
         return 1.0
     sizes = [max(i.type.size, 1) for i in node.inputs]
-    return max(1.0, (math.prod(sizes) / max(node.type.size, 1)) ** (1 / max(len(sizes), 1)))
+    between = math.prod(sizes) / max(node.type.size, 1)
+    return float(max(1.0, between ** (1 / max(len(sizes), 1))))
 
 
 def _moved(value: Any, roundings: float, draws: Any) -> Any:
@@ -164,7 +167,8 @@ def _rounds(dtype: Any) -> bool:
 
 
 def _epsilon(dtype: Any) -> float:
-    return float(ml_dtypes.finfo(dtype.type(0).real.dtype).eps)
+    kind = dtype.type(0).real.dtype
+    return float(ml_dtypes.finfo(kind).eps)  # type: ignore[no-untyped-call]
 
 
 def _wide(value: Any) -> Any:

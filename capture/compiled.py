@@ -27,13 +27,10 @@ from .recording import Run, record
 from .rerun import is_due, rerun
 from .stage import Backend, Executable
 from .varying import History, Varying
+from .warned import CaptureWarning as CaptureWarning
 
 ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
 LIMIT = 64  # programs kept per function; the least used one makes room
-
-
-class CaptureWarning(UserWarning):
-    """A compiled function runs eagerly, for the reason given."""
 
 
 @dataclass
@@ -137,14 +134,17 @@ class Compiled(Insight):
             return self._eager(args, kwargs)
         fitting = [p for p in self.programs if p.fits(args, kwargs)]
         varying = self._varying(args, kwargs)
-        if not fitting:
-            self._note_miss(args, kwargs)
+        unmet = fitting[0].unmet(args, kwargs) if fitting else {}
+        if not fitting and self.programs:
+            self._note(f"no longer: {self.programs[0].missed(args, kwargs)}")
         run = record(self.original, args, kwargs, self.names, varying)
         if run.leaf is None:
             self.stats.fallbacks += 1
             self._refuse(run.refusal)
             return run.result
         self.stats.recordings += 1
+        if fitting:
+            self._note(fitting[0].news(run, unmet))
         self._keep(run, fitting)
         debug.show(debug.RECORDINGS, f"{self.__name__} is recorded, number {self.stats.recordings}")
         return run.result
@@ -169,11 +169,10 @@ class Compiled(Insight):
         self.stats.fallbacks += 1
         return self.original(*args, **kwargs)
 
-    def _note_miss(self, args: Any, kwargs: Any) -> None:
-        if self.programs:
-            why = self.programs[0].missed(args, kwargs)
-            self.misses.append(f"no longer: {why}")
-            debug.show(debug.RECORDINGS, f"{self.__name__} fits no more: it is no longer so that {why}")
+    def _note(self, why: str) -> None:
+        """Keeps why the function is recorded again."""
+        self.misses.append(why)
+        debug.show(debug.RECORDINGS, f"{self.__name__} is recorded again, {why}")
 
     def _refuse(self, why: str) -> None:
         self.refusals[why] = self.refusals.get(why, 0) + 1

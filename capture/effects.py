@@ -16,7 +16,7 @@ from .numbers import Number
 from .paths import Path
 from .recorder import Recorder
 from .state import SETS
-from .template import Make, Outputs, Read
+from .template import Make, Outputs
 
 
 class Effect(NamedTuple):

@@ -13,7 +13,8 @@ from .graph import Node
 from .leaf import Leaf
 from .numbers import Constant, Formula
 from .paths import describe
-from .program import Branch, Ends, Program
+from .program import Program
+from .tree import Branch, Ends
 
 _SHOWN = 12  # conditions, kernels, changes that are shown of longer lists
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",

@@ -1,4 +1,4 @@
-"""The way back of replayed results: programs for the gradients, and what the forward keeps for them.
+"""The way back of replayed results: programs of gradients, and what the forward keeps for them.
 
 While the function was recorded, eager noted a tape. Our own way back, run over its shadow, gives
 the gradients as nodes of the same graph. What those read of the forward becomes further outputs of
@@ -24,12 +24,13 @@ from ..eager.tape import Entry, extra_of, no_grad
 from ..eager.tape import Leaf as TapeLeaf
 from ..eager.tensor import Tensor
 from .builder import Builder, as_tensor, building
-from .dims import Sizes
+from .dims import Dim, Sizes
 from .evaluate import evaluate_node
-from .graph import Node, Nodes, topological
+from .graph import Graph, Node, Nodes, topological
 from .guards import Source
-from .names import Names
 from .numbers import Origins, compute
+from .passes.specialise import plain_sizes, specialise
+from .polynomial import symbol
 from .reading import Reader, compile_gather
 from .recorder import Recorder
 from .replayed import Back, Held
@@ -37,12 +38,9 @@ from .shadow import Links, Point, Shadow, Stop, ordered
 from .split import kept, opened
 from .stage import Backend, Executable, cone, cut, operand
 from .template import Outputs
+from .warned import CaptureWarning
 
 _TRACING = held_while_forking(threading.Lock())  # one at a time: all runs share their nodes
-
-
-class BackwardWarning(UserWarning):
-    """The way back of a compiled function runs op by op, for the reason given."""
 
 
 class _OnTape(Builder):
@@ -83,7 +81,7 @@ class Variant:
     def prepare(self) -> None:
         """Chooses the inputs, once it is known what the forward keeps."""
         known = self.way.kept
-        found = cone(self.gradients, known)
+        found = cone([*self.gradients, *self.way.telling], known)
         held = {n: i for i, n in enumerate(self.way.held)}
         inputs = [n for n in found if n in held]
         self._reads = [held[n] for n in inputs]
@@ -105,7 +103,7 @@ class Variant:
             except CodegenError as error:
                 self.refused = True
                 warnings.warn(f"the way back through {self.way.place} runs op by op: "
-                              f"{error.message}", BackwardWarning, stacklevel=8)
+                              f"{error.message}", CaptureWarning, stacklevel=2)
         return not self.refused
 
 
@@ -150,15 +148,14 @@ class Level:
         """The gradients by the tape that eager would have noted, made from the call's inputs."""
         points = [self.way.shadow.points[i] for i in numbers]
         order = ordered([p.entry for p in points], self.below)
-        values = self.way.values(back.held, order)
+        nodes, values = self.way.values(back.held, order)
         new: dict[Any, Any] = dict(zip(self.stops, back.edges))
-        for e in order:
-            node = self.way.shadow.nodes[e]
+        for e, node in zip(order, nodes):
             operands = tuple(values[n] if hasattr(x, "shape") else x
                              for x, n in zip(e.arrays, node.inputs))
-            new[e] = Entry(e.op, e.params, operands, tuple(new.get(x) for x in e.edges),
+            new[e] = Entry(e.op, dict(node.params), operands, tuple(new.get(x) for x in e.edges),
                            values[node])
-        found = gradients_between([Tensor(values[p.node], new[p.entry]) for p in points],
+        found = gradients_between([Tensor(new[p.entry].out, new[p.entry]) for p in points],
                                   gradients, back.edges[:len(self.stops)], create_graph)
         return [(i, g) for i, g in enumerate(found) if g is not None]
 
@@ -176,15 +173,24 @@ class WayBack:
         self.levels = [Level(self, n + 1) for n in range(top)]
         variants = [level.first() for level in self.levels]
         results = opened(self.names.nodes, outputs.nodes, self.opened)
-        forgotten = opened(self.names.nodes, list(shadow.forgotten), self.opened)
-        self.kept = dict.fromkeys(kept(_demanded(variants), set(results), set(forgotten)))
+        inside = opened(self.names.nodes, list(shadow.forgotten), self.opened)
+        forgotten = dict(zip(inside, shadow.forgotten.values()))
+        self.kept = dict.fromkeys(kept(_demanded(variants), set(results), forgotten))
+        shadow.forgotten.clear()
         used = topological([n for e in shadow.entries for n in (*shadow.nodes[e].inputs,
                                                                 shadow.nodes[e])])
+        self.telling = _telling(recorder)
+        used = list(dict.fromkeys([*used, *self.telling]))
         self.tensors = [n for n in used if n in self.names.paths]
         self.numbers = [n for n in used if n in self.names.numbers]
         self.held = [*self.tensors, *self.numbers, *self.kept]
         for variant in variants:
             variant.prepare()
+        numbers = {p.entry: p.number for p in shadow.points}
+        self._numbers = [numbers.get(e) for e in shadow.edges]
+        self._is_plain = top == 1 and not (
+            shadow.others or shadow.calls or any(p.is_watched for p in shadow.points)
+            or any(e is not None and n is None for e, n in zip(shadow.edges, self._numbers)))
 
     def prepare(self, fn: Any, backend: Backend) -> None:
         """Makes what finds the inputs of a call."""
@@ -208,12 +214,22 @@ class WayBack:
         program's `arrays` are what was kept."""
         held, outside = begun
         held += arrays[len(arrays) - len(self.kept):]
-        for edge, tensor in zip(self.shadow.edges, made):
+        if self._is_plain:
+            level = self.levels[0]
+            back = Back(level.points[0].entry.op, level, Held(held), tuple(outside), None)
+            for edge, tensor in zip(self._numbers, made):
+                if edge is not None:
+                    tensor.edge = Part(back, edge, None)
+        else:
+            self._tie(Held(held), Links(outside, arrays, made, read))
+
+    def _tie(self, held: Held, links: Links) -> None:
+        """The same for any tape."""
+        for edge, tensor in zip(self.shadow.edges, links.tensors):
             if isinstance(edge, TapeLeaf):
                 tensor.edge = TapeLeaf(tensor)
-        links = Links(outside, arrays, made, read)
-        points = self._points(Held(held), links)
-        for edge, tensor in zip(self.shadow.edges, made):
+        points = self._points(held, links)
+        for edge, tensor in zip(self.shadow.edges, links.tensors):
             if edge is not None and not isinstance(edge, TapeLeaf):
                 tensor.edge = edge.find(links) if isinstance(edge, Stop) else points[edge]
 
@@ -242,16 +258,43 @@ class WayBack:
                     if kind is not None:
                         links.parts[number, i] = Part(joint, i, None)
 
-    def values(self, held: Held, order: Sequence[Entry]) -> dict[Node, Any]:
-        """What the ops of these entries read and made in a call, computed again from its inputs."""
+    def values(self, held: Held, entries: Sequence[Entry]
+               ) -> tuple[Sequence[Node], dict[Node, Any]]:
+        """The nodes of entries, and the arrays of what they read and made in a call, computed
+        again from its inputs."""
         assert held.arrays is not None
-        values = dict(zip([*self.tensors, *self.numbers], held.arrays))
-        wanted = [n for e in order for n in (*self.shadow.nodes[e].inputs, self.shadow.nodes[e])]
+        inputs = (*self.tensors, *self.numbers)
+        graph = Graph(inputs, tuple(self.shadow.nodes[e] for e in entries))
+        if self.sizes.values:
+            graph = specialise(graph, _sizes(inputs, held.arrays))
+        values = dict(zip(graph.inputs, held.arrays))
         with no_grad():
-            for node in topological(wanted):
+            for node in graph.nodes():
                 if node not in values:
                     values[node] = _value(node, values)
-        return values
+        return graph.outputs, values
+
+
+def _telling(recorder: Recorder) -> list[Node]:
+    """Inputs from whose shapes the sizes that vary can be told."""
+    found, left = [], set(recorder.sizes.values)
+    for node in recorder.names.paths if left else ():
+        if left & plain_sizes(node):
+            left -= plain_sizes(node)
+            found.append(node)
+    return found
+
+
+def _sizes(inputs: Sequence[Node], arrays: Sequence[Any]) -> dict[str, int]:
+    """The sizes that vary, in a call with these arrays."""
+    found = {}
+    for node, array in zip(inputs, arrays):
+        for n, size in zip(node.type.shape, array.shape):
+            if type(n) is Dim and len(n.expr.symbols()) == 1:
+                name, = n.expr.symbols()
+                if n.expr == symbol(name):
+                    found[name] = size
+    return found
 
 
 def _value(node: Node, values: dict[Node, Any]) -> Any:
@@ -271,7 +314,7 @@ def _found(edge: Any, links: Links, points: dict[Any, Part]) -> Any:
 def _part(back: Back, point: Point, links: Links) -> Part:
     part = Part(back, point.number, None)
     part.op = point.entry.op
-    if point.hooks or point.retained is not None:
+    if point.is_watched:
         extra = extra_of(part)
         extra.hooks = {i: make(links.tensors, links.read) for i, make in enumerate(point.hooks)}
         if point.retained is not None:

@@ -35,5 +35,9 @@ class Names:
         self.numbers[node] = formula
         return node
 
+    def phi(self, key: Any, type: TensorType) -> Node:
+        """The input that is what a loop carries from turn to turn."""
+        return self.nodes.input(f"p{self._number(key)}", type)
+
     def _number(self, key: Any) -> int:
         return self._numbered.setdefault(key, len(self._numbered))

@@ -34,7 +34,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 class Formula:
     """How a number is computed: an operator of OPERATORS over formulas, or where it comes from.
 
-    Origins: "given" (a path), "element" (a node, whose one element it is), "constant" (a value).
+    Origins: "given" (a path), "element" (a node, whose one element it is), "size" (of an axis, by
+    its expression), "phi" (what a loop carries), "constant" (a value).
     """
 
     op: str
@@ -78,6 +79,10 @@ class Deciding(Protocol):
     """Whoever records: is told of questions that Python asks of numbers."""
 
     listening: bool  # whether what is asked now is part of the recorded run
+    turn: int  # goes up when a turn of a loop begins: numbers of earlier turns may be stale
+
+    def uses(self, number: Number) -> None:
+        """A number takes part in something."""
 
     def decide(self, subject: Any, kind: str, outcome: Any) -> None:
         """A question about a value was answered."""
@@ -85,6 +90,7 @@ class Deciding(Protocol):
 
 def _formula(x: Any) -> Formula | None:
     if type(x) is Number:
+        x.recorder.uses(x)
         return x.formula
     if type(x) in (int, float, bool, complex):
         return Formula("constant", (Constant(x),))
@@ -98,6 +104,7 @@ def plain(x: Any) -> Any:
 
 def _operation(name: str, swap: bool = False) -> Any:
     def method(self: Number, *others: Any) -> Any:
+        self.recorder.uses(self)
         formulas = [_formula(x) for x in others]
         if any(f is None for f in formulas):
             return self._with_other(name, others[0], swap)
@@ -113,6 +120,7 @@ def _operation(name: str, swap: bool = False) -> Any:
 
 def _question(name: str) -> Any:
     def method(self: Number, other: Any) -> Any:
+        self.recorder.uses(self)
         formula = _formula(other)
         if formula is None:
             return OPERATORS[name](self.leak(), other) if _is_number(other) else NotImplemented
@@ -130,11 +138,12 @@ def _is_number(x: Any) -> bool:
 class Number:
     """An int or float to all who look, with its formula and the value at hand."""
 
-    __slots__ = ("__weakref__", "formula", "recorder", "value")
+    __slots__ = ("__weakref__", "formula", "recorder", "turn", "value")
     __array_ufunc__ = None  # NumPy's numbers leave their operators to us
 
     def __init__(self, formula: Formula, value: Any, recorder: Deciding) -> None:
         self.formula, self.value, self.recorder = formula, value, recorder
+        self.turn = recorder.turn
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(x, float) holds
@@ -155,6 +164,7 @@ class Number:
 
     def leak(self) -> Any:
         """The plain number: its exact value becomes a decision of the recorded run."""
+        self.recorder.uses(self)
         self.recorder.decide(self.formula, "value", self.value)
         return self.value
 
@@ -186,6 +196,7 @@ class Number:
         return self._rounded() if digits is None else self._rounded(digits)
 
     def __bool__(self) -> bool:
+        self.recorder.uses(self)
         answer = bool(self.value)
         zero = Formula("constant", (Constant(type(self.value)(0)),))
         self.recorder.decide(Formula("ne", (self.formula, zero)), "bool", answer)

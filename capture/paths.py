@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 ROOTS = ("args", "kwargs", "function", "globals", "object", "class")
@@ -19,6 +19,7 @@ class Path:
     kind: str
     key: Any = None
     parent: Path | None = None
+    name: str = field(default="", compare=False)  # of a closure variable
 
     def attr(self, name: str) -> Path:
         return Path("attr", name, self)
@@ -26,8 +27,8 @@ class Path:
     def item(self, key: Any) -> Path:
         return Path("item", Key(key), self)
 
-    def cell(self, index: int) -> Path:
-        return Path("cell", index, self)
+    def cell(self, index: int, name: str = "") -> Path:
+        return Path("cell", index, self, name)
 
     def __str__(self) -> str:
         return describe(self)
@@ -74,7 +75,8 @@ def describe(path: Path) -> str:
             return f"global {path.key.value}"
         return f"{describe(above)}[{path.key!r}]"
     if path.kind == "cell":
-        return f"closure variable {path.key} of {describe(above)}"
+        name = f"closure variable {path.name or path.key}"
+        return name if above.kind == "function" else f"{name} of {describe(above)}"
     if path.key in ("_parameters", "_modules", "_buffers"):
         return describe(above)
     return f"{describe(above)}.{path.key}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..eager import interpreter
@@ -17,6 +18,7 @@ from ..eager.tensor import Tensor
 from .builder import constant, literal
 from .dims import Sizes, concrete
 from .graph import Node
+from .loops import Enter, Jump, Loops
 from .names import Names
 from .numbers import Constant, Formula, Number, plain
 from .paths import Path
@@ -59,7 +61,8 @@ class Recorder:
         self.positional, self.keywords = positional, keywords
         self.sizes, self.varying = sizes or Sizes({}), varying or Varying()
         self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
-        self.path: list[Decision] = []
+        self.path: list[Decision | Enter | Jump] = []
+        self.loops = Loops(self)
         self.listening = True  # whether what Python asks of numbers is part of the run
         self._decided: set[tuple[Any, str]] = set()
         self.sources: dict[Path, Node] = {}  # tensors that came from outside, in order of use
@@ -100,7 +103,7 @@ class Recorder:
     def source(self, tensor: Tensor) -> None:
         array = tensor.data
         if array.size <= _SMALL:
-            self._learn(array, constant(self.nodes, array))
+            self.learn(array, constant(self.nodes, array))
         else:
             self.refuse(f"a tensor with {array.size} elements is made from Python values here")
 
@@ -136,11 +139,29 @@ class Recorder:
         """Notes a decision; one that was made before is implied."""
         if not self.listening or getattr(subject, "op", "") in ("const", "constant"):
             return
+        if kind == "bool":
+            subject = self.loops.visit(subject, user_site())
         if isinstance(subject, Formula) and kind == "value":
             outcome = Constant(outcome)
         if (subject, kind) not in self._decided:
             self._decided.add((subject, kind))
             self.path.append(Decision(subject, kind, outcome, user_site()))
+            self.loops.step()
+
+    @property
+    def turn(self) -> int:
+        return self.loops.turn
+
+    def uses(self, number: Number) -> None:
+        if self.listening:
+            self.loops.computed()
+            if self.loops.stale(number):
+                self.refuse("a number that was computed in an earlier turn of a loop is used")
+
+    def forget(self, is_gone: Callable[[Any], bool]) -> None:
+        """Arrays and decisions that a loop has made in earlier turns mean nothing any more."""
+        self._known = {i: held for i, held in self._known.items() if not is_gone(held[1])}
+        self._decided = {d for d in self._decided if not is_gone(d[0])}
 
     # ---- nodes of arrays
 
@@ -152,7 +173,7 @@ class Recorder:
         kind = self._type(op, nodes, params, out)
         with self.sizes.listening(False):
             made = self.nodes.make(op.name, nodes, params, kind, user_site())
-        self._learn(out.data, made)
+        self.learn(out.data, made)
         if out.edge is not None:
             self.entries[id(out.edge)] = (out.edge, made)
 
@@ -171,6 +192,7 @@ class Recorder:
         dtype = dtype_of_operands(types)
         try:
             if type(x) is Number:
+                self.uses(x)
                 return self.names.number(x.formula, TensorType((), dtype))
             return self.nodes.const(*literal(x, dtype))
         except OverflowError:  # such a number can be compared with, no more
@@ -178,7 +200,7 @@ class Recorder:
                         "cannot hold")
             return self.nodes.const(*literal(0, dtype))
 
-    def _learn(self, array: Any, node: Node) -> None:
+    def learn(self, array: Any, node: Node) -> None:
         self._known[id(array)] = (array, node)
 
     def knows(self, tensor: Tensor) -> bool:
@@ -198,7 +220,7 @@ class Recorder:
         kind = TensorType(self.shape_at(path, tensor.data.shape), tensor.data.dtype)
         with self.sizes.listening(False):
             node = self.sources[path] = self.names.tensor(path, kind)
-        self._learn(tensor.data, node)
+        self.learn(tensor.data, node)
         return node
 
     def shape_at(self, path: Path, shape: tuple[int, ...]) -> tuple[Any, ...]:

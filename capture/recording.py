@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +55,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
     hook = Hook(entered, recorder.refuse)
     with Widening(varying.numbers, args, kwargs, recorder, read) as widened, sizes.listening():
-        recorder.widened = widened.numbers
+        recorder.widened, recorder.loops.base = widened.numbers, sys._getframe()
         before, interpreter.STATE.active = interpreter.STATE.active, recorder
         try:
             with hook:

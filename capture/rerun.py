@@ -15,7 +15,9 @@ from ..eager.tensor import Tensor
 from .check import interval
 from .graph import SPECIAL, topological
 from .leaf import Leaf
-from .program import Ends, Program
+from .program import Program
+from .tree import Ends
+from .recorder import Decision
 from .recording import Run, record
 
 _CURE = ("this is a mistake of fusewire: please report it with the function; until then, leave "
@@ -60,7 +62,8 @@ def _disagreement(program: Program, leaf: Leaf, result: Any, run: Run) -> str:
 
 
 def _questions(run: Run) -> str:
-    return ", ".join(decision.site for decision in run.path) or "none at all"
+    sites = [d.site for d in run.path if isinstance(d, Decision)]
+    return ", ".join(sites) or "none at all"
 
 
 def _other_nodes(recorded: Leaf, now: Leaf) -> str:

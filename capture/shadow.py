@@ -53,6 +53,11 @@ class Point:
         self.hooks: list[Make] = []
         self.retained: int | None = None  # which tensor of the call keeps the gradient
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether hooks of the function wait here."""
+        return bool(self.hooks) or self.retained is not None
+
 
 class Call:
     """A call of a `Function` whose way back its user wrote: it really runs, on each way back."""
@@ -92,7 +97,7 @@ class Shadow:
         self.points: list[Point] = []
         # calls of Functions: at which depth, edges of their arguments and of what they saved
         self.calls: list[tuple[Call, int, list[Any], list[Any]]] = []
-        self.forgotten: set[Node] = set()  # computed inside of a checkpoint
+        self.forgotten: dict[Node, Any] = {}  # computed inside of a checkpoint, and of which
         self.entries: list[Entry] = []  # users after what they use
         self.nodes: dict[Entry, Node] = {}
         self.edges: list[Any] = []  # for each tensor of the outputs
@@ -148,7 +153,8 @@ class Shadow:
         if isinstance(edge, Leaf):
             return self._leaf(edge)
         if edge.arrays is None:
-            return self._other(lambda links: spent(edge.op))
+            end = spent(edge.op)
+            return self._other(lambda links: end)
         if isinstance(edge, Part):
             return self._part(edge)
         if isinstance(edge, Joint):
@@ -173,10 +179,12 @@ class Shadow:
         if id(owner) in self._recorder.state.paths:
             self._recorder.refuse("a tensor from outside begins to require a gradient here, and "
                                   "the result depends on it")
-        for number, (_, tensor) in enumerate(self._outputs.tensors):
-            if tensor is owner:
-                return self._other(lambda links: links.tensors[number].edge)
-        return None
+        number = self._result(owner)
+        return None if number is None else self._other(lambda links: links.tensors[number].edge)
+
+    def _result(self, tensor: Tensor) -> int | None:
+        """Which tensor of the outputs this one is."""
+        return next((i for i, (_, t) in enumerate(self._outputs.tensors) if t is tensor), None)
 
     def _entry(self, edge: Any) -> Entry | None:
         found = self._recorder.entries.get(id(edge))
@@ -186,7 +194,7 @@ class Shadow:
             return None
         node = found[1]
         if isinstance(edge, Forgotten):
-            self.forgotten.add(node)
+            self.forgotten[node] = edge.arrays[0]
             operands: Any = [as_tensor(n).data for n in node.inputs]
         else:
             operands = [_operand(x, n) for x, n in zip(edge.arrays, node.inputs)]
@@ -209,7 +217,7 @@ class Shadow:
         if not _watched(edge):
             return [], None
         owner = None if edge.extra.retained is None else edge.extra.retained()
-        kept = next((i for i, (_, t) in enumerate(self._outputs.tensors) if t is owner), None)
+        kept = self._result(owner)
         return [self._outputs.template(hook) for hook in edge.extra.hooks.values()], kept
 
     # ---- Functions
@@ -218,7 +226,7 @@ class Shadow:
         """A call of a Function: what it is made of, and a stop for each result (see `_part`)."""
         edges = [None if e is None else self._of[id(e)] for e in joint.edges]
         places = []
-        for array, place in joint.ctx._saved or ():
+        for _, place in joint.ctx._saved or ():
             if isinstance(place, (int, type(None))):
                 places.append(place)
             elif id(place) in self._of:

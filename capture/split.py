@@ -2,14 +2,15 @@
 
 Keeping a value costs a store and a load. What is computed by moving elements or by simple formulas
 is had again for less where its inputs are read anyway; sums, products of matrices and random
-numbers are not. The set with the least traffic is a minimal cut of the graph between the values that
-cannot be had again and those that the way back reads.
+numbers are not. The set with the least traffic is a minimal cut of the graph between the values
+that cannot be had again and those that the way back reads.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..eager.op import OPS
 from .builder import build
@@ -37,12 +38,12 @@ def opened(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list
     return [known[r] for r in roots]
 
 
-def kept(demanded: Iterable[Node], results: Collection[Node], forgotten: Collection[Node]
+def kept(demanded: Iterable[Node], results: Collection[Node], forgotten: Mapping[Node, object]
          ) -> list[Node]:
     """Which values to keep so that all of `demanded` can be computed from them and the inputs.
 
-    results: values that are stored anyway. forgotten: values inside of checkpoints, which are
-    computed again whatever that takes.
+    results: values that are stored anyway. forgotten: values inside of checkpoints, each with its
+    checkpoint, which are computed again whatever that takes.
     """
     order = topological(demanded)
     inner = _inner(order, results, forgotten)
@@ -78,17 +79,19 @@ def _cost(node: Node, results: Collection[Node], inner: Collection[Node]) -> int
     return bytes if node in results else 2 * bytes
 
 
-def _inner(order: Sequence[Node], results: Collection[Node], forgotten: Collection[Node]
+def _inner(order: Sequence[Node], results: Collection[Node], forgotten: Mapping[Node, object]
            ) -> set[Node]:
-    """What is known inside of checkpoints only: forgotten values, what they alone are computed
-    from, and what the way back makes of them."""
+    """What is known inside of one checkpoint only: forgotten values that no other reads, what they
+    alone are computed from, and what the way back makes of them."""
     forward = topological(results) if forgotten else []
-    inside, found = set(forgotten), set()
+    inside, found = dict(forgotten), set()
     readers = users(forward)
     for node in reversed(forward):
-        if node not in results and all(n in inside for n in readers[node]):
-            found.add(node)
-            inside.add(node)
+        by = {inside.get(n) for n in readers[node]}
+        if node not in results and len(by) == 1 and None not in by:
+            inside.setdefault(node, *by)
+            if by == {inside[node]}:
+                found.add(node)
     there = set(forward)
     for node in order:
         if node not in there and any(i in found for i in node.inputs):
@@ -159,7 +162,7 @@ class _Network:
                     ahead[way[-1]].pop()
 
     def _send(self, way: Sequence[object]) -> None:
-        pairs = list(zip(way, way[1:]))
+        pairs = list(itertools.pairwise(way))
         flow = min(self._room[a][b] for a, b in pairs)
         for a, b in pairs:
             self._room[a][b] -= flow

@@ -100,7 +100,7 @@ class State:
         self.held[path] = contents = tuple(map(plain, cells(value)))
         for i, content in enumerate(contents):
             if content is not EMPTY:
-                yield path.cell(i), content
+                yield path.cell(i, value.__code__.co_freevars[i]), content
         if not is_ours(value.__code__):
             yield path.attr("__defaults__"), value.__defaults__
             yield path.attr("__kwdefaults__"), value.__kwdefaults__

@@ -69,7 +69,7 @@ class SymbolicRecorder(Recorder):
     def give(self, given: Given) -> Node:
         """The node of an input."""
         node = self.nodes.input(given.name, TensorType(given.shape, given.tensor.dtype))
-        self._learn(given.tensor.data, node)
+        self.learn(given.tensor.data, node)
         self.given.add(node)
         return node
 
@@ -81,7 +81,7 @@ class SymbolicRecorder(Recorder):
         kind = TensorType(array.shape, array.dtype)
         node = self.nodes.input(f"outside {len(self.outside)}", kind)
         self.outside[node] = Outside(array, self._path_of(array))
-        self._learn(array, node)
+        self.learn(array, node)
         return node
 
     def source(self, tensor: Tensor) -> None:

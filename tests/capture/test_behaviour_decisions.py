@@ -344,8 +344,8 @@ def test_a_recursive_tree_network() -> None:
 
     leaf = Tree(X)
     small, large = Tree(X, leaf, leaf), Tree(X, Tree(X, leaf, Tree(X * 2)), leaf)
-    f = agree(make, *[[tree] for tree in (small, large, small, large, leaf, large)])
-    assert f.stats.recordings <= 3 and f.stats.replays >= 3
+    f = agree(make, *[[tree] for tree in (small, large, small, large)])
+    assert f.stats.recordings == 2 and f.stats.replays == 2
 
 
 def test_a_recurrent_network_over_sequences_of_any_length() -> None:

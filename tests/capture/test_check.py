@@ -268,7 +268,7 @@ def test_a_result_that_is_no_tensor_is_compared(no_guard_of_k: None,
 
     f(fw.ones(3))
     monkeypatch.setattr(f"{__name__}.K", 3.0)
-    with pytest.raises(CheckError, match="returns 'K is 3.0' instead of 'K is 2.0'"):
+    with pytest.raises(CheckError, match=r"returns 'K is 3\.0' instead of 'K is 2\.0'"):
         f(fw.ones(3))
 
 

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 import pytest
-from programs.judging import TALLY, Tally, judge
+from programs.judging import TALLY, Tally, judge, smallest
 from programs.running import compare
 from programs.shrinking import shrink
 from programs.writing import Program, write
@@ -23,8 +23,9 @@ CHUNK = 50
 
 
 def check(seeds: range, **options: Any) -> None:
-    wrong = list(filter(None, (judge(seed, **options) for seed in seeds)))
-    assert not wrong, f"{len(wrong)} programs differ, the first one:\n{wrong[0]}"
+    found = {seed: judge(seed, **options) for seed in seeds}
+    wrong = {seed: difference for seed, difference in found.items() if difference}
+    assert not wrong, f"{wrong}\nthe first one, made small: {smallest(min(wrong), **options)}"
 
 
 @pytest.mark.parametrize("first", range(NATIVE, PROGRAMS, CHUNK))

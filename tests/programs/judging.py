@@ -55,15 +55,17 @@ TALLY = Tally()
 
 
 def judge(seed: int, wrap: Wrap = numpy_backed, tally: Tally = TALLY) -> str:
-    """An empty text, or how program `seed` differs and the smallest program that does."""
+    """How program `seed` differs, compiled, from eager; an empty text where it does not."""
     program = write(seed)
     found = _compared(program, wrap)
     tally.add(program, found)
-    if not found.difference or not is_steady(program):
-        return ""
-    least = shrink(program, lambda p: _fails(p, wrap))
-    return (f"seed {seed}, {found.difference}\nsmallest: {_compared(least, wrap).difference}\n\n"
-            f"{least}")
+    return found.difference if found.difference and is_steady(program) else ""
+
+
+def smallest(seed: int, wrap: Wrap = numpy_backed) -> str:
+    """The smallest program found in `seed` that differs, and how it does."""
+    least = shrink(write(seed), lambda p: _fails(p, wrap))
+    return f"{_compared(least, wrap).difference}\n\n{least}"
 
 
 def _compared(program: Program, wrap: Wrap) -> Comparison:

@@ -71,7 +71,7 @@ def _without(source: str) -> Iterator[str]:
 
 def _fewer_statements(tree: ast.Module, body: list[Any]) -> Iterator[str]:
     original = list(body)
-    for i, statement in enumerate(original):
+    for i, statement in reversed(list(enumerate(original))):  # users before what they use
         inner = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
         inner += [handler.body for handler in getattr(statement, "handlers", [])]
         inner += [case.body for case in getattr(statement, "cases", [])]

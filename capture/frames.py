@@ -1,0 +1,181 @@
+"""The machine state of running Python code: what the frames of the user hold at a decision.
+
+Two visits of one decision with equal state go on in the same way, but for the values of tensors and
+of symbols. So a loop needs no look at the code: it is a state that comes again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dis
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..eager.tensor import Tensor
+from .graph import param_key
+from .hook import followed
+from .numbers import Number
+from .state import FIXED, attributes, is_plain
+
+_MOST = 2000  # values of a state; a larger one is not compared
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+Name = tuple[int, str]  # a local variable: number of the frame, and its name
+
+
+def user_frames(base: Any) -> list[Any]:
+    """The frames of followed code, innermost first, that run since `base` did."""
+    found = []
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame is not base:
+        if followed(frame.f_code):
+            found.append(frame)
+        frame = frame.f_back
+    return found
+
+
+def place_of(frames: list[Any]) -> tuple[Any, ...]:
+    """Where each of them stands."""
+    return tuple((f.f_code, f.f_lasti) for f in frames)
+
+
+def may_come_again(frames: list[Any]) -> bool:
+    """Whether all there is to know of these frames is in their local variables: generators answer
+    to somebody unseen, and a `for` keeps its iterator where nobody can look."""
+    return not any(f.f_code.co_flags & _GENERATORS or _in_for(f.f_code, f.f_lasti)
+                   for f in frames)
+
+
+def _in_for(code: types.CodeType, at: int) -> bool:
+    return any(start <= at < end for start, end in _for_ranges(code))
+
+
+@functools.lru_cache(maxsize=1024)
+def _for_ranges(code: types.CodeType) -> tuple[tuple[int, int], ...]:
+    return tuple((i.offset, i.argval) for i in dis.get_instructions(code)
+                 if i.opname == "FOR_ITER")
+
+
+def put_local(frame: Any, name: str, value: Any) -> None:
+    """Gives a local variable of a running frame another value."""
+    frame.f_locals[name] = value
+    if sys.version_info < (3, 13):  # where f_locals is a copy
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+class Snapshot:
+    """State as one comparable value, with its tensors and numbers apart, in order of discovery."""
+
+    def __init__(self, frames: list[Any], changes: Iterator[tuple[Any, Any]],
+                 owned: dict[int, Any], stale: Callable[[Number], bool]) -> None:
+        self.frames = frames
+        self.tensors: list[Tensor] = []
+        self.plains: dict[Name, Any] = {}  # ints and floats of local variables
+        self.symbols: dict[Name, Number] = {}
+        self.equal = True  # whether it can be equal to another one
+        self._owned, self._stale = owned, stale
+        self._seen: dict[int, int] = {}
+        self._held: list[Any] = []  # ids stay taken
+        self.locals = [dict(f.f_locals) for f in frames]
+        parts = [self._frame(i, names) for i, names in enumerate(self.locals)]
+        parts += [(path, self._value(now)) for path, now in changes]
+        self.structure = tuple(parts)
+        self.arrays = [t.data for t in self.tensors]
+
+    def rebound(self, other: Snapshot) -> bool:
+        """Whether a local variable names another object: a sign that its frame has gone on."""
+        return any(a.get(name) is not value for a, b in zip(self.locals, other.locals)
+                   for name, value in b.items())
+
+    def _frame(self, i: int, names: dict[str, Any]) -> Any:
+        found = []
+        for name, value in sorted(names.items()):
+            if type(value) is Number:
+                self.symbols[i, name] = value
+                found.append((name, "number"))
+            elif type(value) in (int, float):
+                self.plains[i, name] = value
+                found.append((name, "number"))
+            else:
+                found.append((name, self._value(value)))
+        return tuple(found)
+
+    def _value(self, value: Any) -> Any:
+        self._held.append(value)
+        if len(self._held) > _MOST:
+            self.equal = False
+            return None
+        if type(value) is Number:
+            self.equal = self.equal and not self._stale(value)
+            return "formula", value.formula
+        if is_plain(value):
+            return "plain", type(value), _key(value)
+        if id(value) in self._seen:
+            return "seen", self._seen[id(value)]
+        self._seen[id(value)] = len(self._seen)
+        if isinstance(value, Tensor):
+            return self._tensor(value)
+        return self._object(value)
+
+    def _tensor(self, tensor: Tensor) -> Any:
+        self.tensors.append(tensor)
+        array = tensor.data
+        gradient = None if tensor._grad is None else self._value(tensor._grad)
+        return "tensor", array.shape, array.dtype, tensor.edge is None, gradient
+
+    def _object(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in (list, tuple):
+            return kind, tuple(self._value(v) for v in value)
+        if kind is dict:
+            return kind, tuple((self._key_of(k), self._value(v)) for k, v in value.items())
+        if kind in (set, frozenset):
+            return kind, frozenset(self._key_of(v) for v in value)
+        if hasattr(kind, "__next__"):
+            return self._iterator(value)
+        if id(value) in self._owned or isinstance(value, (*FIXED, types.CodeType)):
+            return "object", id(value)  # its contents are among the changes, if they change
+        if kind is types.FunctionType:
+            cells = tuple(self._cell(c) for c in value.__closure__ or ())
+            return "function", value.__code__, cells
+        if kind is types.MethodType:
+            return "method", id(value.__func__), self._value(value.__self__)
+        if _is_closed(value):
+            self.equal = False  # nobody can tell what it holds
+            return None
+        inside = tuple((n, self._value(v)) for n, v in attributes(value).items())
+        return "object", id(value), inside
+
+    def _cell(self, cell: Any) -> Any:
+        try:
+            return self._value(cell.cell_contents)
+        except ValueError:
+            return "empty"
+
+    def _iterator(self, value: Any) -> Any:
+        """Iterators over lists and ranges tell how far they are; others do not."""
+        if type(value).__module__ != "builtins" or isinstance(value, types.GeneratorType):
+            self.equal = False
+            return None
+        try:
+            return "iterator", self._value(tuple(value.__reduce__()))
+        except TypeError:
+            self.equal = False
+            return None
+
+    def _key_of(self, key: Any) -> Any:
+        return (type(key), _key(key)) if is_plain(key) else id(key)
+
+
+def _key(value: Any) -> Any:
+    return param_key(value) if isinstance(value, float) else \
+        repr(value) if isinstance(value, (slice, complex)) else value
+
+
+def _is_closed(value: Any) -> bool:
+    """Whether an object has contents that are no attributes."""
+    cls = type(value)
+    return not (hasattr(value, "__dict__") or any("__slots__" in c.__dict__ for c in cls.__mro__))

@@ -1,0 +1,238 @@
+"""Loops of a recorded run: a decision that is visited again in an equal state closes a circle.
+
+From the second visit on, what differs between turns is given a name of its own (a phi), and the
+turn is recorded as a function of these; the third visit then leads back to where they got their
+names, with the values that they have by now. What a turn has made belongs to it alone: arrays that
+Python kept from an earlier one are forgotten, so that a use of them refuses the recording.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+from ..eager.tensor import Tensor
+from .frames import Name, Snapshot, may_come_again, place_of, put_local, user_frames
+from .graph import Node
+from .hook import followed
+from .numbers import Constant, Formula, Number
+
+
+class Enter(NamedTuple):
+    """The head of a loop: phis of tensors and of numbers, and what they begin with."""
+
+    token: Any
+    phis: tuple[Node, ...]
+    values: tuple[Node, ...]
+    symbols: tuple[Formula, ...]
+    formulas: tuple[Formula, ...]
+    site: str
+
+
+class Jump(NamedTuple):
+    """The way back to the head of a loop, with the values of the next turn."""
+
+    token: Any
+    values: tuple[Node, ...]
+    formulas: tuple[Formula, ...]
+    site: str
+
+
+class _Head:
+    """A loop that is being recorded."""
+
+    def __init__(self, enter: Enter, place: Any, before: Snapshot, variant: list[int],
+                 counters: list[Name], depth: int) -> None:
+        self.enter, self.place, self.depth = enter, place, depth
+        self.before, self.variant, self.counters = before, variant, counters
+        self.position = 0
+
+
+class Loops:
+    """Watches the decisions of one recorder."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+        self.base: Any = None  # the frame that runs the user's function
+        self.turn = 0  # counts heads entered and jumps: what was made before belongs to before
+        self.dependent: dict[Node, int] = {}  # nodes made of phis: of how deep a loop
+        self._visits: dict[Any, Snapshot] = {}
+        self._computed: set[tuple[int, int]] = set()  # where, since the last visit: frame, f_lasti
+        self._heads: list[_Head] = []
+        self._position = 0  # elements of the path since the innermost head, the same in each turn
+
+    # ---- what the recorder tells
+
+    def made(self, node: Node) -> None:
+        """A node was made by an op."""
+        self.computed()
+        if self._heads:
+            depth = max((self.dependent.get(i, 0) for i in node.inputs), default=0)
+            depth = max(depth, self._depth_of(self.recorder.names.numbers.get(node)))
+            if depth:
+                self.dependent[node] = depth
+
+    def computed(self) -> None:
+        """Something is computed now, by code of the user's."""
+        if self._visits:
+            frame: Any = sys._getframe(2)
+            while frame is not None and not followed(frame.f_code):
+                frame = frame.f_back
+            if frame is not None:
+                self._computed.add((id(frame), frame.f_lasti))
+
+    def step(self) -> None:
+        """An element was added to the path."""
+        self._position += 1
+
+    def _depth_of(self, formula: Any) -> int:
+        if not isinstance(formula, Formula):
+            return self.dependent.get(formula, 0) if isinstance(formula, Node) else 0
+        if formula.op == "phi":
+            return int(formula.args[0][-1])
+        return max((self._depth_of(a) for a in formula.args), default=0)
+
+    def stale(self, number: Number) -> bool:
+        """Whether a number was computed in an earlier turn from what has changed since."""
+        return number.turn < self.turn and self._depth_of(number.formula) > 0
+
+    # ---- visits
+
+    def visit(self, subject: Any, site: str) -> Any:
+        """A decision is about to be noted: perhaps it is the head of a loop. What it asks of."""
+        if self.base is None or self.recorder.refusal:
+            return subject
+        frames = user_frames(self.base)
+        place = (tuple(map(id, frames)), place_of(frames))
+        before = self._visits.get(place)
+        head = next((h for h in reversed(self._heads) if h.place == place), None)
+        if not may_come_again(frames):
+            return subject
+        now = self._snapshot(frames)
+        if head is not None and self._fits(head, now):
+            subject = self._jump(head, now, subject, site)
+        elif before is not None and self._comes_again(place, before, now):
+            subject = self._enter(place, before, now, subject, site)
+        else:
+            self._visits[place] = now
+        self._computed.clear()
+        return subject
+
+    def _snapshot(self, frames: list[Any]) -> Snapshot:
+        state = self.recorder.state
+        changes = ((path, state.values[path] if isinstance(state.values[path], Tensor) else
+                    list(now.items()) if isinstance(now, dict) else list(now))
+                   for path, _, now in state.changes())
+        return Snapshot(frames, changes, state.paths, self.stale)
+
+    def _comes_again(self, place: Any, before: Snapshot, now: Snapshot) -> bool:
+        """Whether two visits differ in tensors and numbers only, and code ran between them."""
+        if not (before.equal and now.equal) or before.structure != now.structure:
+            return False
+        here = {frame: at for frame, (_, at) in zip(*place)}
+        moved = any(here.get(frame, at) != at for frame, at in self._computed)
+        return before.rebound(now) or moved
+
+    def _variant(self, before: Snapshot, now: Snapshot) -> list[int]:
+        return [i for i, (a, b) in enumerate(zip(before.arrays, now.arrays)) if a is not b]
+
+    def _counters(self, before: Snapshot, now: Snapshot) -> list[Name]:
+        changed = [name for name, value in now.plains.items()
+                   if not _same(before.plains.get(name), value)]
+        return sorted([*changed, *now.symbols])
+
+    def _changed(self, tensor: Any) -> bool:
+        path = self.recorder.state.paths[id(tensor)]
+        return self.recorder.state.held[path][0] is not tensor.data
+
+    def _enter(self, place: Any, before: Snapshot, now: Snapshot, subject: Any,
+               site: str) -> Any:
+        """Makes this visit the head of a loop, if what it would carry can be carried."""
+        recorder, depth = self.recorder, len(self._heads) + 1
+        variant, counters = self._variant(before, now), self._counters(before, now)
+        carried = [now.tensors[i] for i in variant]
+        if not carried and not counters or any(map(self._is_fixed, carried)):
+            self._visits[place] = now
+            return subject
+        outer = self._heads[-1].enter.token if self._heads else None
+        token = (outer, self._position, depth)
+        values, formulas = self._carried(now, variant, counters, subject)
+        phis = tuple(recorder.names.phi((token, i), v.type) for i, v in enumerate(values))
+        symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
+        enter = Enter(token, phis, values, symbols, formulas, site)
+        head = _Head(enter, place, now, variant, counters, depth)
+        self._heads.append(head)
+        recorder.path.append(enter)
+        return self._begin(head, now, subject)
+
+    def _is_fixed(self, tensor: Tensor) -> bool:
+        """Whether a tensor can have no other name: it carries the gradients of this run, or stands
+        at a path, where it is what it was."""
+        return tensor.edge is not None or \
+            (id(tensor) in self.recorder.state.paths and not self._changed(tensor))
+
+    def _carried(self, now: Snapshot, variant: list[int], counters: list[Name],
+                 subject: Any) -> tuple[tuple[Node, ...], tuple[Formula, ...]]:
+        """The nodes and formulas of what goes round, the condition last."""
+        values = [self.recorder.node_of(now.tensors[i]) for i in variant]
+        formulas = [self._formula(now, name) for name in counters]
+        (formulas if isinstance(subject, Formula) else values).append(subject)
+        return tuple(values), tuple(formulas)
+
+    def _fits(self, head: _Head, now: Snapshot) -> bool:
+        """Whether the state is that of the head, but for its phis."""
+        then = head.before
+        if not now.equal or then.structure != now.structure:
+            return False
+        variant = set(head.variant)
+        if any(a is not b for i, (a, b) in enumerate(zip(then.arrays, now.arrays))
+               if i not in variant):
+            return False
+        counters = set(head.counters)
+        if any(name not in counters for name in now.symbols):
+            return False
+        return all(_same(then.plains.get(name), value) for name, value in now.plains.items()
+                   if name not in counters)
+
+    def _jump(self, head: _Head, now: Snapshot, subject: Any, site: str) -> Any:
+        values, formulas = self._carried(now, head.variant, head.counters, subject)
+        fixed = any(now.tensors[i].edge is not None for i in head.variant)
+        if fixed or any(v.type != p.type for v, p in zip(values, head.enter.phis, strict=True)):
+            self.recorder.refuse("what a loop carries is of another type in a later turn")
+            return subject
+        self.recorder.path.append(Jump(head.enter.token, values, formulas, site))
+        while self._heads[-1] is not head:
+            self._heads.pop()
+        return self._begin(head, now, subject)
+
+    def _formula(self, now: Snapshot, name: Name) -> Formula:
+        number = now.symbols.get(name)
+        if number is None:
+            return Formula("constant", (Constant(now.plains[name]),))
+        if self.stale(number):
+            self.recorder.refuse(f"{name[1]} is a number of an earlier turn of a loop")
+        return number.formula
+
+    def _begin(self, head: _Head, now: Snapshot, subject: Any) -> Any:
+        """A turn begins: what earlier ones made is forgotten, the phis take their places. The
+        phi of the condition."""
+        recorder, enter = self.recorder, head.enter
+        self.turn += 1
+        recorder.forget(lambda x: self._depth_of(x) >= head.depth)
+        self.dependent = {n: d for n, d in self.dependent.items() if d < head.depth}
+        self.dependent.update(dict.fromkeys(enter.phis, head.depth))
+        for i, phi in zip(head.variant, enter.phis):
+            tensor = now.tensors[i]
+            tensor.data = tensor.data.view()  # an array of its own, known under the new name only
+            recorder.learn(tensor.data, phi)
+        for name, symbol in zip(head.counters, enter.symbols):
+            value = now.symbols[name].value if name in now.symbols else now.plains[name]
+            put_local(now.frames[name[0]], name[1], Number(symbol, value, recorder))
+        head.before = self._snapshot(now.frames)
+        self._visits.clear()
+        self._position = 0
+        return enter.symbols[-1] if isinstance(subject, Formula) else enter.phis[-1]
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and Constant(a) == Constant(b)

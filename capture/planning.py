@@ -1,0 +1,103 @@
+"""What is computed where: each place of a tree gets the stages that compute what is wanted there,
+and what is used again further down is kept in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .graph import Node
+from .names import Names
+from .stage import Backend, Stage, cone
+from .tree import Ends, Loop, Place, elements
+
+Nodes = dict[Node, None]
+
+
+def walk(root: Place) -> Iterator[Place]:
+    """Every place of a tree, those above others first."""
+    stack = [root]
+    while stack:
+        at = stack.pop()
+        yield at
+        stack.extend(at.children())
+
+
+class Planner:
+    """Gives the places of a tree their stages; those that stay the same keep their code."""
+
+    def __init__(self, names: Names, fn: Callable[..., Any], backend: Backend) -> None:
+        self.names, self.fn, self.backend = names, fn, backend
+        self._stages: dict[Any, Stage] = {}
+        self._kept: dict[Any, Stage] = {}
+
+    def plan(self, root: Place) -> None:
+        """Sets the stages of every place."""
+        self._kept, self._stages = self._stages, {}
+        order = list(walk(root))
+        needs: dict[Place, Nodes] = {}
+        wants: dict[Place, Nodes] = {}
+        for at in reversed(order):
+            needs[at], wants[at] = dict.fromkeys(cone(at.wants)), dict.fromkeys(at.wants)
+            for child in at.children():
+                needs[at] |= needs[child]
+                wants[at] |= wants[child]
+        pending: list[tuple[Place, frozenset[Node]]] = [(root, frozenset())]
+        while pending:
+            at, known = pending.pop()
+            known = self._place(at, known, needs, wants)
+            pending.extend((child, known) for child in at.children())
+
+    def _place(self, at: Place, known: frozenset[Node], needs: dict[Place, Nodes],
+               wants: dict[Place, Nodes]) -> frozenset[Node]:
+        """Sets the stages of one place; what is known after it."""
+        later: Nodes = {}
+        asked: Nodes = {}
+        wanted = at.wanted
+        for child in at.children():
+            later |= needs[child]
+            asked |= wants[child]
+        if isinstance(at, Ends):
+            asked = dict.fromkeys(at.wants)
+            later = dict.fromkeys(cone(at.wants))
+            wanted += elements(self.names.numbers.get(n) for n in later)
+        at.stages, known = self._staged(wanted, known, later, asked)
+        if isinstance(at, Ends):
+            for leaf in at.leaves:
+                leaf.prepare(self.names, self.fn, known, self.backend)
+        return known.union(at.enter.phis) if isinstance(at, Loop) else known
+
+    def _staged(self, wanted: Sequence[Node], known: frozenset[Node], later: Nodes,
+                asked: Nodes) -> tuple[list[Stage], frozenset[Node]]:
+        """The stages that compute `wanted`, and what is known after them."""
+        stages = []
+        while True:
+            missing = [n for n in dict.fromkeys(wanted) if n not in known]
+            if not missing:
+                return stages, known
+            stage = self._stage(self._numbers_first(missing, known), known, later, asked)
+            stages.append(stage)
+            known = known.union(stage.wanted)
+
+    def _numbers_first(self, wanted: list[Node], known: frozenset[Node]) -> list[Node]:
+        """`wanted`, or what the numbers among its inputs are elements of, where that is unknown."""
+        while True:
+            numbers = [n for n in cone(wanted, known) if n in self.names.numbers]
+            missing = [n for n in elements(self.names.numbers[m] for m in numbers)
+                       if n not in known]
+            if not missing:
+                return wanted
+            wanted = list(dict.fromkeys(missing))
+
+    def _stage(self, wanted: list[Node], known: frozenset[Node], later: Nodes,
+               asked: Nodes) -> Stage:
+        new = dict.fromkeys(n for n in cone(wanted, known) if n not in known and n.inputs)
+        read_later = {i for n in later if n not in new and n not in known for i in n.inputs}
+        read_later.update(asked)
+        outputs = [*wanted, *(n for n in new if n in read_later and n not in wanted)]
+        key = (tuple(map(id, outputs)), frozenset(map(id, known)))
+        stage = self._kept.get(key)
+        if stage is None:
+            stage = Stage(self.names, self.fn, outputs, known, self.backend)
+        self._stages[key] = stage
+        return stage

@@ -1,0 +1,235 @@
+"""The tree of a program: decisions, loops, and the ends of ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .graph import Node
+from .leaf import Leaf
+from .loops import Enter, Jump
+from .numbers import Formula, Origins, compute
+from .reading import Reader
+from .recorder import Decision, outcome_of
+from .stage import Registers, Stage
+
+Element = Decision | Enter | Jump  # of the path that a run took
+
+
+class Call:
+    """One call of a program: what is known of it so far."""
+
+    def __init__(self, args: Any, kwargs: Any, read: Reader, sizes: Any) -> None:
+        self.args, self.kwargs, self.read = args, kwargs, read
+        self.registers: Registers = {}
+        self.symbols: dict[Any, Any] = {}  # numbers that loops carry
+        self.origins: Origins = {
+            "given": read, "size": lambda expr: expr.value(sizes(read)),
+            "element": lambda node: self.registers[node].item(),
+            "phi": self.symbols.__getitem__,
+        }
+        read.number = lambda formula: compute(formula, self.origins)
+
+    def value(self, formula: Formula) -> Any:
+        """The value of a formula in this call."""
+        return compute(formula, self.origins)
+
+
+class Place:
+    """A place of the tree, with the stages that compute what it asks for."""
+
+    site = ""
+
+    def __init__(self) -> None:
+        self.stages: list[Stage] = []
+
+    @property
+    def wanted(self) -> list[Node]:
+        """What its stages compute."""
+        return []
+
+    @property
+    def wants(self) -> list[Node]:
+        """All that is computed here."""
+        return self.wanted
+
+    def children(self) -> list[Place]:
+        """Where it leads to, further down."""
+        return []
+
+    def same(self, element: Element) -> bool:
+        """Whether a run that comes here with this element goes the same way so far."""
+        return False
+
+    def after(self, element: Element) -> Place | None:
+        """The place that follows; None where the tree ends."""
+        raise NotImplementedError
+
+    def follow(self, call: Call) -> Place | None:
+        """The place that follows in this call; None where none is known."""
+        raise NotImplementedError
+
+
+class Branch(Place):
+    """A decision: what is asked, and where each answer leads."""
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__()
+        self.subject, self.kind, self.site = decision.subject, decision.kind, decision.site
+        self.outcomes: dict[Any, Place] = {}
+
+    @property
+    def wanted(self) -> list[Node]:
+        return list(elements([self.subject])) if isinstance(self.subject, Formula) \
+            else [self.subject]
+
+    def children(self) -> list[Place]:
+        return list(self.outcomes.values())
+
+    def same(self, element: Element) -> bool:
+        return isinstance(element, Decision) and self.subject == element.subject \
+            and self.kind == element.kind
+
+    def after(self, element: Element) -> Place | None:
+        assert isinstance(element, Decision)
+        return self.outcomes.get(element.outcome)
+
+    def follow(self, call: Call) -> Place | None:
+        value = call.value(self.subject) if isinstance(self.subject, Formula) else \
+            call.registers[self.subject]
+        return self.outcomes.get(outcome_of(self.kind, self.subject, value))
+
+
+class _Carrier(Place):
+    """A place where what a loop carries gets its values."""
+
+    def __init__(self, values: Sequence[Node], formulas: Sequence[Formula], site: str) -> None:
+        super().__init__()
+        self.values, self.formulas, self.site = values, formulas, site
+
+    @property
+    def wanted(self) -> list[Node]:
+        return [*self.values, *elements(self.formulas)]
+
+    def carry(self, call: Call, enter: Enter) -> None:
+        """Gives the phis their next values, all at once."""
+        arrays = [call.registers[v] for v in self.values]
+        numbers = [call.value(f) for f in self.formulas]
+        call.registers.update(zip(enter.phis, arrays))
+        call.symbols.update(zip((s.args[0] for s in enter.symbols), numbers))
+
+
+class Loop(_Carrier):
+    """The head of a loop."""
+
+    def __init__(self, enter: Enter) -> None:
+        super().__init__(enter.values, enter.formulas, enter.site)
+        self.enter = enter
+        self.body: Place | None = None
+        self.turns = 0  # made so far, in all calls
+
+    def children(self) -> list[Place]:
+        return [] if self.body is None else [self.body]
+
+    def same(self, element: Element) -> bool:
+        return self.enter == element
+
+    def after(self, element: Element) -> Place | None:
+        return self.body
+
+    def follow(self, call: Call) -> Place | None:
+        self.carry(call, self.enter)
+        return self.body
+
+
+class Back(_Carrier):
+    """The end of a turn: the way back to the head of its loop."""
+
+    def __init__(self, jump: Jump, loop: Loop) -> None:
+        super().__init__(jump.values, jump.formulas, jump.site)
+        self.jump, self.loop = jump, loop
+
+    def same(self, element: Element) -> bool:
+        return self.jump == element
+
+    def after(self, element: Element) -> Place | None:
+        return self.loop.body
+
+    def follow(self, call: Call) -> Place | None:
+        self.carry(call, self.loop.enter)
+        self.loop.turns += 1
+        return self.loop.body
+
+
+class Ends(Place):
+    """Where a way ends: leaves that differ in what else they depend on."""
+
+    def __init__(self, leaf: Leaf) -> None:
+        super().__init__()
+        self.leaves = [leaf]
+
+    @property
+    def wanted(self) -> list[Node]:
+        return list(elements(f for leaf in self.leaves for f in leaf.formulas))
+
+    @property
+    def wants(self) -> list[Node]:
+        return [*self.wanted, *(n for leaf in self.leaves for n in leaf.outputs)]
+
+
+def elements(subjects: Any) -> Iterator[Node]:
+    """The nodes whose elements formulas are made of."""
+    for f in subjects:
+        if isinstance(f, Formula):
+            if f.op == "element":
+                yield f.args[0]
+            else:
+                yield from elements(f.args)
+
+
+def grow(root: Place | None, path: Sequence[Element], leaf: Leaf) -> tuple[Place, bool]:
+    """The tree with another way in it, and whether that way goes with the tree up to a decision
+    that was answered anew; where it does not, the tree is as it was."""
+    loops: dict[Any, Loop] = {}
+    above: tuple[Place, Element] | None = None
+    at, first = root, root
+    for i, element in enumerate(path):
+        if at is None:
+            at = _made(element, loops)
+            first = _attach(above, at) or first
+        elif not at.same(element):
+            return first or at, False
+        if isinstance(at, Loop):
+            loops[at.enter.token] = at
+        above, at = (at, element), at.after(element)
+    if at is None:
+        end: Place = Ends(leaf)
+        return _attach(above, end) or first or end, True
+    if not isinstance(at, Ends):
+        return first or at, False
+    at.leaves.insert(0, leaf)
+    assert first is not None
+    return first, True
+
+
+def _made(element: Element, loops: dict[Any, Loop]) -> Place:
+    if isinstance(element, Decision):
+        return Branch(element)
+    if isinstance(element, Enter):
+        return Loop(element)
+    return Back(element, loops[element.token])
+
+
+def _attach(above: tuple[Place, Element] | None, place: Place) -> Place | None:
+    """Puts a place under another; itself where it is the first of its tree."""
+    if above is None:
+        return place
+    over, element = above
+    if isinstance(over, Branch):
+        assert isinstance(element, Decision)
+        over.outcomes[element.outcome] = place
+    else:
+        loop = over.loop if isinstance(over, Back) else over
+        assert isinstance(loop, Loop) and loop.body is None
+        loop.body = place
+    return None
