@@ -87,8 +87,14 @@ class Compiled(Insight):
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if interpreter.STATE.active is not None or not settings.compile:
+        if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:
             return self.original(*args, **kwargs)
+        if self.check is None:
+            for program in self.programs:
+                result = program.direct(args, kwargs)
+                if result is not UNSEEN:
+                    self.stats.replays += 1
+                    return result
         result = self._replay(args, kwargs)
         if result is not UNSEEN:
             return result

@@ -84,8 +84,12 @@ class Sizes:
     """
 
     def __init__(self, values: Mapping[str, int]) -> None:
-        self.values = dict(values)
         self.live = False
+        self.begin(values)
+
+    def begin(self, values: Mapping[str, int]) -> None:
+        """Forgets what was asked: another run begins, with these sizes."""
+        self.values = dict(values)
         self.conditions: dict[tuple[str, Expr], Condition] = {}
         self.fixed: list[Fixed] = []
         self.shown: list[Fixed] = []  # made into text, which is rarely computed with
@@ -97,7 +101,7 @@ class Sizes:
     def make(self, expr: Expr) -> Any:
         """The size that `expr` gives: an int where it is the same for all sizes."""
         number = expr.number
-        return Dim(expr, expr.value(self.values), self) if number is None else number
+        return Dim(expr, self) if number is None else number
 
     def listening(self, live: bool = True) -> Listening:
         """A context in which what is asked of sizes is noted, or is not."""
@@ -214,11 +218,16 @@ def _compared(relation: str, negated: bool, swap: bool) -> Any:
 class Dim:
     """A size that may vary: an int to all who look, with its formula and the value at hand."""
 
-    __slots__ = ("expr", "sizes", "value")
+    __slots__ = ("expr", "sizes")
     __array_ufunc__ = None  # NumPy's numbers leave their operators to us
 
-    def __init__(self, expr: Expr, value: int, sizes: Sizes) -> None:
-        self.expr, self.value, self.sizes = expr, value, sizes
+    def __init__(self, expr: Expr, sizes: Sizes) -> None:
+        self.expr, self.sizes = expr, sizes
+
+    @property
+    def value(self) -> int:
+        """The size at hand."""
+        return self.expr.value(self.sizes.values)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(n, int) holds

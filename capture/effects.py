@@ -1,55 +1,69 @@
 """What a run changed outside of itself, found by comparing, and how a replay does the same.
 
 A replay computes all new values from the old state first and assigns them after, so that an error
-on the way leaves everything as it was.
+on the way leaves everything as it was. A value is assigned without running code of the user's:
+what a property or `__setattr__` did beyond that is among the changes itself.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..eager.tape import Leaf
 from ..eager.tensor import Tensor
-from .numbers import Number
-from .paths import Path
+from .hooked import hooks_of
+from .paths import Members, Path
 from .recorder import Recorder
-from .state import SETS
+from .state import FIXED, SETS, is_plain
 from .template import Make, Outputs
+
+_ITEMS = (dict, defaultdict, Counter)  # whose items are set by `d[k] = v` and nothing else
+_CONTAINERS = (list, deque, OrderedDict, *_ITEMS)
+Change = Callable[[Any, Any], None]
 
 
 class Effect(NamedTuple):
     """An assignment: target object by path, how to assign, how to make the value."""
 
     target: Path
-    assign: Callable[[Any, Any], None]
+    assign: Change
     value: Make
     node: int | None = None  # for a tensor's new array: which output it is
 
 
 def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
     """The effects of the run that `recorder` noted; refuses what a replay could not do exactly."""
-    effects: list[Effect] = []
-    for path, before, now in recorder.state.changes():
-        value = recorder.state.values[path]
+    state, effects = recorder.state, list[Effect]()
+    for path, before, now in list(state.changes()):
         recorder.changed_paths.append(path)
-        if path.kind == "globals":
-            effects.extend(_global_effects(recorder, path, before, now, outputs))
-        elif isinstance(value, types.FunctionType):
-            effects.extend(_cell_effects(recorder, path, before, now, outputs))
-        elif isinstance(value, SETS):
-            recorder.refuse(f"a {type(value).__name__} changes ({path})")
-        elif isinstance(value, Tensor):
-            effects.extend(_tensor_effects(path, value, before, now, outputs))
-        elif isinstance(value, (list, dict)):
-            effects.extend(_container_effects(recorder, path, before, now, value, outputs))
-        else:
-            effects.extend(_attribute_effects(recorder, path, before, now, outputs))
+        effects.extend(_effects(recorder, path, before, now, outputs))
+    for path, was, is_now in list(state.changed_fields()):
+        recorder.changed_paths.append(path)
+        effects.extend(_attribute_effects(recorder, path, was, is_now, outputs))
     return effects
 
 
-def _tensor_effects(path: Path, tensor: Tensor, before: Any, now: Any, outputs: Outputs) -> Any:
+def _effects(recorder: Recorder, path: Path, before: Any, now: Any,
+             outputs: Outputs) -> Iterator[Effect]:
+    value = recorder.state.values[path]
+    if path.kind == "globals" or isinstance(value, Members):
+        return _item_effects(recorder, path, before, now, outputs)
+    if isinstance(value, types.FunctionType):
+        return _cell_effects(recorder, path, before, now, outputs)
+    if isinstance(value, Tensor):
+        return _tensor_effects(path, value, before, now, outputs)
+    if isinstance(value, SETS):
+        return _set_effects(recorder, path, before, now, outputs)
+    if isinstance(value, (list, dict, deque)):
+        return _container_effects(recorder, path, before, now, outputs)
+    return _attribute_effects(recorder, path, before, now, outputs)
+
+
+def _tensor_effects(path: Path, tensor: Tensor, before: Any, now: Any,
+                    outputs: Outputs) -> Iterator[Effect]:
     if now[0] is not before[0]:
         i = outputs.node(tensor)
         yield Effect(path, _set_array, _array(i), i)
@@ -62,6 +76,8 @@ def changes_of_tape(recorder: Recorder, outputs: Outputs) -> list[Effect]:
     effects = []
     for path, before in recorder.state.edges.items():
         tensor = recorder.state.values[path]
+        if hooks_of(before) != recorder.state.hooks[path]:
+            recorder.refuse(f"a hook on the gradient of {path} is registered or removed")
         if tensor.edge is before:
             continue
         if tensor.edge is None:
@@ -97,79 +113,146 @@ def _set_grad(tensor: Any, value: Any) -> None:
     tensor._grad = value
 
 
-def _global_effects(recorder: Recorder, path: Path, before: Any, now: Any, outputs: Outputs) -> Any:
+def _item_effects(recorder: Recorder, path: Path, before: dict[Any, Any], now: dict[Any, Any],
+                  outputs: Outputs) -> Iterator[Effect]:
+    if not all(_is_told(key) for key in before.keys() ^ now.keys()):
+        recorder.refuse(f"an item comes or goes whose key is an object ({path})")
+    for name in before.keys() - now.keys():
+        yield Effect(path, _item_deleter(name), outputs.template(None))
     for name, value in now.items():
         if name not in before or before[name] is not value:
-            _refuse_number(recorder, f"global {name}", before.get(name), value)
             yield Effect(path, _item_setter(name), outputs.template(value))
-    if before.keys() - now.keys():
-        recorder.refuse("a global is deleted")
 
 
-def _cell_effects(recorder: Recorder, path: Path, before: Any, now: Any, outputs: Outputs) -> Any:
-    names = recorder.state.values[path].__code__.co_freevars
+def _cell_effects(recorder: Recorder, path: Path, before: Any, now: Any,
+                  outputs: Outputs) -> Iterator[Effect]:
     for i, (old, value) in enumerate(zip(before, now)):
         if old is not value:
-            _refuse_number(recorder, f"closure variable {names[i]}", old, value)
             yield Effect(path, _cell_setter(i), outputs.template(value))
 
 
-def _attribute_effects(
-    recorder: Recorder, path: Path, before: Any, now: Any, outputs: Outputs
-) -> Any:
-    for name, value in now.items():
-        if name not in before or before[name] is not value:
-            if name not in before:
-                recorder.created.append((path, name))
-            _refuse_number(recorder, f"{path}.{name}", before.get(name), value)
-            yield Effect(path, _setter(name), outputs.template(value))
+def _attribute_effects(recorder: Recorder, path: Path, before: dict[str, Any], now: dict[str, Any],
+                       outputs: Outputs) -> Iterator[Effect]:
+    value = recorder.state.values[path]
     for name in before.keys() - now.keys():
         yield Effect(path, _deleter(name), outputs.template(None))
+    for name, new in now.items():
+        if name not in before or before[name] is not new:
+            if name not in before:
+                recorder.created.append((path, name))
+            yield Effect(path, _attribute_setter(value, name), outputs.template(new))
 
 
-def _container_effects(
-    recorder: Recorder, path: Path, before: Any, now: Any, value: Any, outputs: Outputs
-) -> Any:
+def _set_effects(recorder: Recorder, path: Path, before: Any, now: Any,
+                 outputs: Outputs) -> Iterator[Effect]:
+    if isinstance(now, bytearray):
+        yield Effect(path, _replace_bytes, outputs.template(bytes(now)))
+    elif before <= now:
+        yield Effect(path, _add_all, outputs.template([v for v in now if v not in before]))
+    else:
+        yield Effect(path, _replace_set, outputs.template(list(now)))
+
+
+def _container_effects(recorder: Recorder, path: Path, before: Any, now: Any,
+                       outputs: Outputs) -> Iterator[Effect]:
+    value = recorder.state.values[path]
+    if type(value) not in _CONTAINERS:
+        recorder.refuse(f"{path} changes, whose class {type(value).__name__} may do so in its own "
+                        "way")
+    elif isinstance(value, dict):
+        yield from _dict_effects(recorder, path, before, now, outputs)
+    elif len(before) == len(now) and isinstance(value, list):
+        yield from _item_effects(recorder, path, dict(before), dict(now), outputs)
+    elif _begins_with(now, before) and getattr(value, "maxlen", None) is None:
+        added = [element for _, element in now[len(before):]]
+        yield Effect(path, _extend, outputs.template(added))
+    else:
+        yield Effect(path, _replace, outputs.template([element for _, element in now]))
+
+
+def _dict_effects(recorder: Recorder, path: Path, before: Any, now: Any,
+                  outputs: Outputs) -> Iterator[Effect]:
+    """Items one by one, or all of them where their order changes in another way."""
     old, new = dict(before), dict(now)
-    if isinstance(value, list) and len(old) != len(new):
-        recorder.refuse(f"the length of a list changes ({path})")
-    for key, element in new.items():
-        if key not in old or old[key] is not element:
-            _refuse_number(recorder, f"{path}[{key!r}]", old.get(key), element)
-            yield Effect(path, _item_setter(key), outputs.template(element))
-    for key in old.keys() - new.keys():
-        yield Effect(path, _item_deleter(key), outputs.template(None))
+    if list(new) == [k for k in old if k in new] + [k for k in new if k not in old]:
+        yield from _item_effects(recorder, path, old, new, outputs)
+    else:
+        yield Effect(path, _replace_items, outputs.template(new))
 
 
-def _refuse_number(recorder: Recorder, what: str, before: Any, now: Any) -> None:
-    """A number that changes on each call would be another constant each time: not followed yet."""
-    if isinstance(now, (int, float, complex)) and not isinstance(now, bool) and \
-            type(now) is not Number and not isinstance(before, (int, float)):
-        recorder.refuse(f"{what} is a Python number that changes from call to call; "
-                        "keep it in a tensor to have it compiled")
+def _is_told(key: Any) -> bool:
+    """Whether a key is the same one in each call."""
+    return all(map(_is_told, key)) if type(key) is tuple else \
+        is_plain(key) or isinstance(key, FIXED)
 
 
-def _setter(name: str) -> Callable[[Any, Any], None]:
-    return lambda target, value: setattr(target, name, value)
+def _begins_with(now: Any, before: Any) -> bool:
+    return len(now) >= len(before) and all(a[1] is b[1] for a, b in zip(now, before))
 
 
-def _deleter(name: str) -> Callable[[Any, Any], None]:
-    return lambda target, value: delattr(target, name)
+def _attribute_setter(owner: Any, name: str) -> Change:
+    """How to set an attribute without asking a property or `__setattr__`."""
+    if isinstance(owner, type):
+        return lambda target, value: type.__setattr__(target, name, value)
+    member = getattr(type(owner), name, None)
+    if isinstance(member, types.MemberDescriptorType) or not hasattr(owner, "__dict__"):
+        return lambda target, value: object.__setattr__(target, name, value)
+    if hasattr(type(member), "__set__") and name in vars(owner):
+        return lambda target, value: target.__dict__.__setitem__(name, value)
+    return lambda target, value: object.__setattr__(target, name, value)
 
 
-def _cell_setter(index: int) -> Callable[[Any, Any], None]:
+def _deleter(name: str) -> Change:
+    return lambda target, value: (type if isinstance(target, type) else object).__delattr__(
+        target, name)
+
+
+def _cell_setter(index: int) -> Change:
     def assign(target: Any, value: Any) -> None:
         target.__closure__[index].cell_contents = value
 
     return assign
 
 
-def _item_setter(key: Any) -> Callable[[Any, Any], None]:
+def _item_setter(key: Any) -> Change:
     def assign(target: Any, value: Any) -> None:
         target[key] = value
 
     return assign
 
 
-def _item_deleter(key: Any) -> Callable[[Any, Any], None]:
-    return lambda target, value: target.pop(key)
+def _item_deleter(key: Any) -> Change:
+    def assign(target: Any, value: Any) -> None:
+        del target[key]
+
+    return assign
+
+
+def _extend(target: Any, values: Any) -> None:
+    target.extend(values)
+
+
+def _add_all(target: Any, values: Any) -> None:
+    target.update(values)
+
+
+def _replace(target: Any, values: Any) -> None:
+    if isinstance(target, list):
+        target[:] = values
+    else:
+        target.clear()
+        target.extend(values)
+
+
+def _replace_set(target: Any, values: Any) -> None:
+    target.clear()
+    target.update(values)
+
+
+def _replace_items(target: Any, values: Any) -> None:
+    target.clear()
+    target.update(values)
+
+
+def _replace_bytes(target: Any, values: Any) -> None:
+    target[:] = values

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from .leaf import Leaf
 from .numbers import Constant, Formula
 from .paths import describe
 from .program import Program
-from .tree import Branch, Ends
+from .tree import Back, Branch, Ends, Loop, Place
 
 _SHOWN = 12  # conditions, kernels, changes that are shown of longer lists
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
@@ -67,7 +68,7 @@ def _of_program(program: Program) -> list[Part]:
     found = [Part("valid while", _shortened(conditions, "conditions"))]
     found += _titled("numbers that may be any", [
         Part(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
-    found.append(Part("what it does", list(_of_way(program.root))))
+    found.append(Part("what it does, and how often replays went each way", _of_way(program.root)))
     rows = [row for s in program.stages() if s.executable for row in s.executable.rows()]
     made = any(s.executable for s in program.stages())
     found.append(_kernels(rows) if made else
@@ -77,21 +78,40 @@ def _of_program(program: Program) -> list[Part]:
 
 # ---- the tree
 
-def _of_way(at: Branch | Ends) -> Iterator[Part]:
-    if isinstance(at, Ends):
-        for leaf in at.leaves:
-            yield from _of_leaf(leaf)
-        return
-    answers = [Part(f"{_answer(at, outcome)}: {_number(_uses(way), 'time')}", list(_of_way(way)))
+@functools.singledispatch
+def _of_way(at: Place) -> list[Part]:
+    """What happens from a place of the tree on."""
+    return [part for below in at.children() for part in _of_way(below)]
+
+
+@_of_way.register
+def _of_end(at: Ends) -> list[Part]:
+    return [part for leaf in at.leaves for part in _of_leaf(leaf)]
+
+
+@_of_way.register
+def _of_branch(at: Branch) -> list[Part]:
+    answers = [Part(f"{_answer(at, outcome)}: {_number(_uses(way), 'time')}", _of_way(way))
                for outcome, way in at.outcomes.items()]
-    where = f"{at.site} asks" if at.site else "asks"
-    yield Part(f"{where} {_subject(at.subject)}", answers)
+    return [Part(f"{at.site or 'a line of ours'} asks for {_subject(at.subject)}", answers)]
 
 
-def _uses(at: Branch | Ends) -> int:
-    if isinstance(at, Ends):
-        return sum(leaf.uses for leaf in at.leaves)
-    return sum(map(_uses, at.outcomes.values()))
+@_of_way.register
+def _of_loop(at: Loop) -> list[Part]:
+    carried = [str(n.type) for n in at.enter.phis] + ["a number"] * len(at.enter.symbols)
+    return [Part(f"{at.site} begins a loop over {', '.join(carried) or 'nothing'}: "
+                 f"{_number(at.turns, 'turn')} so far", _of_way(at.body) if at.body else [])]
+
+
+@_of_way.register
+def _of_turn(at: Back) -> list[Part]:
+    return [Part(f"{at.site} goes on with the next turn")]
+
+
+def _uses(at: Place) -> int:
+    """How many calls ended below a place."""
+    own = sum(leaf.uses for leaf in at.leaves) if isinstance(at, Ends) else 0
+    return own + sum(map(_uses, at.children()))
 
 
 def _of_leaf(leaf: Leaf) -> Iterator[Part]:
@@ -105,21 +125,28 @@ def _of_leaf(leaf: Leaf) -> Iterator[Part]:
 
 def _subject(subject: Node | Formula) -> str:
     """What a decision depends on, as one would write it."""
-    if isinstance(subject, Node):
-        where = f" of {subject.site}" if subject.site else ""
-        return f"for the {subject.type} of {subject.op}{where}"
-    return f"for {in_words(subject)}"
+    if isinstance(subject, Formula):
+        return in_words(subject)
+    if subject.op == "input":
+        return f"a {subject.type} that is given"
+    where = f" of {subject.site}" if subject.site else ""
+    return f"the {subject.type} of {subject.op}{where}"
+
+
+_ORIGINS: dict[str, Callable[[Any], str]] = {  # where numbers come from, in words
+    "constant": lambda constant: repr(constant.value),
+    "given": describe,
+    "size": str,
+    "element": lambda node: f"{node.op}.item()",
+    "phi": lambda token: "a number of the loop",
+}
 
 
 def in_words(formula: Formula) -> str:
     """A formula of numbers, with Python's signs."""
-    if formula.op == "constant":
-        return repr(formula.args[0].value)
-    if formula.op == "given":
-        return describe(formula.args[0])
-    if formula.op == "element":
-        return f"{formula.args[0].op}.item()"
-    parts = [in_words(a) if isinstance(a, Formula) else str(a) for a in formula.args]
+    if formula.op in _ORIGINS:
+        return _ORIGINS[formula.op](formula.args[0])
+    parts = [in_words(a) for a in formula.args]
     if formula.op in _SIGNS and len(parts) == 2:
         return f"({parts[0]} {_SIGNS[formula.op]} {parts[1]})"
     return f"{formula.op}({', '.join(parts)})"

@@ -7,6 +7,8 @@ needs is simply not reached.
 
 from __future__ import annotations
 
+import functools
+import operator
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +47,26 @@ def param_key(value: Any) -> Any:
     return (type(value).__name__, value)
 
 
+class Params(dict[str, Any]):
+    """The params of a node, never changed once made, and their key."""
+
+    __slots__ = ("_key",)
+
+    @property
+    def key(self) -> Any:
+        """Equal for equal params."""
+        try:
+            return self._key
+        except AttributeError:
+            self._key = tuple([(k, param_key(v)) for k, v in sorted(self.items())])
+            return self._key
+
+
+def params_key(params: Mapping[str, Any]) -> Any:
+    """A hashable stand-in for the params of a node."""
+    return (params if isinstance(params, Params) else Params(params)).key
+
+
 class Nodes:
     """Makes nodes; each distinct one once."""
 
@@ -56,12 +78,19 @@ class Nodes:
         site: str = "",
     ) -> Node:
         """The node of `op` over `inputs`, the same object for the same arguments."""
-        key = (op, tuple(map(id, inputs)),
-               tuple((k, param_key(v)) for k, v in sorted(params.items())), type)
+        own = params if isinstance(params, Params) else Params(params)
+        key = (op, tuple(map(id, inputs)), own.key, type)
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = Node(op, tuple(inputs), dict(params), type, site)
+            found = self._made[key] = Node(op, tuple(inputs), own, type, site)
         return found
+
+    def again(self, node: Node, inputs: Sequence[Node]) -> Node:
+        """`node` over these inputs: itself, where they are its own and no equal one was made."""
+        if any(map(operator.is_not, inputs, node.inputs)) or not isinstance(node.params, Params):
+            return self.make(node.op, inputs, node.params, node.type, node.site)
+        key = (node.op, tuple(map(id, inputs)), node.params.key, node.type)
+        return self._made.setdefault(key, node)
 
     def apply(
         self, op: str, inputs: Sequence[Node], params: Mapping[str, Any], site: str = ""
@@ -89,22 +118,24 @@ class Graph:
 
     def nodes(self) -> list[Node]:
         """Every node that an output needs, inputs before users."""
+        return self._nodes
+
+    @functools.cached_property
+    def _nodes(self) -> list[Node]:
         return topological(self.outputs)
 
 
 def topological(roots: Iterable[Node]) -> list[Node]:
     """Every node reachable from `roots`, inputs before users; graphs outgrow Python's stack."""
     seen: dict[Node, None] = {}
-    stack = [(root, False) for root in reversed(list(roots))]
+    stack = list(roots)[::-1]
     while stack:
-        node, ready = stack.pop()
-        if node in seen:
-            continue
-        if ready:
-            seen[node] = None
+        node = stack[-1]
+        missing = [i for i in node.inputs if i not in seen] if node not in seen else ()
+        if missing:
+            stack.extend(missing[::-1])
         else:
-            stack.append((node, True))
-            stack.extend((i, False) for i in reversed(node.inputs))
+            seen[stack.pop()] = None
     return list(seen)
 
 

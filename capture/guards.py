@@ -7,22 +7,28 @@ Only names that stand in code that ran are looked at.
 from __future__ import annotations
 
 import functools
+import operator
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..eager.tensor import Tensor
+from . import hooked
 from .dims import Condition
 from .graph import param_key
-from .paths import Path, describe, steps
+from .members import own_count
+from .opaque import unreadable
+from .paths import Members, Path, describe, steps
 from .polynomial import constant
 from .recorder import Recorder
-from .state import FIXED, SETS, is_plain
+from .state import FIXED, SEQUENCES, is_plain
 
 _INTERNAL = {"_parameters", "_modules", "_buffers", "_grad", "__self__", "__func__", "func", "args",
-             "keywords", "original", "fget", "__defaults__", "__kwdefaults__"}  # looked through
+             "keywords", "original", "fget", "__defaults__", "__kwdefaults__", "__code__",
+             "environ"}  # looked through
 
 
 class Guard(NamedTuple):
@@ -33,6 +39,11 @@ class Guard(NamedTuple):
     constants: dict[str, Any]
     says: str  # the condition in the user's words
     of: str = ""  # "number": on a plain number's value; "sizes": on a tensor's; "condition"
+
+    @property
+    def paths(self) -> list[Path]:
+        """What the condition is about."""
+        return [self.path, *(v for v in self.constants.values() if isinstance(v, Path))]
 
     @property
     def key(self) -> Any:
@@ -107,7 +118,8 @@ def find_guards(recorder: Recorder, names: set[str] | None) -> list[Guard]:
     guards += [g for path, value in wanted.items() for g in _of_value(recorder, path, value)]
     guards += [_alias(a, b) for a, b in state.aliases if a in wanted and _matters(state.values[a])]
     guards += _of_sizes(recorder)
-    guards += [g for made in (_shared, _distinct, _changed_once) for g in made(recorder, wanted)]
+    guards += [g for made in (_shared, _distinct, _changed_once, _missing)
+               for g in made(recorder, wanted)]
     guards += [g for path, value in wanted.items() for g in _keys(recorder, path, value, names)]
     return guards
 
@@ -116,8 +128,7 @@ def _of_call(recorder: Recorder) -> Iterator[Guard]:
     yield Guard(Path("args"), "len({0}) == {N}", {"N": recorder.positional},
                 f"there are {recorder.positional} positional arguments")
     keys = recorder.keywords
-    yield Guard(Path("kwargs"), "len({0}) == {N} and all(map({0}.__contains__, {K}))",
-                {"N": len(keys), "K": keys},
+    yield Guard(Path("kwargs"), "[*{0}] == {K}", {"K": list(keys)},
                 f"the keyword arguments are {', '.join(keys) or 'none'}")
 
 
@@ -128,8 +139,8 @@ def _read_by(path: Path, names: set[str] | None) -> bool:
             break
         if step.kind == "attr" and step.key not in names and step.key not in _INTERNAL:
             return False
-        if step.kind == "item" and step.parent is not None and step.parent.kind == "globals" \
-                and step.key.value not in names:
+        if step.kind == "item" and step.parent is not None and step.key.value not in names and (
+                step.parent.kind == "globals" or type(step.parent.key) is Members):
             return False
     return path.parent is not None and path.key != "_grad"
 
@@ -158,7 +169,7 @@ def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
     same = "{0} == {K}"
     if value != value:
         same = "{0} != {0}"
-    elif type(value) in (float, complex) and 0.0 in (value.real, value.imag):
+    elif isinstance(value, (float, complex, np.inexact)) and 0.0 in (value.real, value.imag):
         same = "repr({0}) == repr({K})"  # 0.0 is not -0.0
     yield Guard(path, f"type({{0}}) is {{T}} and ({same})", {"T": type(value), "K": value},
                 f"{describe(path)} is {_short(value)}",
@@ -168,39 +179,75 @@ def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
 def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
     says = f"{describe(path)} is a {type(value).__name__}"
     yield Guard(path, "type({0}) is {T}", {"T": type(value)}, says)
-    if hasattr(type(value), "__next__") or type(value).__module__.startswith("numpy.random"):
-        recorder.refuse(f"{describe(path)} is a {type(value).__name__}, which moves on when read")
-    elif isinstance(value, SETS):
-        yield from _of_set(recorder, path)
+    own = own_count(value, recorder.state.held.get(path))
+    if own is not None:  # one more could stand in front of a method
+        yield Guard(path, "len({0}.__dict__) == {N}", {"N": own},
+                    f"{describe(path)} has {own} attributes")
+    why = unreadable(value)
+    if why:
+        recorder.refuse(f"{says}, {why}")
     elif _is_closed(value):
         yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}")
-    if isinstance(value, dict):
-        held = [k for k, _ in recorder.state.held.get(path, ())]
-        keys = tuple(held)
-        yield Guard(path, "len({0}) == {N} and all(map({0}.__contains__, {K}))",
-                    {"N": len(keys), "K": keys}, f"{describe(path)} has {len(keys)} keys")
-    elif isinstance(value, (list, tuple)):
+    elif path in recorder.state.added and isinstance(value, set):
+        yield Guard(path, "{0}.issuperset({K})", {"K": recorder.state.held[path]},
+                    f"{describe(path)} holds what it held")
+    elif isinstance(value, (set, frozenset)):
+        yield from _of_elements(recorder, path, list(recorder.state.held[path]), "elements")
+    elif isinstance(value, bytearray):
+        held = recorder.state.held[path]
+        yield Guard(path, "{0} == {K}", {"K": held}, f"{describe(path)} is {held!r:.60}")
+    elif isinstance(value, dict) and path not in recorder.state.added:
+        keys = [k for k, _ in recorder.state.held[path]]
+        yield from _of_elements(recorder, path, keys, "keys")
+    elif isinstance(value, SEQUENCES) and path not in recorder.state.added:
         count = len(recorder.state.held.get(path, value))
         yield Guard(path, "len({0}) == {N}", {"N": count},
                     f"{describe(path)} has {count} elements")
-    if path in recorder.state.large:
+    if isinstance(value, deque):
+        yield Guard(path, "{0}.maxlen == {N}", {"N": value.maxlen},
+                    f"{describe(path)} holds at most {value.maxlen}")
+    if path in recorder.state.large and path not in recorder.state.added:
         recorder.refuse(f"{describe(path)} has {len(value)} elements, too many to follow")
 
 
-def _of_set(recorder: Recorder, path: Path) -> Iterator[Guard]:
-    before = recorder.state.held[path]
-    if all(is_plain(v) or isinstance(v, FIXED) for v in before):
-        yield Guard(path, "{0} == {K}", {"K": before}, f"{describe(path)} is {before!r:.60}")
+def _of_elements(recorder: Recorder, path: Path, elements: list[Any], what: str) -> Iterator[Guard]:
+    """The elements of a set, the keys of a dictionary: the same ones in the same order."""
+    count = len(elements)
+    says = f"{describe(path)} has {count} {what}"
+    if all(type(k) is str for k in elements):
+        yield Guard(path, "[*{0}] == {K}", {"K": elements}, says)
+    elif all(_is_told_by_text(k) for k in elements):
+        yield Guard(path, "repr([*{0}]) == {K}", {"K": repr(elements)}, says)
+    elif what == "elements" and not all(is_plain(k) or isinstance(k, FIXED) for k in elements):
+        kind = type(recorder.state.values[path]).__name__
+        recorder.refuse(f"{describe(path)} is a {kind} of objects; use a list")
     else:
-        recorder.refuse(f"{describe(path)} is a {type(before).__name__} of objects; use a list")
+        yield Guard(path, "len({0}) == {N} and all(map({S}, {0}, {K}))",
+                    {"N": count, "K": elements, "S": operator.is_}, says)
+
+
+def _is_told_by_text(key: Any) -> bool:
+    """Whether keys of one text are equal, and of one type."""
+    if type(key) is tuple:
+        return all(map(_is_told_by_text, key))
+    return type(key) in (int, float, bool, str, bytes, type(None))
 
 
 def _is_closed(value: Any) -> bool:
     """Whether nothing can be seen of what an object holds: only it itself is equal to it."""
     cls = type(value)
     return not (hasattr(value, "__dict__") or any("__slots__" in c.__dict__ for c in cls.__mro__)
-                or isinstance(value, (dict, list, tuple)) or hasattr(cls, "__captured__")
-                or cls in (types.MethodType, property, functools.partial))
+                or isinstance(value, (dict, set, frozenset, bytearray, *SEQUENCES))
+                or hasattr(cls, "__captured__") or cls in (types.MethodType, property,
+                functools.partial, staticmethod, classmethod))
+
+
+def _missing(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
+    """Names that are builtins, or nothing, must not become globals."""
+    for path, names in recorder.state.missing.items():
+        if names:
+            yield Guard(path, "{K}.isdisjoint({0}.keys())", {"K": names},
+                        f"no global is called {' or '.join(sorted(names))}")
 
 
 def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) -> Iterator[Guard]:
@@ -216,8 +263,10 @@ def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) ->
 
 
 def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard]:
-    array, gradient = recorder.state.held.get(path, (tensor.data, tensor._grad))
-    on_tape = recorder.state.edges.get(path, tensor.edge) is not None
+    first = recorder.state.paths.get(id(tensor), path)  # where it was found when the run began
+    array, gradient = recorder.state.held.get(first, (tensor.data, tensor._grad))
+    edge = recorder.state.edges.get(first, tensor.edge)
+    on_tape = edge is not None
     grad = "is not" if on_tape else "is"
     shape = recorder.shape_at(path, array.shape)
     says = f"{describe(path)} is {array.dtype.name}[{', '.join(map(str, shape))}]" \
@@ -231,7 +280,10 @@ def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard
                  f"{{0}}.data.shape[{i}] > 0" for i, n in enumerate(shape)]
         condition = " and ".join([condition, f"{{0}}.data.ndim == {len(shape)}", *sizes])
         yield Guard(path, condition, names, says, "sizes")
-    if id(tensor) in recorder.grads_read and path.attr("_grad") not in recorder.sources:
+    if recorder.went_back:
+        for same, names in hooked.condition(edge):
+            yield Guard(path, same, names, f"{describe(path)} has the hooks that it had")
+    if id(tensor) in recorder.grads_read and first.attr("_grad") not in recorder.sources:
         same = "is" if gradient is None else "is not"
         yield Guard(path, f"{{0}}._grad {same} None", {}, f"{describe(path)}.grad {same} None")
 
@@ -292,7 +344,7 @@ def _changed_once(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard
     """Objects that were changed must stay different from others that could have been them."""
     values = recorder.state.values
     for path in recorder.changed_paths:
-        if path.kind == "globals" or isinstance(values[path], (Tensor, types.FunctionType)):
+        if path.parent is None or isinstance(values[path], (Tensor, types.FunctionType)):
             continue
         for other, value in wanted.items():
             if type(value) is type(values[path]) and value is not values[path]:
@@ -316,14 +368,18 @@ def _distinct(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
 def compile_check(guards: list[Guard], source: Source) -> Callable[[Any, Any], int]:
     """check(args, kwargs): -1 where all guards hold, else the number of the first that fails."""
     for i, guard in enumerate(guards):
-        names = {k: source.read(v) if isinstance(v, Path) else source.constant(v)
-                 for k, v in guard.constants.items()}
-        value = source.read(guard.path)
-        numbered = [names[str(n)] for n in range(1, len(names) + 1) if str(n) in names]
-        condition = guard.condition.format(value, *numbered, **names)
-        source.lines.append(f"    if not ({condition}): return {i}")
+        source.lines.append(f"    if not ({written(guard, source)}): return {i}")
     body = "\n".join(["def check(args, kwargs):", *source.lines, "    return -1"])
     scope = dict(source.constants)
     exec(compile(body, "<guards>", "exec"), scope)
     return scope["check"]  # type: ignore[no-any-return]
+
+
+def written(guard: Guard, source: Source) -> str:
+    """The condition as an expression of the variables and constants of `source`."""
+    names = {k: source.read(v) if isinstance(v, Path) else source.constant(v)
+             for k, v in guard.constants.items()}
+    value = source.read(guard.path)
+    numbered = [names[str(n)] for n in range(1, len(names) + 1) if str(n) in names]
+    return guard.condition.format(value, *numbered, **names)
 

@@ -10,21 +10,20 @@ import gc
 import os
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import numpy as np
 
 from ..eager.errors import is_ours
+from .impure import impure, passed_on
+from .members import is_users
+from .state import BY_NAME, names_of
 
 _ROOT = __name__.partition(".")[0]
 _NUMPY = os.path.dirname(np.__file__)
 # our own code that is like the user's: it keeps state
 _FOLLOWED = ("/amp/", "/nn/", "/optim/", "/utils/")
-_OUTSIDE = {"time", "random", "_random", "datetime", "posix", "_socket", "_io", "secrets"}
-_HARMLESS = {"get_ident", "flush", "isatty", "fspath", "getpid"}
-_OUTPUT = {"print", "write", "writelines"}
-_BY_NAME = {"getattr", "hasattr", "vars", "dir", "attrgetter", "__dict__"}  # read attributes unseen
 
 
 class Hook:
@@ -39,6 +38,11 @@ class Hook:
         # The garbage collector's callbacks can run at any place: they are no part of the function.
         self._collecting = {getattr(c, "__code__", None) for c in gc.callbacks}
         self._beside: Any = None  # the frame of such a callback while it runs
+
+    @property
+    def seen(self) -> Set[types.CodeType]:
+        """The code of all Python functions that were called."""
+        return self._seen
 
     def __enter__(self) -> Hook:
         sys.setprofile(self._event)
@@ -59,35 +63,47 @@ class Hook:
                 self._seen.add(code)
                 if followed(code) and not _is_helper(frame):
                     self.enter(code, frame.f_globals)
-        elif event == "c_call":
-            owner = type(getattr(arg, "__self__", None))
-            module = getattr(arg, "__module__", None) or owner.__module__
-            if (module in _OUTSIDE or arg is print) and arg.__name__ not in _HARMLESS \
-                    and followed(frame.f_code):
-                self._outside(f"{arg.__name__}() writes something on each call"
-                              if arg.__name__ in _OUTPUT else
-                              f"{module}.{arg.__name__}() gives another value on each call")
+        elif event == "c_call" and isinstance(arg, types.BuiltinFunctionType):
+            self._called(frame, arg)
+
+    def _called(self, frame: Any, function: Any) -> None:
+        if followed(frame.f_code):
+            why = impure(function, is_users(frame.f_globals.get("__name__")))
+        else:  # NumPy reads files too
+            why = impure(function, False) if function.__module__ in ("_io", "io") and \
+                not is_ours(frame.f_code) else ""
+        if why:
+            self._outside(why)
 
     def enter(self, code: types.CodeType, names: dict[str, Any]) -> None:
         """Notes the names of a code object and of those defined inside it."""
-        self.names.update(code.co_names, code.co_freevars, (code.co_name,))
-        if not is_ours(code) and not _BY_NAME.isdisjoint(code.co_names):
+        self.names.update(names_of(code))
+        if not is_ours(code) and not BY_NAME.isdisjoint(code.co_names):
             self.any_attribute = True
-        for name in code.co_names:
-            if is_numpy_random(names.get(name), code.co_names):
-                self._outside("NumPy's random numbers are others on each call; use fw.rand")
+        self._check(code, names)
         self._entered(code, names)
         for inner in code.co_consts:
             if isinstance(inner, types.CodeType):
                 self.enter(inner, names)
 
 
+    def _check(self, code: types.CodeType, names: dict[str, Any]) -> None:
+        """What calls do not show: NumPy's random numbers, functions that builtins call."""
+        for name in code.co_names:
+            if is_numpy_random(names.get(name), code.co_names):
+                self._outside("NumPy's random numbers are others on each call; use fw.rand")
+        why = passed_on(code, names) if is_users(names.get("__name__")) else ""
+        if why:
+            self._outside(why)
+
+
 def is_numpy_random(value: Any, names: tuple[str, ...]) -> bool:
     """Whether a global is NumPy's random module or a function of it, or NumPy beside the name."""
     if isinstance(value, types.ModuleType):
         return value.__name__ == "numpy.random" or (value.__name__ == "numpy" and "random" in names)
-    module = type(getattr(value, "__self__", None)).__module__
-    return str(module).startswith("numpy.random") and not isinstance(value, type)
+    if not isinstance(value, types.BuiltinFunctionType):
+        return type(value).__module__.startswith("numpy.random")
+    return type(value.__self__).__module__.startswith("numpy.random")
 
 
 def followed(code: types.CodeType) -> bool:

@@ -62,8 +62,10 @@ class _OnTape(Builder):
 class Variant:
     """The way back from some points of a level: which gradients it gives, and its program."""
 
-    def __init__(self, way: WayBack, level: Level, points: Sequence[Point], asks: bool) -> None:
-        """asks: what is asked of sizes is a condition of the recording."""
+    def __init__(self, way: WayBack, level: Level, points: Sequence[Point],
+                 wanted: frozenset[int] | None, asks: bool) -> None:
+        """wanted: the stops to find gradients for, all by default. asks: what is asked of sizes is
+        a condition of the recording."""
         self.way = way
         self.passed = frozenset(ordered([p.entry for p in points], level.below))
         nodes = way.names.nodes
@@ -72,8 +74,10 @@ class Variant:
             found = gradients_between(
                 [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in given],
                 level.stops, False)
-        self.places = [i for i, g in enumerate(found) if g is not None]
-        self.gradients = opened(nodes, [g.data.node for g in found if g is not None], way.opened)
+        made = [(i, g.data.node) for i, g in enumerate(found)
+                if g is not None and (wanted is None or i in wanted)]
+        self.places = [i for i, _ in made]
+        self.gradients = opened(nodes, [node for _, node in made], way.opened)
         self.given = given
         self.executable: Executable | None = None
         self.refused = False
@@ -120,31 +124,31 @@ class Level:
         self.stops: list[Any] = [*[p.entry for p in self.under], *shadow.outside, *self.others]
         self.lower, self.entries = len(self.under), len(shadow.entries)
         self._ends = set(self.stops)
-        self._variants: dict[tuple[int, ...], Variant] = {}
+        self._variants: dict[Any, Variant] = {}
 
     def below(self, edge: Any) -> list[Any]:
         """The entries that an entry uses, up to the stops."""
         return [e for e in edge.edges if isinstance(e, Entry) and e not in self._ends]
 
-    def variant(self, numbers: tuple[int, ...]) -> Variant:
-        """The way back from the points of these numbers."""
-        found = self._variants.get(numbers)
+    def variant(self, numbers: tuple[int, ...], wanted: frozenset[int] | None) -> Variant:
+        """The way back from the points of these numbers to the stops that are wanted."""
+        found = self._variants.get((numbers, wanted))
         if found is None:
+            points = [self.way.shadow.points[i] for i in numbers]
             with _TRACING:
-                found = Variant(self.way, self, [self.way.shadow.points[i] for i in numbers],
-                                False)
+                found = Variant(self.way, self, points, wanted, asks=False)
             found.prepare()
-            self._variants[numbers] = found
+            self._variants[numbers, wanted] = found
         return found
 
     def first(self) -> Variant:
         """The way back from all points, of which the forward's program is to keep the values."""
         numbers = tuple(p.number for p in self.points)
-        found = self._variants[numbers] = Variant(self.way, self, self.points, True)
+        found = self._variants[numbers, None] = Variant(self.way, self, self.points, None, True)
         return found
 
-    def eagerly(self, back: Back, numbers: Sequence[int], gradients: Sequence[Tensor],
-                create_graph: bool) -> list[tuple[int, Tensor]]:
+    def eagerly(self, back: Back, numbers: Sequence[int], wanted: frozenset[int] | None,
+                gradients: Sequence[Tensor], create_graph: bool) -> list[tuple[int, Tensor]]:
         """The gradients by the tape that eager would have noted, made from the call's inputs."""
         points = [self.way.shadow.points[i] for i in numbers]
         order = ordered([p.entry for p in points], self.below)
@@ -155,9 +159,10 @@ class Level:
                              for x, n in zip(e.arrays, node.inputs))
             new[e] = Entry(e.op, dict(node.params), operands, tuple(new.get(x) for x in e.edges),
                            values[node])
+        places = range(len(self.stops)) if wanted is None else sorted(wanted)
         found = gradients_between([Tensor(new[p.entry].out, new[p.entry]) for p in points],
                                   gradients, back.edges[:len(self.stops)], create_graph)
-        return [(i, g) for i, g in enumerate(found) if g is not None]
+        return [(i, g) for i in places if (g := found[i]) is not None]
 
 
 class WayBack:

@@ -61,7 +61,11 @@ class Leaf:
             read.number(formula)  # before anything is computed in place
         begun = None if self.way is None else self.way.begin(args, kwargs, origins)
         sources, targets = self._gather(args, kwargs)
-        arrays = self.stage.run(sources, registers, origins)
+        return self.finish(self.stage.run(sources, registers, origins), targets, begun, read)
+
+    def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: Reader
+               ) -> tuple[Any, Callable[[], None]]:
+        """What is returned for these outputs, and a function that makes the changes."""
         tensors = [Tensor(arrays[i]) for i in self._tensors]
         if self.way is not None and begun is not None:
             self.way.tie(begun, arrays, tensors, read)
@@ -76,3 +80,14 @@ class Leaf:
                 assign(target, value)
 
         return result, commit
+
+    def single(self) -> int | None:
+        """Which output it is, where all that `finish` does is to return one as a tensor."""
+        if self.effects or self.way is not None or len(self._tensors) != 1:
+            return None
+        mark: Any = object()
+        try:
+            made = self.result([mark], None)  # type: ignore[arg-type]
+        except (TypeError, AttributeError):  # it reads what the call was given
+            return None
+        return self._tensors[0] if made is mark else None

@@ -11,11 +11,13 @@ from __future__ import annotations
 import sys
 from typing import Any, NamedTuple
 
+from ..eager.tape import Entry
 from ..eager.tensor import Tensor
 from .frames import Name, Snapshot, may_come_again, place_of, put_local, user_frames
 from .graph import Node
 from .hook import followed
 from .numbers import Constant, Formula, Number
+from .turns import Circle, Key, LoopBack, Marker, Turn, end_turn
 
 
 class Enter(NamedTuple):
@@ -41,11 +43,19 @@ class Jump(NamedTuple):
 class _Head:
     """A loop that is being recorded."""
 
-    def __init__(self, enter: Enter, place: Any, before: Snapshot, variant: list[int],
-                 counters: list[Name], depth: int) -> None:
+    def __init__(self, loops: Loops, enter: Enter, place: Any, before: Snapshot,
+                 variant: list[int], counters: list[Name], depth: int) -> None:
+        self.loops = loops
         self.enter, self.place, self.depth = enter, place, depth
         self.before, self.variant, self.counters = before, variant, counters
-        self.position = 0
+        self.first_edges: dict[int, Any] = {}  # of what is carried, before the first turn
+        self.turns: list[Turn] = []
+        self.circle: Circle | None = None
+        self.entries = 0  # on the tape when the present turn began
+
+    @property
+    def recorder(self) -> Any:
+        return self.loops.recorder
 
 
 class Loops:
@@ -54,6 +64,7 @@ class Loops:
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
         self.base: Any = None  # the frame that runs the user's function
+        self.rolled_gradients = False
         self.turn = 0  # counts heads entered and jumps: what was made before belongs to before
         self.dependent: dict[Node, int] = {}  # nodes made of phis: of how deep a loop
         self._visits: dict[Any, Snapshot] = {}
@@ -160,16 +171,20 @@ class Loops:
         phis = tuple(recorder.names.phi((token, i), v.type) for i, v in enumerate(values))
         symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
         enter = Enter(token, phis, values, symbols, formulas, site)
-        head = _Head(enter, place, now, variant, counters, depth)
+        head = _Head(self, enter, place, now, variant, counters, depth)
         self._heads.append(head)
         recorder.path.append(enter)
         return self._begin(head, now, subject)
 
     def _is_fixed(self, tensor: Tensor) -> bool:
-        """Whether a tensor can have no other name: it carries the gradients of this run, or stands
-        at a path, where it is what it was."""
-        return tensor.edge is not None or \
-            (id(tensor) in self.recorder.state.paths and not self._changed(tensor))
+        """Whether a tensor can have no other name: it carries gradients where they cannot be
+        rolled up, or stands at a path, where it is what it was."""
+        if tensor.edge is not None:
+            nested = any(h.first_edges for h in self._heads)
+            if nested or not self.recorder.names.rolls_gradients or not isinstance(tensor.edge,
+                                                                                   Entry):
+                return True
+        return id(tensor) in self.recorder.state.paths and not self._changed(tensor)
 
     def _carried(self, now: Snapshot, variant: list[int], counters: list[Name],
                  subject: Any) -> tuple[tuple[Node, ...], tuple[Formula, ...]]:
@@ -196,14 +211,53 @@ class Loops:
 
     def _jump(self, head: _Head, now: Snapshot, subject: Any, site: str) -> Any:
         values, formulas = self._carried(now, head.variant, head.counters, subject)
-        fixed = any(now.tensors[i].edge is not None for i in head.variant)
-        if fixed or any(v.type != p.type for v, p in zip(values, head.enter.phis, strict=True)):
+        if any(v.type != p.type for v, p in zip(values, head.enter.phis, strict=True)):
             self.recorder.refuse("what a loop carries is of another type in a later turn")
             return subject
-        self.recorder.path.append(Jump(head.enter.token, values, formulas, site))
+        jump = Jump(head.enter.token, values, formulas, site)
+        self.recorder.path.append(jump)
+        self._end_turn(head, jump, now)
         while self._heads[-1] is not head:
             self._heads.pop()
         return self._begin(head, now, subject)
+
+    def _end_turn(self, head: _Head, jump: Jump, now: Snapshot) -> None:
+        if head.circle is not None:
+            ends = {k: Tensor(now.tensors[i].data, now.tensors[i].edge)
+                    for k, i in enumerate(head.variant) if now.tensors[i].edge is not None}
+            turn = Turn(jump, ends, head.circle, head.entries)
+            if not end_turn(self.recorder, turn):
+                self.recorder.refuse("the gradient goes through a turn of a loop in a way that "
+                                     "cannot be recorded")
+            head.turns.append(turn)
+
+    def _mark(self, head: _Head, now: Snapshot) -> None:
+        """Gives what a turn begins with its own place on the tape."""
+        carried = {k: now.tensors[i] for k, i in enumerate(head.variant)
+                   if now.tensors[i].edge is not None}
+        if not carried:
+            return
+        if not head.turns:
+            head.first_edges = {k: t.edge for k, t in carried.items()}
+        self.rolled_gradients = True
+        head.circle = Circle(head, tuple(head.turns), head.first_edges)
+        head.entries = len(self.recorder.entries)
+        for k, tensor in carried.items():
+            tensor.edge = Marker(head.circle, k, tensor.data)
+
+    def went_through(self, head: _Head, given: list[tuple[int, Node]],
+                     found: dict[Key, Tensor], site: str) -> None:
+        """The way back went through a loop: what came of it gets names."""
+        recorder, token = self.recorder, head.enter.token
+        phis = []
+        for key, tensor in found.items():
+            node = head.enter.phis[key[1]] if key[0] == "slot" else key[1]
+            phi = recorder.names.phi((token, "back", tuple(given), key), node.type)
+            recorder.learn(tensor.data, phi)
+            self.dependent[phi] = head.depth
+            phis.append(phi)
+        recorder.path.append(LoopBack(token, tuple(given), tuple(found), tuple(phis), site))
+        self.step()
 
     def _formula(self, now: Snapshot, name: Name) -> Formula:
         number = now.symbols.get(name)
@@ -228,6 +282,7 @@ class Loops:
         for name, symbol in zip(head.counters, enter.symbols):
             value = now.symbols[name].value if name in now.symbols else now.plains[name]
             put_local(now.frames[name[0]], name[1], Number(symbol, value, recorder))
+        self._mark(head, now)
         head.before = self._snapshot(now.frames)
         self._visits.clear()
         self._position = 0

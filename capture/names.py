@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..eager.shapes import TensorType
+from .dims import Sizes
 from .graph import Node, Nodes
 from .numbers import Formula
 from .paths import Path
@@ -18,8 +19,11 @@ class Names:
 
     def __init__(self) -> None:
         self.nodes = Nodes()
+        self.sizes = Sizes({})  # the symbols among sizes; their values are those of the last run
         self.paths: dict[Node, Path] = {}  # tensors that are read from outside
         self.numbers: dict[Node, Formula] = {}  # Python numbers, as operands of ops
+        self.turned: dict[Any, Any] = {}  # ways back through turns of loops, see `turns.py`
+        self.rolls_gradients = True  # whether loops may carry what has a gradient
         self.held: dict[int, Any] = {}  # objects that paths begin with, by id
         self._numbered: dict[Any, int] = {}
 

@@ -13,7 +13,8 @@ class Path:
     """A root, or a step from another path: attribute, item, or closure cell.
 
     Roots: args and kwargs of the call, the function itself, the globals of a module (key: the
-    dictionary's id), an object held by the recording (key: its id), or a class (key: the class).
+    dictionary's id), an object held by the recording (key: its id), or a class (key: the class;
+    `Members` of a class or module; or a `Known` object).
     """
 
     kind: str
@@ -32,6 +33,54 @@ class Path:
 
     def __str__(self) -> str:
         return describe(self)
+
+
+class Members:
+    """What a class or module itself holds, by name: read raw, so that no descriptor is asked."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Members) and self.owner is other.owner
+
+    def __hash__(self) -> int:
+        return id(self.owner)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.owner.__dict__[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self.owner, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self.owner, name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.owner.__dict__
+
+    def __str__(self) -> str:
+        return getattr(self.owner, "__qualname__", None) or str(self.owner.__name__)
+
+
+class Known:
+    """An object that a guard holds already (a key of a dictionary), as the start of paths."""
+
+    __slots__ = ("__self__",)
+
+    def __init__(self, value: Any) -> None:
+        self.__self__ = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and self.__self__ is other.__self__
+
+    def __hash__(self) -> int:
+        return id(self.__self__)
+
+    def __str__(self) -> str:
+        return f"a key of class {type(self.__self__).__name__}"
 
 
 class Key:
@@ -61,7 +110,8 @@ def _plain(value: Any) -> bool:
 def describe(path: Path) -> str:
     """The path in the user's words: `x`, `self.weight`, `global K`."""
     if path.kind == "class":
-        return f"class {path.key.__qualname__}"
+        own = isinstance(path.key, (Members, Known))
+        return str(path.key) if own else f"class {path.key.__qualname__}"
     if path.parent is None:
         return {"args": "arguments", "kwargs": "keyword arguments", "function": "the function",
                 "globals": "globals", "object": "random generator"}[path.kind]
@@ -73,11 +123,13 @@ def describe(path: Path) -> str:
             return f"argument {path.key.value}"
         if above.kind == "globals":
             return f"global {path.key.value}"
+        if type(above.key) is Members:
+            return f"{describe(above)}.{path.key.value}"
         return f"{describe(above)}[{path.key!r}]"
     if path.kind == "cell":
         name = f"closure variable {path.name or path.key}"
         return name if above.kind == "function" else f"{name} of {describe(above)}"
-    if path.key in ("_parameters", "_modules", "_buffers"):
+    if path.key in ("_parameters", "_modules", "_buffers", "__self__"):
         return describe(above)
     return f"{describe(above)}.{path.key}"
 

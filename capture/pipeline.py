@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from . import debug
-from .graph import Graph
+from .graph import Graph, Node
 from .passes.decompose import decompose
 from .passes.fold import fold_constants
 from .passes.simplify import simplify
@@ -40,10 +40,11 @@ def watching() -> Iterator[list[tuple[str, Graph]]]:
 
 def run(graph: Graph, passes: Sequence[Pass] = tuple(PIPELINE)) -> Graph:
     """The graph after all passes, verified after each."""
-    verify(graph, "recording")
+    known: set[Node] = set()
+    verify(graph, "recording", known)
     debug.show(debug.GRAPHS, "as recorded", lambda: to_text(graph, sites=True))
     for apply in passes:
-        graph = verify(apply(graph), after=apply.__name__)
+        graph = verify(apply(graph), apply.__name__, known)
         for seen in getattr(_WATCHERS, "lists", ()):
             seen.append((apply.__name__, graph))
         debug.show(debug.PASSES, f"after {apply.__name__}", functools.partial(to_text, graph))

@@ -9,7 +9,7 @@ from typing import Any
 from .graph import Node
 from .names import Names
 from .stage import Backend, Stage, cone
-from .tree import Ends, Loop, Place, elements
+from .tree import Back, Ends, Loop, Place, Return, elements
 
 Nodes = dict[Node, None]
 
@@ -65,7 +65,21 @@ class Planner:
         if isinstance(at, Ends):
             for leaf in at.leaves:
                 leaf.prepare(self.names, self.fn, known, self.backend)
+        if isinstance(at, Back):
+            self._ways_back(at, known)
+        if isinstance(at, Return):
+            return known.union(at.element.phis)
         return known.union(at.enter.phis) if isinstance(at, Loop) else known
+
+    def _ways_back(self, at: Back, known: frozenset[Node]) -> None:
+        """The stages of the ways back through the turn that ends here."""
+        for (jump, slots), way in self.names.turned.items():
+            if jump == at.jump:
+                wanted = list(way.gradients.values())
+                asked = dict.fromkeys(wanted)
+                given = known.union(way.given.values())
+                stages, _ = self._staged(wanted, given, dict.fromkeys(cone(wanted)), asked)
+                at.ways[slots] = way, stages
 
     def _staged(self, wanted: Sequence[Node], known: frozenset[Node], later: Nodes,
                 asked: Nodes) -> tuple[list[Stage], frozenset[Node]]:

@@ -14,6 +14,7 @@ from typing import Any
 from ..eager import interpreter
 from ..eager.errors import CheckError, CodegenError, FusewireError
 from ..eager.tape import is_grad_enabled
+from .direct import Direct, Situation, compile_direct
 from .guards import Guard, Source, compile_check
 from .leaf import Leaf
 from .names import Names
@@ -30,6 +31,11 @@ _MISSING = (AttributeError, KeyError, IndexError, ValueError, TypeError)
 _AGAIN = (FusewireError, ArithmeticError, *_MISSING)  # what Python will meet at its own line
 
 
+def _none(args: Any, kwargs: Any) -> Any:
+    """No short way."""
+    return UNSEEN
+
+
 class Program:
     """Everything recorded of a function under one set of entry guards."""
 
@@ -39,6 +45,8 @@ class Program:
         self.grad_enabled, self.casting = is_grad_enabled(), interpreter.STATE.casting
         self.varying = run.varying
         self.uses = 0
+        self.direct: Direct = _none
+        self._long = 0  # calls that went the long way
         self._planner = Planner(names, fn, backend)
         self._guard(run.leaf.guards)
         run.leaf.depends_on([], self._source())
@@ -49,6 +57,7 @@ class Program:
         return Source(self.fn, self.names.held)
 
     def _guard(self, guards: list[Guard]) -> None:
+        self.direct = _none
         self.guards = guards
         self.check = compile_check(guards, self._source())
 
@@ -106,9 +115,7 @@ class Program:
         at: Place | None = self.root
         try:
             while at is not None:
-                for stage in at.stages:
-                    arrays = stage.run(stage.gather(args, kwargs)[0], call.registers, call.origins)
-                    call.registers.update(zip(stage.wanted, arrays))
+                call.run(at.stages)
                 if isinstance(at, Ends):
                     break
                 at = at.follow(call)
@@ -126,7 +133,28 @@ class Program:
             instead(leaf, result)
         self.uses += 1
         leaf.uses += 1
+        if instead is None:
+            self._shorten(args, kwargs)
         return result
+
+    def _shorten(self, args: Any, kwargs: Any) -> None:
+        """Makes the short way of such calls, after the second that went the long way; after the
+        fourth, the eighth and so on again, as calls that always differ have no use for one."""
+        self._long += 1
+        if self._long < 2 or self._long & (self._long - 1) or self.casting is not None \
+                or not isinstance(self.root, Ends) or len(self.root.leaves) > 1 or self.root.stages:
+            return
+        leaf = self.root.leaves[0]
+        at = Situation(args, kwargs, self.fn, self.names.held, [*self.guards, *leaf.own], leaf)
+        constants = {"PROGRAM": self, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
+                     "RAISED": (CheckError, CodegenError)}
+        try:
+            made = compile_direct(at, constants)
+            # What it takes as given was read before this: it is as the guards say.
+            holds = self.fits(args, kwargs) and leaf.check(args, kwargs) < 0
+        except _MISSING:
+            return
+        self.direct = made if made is not None and holds else _none
 
     def arrays(self, args: Any, kwargs: Any) -> list[Any]:
         """What a call can read from outside."""
@@ -137,7 +165,7 @@ class Program:
         return found
 
     def _sizes(self, read: Reader) -> dict[str, int]:
-        return self.varying.sizes(read).values
+        return self.varying.sizes(read)
 
     # ---- growing
 
@@ -190,8 +218,8 @@ class Program:
         place, left = self.part(run.path)
         if left:
             return f"{left[0].site or 'a decision'} decides as never before"
-        failed = list(unmet.values()) if place is None else \
-            [unmet[leaf] for leaf in place.leaves if leaf in unmet]
+        here = place.leaves if isinstance(place, Ends) else unmet
+        failed = [unmet[leaf] for leaf in here if leaf in unmet]
         return f"no longer: {failed[0]}" if failed else "its values decide something else"
 
     def leaves(self) -> list[Leaf]:

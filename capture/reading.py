@@ -27,6 +27,7 @@ class Reader:
     def __init__(self, args: Any, kwargs: Any, fn: Any, held: dict[int, Any]) -> None:
         self._roots = {"args": args, "kwargs": kwargs, "function": fn}
         self._held = held
+        self.made: dict[int, Any] = {}  # objects of this call that stand at several places
         self.number: Callable[[Any], Any] = _no_number  # the value of a formula in this call
 
     def __call__(self, path: Path) -> Any:

@@ -23,6 +23,7 @@ from .names import Names
 from .numbers import Constant, Formula, Number, plain
 from .paths import Path
 from .state import State
+from .turns import LoopBack
 from .varying import Varying
 
 _SMALL = 64  # arrays of at most so many elements become constants, or decide by their values
@@ -61,7 +62,7 @@ class Recorder:
         self.positional, self.keywords = positional, keywords
         self.sizes, self.varying = sizes or Sizes({}), varying or Varying()
         self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
-        self.path: list[Decision | Enter | Jump] = []
+        self.path: list[Decision | Enter | Jump | LoopBack] = []
         self.loops = Loops(self)
         self.listening = True  # whether what Python asks of numbers is part of the run
         self._decided: set[tuple[Any, str]] = set()
@@ -71,6 +72,7 @@ class Recorder:
         self.changed_tensors: dict[int, Tensor] = {}
         self.changed_paths: list[Path] = []  # what the run changed, found when it has ended
         self.created: list[tuple[Path, str]] = []  # attributes that it made
+        self.went_back = False  # whether gradients were computed in the run
         self.place = ""  # once the run has ended: where the function stands
         self.refusal = ""  # why this run cannot be replayed, with the user's line
         self.entries: dict[int, tuple[Any, Node]] = {}  # of the tape, with the nodes they stand for
@@ -157,6 +159,15 @@ class Recorder:
             self.loops.computed()
             if self.loops.stale(number):
                 self.refuse("a number that was computed in an earlier turn of a loop is used")
+
+    @property
+    def noting(self) -> bool:
+        """Whether what runs now is part of the recorded run."""
+        return interpreter.STATE.active is self
+
+    def went_through(self, head: Any, given: Any, found: Any) -> None:
+        """A gradient went back through a loop."""
+        self.loops.went_through(head, given, found, user_site())
 
     def forget(self, is_gone: Callable[[Any], bool]) -> None:
         """Arrays and decisions that a loop has made in earlier turns mean nothing any more."""

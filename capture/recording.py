@@ -10,19 +10,22 @@ from typing import Any
 
 from ..eager import interpreter
 from ..eager.ops.random import default_generator
+from .added import find_added
 from .effects import Effect, changes_of_tape, find_effects
 from .guards import find_guards
 from .hook import Hook
+from .hooked import goes_back
 from .joint import find_way_back
 from .leaf import Leaf
 from .names import Names
 from .paths import Path
 from .reading import Reader
 from .recorder import Decision, Recorder
+from .settling import settle
 from .state import State
 from .template import Outputs
 from .varying import Varying
-from .widening import Widening, settle
+from .widening import Widening
 
 
 class Run:
@@ -39,12 +42,13 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     """Runs fn(*args, **kwargs) as eager does and notes it, with symbols for what is varying."""
     state, names, varying = State(), names or Names(), varying or Varying()
     read = Reader(args, kwargs, fn, names.held)
-    sizes = varying.sizes(read)
+    sizes = names.sizes
+    sizes.begin(varying.sizes(read))
     recorder = Recorder(state, len(args), tuple(kwargs), names, sizes, varying)
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
-        state.walk_globals(code.co_names, scope)
+        state.walk_code(code, scope)
 
     for i, arg in enumerate(args):
         state.walk(Path("args").item(i), arg)
@@ -65,7 +69,9 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
             raise
         finally:
             interpreter.STATE.active, recorder.listening = before, False
-    leaf = None
+    for path in widened.written:
+        state.written(path)
+    leaf, recorder.went_back = None, goes_back(hook.seen)
     if not recorder.refusal:
         leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
     return Run(settle(state, result), recorder.path, leaf, recorder.refusal, varying)
@@ -74,6 +80,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
             result: Any) -> Leaf | None:
     recorder.place = _place(fn)
+    find_added(recorder)
     outputs = Outputs(recorder)
     template = outputs.template(result)
     effects = find_effects(recorder, outputs) + changes_of_tape(recorder, outputs)

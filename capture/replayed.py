@@ -58,17 +58,17 @@ class Back(Entry):
             return
         level, run = self.level, sums.setdefault(self.held, object())
         numbers = tuple(sorted(g))
-        variant = level.variant(numbers)
+        wanted = None if useful is None else \
+            frozenset([i for i in range(len(level.stops)) if self.edges[i] in useful])
+        variant = level.variant(numbers, wanted)
         self.held.check(run, variant.passed)
         gradients = [g[i] for i in numbers]
         found = variant.run(self.held.arrays, gradients) if compiled else None
         if found is None:
-            found = level.eagerly(self, numbers, gradients, MODE.enabled)
+            found = level.eagerly(self, numbers, wanted, gradients, MODE.enabled)
         for i, gx in found:
-            edge = self.edges[i]
-            if useful is None or edge in useful:
-                before = sums.get(edge)
-                sums[edge] = gx if before is None else pointwise.add(before, gx)
+            before = sums.get(self.edges[i])
+            sums[self.edges[i]] = gx if before is None else pointwise.add(before, gx)
         if not keep:
             self.held.give_up(run, variant.passed, level.entries)
 

@@ -16,9 +16,9 @@ from .check import interval
 from .graph import SPECIAL, topological
 from .leaf import Leaf
 from .program import Program
-from .tree import Ends
 from .recorder import Decision
 from .recording import Run, record
+from .tree import Ends
 
 _CURE = ("this is a mistake of fusewire: please report it with the function; until then, leave "
          "@fw.compile out of it")
@@ -67,6 +67,8 @@ def _questions(run: Run) -> str:
 
 
 def _other_nodes(recorded: Leaf, now: Leaf) -> str:
+    if recorded.formulas != now.formulas:
+        return "it computes other numbers"
     if all(a is b for a, b in zip(recorded.outputs, now.outputs)) and \
             len(recorded.outputs) == len(now.outputs):
         return ""

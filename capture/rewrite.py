@@ -24,7 +24,7 @@ def rewrite(graph: Graph, rules: Sequence[Rule]) -> Graph:
             by_op.setdefault(op, []).append(rule)
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        made = nodes.make(node.op, inputs, node.params, node.type, node.site)
+        made = nodes.again(node, inputs)
         for _ in range(100):
             simpler = next((s for r in by_op.get(made.op, ())
                             if (s := r.apply(nodes, made)) is not None), None)

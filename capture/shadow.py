@@ -64,7 +64,7 @@ class Call:
 
     def __init__(self, joint: Joint, outputs: Outputs) -> None:
         ctx = joint.ctx
-        self.joint, self.edges = joint, ()
+        self.joint = joint
         own = {"needs_input_grad", "materialize_grads", "_given", "_saved", "_dirty", "_constant",
                "_joint"}
         self.attributes = {k: outputs.template(v) for k, v in vars(ctx).items() if k not in own}
@@ -182,7 +182,7 @@ class Shadow:
         number = self._result(owner)
         return None if number is None else self._other(lambda links: links.tensors[number].edge)
 
-    def _result(self, tensor: Tensor) -> int | None:
+    def _result(self, tensor: Tensor | None) -> int | None:
         """Which tensor of the outputs this one is."""
         return next((i for i, (_, t) in enumerate(self._outputs.tensors) if t is tensor), None)
 

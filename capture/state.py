@@ -6,26 +6,32 @@ values it was recorded with, where each tensor came from, and what was changed.
 
 from __future__ import annotations
 
-import builtins
+import dis
 import enum
 import functools
+import os
+import sys
 import types
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, OrderedDict, deque
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..eager.errors import is_ours
 from ..eager.tensor import Tensor
+from .hooked import hooks_of
+from .members import EMPTY, attributes, cells, is_users, of_class, of_instance, own_members
 from .numbers import plain
-from .paths import Path
+from .paths import Known, Members, Path
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype, type(Ellipsis), slice, range)
 FIXED = (types.ModuleType, type, types.BuiltinFunctionType, types.MethodWrapperType,
          types.CodeType, np.ufunc, enum.Enum)  # told apart by identity
-SETS = (set, frozenset, deque, bytearray)  # compared as a whole, their elements are not followed
+SETS = (set, frozenset, bytearray)  # compared as a whole, their elements are not followed
+SEQUENCES = (list, tuple, deque)
 _ROOT = __name__.partition(".")[0]
+BY_NAME = {"getattr", "hasattr", "vars", "dir", "attrgetter", "__dict__"}  # read attributes unseen
 LARGE = 4096  # containers longer than this are not followed
 
 
@@ -37,9 +43,18 @@ class State:
         self.paths: dict[int, Path] = {}  # id of an object -> its first path
         self.aliases: list[tuple[Path, Path]] = []  # a further path to an object, and its first
         self.held: dict[Path, Any] = {}  # a copy of what a changeable object held
+        self.fields: dict[Path, dict[str, Any]] = {}  # attributes of functions and containers
         self.edges: dict[Path, Any] = {}  # where the gradients of each tensor went then
+        self.hooks: dict[Path, tuple[Any, ...]] = {}  # and which hooks waited there
         self.large: list[Path] = []
-        self.absent: dict[Path, set[str]] = {}  # global names that code mentions and nothing has
+        self.added: set[Path] = set()  # containers that the run added to and did not read
+        self.absent: dict[Path, set[str]] = {}  # names that code mentions and nothing has
+        self.missing: dict[Path, set[str]] = {}  # those of them that it reads as globals
+        self.codes: list[types.CodeType] = []  # what ran
+        self.names: set[str] = set()  # all names in it
+        self._any_name = False  # whether code may have asked for attributes by other names
+        self._classes: set[type] = set()
+        self._open: list[tuple[Path, Any]] = []  # modules met, of which only named parts are walked
         self._keep: list[Any] = []  # ids stay taken while a recording runs
 
     def walk(self, path: Path, value: Any) -> None:
@@ -61,38 +76,89 @@ class State:
             self._keep.append(value)
             queue.extend(self._parts(path, value))
 
-    def walk_globals(self, names: tuple[str, ...], scope: dict[str, Any]) -> None:
-        """Notes the globals among `names`, and those that are not there; our own never change."""
-        if str(scope.get("__name__")).partition(".")[0] == _ROOT:
+    def walk_code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
+        """Notes what a code object that is about to run can read: globals, parts of modules."""
+        names = names_of(code)
+        if is_users(scope.get("__name__")) and not BY_NAME.isdisjoint(code.co_names):
+            self._any_name = True
+        self.codes.append(code)
+        self.walk_globals(code.co_names, scope, globals_of(code))
+        for name in code.co_names:
+            if isinstance(sys.modules.get(name), types.ModuleType):
+                self._open_module(sys.modules[name])
+        new, self.names = names - self.names, self.names | names
+        while new:  # modules may be found in modules
+            known = len(self._open)
+            for path, module in list(self._open):
+                self._of_module(path, module, new)
+            new = self.names if len(self._open) > known else set()
+
+    def walk_globals(self, names: tuple[str, ...], scope: dict[str, Any],
+                     loaded: Collection[str] = ()) -> None:
+        """Notes the globals among `names`, and those that are not there; our own never change.
+
+        `loaded` are those that are read as globals, and not as attributes alone.
+        """
+        name = str(scope.get("__name__"))
+        if name.partition(".")[0] == _ROOT and not is_users(name):
             return
         path = Path("globals", id(scope))
         self.values[path] = scope
+        self._scope(path, names, scope)
+        if is_users(name):
+            held = self.held[path]
+            self.missing.setdefault(path, set()).update(n for n in loaded if n not in held)
+
+    def _scope(self, path: Path, names: tuple[str, ...], scope: dict[str, Any]) -> None:
         held, absent = self.held.setdefault(path, {}), self.absent.setdefault(path, set())
         for name in names:
             if name in scope:
                 if name not in held and name not in absent:
                     held[name] = plain(scope[name])
                 self.walk(path.item(name), scope[name])
-            elif not hasattr(builtins, name):
+            else:
                 absent.add(name)
+
+    def _open_module(self, module: types.ModuleType) -> None:
+        path = Path("class", Members(module))
+        if is_users(module.__name__) and path not in self.values:
+            self.values[path] = path.key
+            self._open.append((path, module))
+            self._of_module(path, module, self.names)
+
+    def _of_module(self, path: Path, module: types.ModuleType, names: set[str]) -> None:
+        found = vars(module)
+        if self._any_name:
+            names = names.union(n for n in found if not n.startswith("__"))
+        self._scope(path, tuple(names), found)
 
     def _parts(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         kind = type(value)
         if isinstance(value, Tensor):
             self.held[path] = (value.data, value._grad)
             self.edges[path] = value.edge
+            self.hooks[path] = hooks_of(value.edge)
             yield path.attr("_grad"), value._grad
-        elif kind in (list, tuple) or isinstance(value, tuple):
+        elif isinstance(value, SEQUENCES):
             yield from self._elements(path, value, enumerate(value))
         elif isinstance(value, dict):
             yield from self._elements(path, value, value.items())
+            yield from _keys(value)
         elif kind is types.FunctionType:
             yield from self._of_function(path, value)
         elif kind in _LINKS:
             for name in _LINKS[kind]:
                 yield path.attr(name), getattr(value, name)
         elif isinstance(value, SETS):
-            self.held[path] = type(value)(value)
+            self.held[path] = kind(value)
+        elif isinstance(value, types.ModuleType):
+            self._open_module(value)
+            yield from _values(path, value)
+        elif isinstance(value, type):
+            yield from self._of_class(value)
+        elif isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
+            if not isinstance(value.__self__, (types.ModuleType, type, type(None))):
+                yield path.attr("__self__"), value.__self__
         elif not isinstance(value, (*FIXED, np.ndarray, np.generic)):
             yield from self._attributes(path, value)
 
@@ -102,117 +168,144 @@ class State:
             if content is not EMPTY:
                 yield path.cell(i, value.__code__.co_freevars[i]), content
         if not is_ours(value.__code__):
+            yield path.attr("__code__"), value.__code__
             yield path.attr("__defaults__"), value.__defaults__
             yield path.attr("__kwdefaults__"), value.__kwdefaults__
+            yield from self._fields(path, value)
+
+    def _fields(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+        """Attributes beside elements or closure cells."""
+        self.fields[path] = found = attributes(value)
+        for name, element in found.items():
+            yield path.attr(name), element
 
     def _elements(self, path: Path, value: Any, items: Any) -> Iterator[tuple[Path, Any]]:
-        if len(value) > LARGE:
-            self.large.append(path)
-            return
         pairs = [(key, plain(element)) for key, element in items]
         if not isinstance(value, tuple):
             self.held[path] = pairs
+        if len(value) > LARGE:
+            self.large.append(path)
+            return
         for key, element in pairs:
             yield path.item(key), element
+        if type(value) not in (list, dict, tuple, deque, OrderedDict, Counter):
+            yield from self._fields(path, value)
+            yield from self._of_class(type(value))
 
     def _attributes(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         found = {name: plain(v) for name, v in attributes(value).items()}
         self.held[path] = found
         for name, element in found.items():
             yield path.attr(name), element
-        for name, element in class_values(type(value)).items():
+        for name, element in of_instance(type(value)).items():
             if name not in found:
                 yield path.attr(name), element
-        for cls in type(value).__mro__:
-            yield from _functions(cls)
+        yield from self._of_class(type(value))
+
+    def _of_class(self, cls: type) -> Iterator[tuple[Path, Any]]:
+        """What a class holds, and its bases and its own class do."""
+        if cls in self._classes:
+            return
+        self._classes.add(cls)
+        self.values[Path("class", cls)] = cls
+        for c in (*cls.__mro__, type(cls)):
+            members = own_members(c)
+            if members:
+                self.values[Path("class", c)] = c
+                self.held[Path("class", c)] = {n: plain(v) for n, v in members.items()}
+        yield from of_class(cls)
+        if is_users(type(cls).__module__):
+            yield from self._of_class(type(cls))
+
+    def written(self, path: Path) -> None:
+        """What stands at `path` was assigned by the run, even if it looks as it did before."""
+        assert path.parent is not None
+        held, key = self.held[path.parent], getattr(path.key, "value", path.key)
+        if isinstance(held, dict):
+            held[key] = EMPTY
+        elif isinstance(held, tuple):
+            self.held[path.parent] = (*held[:key], EMPTY, *held[key + 1:])
+        else:
+            self.held[path.parent] = [(k, EMPTY if k == key else v) for k, v in held]
 
     def changes(self) -> Iterator[tuple[Path, Any, Any]]:
         """(path, what it held, what it holds now) for every object that is no longer as it was."""
         for path, before in list(self.held.items()):
-            value = self.values[path]
-            if isinstance(value, Tensor):
-                now: Any = (value.data, value._grad)
-                same = now[0] is before[0] and now[1] is before[1]
-            elif path.kind == "globals":
-                now = {n: value[n] for n in (*before, *self.absent[path]) if n in value}
-                same = now.keys() == before.keys() and all(now[n] is before[n] for n in now)
-            elif isinstance(value, types.FunctionType):
-                now = cells(value)
-                same = all(a is b for a, b in zip(now, before))
-            elif isinstance(value, SETS):
-                now, same = value, len(value) == len(before) and value == before
-            elif isinstance(value, (list, dict)):
-                now = list(value.items() if isinstance(value, dict) else enumerate(value))
-                same = len(now) == len(before) and all(
-                    a[1] is b[1] and (a[0] is b[0] or a[0] == b[0]) for a, b in zip(now, before))
-            else:
-                now = attributes(value)
-                same = now.keys() == before.keys() and all(now[k] is before[k] for k in now)
-            if not same:
+            now = self._now(path)
+            if not _same(before, now):
                 yield path, before, now
+
+    def changed_fields(self) -> Iterator[tuple[Path, dict[str, Any], dict[str, Any]]]:
+        """The same for attributes of functions and of containers."""
+        for path, before in list(self.fields.items()):
+            now = attributes(self.values[path])
+            if not _same(before, now):
+                yield path, before, now
+
+    def _now(self, path: Path) -> Any:
+        """What an object holds now, in the form of `held`."""
+        value = self.values[path]
+        if isinstance(value, Tensor):
+            return value.data, value._grad
+        if path.kind == "globals" or isinstance(value, Members):
+            names = (*self.held[path], *self.absent[path])
+            return {n: value[n] for n in names if n in value}
+        if isinstance(value, type):
+            return own_members(value)
+        if isinstance(value, types.FunctionType):
+            return cells(value)
+        if isinstance(value, dict):
+            return list(value.items())
+        if isinstance(value, SEQUENCES):
+            return list(enumerate(value))
+        return value if isinstance(value, SETS) else attributes(value)
+
+
+def _same(before: Any, now: Any) -> bool:
+    """Whether two copies of what an object held are one: by identity of what stands inside."""
+    if len(before) != len(now):
+        return False
+    if isinstance(before, dict):
+        return before.keys() == now.keys() and all(now[k] is before[k] for k in now)
+    if isinstance(before, SETS):
+        return bool(before == now)
+    if isinstance(before, list):
+        return all(a[1] is b[1] and (a[0] is b[0] or a[0] == b[0]) for a, b in zip(before, now))
+    return all(a is b for a, b in zip(before, now))
 
 
 _LINKS: dict[type, tuple[str, ...]] = {  # objects that stand for others, and how to get to those
     types.MethodType: ("__self__", "__func__"), property: ("fget",),
     functools.partial: ("func", "args", "keywords"),
+    staticmethod: ("__func__",), classmethod: ("__func__",),
 }
-EMPTY = object()  # the contents of a closure cell that nothing was assigned to
 
 
 def is_plain(value: Any) -> bool:
     """Whether a value is all that can be told of it: numbers, texts and the like."""
-    return type(value) in PLAIN or isinstance(value, np.dtype)
+    return type(value) in PLAIN or isinstance(value, (np.dtype, np.number, np.bool_, np.datetime64))
 
 
-def cells(function: Any) -> tuple[Any, ...]:
-    """What the closure cells of a function hold."""
-    found = []
-    for cell in function.__closure__ or ():
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:
-            found.append(EMPTY)
-    return tuple(found)
+def _keys(value: dict[Any, Any]) -> Iterator[tuple[Path, Any]]:
+    """The keys of which there is more to know than that they are the same."""
+    for key in value:
+        if not (is_plain(key) or isinstance(key, (*FIXED, tuple, frozenset, Tensor))):
+            yield Path("class", Known(key)).attr("__self__"), key
 
 
-def _functions(cls: type) -> Iterator[tuple[Path, Any]]:
-    """The functions and properties that a class defines, our own classes left out."""
-    for name, value in cls.__dict__.items():
-        plain = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
-        plain = plain.fget if isinstance(plain, property) else plain
-        if isinstance(plain, types.FunctionType) and not is_ours(plain.__code__):
-            path = Path("class", cls).attr(name)
-            yield path, value if isinstance(value, property) else getattr(cls, name)
+def _values(path: Path, module: types.ModuleType) -> Iterator[tuple[Path, Any]]:
+    """What changes in the standard library: nothing but the environment."""
+    if module is os:
+        yield path.attr("environ"), os.environ
 
 
-def attributes(value: Any) -> dict[str, Any]:
-    """The attributes an object has of its own: its dictionary and its slots, or only those that its
-    class names as `__captured__`."""
-    only = getattr(type(value), "__captured__", None)
-    if only is not None:
-        return {name: getattr(value, name) for name in only}
-    found = dict(getattr(value, "__dict__", None) or {})
-    for cls in type(value).__mro__:
-        slots = cls.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if not name.startswith("__") and isinstance(cls.__dict__.get(name),
-                                                        types.MemberDescriptorType):
-                try:
-                    found[name] = cls.__dict__[name].__get__(value)
-                except AttributeError:
-                    continue
-    return found
+def names_of(code: types.CodeType) -> set[str]:
+    """The names in a code object, and its texts, which may be names of attributes as well."""
+    texts = {c for c in code.co_consts if type(c) is str and c.isidentifier()}
+    return texts.union(code.co_names, code.co_freevars, (code.co_name,))
 
 
-def class_values(cls: type) -> dict[str, Any]:
-    """Plain values and tensors that a class gives its instances, nearest class first."""
-    found: dict[str, Any] = {}
-    if hasattr(cls, "__captured__"):
-        return found
-    for c in cls.__mro__:
-        if c.__module__ == "builtins":
-            continue
-        for name, value in c.__dict__.items():
-            if not name.startswith("__") and isinstance(value, (*PLAIN, Tensor, list, dict, tuple)):
-                found.setdefault(name, value)
-    return found
+def globals_of(code: types.CodeType) -> set[str]:
+    """The names that a code object reads as globals."""
+    return {i.argval for i in dis.get_instructions(code)
+            if i.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME"))}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .graph import Node
 from .leaf import Leaf
@@ -12,27 +15,50 @@ from .numbers import Formula, Origins, compute
 from .reading import Reader
 from .recorder import Decision, outcome_of
 from .stage import Registers, Stage
+from .turns import LoopBack, Turned
 
-Element = Decision | Enter | Jump  # of the path that a run took
+Element = Decision | Enter | Jump | LoopBack  # of the path that a run took
+
+
+class Kept(NamedTuple):
+    """What is known at the end of a turn, for the way back."""
+
+    back: Back
+    registers: Registers
+    symbols: dict[Any, Any]
 
 
 class Call:
     """One call of a program: what is known of it so far."""
 
     def __init__(self, args: Any, kwargs: Any, read: Reader, sizes: Any) -> None:
-        self.args, self.kwargs, self.read = args, kwargs, read
+        self.args, self.kwargs, self.read, self._sizes = args, kwargs, read, sizes
         self.registers: Registers = {}
         self.symbols: dict[Any, Any] = {}  # numbers that loops carry
+        self.turns: dict[Any, list[Kept]] = {}  # of loops whose gradient may be asked for
         self.origins: Origins = {
             "given": read, "size": lambda expr: expr.value(sizes(read)),
             "element": lambda node: self.registers[node].item(),
-            "phi": self.symbols.__getitem__,
+            "phi": lambda token: self.symbols[token],
         }
         read.number = lambda formula: compute(formula, self.origins)
+
+    def run(self, stages: Sequence[Stage]) -> None:
+        """Computes what stages want."""
+        for stage in stages:
+            sources = stage.gather(self.args, self.kwargs)[0]
+            arrays = stage.run(sources, self.registers, self.origins)
+            self.registers.update(zip(stage.wanted, arrays))
 
     def value(self, formula: Formula) -> Any:
         """The value of a formula in this call."""
         return compute(formula, self.origins)
+
+    def inside(self, kept: Kept) -> Call:
+        """The call as it was at the end of a turn."""
+        call = Call(self.args, self.kwargs, copy.copy(self.read), self._sizes)
+        call.registers, call.symbols = kept.registers, kept.symbols
+        return call
 
 
 class Place:
@@ -139,6 +165,7 @@ class Loop(_Carrier):
 
     def follow(self, call: Call) -> Place | None:
         self.carry(call, self.enter)
+        call.turns[self.enter.token] = []
         return self.body
 
 
@@ -148,6 +175,7 @@ class Back(_Carrier):
     def __init__(self, jump: Jump, loop: Loop) -> None:
         super().__init__(jump.values, jump.formulas, jump.site)
         self.jump, self.loop = jump, loop
+        self.ways: dict[tuple[int, ...], tuple[Turned, list[Stage]]] = {}  # back, by slots
 
     def same(self, element: Element) -> bool:
         return self.jump == element
@@ -156,9 +184,65 @@ class Back(_Carrier):
         return self.loop.body
 
     def follow(self, call: Call) -> Place | None:
+        if self.ways:
+            call.turns[self.jump.token].append(Kept(self, dict(call.registers),
+                                                    dict(call.symbols)))
         self.carry(call, self.loop.enter)
         self.loop.turns += 1
         return self.loop.body
+
+
+class Return(Place):
+    """The way back through the turns of a loop."""
+
+    def __init__(self, element: LoopBack) -> None:
+        super().__init__()
+        self.element, self.site = element, element.site
+        self.body: Place | None = None
+
+    @property
+    def wanted(self) -> list[Node]:
+        return [node for _, node in self.element.given]
+
+    def children(self) -> list[Place]:
+        return [] if self.body is None else [self.body]
+
+    def same(self, element: Element) -> bool:
+        return self.element == element
+
+    def after(self, element: Element) -> Place | None:
+        return self.body
+
+    def follow(self, call: Call) -> Place | None:
+        carried = {i: call.registers[node] for i, node in self.element.given}
+        sums: dict[Any, Any] = {}
+        for kept in reversed(call.turns[self.element.token]):
+            slots = tuple(sorted(carried))
+            if slots not in kept.back.ways:
+                return None
+            carried = self._turn(call, kept, carried, sums)
+        found = {("slot", i): carried[i] for i in sorted(carried)} | sums
+        if found.keys() != set(self.element.results):
+            return None
+        call.registers.update((p, found[k]) for k, p in zip(self.element.results,
+                                                            self.element.phis))
+        return self.body
+
+    def _turn(self, call: Call, kept: Kept, carried: dict[int, Any],
+              sums: dict[Any, Any]) -> dict[int, Any]:
+        """The gradients of what a turn began with; those of what it read are added to `sums`."""
+        way, stages = kept.back.ways[tuple(sorted(carried))]
+        inside = call.inside(kept)
+        inside.registers.update((way.given[i], a) for i, a in carried.items())
+        inside.run(stages)
+        result = {}
+        for key, node in way.gradients.items():
+            array = inside.registers[node]
+            if key[0] == "slot":
+                result[key[1]] = array
+            else:
+                sums[key] = np.add(sums[key], array) if key in sums else array
+        return result
 
 
 class Ends(Place):
@@ -193,7 +277,7 @@ def grow(root: Place | None, path: Sequence[Element], leaf: Leaf) -> tuple[Place
     loops: dict[Any, Loop] = {}
     above: tuple[Place, Element] | None = None
     at, first = root, root
-    for i, element in enumerate(path):
+    for element in path:
         if at is None:
             at = _made(element, loops)
             first = _attach(above, at) or first
@@ -217,6 +301,8 @@ def _made(element: Element, loops: dict[Any, Loop]) -> Place:
         return Branch(element)
     if isinstance(element, Enter):
         return Loop(element)
+    if isinstance(element, LoopBack):
+        return Return(element)
     return Back(element, loops[element.token])
 
 
@@ -229,7 +315,7 @@ def _attach(above: tuple[Place, Element] | None, place: Place) -> Place | None:
         assert isinstance(element, Decision)
         over.outcomes[element.outcome] = place
     else:
-        loop = over.loop if isinstance(over, Back) else over
-        assert isinstance(loop, Loop) and loop.body is None
-        loop.body = place
+        head = over.loop if isinstance(over, Back) else over
+        assert isinstance(head, (Loop, Return)) and head.body is None
+        head.body = place
     return None

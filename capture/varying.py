@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..eager.tensor import Tensor
-from .dims import Sizes
 from .paths import Path
 from .widening import is_number_at
 
@@ -26,10 +25,10 @@ class Varying:
         """By the name of a size, an axis that has it."""
         return {name: axis for axis, name in reversed(self.axes.items())}
 
-    def sizes(self, read: Callable[[Path], Any]) -> Sizes:
+    def sizes(self, read: Callable[[Path], Any]) -> dict[str, int]:
         """The named sizes of this call."""
-        return Sizes({name: int(read(path).data.shape[axis])
-                      for name, (path, axis) in self.places().items()})
+        return {name: int(read(path).data.shape[axis])
+                for name, (path, axis) in self.places().items()}
 
 
 class History:

@@ -8,23 +8,31 @@ from .graph import SPECIAL, Graph, Node
 from .text import to_text
 
 
-def verify(graph: Graph, after: str) -> Graph:
-    """The graph itself. GraphError naming the pass and the node for one that is not well formed."""
-    given = set(graph.inputs)
+def verify(graph: Graph, after: str, known: set[Node] | None = None) -> Graph:
+    """The graph itself. GraphError naming the pass and the node for one that is not well formed.
+
+    `known` are nodes that were verified before; those of this graph are added to it.
+    """
+    given, known = set(graph.inputs), set() if known is None else known
     for node in graph.nodes():
-        problem = _problem(node, given)
+        problem = _lost(node, given) or ("" if node in known else _problem(node))
         if problem:
             raise GraphError(f"after {after}: {problem}\n{to_text(graph)}")
+    known.update(graph.nodes())
     for j, i in graph.donated.items():
         if graph.outputs[j].type != graph.inputs[i].type:
             raise GraphError(f"after {after}: output {j} cannot take the memory of input {i}")
     return graph
 
 
-def _problem(node: Node, given: set[Node]) -> str:
+def _lost(node: Node, given: set[Node]) -> str:
+    lost = node.op == "input" and node not in given
+    return f"input {node.params['name']!r} is not among the graph's inputs" if lost else ""
+
+
+def _problem(node: Node) -> str:
     if node.op in SPECIAL:
-        lost = node.op == "input" and node not in given
-        return f"input {node.params['name']!r} is not among the graph's inputs" if lost else ""
+        return ""
     if node.op not in OPS:
         return f"unknown op {node.op!r}"
     try:

@@ -11,11 +11,9 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .numbers import Deciding, Formula, Number, plain
+from .members import attributes
+from .numbers import Deciding, Formula, Number
 from .paths import Path
-from .state import State, attributes
-
-_MADE_OF = (list, dict, tuple)
 
 
 def settable(path: Path, read: Callable[[Path], Any]) -> bool:
@@ -47,11 +45,15 @@ class Widening:
         self.args, self.kwargs = list(args), dict(kwargs)
         self._paths, self._recorder, self._read = list(paths), recorder, read
         self.numbers: dict[Path, Number] = {}
+        self.written: list[Path] = []  # where the run has put something else
         self._placed: list[tuple[Any, Path, Any, Number]] = []
 
     def __enter__(self) -> Widening:
         for path in self._paths:
             value = self._read(path)
+            if type(value) is Number:  # one closure variable of two functions
+                self.numbers[path] = value
+                continue
             number = Number(Formula("given", (path,)), value, self._recorder)
             self.numbers[path] = number
             owner = self._owner(path)
@@ -63,6 +65,8 @@ class Widening:
         for owner, path, value, number in self._placed:
             if _get(owner, path) is number:
                 _put(owner, path, value)
+            elif owner is not self.args and owner is not self.kwargs:
+                self.written.append(path)
 
     def _owner(self, path: Path) -> Any:
         assert path.parent is not None
@@ -92,38 +96,3 @@ def _put(owner: Any, path: Path, value: Any) -> None:
         object.__setattr__(owner, path.key, value)  # frozen dataclasses too
     else:
         owner[path.key.value] = value
-
-
-def settle(state: State, result: Any) -> Any:
-    """`result` with plain numbers for symbols, in everything else that the run changed as well."""
-    seen: dict[int, Any] = {}
-    for path, _, _ in list(state.changes()):
-        _settle_inside(state.values[path], seen)
-    return _settled(result, seen)
-
-
-def _settled(value: Any, seen: dict[int, Any]) -> Any:
-    if type(value) is Number:
-        return plain(value)
-    if type(value) is tuple:
-        parts = tuple(_settled(v, seen) for v in value)
-        return value if all(a is b for a, b in zip(parts, value)) else parts
-    if id(value) not in seen:
-        seen[id(value)] = value
-        if type(value) in (list, dict) or hasattr(value, "__dict__"):
-            _settle_inside(value, seen)
-    return value
-
-
-def _settle_inside(value: Any, seen: dict[int, Any]) -> None:
-    if isinstance(value, (types.FunctionType, type, types.ModuleType)):
-        return
-    pairs = value if isinstance(value, dict) else dict(enumerate(value)) \
-        if isinstance(value, list) else getattr(value, "__dict__", {})
-    for key, old in list(pairs.items()):
-        new = _settled(old, seen)
-        if new is not old:
-            if isinstance(value, (dict, list)):
-                value[key] = new
-            else:
-                object.__setattr__(value, key, new)

@@ -7,24 +7,27 @@ there is no code, only its parts are compiled: every graph gives a program.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..capture.graph import Graph, Node, topological
 from ..capture.passes.checks import Check, extract_checks
 from ..capture.passes.layout import turn_products
+from ..capture.passes.pieces import join_pieces
 from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import PIPELINE, run
 from ..eager.errors import CodegenError
-from .contract import lower_contract
 from .donate import in_place
 from .executable import Executable, Plan
+from .forms import Place
 from .fuse import Group, fuse
-from .llvm.program import Step, build
+from .launches import Launch, Lowering
+from .llvm.program import Slot, Step, build
 from .llvm.target import Target, host
 from .llvm.threads import get_num_threads
-from .loops import Buffer, Kernel
-from .lower import lower
+from .loops import Buffer
 from .machine import Machine
 from .memory import plan_arena
 from .mixed import MixedExecutable, compile_mixed
@@ -33,6 +36,7 @@ from .support import why_no_code
 
 PASSES = [
     *PIPELINE,
+    join_pieces,
     turn_products,
     open_vector_products,
     simplify,  # again: opening leaves reshapes of reshapes
@@ -55,10 +59,16 @@ def compile_native(graph: Graph, target: Target | None = None, checks: bool = Tr
     """A graph as one native program; CodegenError where something in it has no code. Without
     `checks` its indices are those that somebody else has looked at."""
     target = target or host()
-    plan, kernels = lower_graph(graph, machine_of(target), checks)
-    slots, arena = plan_arena(kernels, plan.arguments)
-    steps = [Step(k, [slots[b] for b in k.arguments]) for k in kernels]
-    return Executable(plan, kernels, build(steps, "program", target), arena)
+    plan, launches = lower_graph(graph, machine_of(target), checks)
+    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], plan.arguments)
+    steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    return Executable(plan, [x.kernel for x in launches], build(steps, "program", target), arena)
+
+
+def slot_of(place: Place, slots: Mapping[Buffer, Slot]) -> Slot:
+    """Where a place is when its buffer lies at its slot."""
+    slot = slots[place.buffer]
+    return replace(slot, offset=slot.offset + place.offset * place.buffer.dtype.itemsize)
 
 
 def machine_of(target: Target) -> Machine:
@@ -69,8 +79,8 @@ def machine_of(target: Target) -> Machine:
 
 def lower_graph(
     graph: Graph, machine: Machine, checks: bool = True
-) -> tuple[Plan, list[Kernel]]:
-    """The kernels of a graph and the plan of its arguments, before any code is made."""
+) -> tuple[Plan, list[Launch]]:
+    """The kernels of a graph on their buffers, and the plan of its arguments, before any code."""
     ready, found = extract_checks(run(graph, PASSES))
     if not checks:
         ready, found = Graph(ready.inputs, ready.outputs[:len(graph.outputs)], ready.donated), []
@@ -78,10 +88,9 @@ def lower_graph(
     values, outputs = strip_reshapes(ready)
     groups = fuse(values)
     plan = plan_values(values, groups, found, outputs, len(graph.outputs))
-    kernels: list[Kernel] = []
-    for number, group in enumerate(groups):
-        kernels += lower_group(group, plan.buffers, machine, f"k{number}_{_label(group)}")
-    return plan, kernels
+    lowering = Lowering(plan.buffers, machine)
+    return plan, [launch for number, group in enumerate(groups)
+                  for launch in lowering.launches(group, f"k{number}_{_label(group)}")]
 
 
 def check_supported(graph: Graph) -> None:
@@ -90,15 +99,6 @@ def check_supported(graph: Graph) -> None:
         why = why_no_code(node)
         if why:
             raise CodegenError(f"{node.site or node.op}: {why}")
-
-
-def lower_group(
-    group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
-) -> list[Kernel]:
-    """The kernels of one group."""
-    if group.kind == "contract":
-        return lower_contract(group, buffers, machine, name)
-    return lower(group, buffers, machine, name)
 
 
 def _label(group: Group) -> str:
@@ -127,7 +127,7 @@ def plan_values(
     constants = [n for n in topological(graph.outputs) if n.op == "const" and n.type.shape]
     buffers |= {n: _buffer(n, f"c{i}") for i, n in enumerate(constants)}
     needed = set(graph.outputs).union(*[g.reads for g in groups]) if groups else set(graph.outputs)
-    members = [m for g in groups for m in g.members if m in needed]
+    members = dict.fromkeys(m for g in groups for m in g.members if m in needed)
     # A check that is made after the program ran must be able to leave everything as it was.
     late = any(graph.outputs[c.output].op != "input" for c in checks)
     taken = {} if late else in_place(graph, groups)

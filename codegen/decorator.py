@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
+from ..capture import direct
 from ..capture.check import checking, interval
 from ..capture.compiled import Compiled
 from ..capture.graph import Graph
@@ -14,6 +15,7 @@ from ..capture.stage import Backend
 from ..eager.errors import CaptureError
 from ..eager.nn import module
 from ..eager.nn.module import Module
+from . import collect
 from .compile import compile_graph
 from .sized import compile_sized
 
@@ -72,3 +74,4 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 
 module.compiler = compile
+direct.native = collect

@@ -10,20 +10,20 @@ def in_place(graph: Graph, groups: list[Group]) -> dict[Node, Node]:
     """For outputs that can take it, the input whose memory they take."""
     taken: dict[Node, Node] = {}
     used: set[Node] = set(graph.outputs)
+    writer = {m: number for number, g in enumerate(groups) for m in g.members}
+    last = {n: number for number, g in enumerate(groups) for n in g.reads}
     for j, i in graph.donated.items():
         out, source = graph.outputs[j], graph.inputs[i]
-        if source not in used and out not in taken and _allowed(out, source, groups):
+        if source in used or out in taken or last.get(source, -1) > writer.get(out, -1):
+            continue
+        if out in writer and _allowed(out, source, groups[writer[out]]):
             taken[out] = source
             used.add(source)
     return taken
 
 
-def _allowed(out: Node, source: Node, groups: list[Group]) -> bool:
-    """Whether `source` is last read where `out` is written, and only at the same element."""
-    writer = next((n for n, g in enumerate(groups) if out in g.members), None)
-    if writer is None or any(source in g.reads for g in groups[writer + 1:]):
-        return False
-    group = groups[writer]
+def _allowed(out: Node, source: Node, group: Group) -> bool:
+    """Whether the group that writes `out` reads `source` only at the same element."""
     if group.kind != "rows" or group.axes is not None or out.type.shape != group.domain:
         return False
     placed = {*group.reads, *group.members}

@@ -9,10 +9,11 @@ members only at its own element, so the whole group is one pass over its domain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..capture.graph import SPECIAL, Graph, Node, users
+from ..capture.graph import SPECIAL, Graph, Node, params_key, users
 from .index import Index, as_index, variable
 from .inline import Indices, Inliner, broadcast_index
 from .values import BUILDER, Value
@@ -23,19 +24,24 @@ _MOST_SUMS = 8  # reductions of one kernel: what comes after one passes over the
 _WORTH = 4  # simple operations that are worth a place in memory when several readers need them
 SHORT = 9  # elements of a reduction that is unrolled
 _LARGEST_TREE = 200  # operations computed in place, before a value gets a home of its own
+_MOST_PIECES = 8  # of a concat that is read piece by piece rather than written
+_MOST_SLICES = 4  # of a value, before it gets a home: each is of use to another kernel
+_CANDIDATES = 8  # kernels that are asked for a place because they read the same
+_MOST_ALIKE = 8  # values of a kernel, before reading the same is no reason to join it
 
 
 @dataclass
 class Group:
     """Nodes computed by one kernel. `axes`: what is reduced, None while nothing is."""
 
-    kind: str  # rows, columns or contract
+    kind: str  # rows, columns, contract, or pieces: a kernel for each piece of a long concat
     domain: tuple[int, ...]
     axes: tuple[int, ...] | None
     members: list[Node] = field(default_factory=list)
     reads: set[Node] = field(default_factory=set)  # placed nodes of other groups, and inputs
     refusals: list[str] = field(default_factory=list)
     fan: int = 1  # how many computations read the first member
+    layout: tuple[int, ...] = ()  # of the array in which the results are a part, if they are one
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -61,15 +67,13 @@ def fuse(graph: Graph) -> list[Group]:
     nodes = graph.nodes()
     placed = choose_placed(graph, nodes)
     fan = _fan_out(nodes, users(nodes), set(graph.outputs))
-    groups: list[Group] = []
-    home: dict[Node, Group] = {}
+    fusing = Fusing(Reads(placed))
     for node in nodes:
         if node in placed and not given(node):
-            group = _place(node, groups, home, placed)
+            group = fusing.place(node)
             if len(group.members) == 1:
                 group.fan = fan[node]
-            home[node] = group
-    return _in_order(groups, home)
+    return fusing.in_order()
 
 
 def given(node: Node) -> bool:
@@ -99,11 +103,27 @@ def choose_placed(graph: Graph, nodes: list[Node]) -> set[Node]:
 def _needs_home(node: Node, size: int, fan: int, packed: bool, readers: list[Node]) -> bool:
     if node.kind in ("reduce", "contract"):
         return True
+    if is_pieces(node) or _is_cut_up(node, readers):
+        return True
     if node.kind == "view" or not node.type.shape:
         return size > _LARGEST_TREE
     if packed or any(_spreads(r, node) for r in readers) or size > _LARGEST_TREE:
         return True
     return fan > 1 and size >= _WORTH
+
+
+def is_pieces(node: Node) -> bool:
+    """Whether a node is a concat of so many values that each is written to its place."""
+    return node.op == "concat" and len(node.inputs) > _MOST_PIECES
+
+
+def _is_cut_up(node: Node, readers: list[Node]) -> bool:
+    return node.op != "broadcast_to" and sum(r.op == "slice" for r in readers) > _MOST_SLICES
+
+
+def _passes_on(node: Node) -> bool:
+    """Whether who reads a node reads what that one reads: it is a view without memory."""
+    return node.kind == "view" and not is_pieces(node)
 
 
 def _fan_out(
@@ -112,7 +132,7 @@ def _fan_out(
     """How many computations read a node, directly or through views."""
     fan: dict[Node, int] = {}
     for node in reversed(nodes):
-        own = sum(fan[r] if r.kind == "view" else 1 for r in readers[node])
+        own = sum(fan[r] if _passes_on(r) else 1 for r in readers[node])
         fan[node] = own + (node in outputs)
     return fan
 
@@ -125,13 +145,13 @@ def _contracted(nodes: list[Node]) -> set[Node]:
         node = stack.pop()
         if node not in found:
             found.add(node)
-            stack.extend(node.inputs if node.kind == "view" else ())
+            stack.extend(node.inputs if _passes_on(node) else ())
     return found
 
 
 def _spreads(reader: Node, node: Node) -> bool:
     """Whether a reader reads an element many times: it would be computed many times."""
-    return reader.kind == "view" and reader.type.size > 1.5 * max(1, node.type.size)
+    return _passes_on(reader) and reader.type.size > 1.5 * max(1, node.type.size)
 
 
 # ---- what a node reads, and at which element
@@ -141,7 +161,7 @@ def domain_of(node: Node) -> tuple[int, ...]:
 
 
 def reads_of(
-    node: Node, placed: Iterable[Node], at: Indices | None = None
+    node: Node, placed: Container[Node], at: Indices | None = None
 ) -> list[tuple[Node, Indices]]:
     """The placed nodes that computing one element of `node` reads, each with the element read.
 
@@ -157,7 +177,7 @@ def reads_of(
 
     inline = Inliner(leaf)
     where = axis_variables(domain_of(node)) if at is None else at
-    if node.kind == "contract":
+    if node.kind == "contract" or is_pieces(node):
         for n in node.inputs:
             inline.value(n, axis_variables(n.type.shape))
     elif node.kind == "reduce":
@@ -173,32 +193,157 @@ def _opaque(node: Node, index: Indices) -> Value:
     return Value(from_memory.expr())
 
 
+class Reads:
+    """`reads_of`, worked out once for nodes that are computed in the same way."""
+
+    def __init__(self, placed: Container[Node]) -> None:
+        self.placed = placed
+        self._made: dict[Any, list[tuple[int, Indices]]] = {}
+
+    def of(self, node: Node) -> list[tuple[Node, Indices]]:
+        """The placed nodes that computing one element of `node` reads, each with its element."""
+        key, leaves = self._form(node)
+        found = self._made.get(key)
+        if found is None:
+            number = {n: i for i, n in enumerate(leaves)}
+            reads = reads_of(node, self.placed)
+            found = self._made[key] = [(number[n], index) for n, index in reads]
+        return [(leaves[i], index) for i, index in found]
+
+    def _form(self, root: Node) -> tuple[Any, list[Node]]:
+        """How a node is computed from placed ones, and these."""
+        number: dict[Node, int] = {}
+        rows: list[Any] = []
+        leaves: list[Node] = []
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            leaf = node in self.placed and node is not root
+            missing = [] if leaf else [i for i in node.inputs if i not in number]
+            if missing and node not in number:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if node not in number:
+                number[node] = len(number)
+                leaves += [node] if leaf else []
+                rows.append(node.type if leaf else row_of(node, number))
+        return tuple(rows), leaves
+
+
+def row_of(node: Node, number: Mapping[Node, int]) -> tuple[Any, ...]:
+    """How a node is computed, its inputs by their numbers."""
+    return node.op, params_key(node.params), node.type, tuple([number[i] for i in node.inputs])
+
+
 # ---- joining
-def _place(node: Node, groups: list[Group], home: dict[Node, Group], placed: set[Node]) -> Group:
-    reads = reads_of(node, placed)
-    refusals = []
-    for group in reversed(groups):
-        related = any(n in group.members for n, _ in reads) or bool(
-            group.reads & {n for n, _ in reads})
-        if not related:
-            continue
-        why = _refusal(node, reads, group, home, placed)
-        if why:
-            refusals.append(f"{node.op} ({node.site}) not with {group.members[-1].op}: {why}")
-            continue
-        _join(node, reads, group)
+class Fusing:
+    """The groups made so far, by number, and which of them need which others."""
+
+    def __init__(self, reads: Reads) -> None:
+        self.reads = reads
+        self.groups: list[Group] = []
+        self.home: dict[Node, int] = {}
+        self._readers: dict[Node, list[int]] = {}
+        self._needs: list[int] = []  # a bit for every group that one needs, directly or not
+        self._needed = 0
+
+    def place(self, node: Node) -> Group:
+        """The group that `node` joins, or a new one."""
+        reads = self.reads.of(node)
+        refusals = []
+        for number in self._related(node, reads):
+            why = self._refusal(node, reads, number)
+            if not why:
+                return self._join(node, reads, number)
+            last = self.groups[number].members[-1]
+            refusals.append(f"{node.op} ({node.site}) not with {last.op}: {why}")
+        made = _new_group(node)
+        made.refusals = refusals
+        self.groups.append(made)
+        self._needs.append(0)
+        return self._join(node, reads, len(self.groups) - 1)
+
+    def _related(self, node: Node, reads: list[tuple[Node, Indices]]) -> list[int]:
+        """The groups that make or read what the node reads, the newest first."""
+        found = {self.home[n] for n, _ in reads if n in self.home}
+        for n, _ in reads:
+            if n.type.size > 1 or node.type.size == 1:
+                near = self._readers.get(n, ())[-_CANDIDATES:]
+                found.update(i for i in near if len(self.groups[i].members) < _MOST_ALIKE)
+        return sorted(found, reverse=True)
+
+    def _join(self, node: Node, reads: list[tuple[Node, Indices]], number: int) -> Group:
+        group = self.groups[number]
+        if node.kind == "reduce" and group.axes is None:
+            group.axes, group.kind = tuple(node.params["axis"]), reduce_kind(node)
+        group.members.append(node)
+        self.home[node] = number
+        for n in {n for n, _ in reads if n not in group.members} - group.reads:
+            group.reads.add(n)
+            self._readers.setdefault(n, []).append(number)
+        self._note_needs(number, {self.home[n] for n, _ in reads if n in self.home} - {number})
         return group
-    made = _new_group(node)
-    made.refusals = refusals
-    _join(node, reads, made)
-    groups.append(made)
-    return made
+
+    def _note_needs(self, number: int, others: set[int]) -> None:
+        more = 0
+        for other in others:
+            more |= self._needs[other] | 1 << other
+            self._needed |= 1 << other
+        more &= ~self._needs[number]
+        self._needs[number] |= more
+        if more and self._needed >> number & 1:
+            for i, needs in enumerate(self._needs):
+                if needs >> number & 1:
+                    self._needs[i] = needs | more
+
+    def _refusal(self, node: Node, reads: list[tuple[Node, Indices]], number: int) -> str:
+        """Why `node` cannot join a group; an empty text if it can."""
+        group = self.groups[number]
+        if node.kind == "contract":
+            return "a contraction begins a kernel of its own"
+        why = _shape_refusal(node, group)
+        if why:
+            return why
+        where = group.variables()
+        if node.kind != "reduce" and node.type.shape != group.domain:  # once per outer position
+            own = reduced_index(node.type.shape, group, where)
+            reads = reads_of(node, self.reads.placed, own)
+        if len([m for m in group.members if m.kind == "reduce"]) >= _MOST_SUMS:
+            return "the kernel has many reductions already"
+        for n, index in reads:
+            if n in group.members and not own_element(n, index, group, where):
+                return f"it reads other elements of {n.op}"
+        if group.kind == "contract" and _stored_anyway(group) and _extra_reads(node, reads, group):
+            return "the product is stored anyway, and a sweep of its own is faster"
+        outside = {self.home[n] for n, _ in reads if n in self.home} - {number}
+        if any(self._needs[other] >> number & 1 for other in outside):
+            return "something between them runs in another kernel"
+        return ""
+
+    def in_order(self) -> list[Group]:
+        """The groups, each after those it reads from."""
+        done: dict[int, None] = {}
+        stack = [(n, False) for n in reversed(range(len(self.groups)))]
+        while stack:
+            number, ready = stack.pop()
+            if number in done:
+                continue
+            if ready:
+                done[number] = None
+                continue
+            stack.append((number, True))
+            before = {self.home[n] for n in self.groups[number].reads if n in self.home} - {number}
+            stack.extend((n, False) for n in sorted(before, reverse=True))
+        return [self.groups[n] for n in done]
 
 
 def _new_group(node: Node) -> Group:
     domain = domain_of(node)
     if node.kind == "contract":
         return Group("contract", domain, ())
+    if is_pieces(node):
+        return Group("pieces", domain, None)
     if node.kind != "reduce":
         return Group("rows", domain, None)
     return Group(reduce_kind(node), domain, tuple(node.params["axis"]))
@@ -217,39 +362,6 @@ def reduce_kind(node: Node) -> str:
     return "rows" if last in axes or not shape else "columns"
 
 
-def _join(node: Node, reads: list[tuple[Node, Indices]], group: Group) -> None:
-    if node.kind == "reduce" and group.axes is None:
-        group.axes, group.kind = tuple(node.params["axis"]), reduce_kind(node)
-    group.members.append(node)
-    group.reads |= {n for n, _ in reads if n not in group.members}
-
-
-def _refusal(
-    node: Node, reads: list[tuple[Node, Indices]], group: Group, home: dict[Node, Group],
-    placed: set[Node],
-) -> str:
-    """Why `node` cannot join `group`; an empty text if it can."""
-    if node.kind == "contract":
-        return "a contraction begins a kernel of its own"
-    why = _shape_refusal(node, group)
-    if why:
-        return why
-    where = group.variables()
-    if node.kind != "reduce" and node.type.shape != group.domain:  # once per outer position
-        reads = reads_of(node, placed, reduced_index(node.type.shape, group, where))
-    if len([m for m in group.members if m.kind == "reduce"]) >= _MOST_SUMS:
-        return "the kernel has many reductions already"
-    for n, index in reads:
-        if n in group.members and not own_element(n, index, group, where):
-            return f"it reads other elements of {n.op}"
-    if group.kind == "contract" and _stored_anyway(group) and _extra_reads(node, reads, group):
-        return "the product is stored anyway, and a sweep of its own is faster"
-    outside = {id(home[n]): home[n] for n, _ in reads if n in home and n not in group.members}
-    if any(_depends(h, group, home) for h in outside.values()):
-        return "something between them runs in another kernel"
-    return ""
-
-
 def _stored_anyway(group: Group) -> bool:
     return group.fan > 1
 
@@ -259,6 +371,8 @@ def _extra_reads(node: Node, reads: list[tuple[Node, Indices]], group: Group) ->
 
 
 def _shape_refusal(node: Node, group: Group) -> str:
+    if group.kind == "pieces" or is_pieces(node):
+        return "the pieces of a concat are written one by one"
     if node.kind == "reduce":
         if group.kind == "contract":
             return "sums over a contraction's result are not made in its epilogue"
@@ -297,38 +411,3 @@ def own_element(node: Node, index: Indices, group: Group, where: Indices) -> boo
     own = broadcast_index(own, node.type.shape)
     return len(index) == len(own) and all(
         Index.same(as_index(a), b) for a, b in zip(index, own))
-
-
-def _depends(group: Group, on: Group, home: dict[Node, Group]) -> bool:
-    """Whether `group` needs something that `on` computes, directly or through others."""
-    seen: set[int] = set()
-    stack = [group]
-    while stack:
-        g = stack.pop()
-        if g is on:
-            return True
-        if id(g) not in seen:
-            seen.add(id(g))
-            stack.extend(home[n] for n in g.reads if n in home)
-    return False
-
-
-def _in_order(groups: list[Group], home: dict[Node, Group]) -> list[Group]:
-    """The groups, each after those it reads from."""
-    done: dict[int, Group] = {}
-
-    def visit(group: Group) -> None:
-        stack = [(group, False)]
-        while stack:
-            g, ready = stack.pop()
-            if id(g) in done:
-                continue
-            if ready:
-                done[id(g)] = g
-            else:
-                stack.append((g, True))
-                stack.extend((home[n], False) for n in g.reads if n in home and home[n] is not g)
-
-    for group in groups:
-        visit(group)
-    return list(done.values())

@@ -64,7 +64,7 @@ class _Machine:
         self.memory = memory
         self.written: dict[Buffer, np.ndarray[Any, Any]] = {}
         for b in kernel.arguments:
-            if memory[b].dtype != b.dtype or memory[b].size != b.size:
+            if memory[b].dtype != b.dtype or memory[b].size > b.size:
                 got = f"{memory[b].dtype}[{memory[b].size}]"
                 raise ValueError(f"{kernel.name}: {b.name} is {b.dtype}[{b.size}], got {got}")
         for b in kernel.scratch:

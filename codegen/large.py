@@ -29,7 +29,7 @@ from ..eager.ops.declare import dtype_of_operands
 from ..eager.settings import settings
 from ..eager.shapes import TensorType, product
 from .address import address
-from .compile import compile_native, lower_graph, machine_of
+from .compile import compile_native, lower_graph, machine_of, slot_of
 from .executable import Executable
 from .llvm.blocks import Rows
 from .llvm.program import Argument, NativeProgram, Step, build
@@ -246,14 +246,15 @@ def _built(graph: Graph, block: int, strides: list[int], name: str) -> NativePro
     target = host()
     machine = replace(machine_of(target), threads=1)
     try:
-        plan, kernels = lower_graph(graph, machine)
+        plan, launches = lower_graph(graph, machine)
     except CodegenError:
         return None
     slots = {b: Argument(i) for b, i in plan.arguments.items()}
-    if len(slots) != len(strides) or len(kernels) != 1:  # constants, or values between kernels
+    if len(slots) != len(strides) or len(launches) != 1:  # constants, or values between kernels
         return None
-    step = Step(kernels[0], [slots[b] for b in kernels[0].arguments])
-    return build([step], name, target, Rows(block, strides, kernels[0].cost))
+    kernel = launches[0].kernel
+    step = Step(kernel, [slot_of(p, slots) for p in launches[0].places])
+    return build([step], name, target, Rows(block, strides, kernel.cost))
 
 
 dispatch.large = run

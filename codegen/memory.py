@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from .llvm.program import Arena, Argument, Slot
-from .loops import Buffer, Kernel
+from .loops import Buffer
 
 _ALIGN = 64
 
 
 def plan_arena(
-    kernels: Sequence[Kernel], arguments: Mapping[Buffer, int]
+    uses: Sequence[Iterable[Buffer]], arguments: Mapping[Buffer, int]
 ) -> tuple[dict[Buffer, Slot], int]:
-    """A slot for every buffer of the kernels, and the size of the arena in bytes.
+    """A slot for every buffer, given those that each step uses, and the size of the arena in bytes.
 
     A temporary takes the lowest place that no other one needs between its first and last use.
     """
     slots: dict[Buffer, Slot] = {b: Argument(i) for b, i in arguments.items()}
-    life = _lifetimes(kernels, slots)
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first use, last use
-    total = 0
-    for buffer in sorted(life, key=_bytes, reverse=True):
-        first, last = life[buffer]
-        taken = sorted(p[:2] for p in placed if p[2] <= last and first <= p[3])
-        offset = _gap(taken, _bytes(buffer))
-        placed.append((offset, offset + _bytes(buffer), first, last))
-        slots[buffer] = Arena(offset)
-        total = max(total, offset + _bytes(buffer))
-    return slots, total
+    life = _lifetimes(uses, slots)
+    order = sorted(life, key=_bytes, reverse=True)
+    first, last, start, end = np.zeros((4, len(order)), np.int64)
+    for n, buffer in enumerate(order):
+        first[n], last[n] = life[buffer]
+        alive = (first[:n] <= last[n]) & (first[n] <= last[:n])
+        start[n] = _gap(start[:n][alive], end[:n][alive], _bytes(buffer))
+        end[n] = start[n] + _bytes(buffer)
+        slots[buffer] = Arena(int(start[n]))
+    return slots, int(end.max(initial=0))
 
 
 def _bytes(buffer: Buffer) -> int:
@@ -36,21 +38,19 @@ def _bytes(buffer: Buffer) -> int:
 
 
 def _lifetimes(
-    kernels: Sequence[Kernel], known: Mapping[Buffer, Slot]
+    uses: Sequence[Iterable[Buffer]], known: Mapping[Buffer, Slot]
 ) -> dict[Buffer, tuple[int, int]]:
     life: dict[Buffer, tuple[int, int]] = {}
-    for step, kernel in enumerate(kernels):
-        for buffer in kernel.arguments:
+    for step, buffers in enumerate(uses):
+        for buffer in buffers:
             if buffer not in known:
                 life[buffer] = (life.get(buffer, (step, step))[0], step)
     return life
 
 
-def _gap(taken: list[tuple[int, int]], size: int) -> int:
+def _gap(starts: Any, ends: Any, size: int) -> int:
     """The lowest offset at which `size` bytes are free between the taken ranges."""
-    at = 0
-    for start, end in taken:
-        if start - at >= size:
-            return at
-        at = max(at, end)
-    return at
+    order = np.argsort(starts, kind="stable")
+    reached = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
+    fits = np.flatnonzero(starts[order] - reached[:-1] >= size)
+    return int(reached[fits[0]] if fits.size else reached[-1])

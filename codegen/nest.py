@@ -151,7 +151,7 @@ class Body:
             if n in self.rows:
                 out.append(loops.Store(self.rows[n], self._row_index(where), loops.read(r)))
             else:
-                at = flat(where, self.group.domain).expr()
+                at = flat(where, self.group.layout or self.group.domain).expr()
                 out.append(loops.Store(self.buffers[n], at, loops.read(r)))
         return out
 

@@ -62,15 +62,10 @@ def _probe() -> Layout | None:
     places = slot(tensor, values), slot(tensor, edge)
     if None in places:
         return None
-    parts = (_HEAD + 8 * i for i in range(7))
+    data, ndim, shape, _, base, dtype, flags = (_HEAD + 8 * i for i in range(7))
     found = Layout(8, _HEAD, _HEAD + 8, tuple.__basicsize__, bytes.__basicsize__ - 1,
-                   *_without(3, parts), *places)  # type: ignore[arg-type]
+                   data, ndim, shape, base, dtype, flags, places[0] or 0, places[1] or 0)
     return found if _holds(found) else None
-
-
-def _without(index: int, parts: Any) -> list[int]:
-    """The parts but for one: an array's strides, which nobody asks for."""
-    return [p for i, p in enumerate(parts) if i != index]
 
 
 def _holds(at: Layout) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from . import interpreter, kernels
 from .direct import implementation
 from .errors import DTypeError, FusewireError, GradientError, IndexingError, ShapeError
+from .later import array_of
 from .op import Op
 from .shapes import TensorType
 from .tape import MODE, Entry, Leaf
@@ -174,6 +175,7 @@ def function_of_two(
 
 
 def _run_large(op: Op, arrays: Any, params: dict[str, Any]) -> Any:
+    arrays = [array_of(x, "another thread") for x in arrays]
     data = None if large is None else large(op, arrays, params)
     return op.impl(kernels, *arrays, **params) if data is None else data
 

@@ -24,7 +24,7 @@ class Entry:
     `extra` is set for few: see `extra_of`. A subclass goes its own way back, by `back`.
     """
 
-    __slots__ = ("arrays", "edges", "extra", "op", "out", "params")
+    __slots__ = ("__weakref__", "arrays", "edges", "extra", "op", "out", "params")
     extra: Extra
 
     def __init__(

@@ -17,11 +17,14 @@ import numpy as np
 from . import interpreter
 from .dtypes import OWN, as_dtype, complex64, float32, int64, kind, result_type, uint64
 from .errors import DeviceError, DTypeError, GradientError, ShapeError
+from .later import held_by
 from .shapes import product
 from .tape import Entry, Leaf
 from .traced import Traced
 
 __all__ = ["Tensor", "from_numpy", "tensor"]
+
+_ndarray = np.ndarray
 
 # The versions of the Array API standard that are kept; each contains those before it.
 STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -33,13 +36,13 @@ class Tensor:
     __slots__ = ("__weakref__", "_grad", "data", "edge")
     __module__ = "fusewire"  # pickles name the class by its public place
 
-    data: Any  # a NumPy array; for a tensor without values, a TensorType
+    data: Any  # a NumPy array, or one to come (`later.py`); without values, a TensorType
     edge: Entry | Leaf | None  # where gradients go
     _grad: Tensor | None
 
     def __init__(self, data: Any, edge: Any = None) -> None:
         """Wraps the array `data` as it is, without copying. Users call `fw.tensor`."""
-        self.data = data
+        self.data = data if type(data) is _ndarray else held_by(self, data)
         self.edge = edge
         self._grad = None
 

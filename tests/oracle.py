@@ -33,17 +33,18 @@ def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
 
 def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = None) -> list[Any]:
     """The graph's outputs, its kernels run by the interpreter, the tasks of each last to first."""
-    plan, kernels = lower_graph(graph, machine or Machine())
+    plan, launches = lower_graph(graph, machine or Machine())
     memory: dict[Any, Any] = {}
     for node, array in zip(plan.graph.inputs, arrays):
         memory[plan.buffers[node]] = np.array(array, order="C").reshape(-1)
     for node in plan.constants:
         memory[plan.buffers[node]] = np.ascontiguousarray(evaluate_node(node, [])).reshape(-1)
-    for buffer in (*plan.buffers.values(), *(b for k in kernels for b in k.arguments)):
+    for buffer in (*plan.buffers.values(), *(p.buffer for x in launches for p in x.places)):
         if buffer not in memory:
             memory[buffer] = np.full(buffer.size, 77, buffer.dtype)
-    for kernel in kernels:
-        run(kernel, memory, order=range(kernel.tasks - 1, -1, -1))
+    for kernel, places in ((x.kernel, x.places) for x in launches):
+        own = {b: memory[p.buffer][p.offset:] for b, p in zip(kernel.arguments, places)}
+        run(kernel, own, order=range(kernel.tasks - 1, -1, -1))
     outputs = plan.graph.outputs[:plan.wanted]
     return [memory[plan.buffers[node]].reshape(shape) for node, shape in zip(outputs, plan.shapes)]
 

@@ -28,7 +28,7 @@ def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:
         if bounds is not None:
             for i, size in bounds(*[n.type for n in inputs], **node.params):
                 found[(inputs[i], size, f"{node.op}: index")] = None
-        return nodes.make(node.op, inputs, node.params, node.type, node.site)
+        return nodes.again(node, inputs)
 
     made = rebuild(graph, visit)
     outputs = list(made.outputs)

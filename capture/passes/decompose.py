@@ -19,7 +19,7 @@ def open_composites(graph: Graph, opens: Callable[[Node], bool]) -> Graph:
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.kind != "composite" or not opens(node):
-            return nodes.make(node.op, inputs, node.params, node.type, node.site)
+            return nodes.again(node, inputs)
         return build(nodes, OPS[node.op].meaning, inputs, dict(node.params), node.site)
 
     while any(n.kind == "composite" and opens(n) for n in graph.nodes()):

@@ -12,7 +12,7 @@ def fold_constants(graph: Graph) -> Graph:
     """The graph with every scalar that is made of constants replaced by its value."""
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        made = nodes.make(node.op, inputs, node.params, node.type, node.site)
+        made = nodes.again(node, inputs)
         if node.op in SPECIAL or node.type.shape or not inputs or node.kind == "opaque":
             return made
         if any(i.op != "const" for i in inputs):

@@ -19,6 +19,6 @@ def turn_products(graph: Graph) -> Graph:
                 spec = f"{left},{right}->{''.join(out[a] for a in node.params['axes'])}"
                 params = {"spec": spec}
                 return nodes.make("contract", inputs[0].inputs, params, node.type, node.site)
-        return nodes.make(node.op, inputs, node.params, node.type, node.site)
+        return nodes.again(node, inputs)
 
     return rebuild(graph, visit)

@@ -64,6 +64,17 @@ def _reshape_of_reshape(nodes: Nodes, n: Node) -> Node | None:
     return nodes.make(n.op, inner.inputs, n.params, n.type, n.site)
 
 
+def _slice_of_slice(nodes: Nodes, n: Node) -> Node | None:
+    inner = n.inputs[0]
+    if inner.op != "slice":
+        return None
+    outer, own = n.params, inner.params
+    start = tuple(a + s * b for a, s, b in zip(own["start"], own["step"], outer["start"]))
+    step = tuple(s * t for s, t in zip(own["step"], outer["step"]))
+    params = {"start": start, "step": step, "size": outer["size"]}
+    return nodes.make("slice", inner.inputs, params, n.type, n.site)
+
+
 def _order_of_order(nodes: Nodes, n: Node) -> Node | None:
     inner = n.inputs[0]
     if inner.op != "permute_dims":
@@ -103,6 +114,7 @@ RULES = [
     Rule("x + -0.0 -> x", ("add", "subtract"), _minus_zero),
     Rule("-(-x) -> x", ("negative", "logical_not", "bitwise_invert"), _double),
     Rule("reshape(reshape(x)) -> reshape(x)", ("reshape",), _reshape_of_reshape),
+    Rule("slice(slice(x)) -> slice(x)", ("slice",), _slice_of_slice),
     Rule("permute(permute(x)) -> permute(x)", ("permute_dims",), _order_of_order),
     Rule("full(shape, v) -> broadcast_to(v)", ("full",), _filled),
     Rule("reshape(broadcast_to(v)) -> broadcast_to(v)", ("reshape", "broadcast_to"),

@@ -18,7 +18,7 @@ def open_vector_products(graph: Graph) -> Graph:
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op == "contract" and _is_vector(node):
             return build(nodes, _multiply_and_sum, inputs, dict(node.params), node.site)
-        return nodes.make(node.op, inputs, node.params, node.type, node.site)
+        return nodes.again(node, inputs)
 
     return rebuild(graph, visit)
 

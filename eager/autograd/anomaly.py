@@ -11,6 +11,7 @@ import numpy as np
 from .. import interpreter
 from ..dtypes import kind
 from ..errors import GradientError, user_line
+from ..later import array_of
 from ..op import Op
 from ..ops import pointwise
 from ..tape import Entry, extra_of
@@ -142,6 +143,6 @@ def _shapes(operands: Any) -> str:
 
 def has_nan(x: Tensor) -> bool:
     """Whether an element is not a number."""
-    array = x.data
+    array = array_of(x.data, "detect_anomaly()")
     return isinstance(array, np.ndarray) and kind(array.dtype) in "fc" \
         and bool(np.isnan(array).any())

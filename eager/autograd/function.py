@@ -139,7 +139,7 @@ class Part(Entry):
 
     __slots__ = ("number",)
 
-    def __init__(self, joint: Joint, number: int, data: Any) -> None:
+    def __init__(self, joint: Entry, number: int, data: Any) -> None:
         super().__init__(joint.op, {}, (), (joint,), data)
         self.number = number
 

@@ -308,7 +308,7 @@ def test_compiled_transforms() -> None:
     def loss(w: fw.Tensor, x: fw.Tensor) -> fw.Tensor:
         return (fw.tanh(w * x) ** 2).sum()
 
-    per_example = fw.func.vmap(fw.func.grad(loss), in_dims=(None, 0))
+    per_example = fw.func.vmap(fw.func.grad(loss), in_axes=(None, 0))
     agree(lambda: per_example, *[[X[0], X * k] for k in range(4)], recordings=1)
 
 

@@ -154,19 +154,6 @@ def test_a_generator_of_ones_own() -> None:
         assert_same(out, fw.randn(4, generator=generator))
 
 
-def test_a_loss_that_still_has_its_gradient_to_come_runs_eagerly() -> None:
-    model = network()
-    compiled = fw.compile(lambda x: F.cross_entropy(model(x), T))
-    with pytest.warns(UserWarning, match="carries a gradient that is still to be computed"):
-        for _ in range(3):
-            model.zero_grad()
-            compiled(X).backward()
-            first = model[0].weight.grad
-            model.zero_grad()
-            F.cross_entropy(model(X), T).backward()
-            assert_same(first, model[0].weight.grad)
-
-
 def test_backward_through_a_replayed_loss_says_why_not() -> None:
     w = fw.tensor([1.0], requires_grad=True)
 

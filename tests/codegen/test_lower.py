@@ -180,8 +180,8 @@ def test_a_lane_loop_never_stands_inside_a_lane_loop() -> None:
         return fw.softmax(x, -1), fw.softmax(x, 0), x.sum(), x.T * 2, x @ x.T
 
     for machine in MACHINES.values():
-        for kernel in lower_graph(recorded(work, normal(20, 30))[0], machine)[1]:
-            for s in walk(kernel.body):
+        for launch in lower_graph(recorded(work, normal(20, 30))[0], machine)[1]:
+            for s in walk(launch.kernel.body):
                 if isinstance(s, For) and s.lanes:
                     assert not any(isinstance(t, For) and t.lanes for t in walk(s.body))
 
@@ -196,7 +196,7 @@ def test_nothing_to_compute_needs_no_kernel() -> None:
 
 def test_every_kernel_names_the_lines_it_came_from() -> None:
     graph, _ = recorded(lambda x: fw.softmax(x * 2, -1), normal(4, 4))
-    for kernel in lower_graph(graph, Machine())[1]:
+    for kernel in (x.kernel for x in lower_graph(graph, Machine())[1]):
         assert kernel.sites and all(s.startswith("test_lower.py:") for s in kernel.sites)
 
 

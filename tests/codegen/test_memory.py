@@ -42,7 +42,8 @@ def test_no_two_live_temporaries_overlap(data: Any) -> None:
     steps = data.draw(st.integers(1, 8))
     kernels = [kernel(data.draw(choose), data.draw(choose)) for _ in range(steps)]
     given_buffers = data.draw(choose)
-    slots, total = plan_arena(kernels, {b: i for i, b in enumerate(given_buffers)})
+    arguments = {b: i for i, b in enumerate(given_buffers)}
+    slots, total = plan_arena([k.arguments for k in kernels], arguments)
     life = lifetimes(kernels)
     assert set(life) <= set(slots)
     places = {b: (s.offset, s.offset + 4 * b.size)
@@ -58,7 +59,7 @@ def test_no_two_live_temporaries_overlap(data: Any) -> None:
 def test_a_chain_of_steps_needs_two_places() -> None:
     chain = [Buffer(f"b{i}", F32, 1000) for i in range(10)]
     kernels = [kernel([a], [b]) for a, b in itertools.pairwise(chain)]
-    _, total = plan_arena(kernels, {chain[0]: 0, chain[-1]: 1})
+    _, total = plan_arena([k.arguments for k in kernels], {chain[0]: 0, chain[-1]: 1})
     assert total == 2 * 4032
 
 
@@ -67,7 +68,7 @@ def test_a_large_temporary_reuses_the_places_of_small_ones() -> None:
     large = Buffer("large", F32, 64)
     steps = [kernel([], small[:2]), kernel(small[:2], small[2:]), kernel(small[2:], []),
              kernel([], [large])]
-    slots, total = plan_arena(steps, {})
+    slots, total = plan_arena([k.arguments for k in steps], {})
     assert slots[large] == Arena(0) and total == 256
 
 

@@ -262,10 +262,10 @@ UPDATE = """
 def updated(text: str) -> tuple[bool, list[Any]]:
     """Whether the update of `p` took its memory, and the outputs."""
     graph = donating(text, {0: 0})
-    arrays = [np.linspace(0, 1, 64, dtype=np.float32) for _ in graph.inputs]
-    expected = evaluate(graph, [a.copy() for a in arrays])
-    place = arrays[0].ctypes.data
-    found = compile_graph(graph)(arrays)
+    held = [fw.Tensor(np.linspace(0, 1, 64, dtype=np.float32)) for _ in graph.inputs]
+    expected = evaluate(graph, [t.data.copy() for t in held])
+    place = held[0].data.ctypes.data
+    found = compile_graph(graph)([t.data for t in held])
     for got, want in zip(found, expected):
         assert_same(got, want)
     return found[0].ctypes.data == place, found

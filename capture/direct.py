@@ -1,0 +1,208 @@
+"""The short way of a call: one generated function for a program with one way and nothing to decide.
+
+Made after calls have gone the long way, it does in straight lines what these did: it looks at what
+differs from call to call, has all else compared with what it was, and runs the program. Where
+anything is not as it was, it does nothing; the call goes the long way, which alone decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ..eager import interpreter
+from ..eager.tape import MODE
+from ..eager.tensor import Tensor
+from .guards import Guard, Source, written
+from .leaf import Leaf
+from .paths import Path
+from .pins import Pins, Words
+from .reading import Reader
+
+Direct = Callable[[Any, Any], Any]
+_ARGS, _KWARGS = Path("args"), Path("kwargs")
+
+
+class Native(Protocol):
+    """What an upper layer knows of Python's objects."""
+
+    def contents(self, value: Any) -> Words | None:
+        """Addresses and words that stay while `value` holds what it does; None: not known."""
+
+    def collector(
+        self, words: Words, given: Sequence[tuple[Tensor, int]],
+        held: Sequence[tuple[Tensor, int]],
+    ) -> Callable[..., Any] | None:
+        """A function of tensors like `given`: the arrays of all, at their numbers, -1 for none;
+        None where a word or a tensor's type differs."""
+
+
+native: Native | None = None  # set by an upper layer
+
+
+class Situation(NamedTuple):
+    """A call that fits, and what its program is made of."""
+
+    args: Any
+    kwargs: Any
+    fn: Any
+    held: dict[int, Any]
+    guards: Sequence[Guard]
+    leaf: Leaf
+
+
+def compile_direct(at: Situation, constants: dict[str, Any]) -> Direct | None:
+    """The short way of calls like this one; None where there is none.
+
+    `constants`: PROGRAM, whose uses are counted; UNSEEN, to give where a call does not fit; RAISED
+    and AGAIN, errors to let through, and errors with which a call does not fit.
+    """
+    stage = at.leaf.stage
+    if native is None or stage is None or stage.executable is None or at.leaf.formulas \
+            or at.leaf.way is not None or stage.inputs.numbers or stage.inputs.registers:
+        return None
+    read = Reader(at.args, at.kwargs, at.fn, at.held)
+    changing = {id(read(e.target)) for e in at.leaf.effects}
+    return _Writer(at, read, Pins(read, native.contents, changing)).function(constants)
+
+
+class _PinnedSource(Source):
+    """Reads of paths, in which what is pinned is a constant."""
+
+    def __init__(self, at: Situation, read: Reader, pins: Pins) -> None:
+        super().__init__(at.fn, at.held)
+        self._value, self._pins = read, pins
+
+    def read(self, path: Path) -> str:
+        if path not in self._variables:
+            self._variables[path] = self.constant(self._value(path)) if self._pins.pinned(path) \
+                else self.looked_up(path)
+        return self._variables[path]
+
+    def looked_up(self, path: Path) -> str:
+        """A variable with what is at `path` in this call."""
+        if path.parent is not None:
+            self.read(path.parent)
+        return self._step(path)
+
+
+class _Writer:
+    """Writes the function."""
+
+    def __init__(self, at: Situation, read: Reader, pins: Pins) -> None:
+        self.at, self.read, self.pins = at, read, pins
+        self.source = _PinnedSource(at, read, pins)
+
+    def function(self, constants: dict[str, Any]) -> Direct | None:
+        tensors = self._tensors()
+        if tensors is None:
+            return None
+        left = [g for g in self.at.guards if not self._told(g, tensors) and not self.pins.omits(g)]
+        given = [p for p in tensors if not self.pins.pinned(p)]
+        targets = [e.target for e in self.at.leaf.effects]
+        for path in [*targets, *(p for g in left for p in g.paths)]:
+            self.pins.pinned(path)
+        assert native is not None
+        collect = native.collector(list(self.pins.words.items()),
+                                   [(self.read(p), tensors[p]) for p in given],
+                                   [(self.read(p), tensors[p]) for p in tensors
+                                    if self.pins.pinned(p)])
+        if collect is None:
+            return None
+        lines = [*self._looks(), *self._guards(left, given), *self._collected(given)]
+        body = "\n".join(["def direct(args, kwargs):", *self._head(), "    try:",
+                          *_indented(lines), *self._computed(targets), *self._made()])
+        scope = {**self.source.constants, **constants, **self._constants(collect)}
+        exec(compile(body, "<direct>", "exec"), scope)
+        return scope["direct"]  # type: ignore[no-any-return]
+
+    def _told(self, guard: Guard, tensors: dict[Path, int]) -> bool:
+        """Whether a guard follows from the types of tensors, which `collect` compares with those
+        of now, or from there being no keywords."""
+        if guard.of == "condition":
+            return all(p in tensors for p in guard.paths)
+        return guard.of == "sizes" or (guard.path == _KWARGS and not self.at.kwargs)
+
+    def _tensors(self) -> dict[Path, int] | None:
+        """Paths of the tensors whose types matter, arguments first, and their places among the
+        arrays; None where one is used of whose type nothing is said."""
+        assert self.at.leaf.stage is not None
+        number = {p: i for i, p in enumerate(self.at.leaf.stage.paths)}
+        typed = [g.path for g in self.at.guards if g.of == "sizes"]
+        if not number.keys() <= set(typed) or len(number) != len(self.at.leaf.stage.paths):
+            return None
+        first = {p: i for i, p in enumerate(self._arguments())}
+        ordered = sorted(dict.fromkeys(typed), key=lambda p: first.get(p, len(first)))
+        return {p: number.get(p, -1) for p in ordered}
+
+    def _arguments(self) -> list[Path]:
+        return [_ARGS.item(i) for i in range(len(self.at.args))]
+
+    def _head(self) -> Iterator[str]:
+        empty = "" if self.at.kwargs else "kwargs or "
+        yield f"    if {empty}INTERPRETER.in_use or MODE.enabled is not GRAD: return UNSEEN"
+
+    def _looks(self) -> Iterator[str]:
+        for path in self.pins.looks:
+            start = len(self.source.lines)
+            name = self.source.looked_up(path)
+            yield from self.source.lines[start:]
+            yield f"    if {name} is not {self.source.read(path)}: return UNSEEN"
+
+    def _guards(self, left: Sequence[Guard], given: Sequence[Path]) -> Iterator[str]:
+        whole = list(given) == self._arguments()  # then `collect` counts them
+        for guard in left:
+            if whole and guard.path == _ARGS and guard.condition == "len({0}) == {N}":
+                continue
+            start = len(self.source.lines)
+            condition = written(guard, self.source)
+            yield from self.source.lines[start:]
+            yield f"    if not ({condition}): return UNSEEN"
+
+    def _collected(self, given: Sequence[Path]) -> Iterator[str]:
+        if list(given) == self._arguments():
+            yield "    arrays = COLLECT(*args)"
+        else:
+            start = len(self.source.lines)
+            names = ", ".join([self.source.read(p) for p in given])
+            yield from self.source.lines[start:]
+            yield f"    arrays = COLLECT({names})"
+        yield "    if arrays is None: return UNSEEN"
+
+    def _computed(self, targets: Sequence[Path]) -> Iterator[str]:
+        start = len(self.source.lines)
+        names = ", ".join([self.source.read(p) for p in targets])
+        yield from _indented(self.source.lines[start:])
+        if self.at.leaf.single() is None:
+            yield f"        targets = [{names}]"
+        yield "        arrays = EXECUTE(arrays)"
+        yield "    except RAISED: raise"
+        yield "    except AGAIN: return UNSEEN"
+        yield "    PROGRAM.uses += 1"
+        yield "    LEAF.uses += 1"
+
+    def _made(self) -> Iterator[str]:
+        """The lines that give the result: one tensor without a detour, all else as a leaf does."""
+        single = self.at.leaf.single()
+        if single is None:
+            yield "    read = READER(args, kwargs, FN, HELD)"
+            yield "    result, commit = LEAF.finish(arrays, targets, None, read)"
+            yield "    commit()"
+            yield "    return result"
+        else:
+            yield "    result = NEW(TENSOR)"
+            yield f"    result.data = arrays[{single}]"
+            yield "    result.edge = None"
+            yield "    result._grad = None"
+            yield "    return result"
+
+    def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
+        leaf = self.at.leaf
+        assert leaf.stage is not None and leaf.stage.executable is not None
+        return {"COLLECT": collect, "EXECUTE": leaf.stage.executable.__call__, "LEAF": leaf,
+                "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled, "READER": Reader,
+                "HELD": self.at.held, "KEEP": self.pins, "NEW": object.__new__, "TENSOR": Tensor}
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

@@ -1,0 +1,78 @@
+"""Builtin functions whose result or effect a replay would not repeat: time, files, output, ids."""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections.abc import Mapping
+from typing import Any
+
+_ANOTHER = "gives another value on each call"
+_WRITES = "writes something on each call"
+# Modules of C code all of whose functions read or change the world outside.
+_OUTSIDE = {"time", "random", "_random", "posix", "nt", "_socket", "_io", "io", "secrets", "select",
+            "_uuid", "_posixsubprocess", "_winapi", "mmap", "_ssl", "_sqlite3", "_queue", "signal",
+            "atexit", "_contextvars", "fcntl", "msvcrt", "_multiprocessing"}
+_HARMLESS = {"flush", "isatty", "fspath", "getpid", "cpu_count", "get_terminal_size"}
+_OUTPUT = {"print", "write", "writelines"}
+# Functions of other modules, by name.
+_FUNCTIONS = {
+    "builtins": {"print": _WRITES, "input": _ANOTHER},
+    "_warnings": {"warn": "warns on each call", "warn_explicit": "warns on each call"},
+    "datetime": dict.fromkeys(("now", "utcnow", "today"), _ANOTHER),
+    "_thread": dict.fromkeys(("start_new_thread", "start_joinable_thread"), "starts a thread"),
+    "numpy": {"fromfile": _ANOTHER},
+    "numpy._core.multiarray": {"fromfile": _ANOTHER},
+}
+# What only code of the user's must not ask: libraries do, and their result does not depend on it.
+_OF_USERS = {
+    "builtins": {"id": _ANOTHER, "hash": "may give another value on each call",
+                 "globals": "reads globals that no code names", "breakpoint": "stops the program"},
+    "posix": {"getpid": _ANOTHER}, "nt": {"getpid": _ANOTHER},
+    "_thread": {"get_ident": _ANOTHER, "get_native_id": _ANOTHER},
+    "sys": {"_getframe": "looks at who calls", "getrefcount": _ANOTHER},
+}
+
+
+def impure(function: Any, by_user: bool) -> str:
+    """Why a replay cannot do what a builtin function does, in words; empty where it can."""
+    module, name = _module(function), function.__name__
+    if by_user and name in _OF_USERS.get(module, ()):
+        return f"{name}() {_OF_USERS[module][name]}"
+    if name in _FUNCTIONS.get(module, ()):
+        shown = name if module == "builtins" else f"{module.lstrip('_')}.{name}"
+        return f"{shown}() {_FUNCTIONS[module][name]}"
+    if module in _OUTSIDE and name not in _HARMLESS:
+        return f"{name}() {_WRITES}" if name in _OUTPUT else f"{module}.{name}() {_ANOTHER}"
+    return ""
+
+
+def _module(function: Any) -> str:
+    owner = getattr(function, "__self__", None)
+    cls = owner if isinstance(owner, type) else type(owner)
+    return str(getattr(function, "__module__", None) or cls.__module__)
+
+
+def passed_on(code: types.CodeType, scope: Mapping[str, Any]) -> str:
+    """Why not, for an impure function that a code object hands to others instead of calling it:
+    `map(random.random, ...)` calls it where no hook sees it."""
+    found = list(dis.get_instructions(code))
+    for i, instruction in enumerate(found):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            value, at = scope.get(instruction.argval), i
+            while isinstance(value, (types.ModuleType, type)) and at + 1 < len(found) and \
+                    found[at + 1].opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                at += 1
+                value = getattr(value, found[at].argval, None)
+            if isinstance(value, types.BuiltinFunctionType) and not _is_called(found, i, at):
+                why = impure(value, False)
+                if why:
+                    return why
+    return ""
+
+
+def _is_called(found: list[dis.Instruction], first: int, last: int) -> bool:
+    """Whether what is loaded there is called: compilers mark that in several ways."""
+    before, after = found[max(first - 1, 0)].opname, found[min(last + 1, len(found) - 1)].opname
+    return found[last].opname == "LOAD_METHOD" or "NULL" in found[last].argrepr or \
+        "PUSH_NULL" in (before, after) or after == "CALL_FUNCTION"

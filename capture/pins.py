@@ -1,0 +1,130 @@
+"""Which guards need not be evaluated: those about objects that nothing was written to since.
+
+A path is pinned if it leads to the very object it led to before: from an object that is known to be
+the same, through contents that are watched. What cannot be watched is looked at in each call.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ..eager.tensor import Tensor
+from .guards import Guard
+from .paths import Path
+from .state import FIXED, is_plain
+
+Words = list[tuple[int, int]]
+
+# Conditions that are about which objects these are, not about what they hold.
+_IDENTITY = {"{0} is {K}", "{0} is {1}", "{0} is not {1}", "type({0}) is {T}"}
+_DIFFERENT = "len({{id({0}), "
+# Conditions about what an object holds itself.
+_CONTENTS = {"len({0}) == {N}", "len({0}) == {N} and all(map({0}.__contains__, {K}))",
+             "not hasattr({0}, {K})", "{0}.__dict__.keys() == {K}"}
+
+
+class Pins:
+    """The pinned paths of one call, and the words and the looks that keep them so."""
+
+    def __init__(self, read: Callable[[Path], Any], contents: Callable[[Any], Words | None],
+                 changing: Collection[int]) -> None:
+        self._read, self._contents, self._changing = read, contents, changing
+        self.words: dict[int, int] = {}
+        self.looks: list[Path] = []  # paths whose values must be the objects they were
+        self._pinned: dict[Path, bool] = {}
+        self._keep: list[Any] = []
+
+    def pinned(self, path: Path) -> bool:
+        """Whether `path` leads to the same object while the words and the looks hold."""
+        if path not in self._pinned:
+            self._pinned[path] = self._pin(path)
+        return self._pinned[path]
+
+    def _pin(self, path: Path) -> bool:
+        if path.parent is None:
+            return path.kind not in ("args", "kwargs")
+        value = self._read(path)
+        below = self.pinned(path.parent)
+        if below and self._leads(path, value):
+            return True
+        if not _can_look(value) or (not below and isinstance(value, (dict, list, tuple))):
+            return False
+        self.looks.append(path)
+        self._keep.append(value)
+        return True
+
+    def _leads(self, path: Path, value: Any) -> bool:
+        """Whether watching what stands above tells that the value is the same."""
+        assert path.parent is not None
+        above = self._read(path.parent)
+        if path.kind == "item":
+            known = type(above) in (dict, list, tuple) and path.parent.kind != "globals" \
+                and type(path.key.value) in (str, int)
+        else:
+            known = path.kind == "cell" or _stands(above, path.key, value)
+        return known and self._watch(above)
+
+    def _watch(self, value: Any) -> bool:
+        words = None if id(value) in self._changing else self._contents(value)
+        if words is None:
+            return False
+        self.words.update(words)
+        self._keep.append(value)
+        return True
+
+    def omits(self, guard: Guard) -> bool:
+        """Whether a guard that holds goes on holding, without being evaluated."""
+        if not all(map(self.pinned, guard.paths)):
+            return False
+        value = self._read(guard.path)
+        if is_plain(value) and len(guard.paths) == 1:
+            return True
+        if guard.condition in _IDENTITY or guard.condition.startswith(_DIFFERENT):
+            return "type(" not in guard.condition or self._stays_of_type(value)
+        return guard.condition in _CONTENTS and not isinstance(value, _UNWATCHED) \
+            and self._watch(value)
+
+    def _stays_of_type(self, value: Any) -> bool:
+        """Whether an object's class is watched, or cannot be exchanged."""
+        return type(value) in (dict, list, tuple) or isinstance(value, FIXED) \
+            or type(value) in _FIXED_TYPES or self._watch(value)
+
+
+_UNWATCHED = (Tensor, types.FunctionType, types.BuiltinFunctionType)  # other attributes of theirs
+_FIXED_TYPES = (types.FunctionType, types.MethodType, property)
+
+
+def _can_look(value: Any) -> bool:
+    """Whether an object is told by its identity: what has no other guard than its value is not."""
+    return not (is_plain(value) or isinstance(value, Tensor))
+
+
+def _stands(owner: Any, name: str, value: Any) -> bool:
+    """Whether an attribute is what the object or its class holds, not what code computes."""
+    kind = type(owner)
+    if isinstance(owner, type):
+        return _looks_up(kind) is type.__getattribute__ and not hasattr(kind, name) \
+            and getattr(owner, name) is value
+    if kind is types.FunctionType:
+        return name in ("__defaults__", "__kwdefaults__", "__code__")
+    if kind is types.BuiltinFunctionType or _looks_up(kind) is not object.__getattribute__:
+        return False
+    for cls in kind.__mro__:
+        if name in cls.__dict__:
+            found = cls.__dict__[name]
+            break
+    else:
+        return owner.__dict__.get(name, _NOTHING) is value
+    if hasattr(type(found), "__get__"):
+        return not hasattr(type(found), "__set__") and owner.__dict__.get(name, _NOTHING) is value
+    return True
+
+
+def _looks_up(kind: Any) -> Any:
+    """What a class does to find an attribute of its objects."""
+    return kind.__getattribute__
+
+
+_NOTHING = object()

@@ -1,0 +1,39 @@
+"""Tensors in, arrays out, if all is as it was: the native half of a call's short way."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..eager.tensor import Tensor
+from .llvm.entry import function
+from .objects import LAYOUT
+from .watch import Words, contents
+
+__all__ = ["collector", "contents"]
+
+_HEAD, _RECORD = 4, 6  # words
+
+
+def collector(words: Words, given: Sequence[tuple[Tensor, int]], held: Sequence[tuple[Tensor, int]]
+              ) -> Callable[..., Any] | None:
+    """A function of tensors like `given`: the arrays of all, at their numbers, -1 for none; None
+    where a word or a tensor's type differs. Without native code for it there is no function."""
+    if LAYOUT is None:
+        return None
+    both = [*given, *held]
+    arrays = sum(number >= 0 for _, number in both)
+    sizes: list[int] = []
+    start = _HEAD + 2 * len(words) + _RECORD * len(both)
+    records: list[int] = []
+    for tensor, number in both:
+        shape, dtype = tensor.data.shape, tensor.data.dtype
+        records += [id(type(tensor)), tensor.edge is not None, id(dtype), len(shape),
+                    8 * (start + len(sizes)), number]
+        sizes += shape
+    pairs = [part for pair in words for part in pair]
+    raw = [len(words), len(given), len(held), arrays, *pairs, *records, *sizes]
+    packed = b"".join([struct.pack("q" if n < 0 else "Q", n) for n in raw])
+    kept = [(type(t), t.data.dtype) for t, _ in both]  # their addresses stay taken
+    return function("collect", (packed, tuple([t for t, _ in held]), kept))

@@ -1,0 +1,94 @@
+"""Groups -> kernels on buffers. Groups of one form are lowered once."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..capture.graph import Node
+from .contract import lower_contract
+from .forms import Form, Place, form_of, shifted
+from .fuse import Group
+from .loops import Buffer, Kernel
+from .lower import lower
+from .machine import Machine
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel and where each of its arguments lies."""
+
+    kernel: Kernel
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """The kernels of a form, and which of their buffers stand for its places."""
+
+    kernels: list[Kernel]
+    numbers: Mapping[Buffer, int]
+
+    def launches(self, places: list[Place]) -> list[Launch]:
+        """The kernels on these places; what only they use is new each time."""
+        own: dict[Buffer, Place] = {}
+        out = []
+        for kernel in self.kernels:
+            for b in kernel.arguments:
+                if b not in self.numbers and b not in own:
+                    own[b] = Place(Buffer(b.name, b.dtype, b.size))
+            found = [places[self.numbers[b]] if b in self.numbers else own[b]
+                     for b in kernel.arguments]
+            out.append(Launch(kernel, tuple(found)))
+        return out
+
+
+class Lowering:
+    """Makes kernels of groups whose values lie in `buffers`."""
+
+    def __init__(self, buffers: Mapping[Node, Buffer], machine: Machine) -> None:
+        self.places = {n: Place(b) for n, b in buffers.items()}
+        self.machine = machine
+        self._made: dict[Any, _Lowered] = {}
+
+    def launches(self, group: Group, name: str) -> list[Launch]:
+        """The kernels of a group, in order."""
+        if group.kind != "pieces":
+            return self._launches(group, self.places, name)
+        return [launch for piece, place in pieces(group, self.places)
+                for launch in self._launches(piece, place, name)]
+
+    def _launches(self, group: Group, places: Mapping[Node, Place], name: str) -> list[Launch]:
+        form = form_of(group, places)
+        if form.key not in self._made:
+            self._made[form.key] = self._lower(group, places, form, name)
+        return self._made[form.key].launches(form.places)
+
+    def _lower(
+        self, group: Group, places: Mapping[Node, Place], form: Form, name: str
+    ) -> _Lowered:
+        numbers = {p.buffer: i for i, p in enumerate(form.places)}
+        moved, new = shifted(group, places, form.shifts)
+        values = [n for n in (*group.reads, *group.members) if n in places]
+        buffers = {new.get(n, n): places[n].buffer for n in values}
+        make = lower_contract if group.kind == "contract" else lower
+        return _Lowered(make(moved, buffers, self.machine, name), numbers)
+
+
+def pieces(
+    group: Group, places: dict[Node, Place]
+) -> Iterator[tuple[Group, Mapping[Node, Place]]]:
+    """Each piece of a concat as a group of its own that writes to its part of the whole."""
+    (whole,) = group.members
+    shape, axis = whole.type.shape, whole.params["axis"]
+    step = 1
+    for n in shape[axis + 1:]:
+        step *= n
+    at = places[whole].offset
+    for piece in whole.inputs:
+        copy = Node("alias", (piece,), {}, piece.type, whole.site)
+        own = Group("rows", piece.type.shape, None, [copy], group.reads, layout=shape)
+        yield own, ChainMap({copy: Place(places[whole].buffer, at)}, places)
+        at += piece.type.shape[axis] * step

@@ -1,0 +1,152 @@
+"""The steps of a program as a table of constants, and the native loop that goes through it.
+
+A step is a task function, how many tasks there are, what they take, and where its buffers are: text
+and code of a program grow with its kernels, not with how often each of them runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..loops import Kernel
+
+PARALLEL_NANOSECONDS = 20_000  # kernels that take less are not worth a second thread
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A buffer in the array whose address is at `index` of the table, `offset` bytes into it."""
+
+    index: int
+    offset: int = 0
+
+    def words(self) -> tuple[int, int]:
+        return self.index, self.offset
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The buffer at an offset, in bytes, from the start of the arena."""
+
+    offset: int
+
+    def words(self) -> tuple[int, int]:
+        return -1, self.offset
+
+
+Slot = Argument | Arena
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel of a program, with a place for each of its arguments."""
+
+    kernel: Kernel
+    slots: Sequence[Slot]
+
+
+def steps_text(calls: Sequence[tuple[Step, str]]) -> str:
+    """The table of steps, each with its task function, and `steps(table, arena, from, to)`, which
+    runs those numbered `from` to `to` - 1."""
+    places: list[str] = []
+    records = []
+    for step, task in calls:
+        first = len(places)
+        places += [f"{{i64, i64}} {{i64 {i}, i64 {at}}}" for i, at in map(_words, step.slots)]
+        numbers = (step.kernel.tasks, _cost(step.kernel), first, len(places))
+        fields = ", ".join(f"i64 {n}" for n in numbers)
+        records.append(f"%step {{ptr @{task}, {fields}}}")
+    most = max((len(step.slots) for step, _ in calls), default=0)
+    return _STEPS.format(
+        most=max(most, 1), records=", ".join(records), count=len(records),
+        places=", ".join(places), slots=len(places))
+
+
+def _words(slot: Slot) -> tuple[int, int]:
+    return slot.words()
+
+
+def _cost(kernel: Kernel) -> int:
+    """What the tasks take in nanoseconds; 0 where they are not worth a second thread."""
+    return 0 if kernel.cost < PARALLEL_NANOSECONDS else min(int(kernel.cost), 1 << 60)
+
+
+def entry_text(name: str, count: int) -> str:
+    """A function of table and arena that runs all steps."""
+    return f"""define void @{name}(ptr %table, ptr %arena) #0 {{
+entry:
+  call void @steps(ptr %table, ptr %arena, i64 0, i64 {count})
+  ret void
+}}
+"""
+
+
+# A place is the number of an argument, or -1 for the arena, and bytes from there on.
+_STEPS = """%step = type {{ptr, i64, i64, i64, i64}}
+@list = internal constant [{count} x %step] [{records}], align 16
+@places = internal constant [{slots} x {{i64, i64}}] [{places}], align 16
+
+define void @steps(ptr %table, ptr %arena, i64 %from, i64 %to) #0 {{
+entry:
+  %buffers = alloca [{most} x ptr], align 16
+  %own = alloca ptr, align 8
+  store ptr %arena, ptr %own
+  br label %head
+head:
+  %i = phi i64 [%from, %entry], [%next, %ran]
+  %more = icmp slt i64 %i, %to
+  br i1 %more, label %step, label %done
+step:
+  %at = getelementptr %step, ptr @list, i64 %i
+  %at1 = getelementptr %step, ptr %at, i64 0, i32 1
+  %at2 = getelementptr %step, ptr %at, i64 0, i32 2
+  %at3 = getelementptr %step, ptr %at, i64 0, i32 3
+  %at4 = getelementptr %step, ptr %at, i64 0, i32 4
+  %task = load ptr, ptr %at
+  %tasks = load i64, ptr %at1
+  %cost = load i64, ptr %at2
+  %first = load i64, ptr %at3
+  %last = load i64, ptr %at4
+  br label %fill
+fill:
+  %s = phi i64 [%first, %step], [%up, %put]
+  %some = icmp slt i64 %s, %last
+  br i1 %some, label %put, label %call
+put:
+  %place = getelementptr {{i64, i64}}, ptr @places, i64 %s
+  %place1 = getelementptr {{i64, i64}}, ptr %place, i64 0, i32 1
+  %index = load i64, ptr %place
+  %offset = load i64, ptr %place1
+  %given = getelementptr ptr, ptr %table, i64 %index
+  %inside = icmp slt i64 %index, 0
+  %where = select i1 %inside, ptr %own, ptr %given
+  %base = load ptr, ptr %where
+  %buffer = getelementptr i8, ptr %base, i64 %offset
+  %number = sub i64 %s, %first
+  %slot = getelementptr ptr, ptr %buffers, i64 %number
+  store ptr %buffer, ptr %slot
+  %up = add i64 %s, 1
+  br label %fill
+call:
+  %single = icmp eq i64 %tasks, 1
+  br i1 %single, label %once, label %several
+once:
+  call void %task(ptr %buffers, i64 0)
+  br label %ran
+several:
+  %short = icmp eq i64 %cost, 0
+  br i1 %short, label %serial, label %parallel
+serial:
+  call void @fusewire_serial(ptr %task, ptr %buffers, i64 %tasks)
+  br label %ran
+parallel:
+  call void @fusewire_parallel(ptr %task, ptr %buffers, i64 %tasks, i64 %cost)
+  br label %ran
+ran:
+  %next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}}
+"""
