@@ -19,8 +19,9 @@ from .paths import Members, Path, steps
 from .recorder import Recorder
 from .state import State
 
-_ADDING = {list: ("append", "extend"), deque: ("append", "extend"), set: ("add", "update"),
-           dict: ()}  # how items are added; to a dictionary by `d[k] = v`
+_ADDING: dict[type, tuple[str, ...]] = {
+    list: ("append", "extend"), deque: ("append", "extend"), set: ("add", "update"), dict: (),
+}  # how items are added; to a dictionary by `d[k] = v`
 _BY_NAME = {"getattr", "vars", "attrgetter", "__dict__", "locals", "globals", "eval", "exec"}
 _SIMPLE = ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_SMALL_INT")
 _NO_WORK = ("CACHE", "EXTENDED_ARG", "PRECALL", "RESUME", "NOP")

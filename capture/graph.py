@@ -51,6 +51,7 @@ class Params(dict[str, Any]):
     """The params of a node, never changed once made, and their key."""
 
     __slots__ = ("_key",)
+    _key: tuple[Any, ...]
 
     @property
     def key(self) -> Any:

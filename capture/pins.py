@@ -22,7 +22,8 @@ _IDENTITY = {"{0} is {K}", "{0} is {1}", "{0} is not {1}", "type({0}) is {T}"}
 _DIFFERENT = "len({{id({0}), "
 # Conditions about what an object holds itself.
 _CONTENTS = {"len({0}) == {N}", "len({0}) == {N} and all(map({0}.__contains__, {K}))",
-             "not hasattr({0}, {K})", "{0}.__dict__.keys() == {K}"}
+             "not hasattr({0}, {K})", "{0}.__dict__.keys() == {K}", "len({0}.__dict__) == {N}"}
+_KEYS = "[*{0}] == {K}"  # about a dictionary's keys, in their order
 
 
 class Pins:
@@ -83,7 +84,9 @@ class Pins:
             return True
         if guard.condition in _IDENTITY or guard.condition.startswith(_DIFFERENT):
             return "type(" not in guard.condition or self._stays_of_type(value)
-        return guard.condition in _CONTENTS and not isinstance(value, _UNWATCHED) \
+        known = guard.condition in _CONTENTS or (
+            guard.condition == _KEYS and type(value) is dict and all(map(is_plain, value)))
+        return known and not isinstance(value, _UNWATCHED) \
             and self._watch(value)
 
     def _stays_of_type(self, value: Any) -> bool:

@@ -196,7 +196,8 @@ def _is_constant(function: types.FunctionType) -> bool:
 def _is_plain_object(value: Any) -> bool:
     """Whether an object is its attributes and nothing more."""
     cls = type(value)
-    return cls.__new__ is object.__new__ and not hasattr(cls, "__del__") and \
+    made_by: Any = cls.__new__
+    return made_by is object.__new__ and not hasattr(cls, "__del__") and \
         not hasattr(cls, "__captured__") and not is_hidden(cls) and \
         (hasattr(value, "__dict__") or hasattr(cls, "__slots__")) and \
         weakref.getweakrefcount(value) == 0

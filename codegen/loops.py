@@ -40,7 +40,10 @@ BOOL = np.dtype("bool")
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A flat array of `size` elements: an argument of the kernel, or scratch private to a task."""
+    """A flat array of `size` elements: an argument of the kernel, or scratch private to a task.
+
+    An argument may begin inside of a larger array and then has what is left of that one.
+    """
 
     name: str
     dtype: DType

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import io
 import logging
 import random
@@ -117,14 +116,6 @@ def test_an_array_of_the_closure() -> None:
         assert_same(compiled(X), X)
     array[:] = 3
     assert_same(compiled(X), X * 3)
-
-
-def test_a_deque() -> None:
-    queues = [collections.deque(range(9)) for _ in range(2)]
-    compiled = fw.compile(lambda x, q: x * q.popleft())
-    with pytest.warns(CaptureWarning):
-        for n in range(4):
-            assert_same(compiled(X, queues[0]), X * n)
 
 
 def test_a_tensor_nobody_can_reach() -> None:

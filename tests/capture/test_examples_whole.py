@@ -1,0 +1,122 @@
+"""The training steps of the examples and their models are recorded whole: nothing runs eagerly."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree, assert_equal
+from house.test_examples import FEW, FOLDER
+from layers.row import scalar, tensors_of
+from small_models import MODELS
+
+import fusewire as fw
+
+FEWER = {"char_lm": 4, "digits": 1, "fine_tune": 3, "gan": 4, "policy_gradient": 2, "vae": 4}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py")))
+def test_steps_of_an_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`compile` as the example calls it, but for fullgraph: a step that is not whole raises."""
+    made: list[Any] = []
+
+    def whole(fn: Any) -> Any:
+        made.append(original(fn, fullgraph=True))
+        return made[-1]
+
+    original = fw.compile
+    monkeypatch.setattr(fw, "compile", whole)
+    (option,) = FEW[name]
+    importlib.import_module(name).main(**{option: FEWER[name]}, compiled=True)
+    assert made and all(f.stats.replays > 0 and f.stats.fallbacks == 0 for f in made)
+    assert all(f.stats.recordings <= 2 for f in made), [f.misses for f in made]
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if n != "ResNet-50"])  # ResNet-14 does
+def test_training_and_inference_of_a_model(name: str) -> None:
+    fw.manual_seed(0)
+    model = MODELS[name].make()
+    optimizer = fw.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+
+    def step(*inputs: fw.Tensor) -> fw.Tensor:
+        optimizer.zero_grad()
+        out = model(*inputs)
+        loss = scalar(out) / tensors_of(out)[0].size
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    inputs = [fw.from_numpy(a) for a in MODELS[name].inputs]
+    train = fw.compile(step, fullgraph=True)
+    losses = [train(*inputs).item() for _ in range(3)]
+    assert np.isfinite(losses).all()
+    assert train.stats.fallbacks == 0 and train.stats.recordings <= 2
+    model.eval()
+    with fw.no_grad():
+        infer = fw.compile(lambda *inputs: model(*inputs), fullgraph=True)
+        for _ in range(2):
+            found, expected = infer(*inputs), model(*inputs)
+        for got, want in zip(tensors_of(found), tensors_of(expected), strict=True):
+            np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-3, 1e-4)
+    assert infer.stats.fallbacks == 0
+
+
+# ---- models that are refused where a model is traced: what they do depends on values
+class Gate(fw.nn.Module):
+    """One of two layers, as the input's mean says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warm, self.cold = fw.nn.Linear(3, 3), fw.nn.Linear(3, 3)
+
+    def forward(self, x: fw.Tensor) -> fw.Tensor:
+        if x.mean() > 0:
+            return fw.relu(self.warm(x))
+        return self.cold(x) - x
+
+
+class Settle(fw.nn.Module):
+    """A layer, over and over, until its values hardly change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn = fw.nn.Linear(3, 3)
+
+    def forward(self, x: fw.Tensor) -> fw.Tensor:
+        change = fw.tensor(1.0)
+        while change > 1e-2:
+            new = fw.tanh(self.turn(x)) * 0.5
+            change = fw.abs(new - x).max()
+            x = new
+        return x
+
+
+@pytest.mark.parametrize("kind", [Gate, Settle])
+def test_models_with_control_flow(kind: type) -> None:
+    def make() -> Any:
+        fw.manual_seed(1)
+        return kind().requires_grad_(False)
+
+    rows = fw.tensor([[1.0, -2.0, 0.5], [0.3, 0.8, -1.0]])
+    calls = [[rows * k] for k in (1.0, -1.0, 3.0, -5.0, 0.01, 100.0)]
+    f = agree(lambda: make().forward, *calls)
+    assert f.stats.fallbacks == 0 and f.stats.recordings <= 4 and f.stats.replays >= 2
+
+
+def test_the_loop_of_a_model_and_its_gradient() -> None:
+    fw.manual_seed(1)
+    model = Settle()
+
+    def step(x: fw.Tensor) -> Any:
+        model.zero_grad()
+        loss = (model(x) ** 2).sum()
+        loss.backward()
+        return loss.detach(), model.turn.weight.grad
+
+    f = fw.compile(step, fullgraph=True)
+    for k in (1.0, 2.0, 0.1, 50.0, 3.0):
+        x = fw.tensor([[1.0, -2.0, 0.5]]) * k
+        assert_equal(f(x), step(x))
+    assert f.stats.fallbacks == 0

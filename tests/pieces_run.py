@@ -1,0 +1,59 @@
+"""Functions run in pieces and compared with eager; nothing may be left waiting after a call."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from oracle import assert_same
+
+import fusewire as fw
+from fusewire.capture.pending import Pending
+from fusewire.capture.pieces import Pieces
+from fusewire.codegen.compile import compile_graph
+
+X = fw.from_numpy(np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32))
+W = fw.from_numpy(np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32))
+T = fw.from_numpy(np.random.default_rng(2).integers(0, 4, 6))
+
+
+def waiting() -> list[Any]:
+    """All values to come that are anywhere in this process."""
+    gc.collect()  # frames that an exception went through
+    return [x for x in gc.get_objects() if type(x) is Pending]
+
+
+class Run:
+    """Calls a function in pieces."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn, self.pieces = fn, Pieces(compile_graph)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self.pieces.run(self.fn, args, kwargs)
+        finally:
+            assert not waiting()
+
+
+def check(fn: Callable[..., Any], *args: Any, calls: int = 4, loose: float = 1.0) -> Pieces:
+    """Several calls of `fn` in pieces give what eager gives; the pieces."""
+    run = Run(fn)
+    for _ in range(calls):
+        compare(run(*args), fn(*args), loose)
+    return run.pieces
+
+
+def compare(got: Any, expected: Any, loose: float = 1.0) -> None:
+    if isinstance(expected, (list, tuple)):
+        assert len(got) == len(expected)
+        for x, y in zip(got, expected):
+            compare(x, y, loose)
+    elif isinstance(expected, (fw.Tensor, np.ndarray)):
+        assert_same(got, expected, loose)
+    elif isinstance(expected, (float, complex)):
+        np.testing.assert_allclose(got, expected, 1e-4 * loose)
+    else:
+        assert got == expected
