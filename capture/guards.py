@@ -54,7 +54,10 @@ class Guard(NamedTuple):
 
 
 def _identity(value: Any) -> Any:
-    return param_key(value) if type(value) in _PLAIN_KEYS else id(value)
+    if type(value) is tuple:
+        return tuple(map(_identity, value))
+    plain = type(value) in _PLAIN_KEYS or isinstance(value, np.dtype)
+    return param_key(value) if plain else id(value)
 
 
 _PLAIN_KEYS = (int, float, bool, str, bytes)

@@ -59,7 +59,7 @@ class Hook:
             code = frame.f_code
             if code in self._collecting:
                 self._beside = frame
-            elif code not in self._seen:
+            elif code not in self._seen and not _is_our_errand(frame):
                 self._seen.add(code)
                 if followed(code) and not _is_helper(frame):
                     self.enter(code, frame.f_globals)
@@ -104,6 +104,15 @@ def is_numpy_random(value: Any, names: tuple[str, ...]) -> bool:
     if not isinstance(value, types.BuiltinFunctionType):
         return type(value).__module__.startswith("numpy.random")
     return type(value.__self__).__module__.startswith("numpy.random")
+
+
+def _is_our_errand(frame: Any) -> bool:
+    """Whether code of Python's library runs for our engine, not for the function."""
+    if not is_python(frame.f_code.co_filename):
+        return False
+    while frame is not None and is_python(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and is_ours(frame.f_code) and not followed(frame.f_code)
 
 
 def followed(code: types.CodeType) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .dims import Dim
 from .graph import Graph, Node, Nodes
 from .guards import Source
 from .names import Names
@@ -99,11 +100,21 @@ class Stage:
     def run(self, tensors: list[Any], registers: Registers, origins: Origins) -> list[Any]:
         """The arrays of what is wanted, for these tensors at `paths`."""
         arrays = [t.data for t in tensors]
+        if not all(map(_is_of, arrays, self.inputs.tensors)):
+            raise ValueError("a tensor is read whose type depends on the way that a call takes")
         tensors.clear()  # what nobody else holds may be written over
         arrays += [operand(compute(self.names.numbers[n], origins), n)
                    for n in self.inputs.numbers]
         arrays += [registers[n] for n in self.inputs.registers]
         return self.compile()(arrays)
+
+
+def _is_of(array: Any, node: Node) -> bool:
+    """Whether an array is of a node's type, as far as that is known."""
+    shape = node.type.shape
+    return array.dtype == node.type.dtype and (array.shape == shape or (
+        len(array.shape) == len(shape)
+        and all(type(n) is Dim or m == n for m, n in zip(array.shape, shape))))
 
 
 def _tellers(names: Names, wanted: Sequence[Node], known: Collection[Node]) -> list[Node]:
