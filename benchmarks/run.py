@@ -119,9 +119,11 @@ def _row(workload: Workload, ready: Prepared, times: dict[str, Timing]) -> Row:
     best = min(peers, key=peers.__getitem__, default=None)
     limit = machine.limit(workload.flops, workload.size)
     seconds = times[ours].median if ours else None
+    native = _median(times, "fusewire native")
     return {
         "workload": workload.name, "about": workload.about, "fusewire": seconds,
         "fusewire_eager": _median(times, "fusewire eager"), "peers": peers, "best_peer": best,
+        "python": seconds - native if seconds and native else None,
         "ratio": peers[best] / seconds if best and seconds else None, "limit": limit or None,
         "of_limit": seconds / limit if limit and seconds else None,
         "compile_cold": ready.cold.get("fusewire"),

@@ -16,7 +16,7 @@ def text(rows: Sequence[Row]) -> str:
     here = rows[0]["machine"]
     head = ", ".join(f"{name} {value}" for name, value in here.items())
     variants = [v for v in VARIANTS if any(v in row["peers"] for row in rows)]
-    columns = ["workload", "fusewire", "fusewire eager", *variants, "best peer / fusewire",
+    columns = ["workload", "fusewire", "of it Python", "fusewire eager", *variants, "best peer / fusewire",
                "limit", "fusewire / limit", "cold s: fusewire", "torch.compile", "jax.jit"]
     body = [_cells(row, variants) for row in rows]
     notes = [f"{row['workload']}: {note}" for row in rows for note in row["notes"]]
@@ -26,7 +26,8 @@ def text(rows: Sequence[Row]) -> str:
 def _cells(row: Row, variants: Sequence[str]) -> list[str]:
     compiled = row["fusewire"] if row["compile_cold"] is not None else None
     cold = row["peers_cold"]
-    return [row["workload"], seconds(compiled), seconds(row["fusewire_eager"]),
+    return [row["workload"], seconds(compiled), seconds(row.get("python")),
+            seconds(row["fusewire_eager"]),
             *(seconds(row["peers"].get(v)) for v in variants), times(row["ratio"]),
             seconds(row["limit"]), times(row["of_limit"]),
             *(_cold(s) for s in (row["compile_cold"], cold.get("torch.compile"),

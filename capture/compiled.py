@@ -7,6 +7,7 @@ import functools
 import sys
 import threading
 import time
+import types
 import warnings
 import weakref
 from collections.abc import Callable
@@ -84,7 +85,7 @@ class Compiled(Insight):
         return Compiled, (self.original, self.backend, self.fullgraph, self.check)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:

@@ -18,8 +18,9 @@ from typing import Any
 from ..eager.tensor import Tensor
 from .graph import param_key
 from .hook import followed
+from .members import attributes
 from .numbers import Number
-from .state import FIXED, attributes, is_plain
+from .state import FIXED, is_plain
 
 _MOST = 2000  # values of a state; a larger one is not compared
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import sysconfig
 import types
 from collections.abc import Callable, Set
 from typing import Any
@@ -20,6 +21,8 @@ from .impure import impure, passed_on
 from .members import is_users
 from .state import BY_NAME, names_of
 
+_STDLIB = sysconfig.get_path("stdlib")
+_PACKAGES = os.path.join(_STDLIB, "site-packages")
 _ROOT = __name__.partition(".")[0]
 _NUMPY = os.path.dirname(np.__file__)
 # our own code that is like the user's: it keeps state
@@ -113,6 +116,11 @@ def _is_our_errand(frame: Any) -> bool:
     while frame is not None and is_python(frame.f_code.co_filename):
         frame = frame.f_back
     return frame is not None and is_ours(frame.f_code) and not followed(frame.f_code)
+
+
+def is_python(filename: str) -> bool:
+    """Whether a file belongs to Python's standard library."""
+    return filename.startswith(("<frozen", _STDLIB)) and not filename.startswith(_PACKAGES)
 
 
 def followed(code: types.CodeType) -> bool:

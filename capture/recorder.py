@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import sysconfig
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,6 +16,7 @@ from ..eager.tensor import Tensor
 from .builder import constant, literal
 from .dims import Sizes, concrete
 from .graph import Node
+from .hook import is_python
 from .loops import Enter, Jump, Loops
 from .names import Names
 from .numbers import Constant, Formula, Number, plain
@@ -260,21 +259,12 @@ def _settled(value: Any) -> Any:
     return tuple(map(_settled, value)) if type(value) is tuple else value
 
 
-_STDLIB = sysconfig.get_path("stdlib")
-_PACKAGES = os.path.join(_STDLIB, "site-packages")
-
-
 def user_site() -> str:
     """`file.py:line` of the innermost frame that is the user's, or an empty text."""
     frame: Any = sys._getframe(1)
-    while frame is not None and (is_ours(frame.f_code) or _is_python(frame.f_code.co_filename)):
+    while frame is not None and (is_ours(frame.f_code) or is_python(frame.f_code.co_filename)):
         frame = frame.f_back
     if frame is None:
         return ""
     name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
     return f"{name}:{frame.f_lineno}"
-
-
-def _is_python(filename: str) -> bool:
-    """Whether a file belongs to Python's standard library."""
-    return filename.startswith(("<frozen", _STDLIB)) and not filename.startswith(_PACKAGES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..workload import Workload
 from . import (
+    call_cost,
     calls,
     digits_step,
     eager_layers,
@@ -19,6 +20,7 @@ from . import (
 )
 
 _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, softmax_rows, layernorm, matmul,
-            small_ops, eager_layers, large_ops, calls, loader)
+            small_ops, eager_layers, large_ops, calls,
+            call_cost, loader)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from agreement import agree, assert_equal
+from agreement import agree
 
 import fusewire as fw
 import fusewire.nn.functional as F

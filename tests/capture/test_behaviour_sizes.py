@@ -78,9 +78,8 @@ def test_sizes_of_a_convolution_and_a_pool() -> None:
 
 
 def test_a_size_of_one_is_as_any_other() -> None:
-    agree(lambda: lambda x, y: x + y, [fw.ones(3, 4), fw.ones(3, 4)], [fw.ones(1, 4), fw.ones(3, 4)],
-          [fw.ones(5, 4), fw.ones(1, 4)], [fw.ones(1, 4), fw.ones(1, 4)],
-          [fw.ones(7, 4), fw.ones(7, 4)])
+    sizes = [(3, 3), (1, 3), (5, 1), (1, 1), (7, 7)]
+    agree(lambda: lambda x, y: x + y, *[[fw.ones(a, 4), fw.ones(b, 4)] for a, b in sizes])
 
 
 def test_sizes_that_no_longer_fit_raise_as_eager_does() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import agree, assert_equal
-from house.test_examples import FEW, FOLDER
 from layers.row import scalar, tensors_of
 from small_models import MODELS
 
 import fusewire as fw
+from house.test_examples import FEW, FOLDER
 
 FEWER = {"char_lm": 4, "digits": 1, "fine_tune": 3, "gan": 4, "policy_gradient": 2, "vae": 4}
 
