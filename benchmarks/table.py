@@ -16,8 +16,9 @@ def text(rows: Sequence[Row]) -> str:
     here = rows[0]["machine"]
     head = ", ".join(f"{name} {value}" for name, value in here.items())
     variants = [v for v in VARIANTS if any(v in row["peers"] for row in rows)]
-    columns = ["workload", "fusewire", "of it Python", "fusewire eager", *variants, "best peer / fusewire",
-               "limit", "fusewire / limit", "cold s: fusewire", "torch.compile", "jax.jit"]
+    columns = ["workload", "fusewire", "of it Python", "fusewire eager", *variants,
+               "best peer / fusewire", "limit", "fusewire / limit", "cold s: fusewire",
+               "torch.compile", "jax.jit"]
     body = [_cells(row, variants) for row in rows]
     notes = [f"{row['workload']}: {note}" for row in rows for note in row["notes"]]
     return "\n".join([head, "", *table(columns, body), *(["", *notes] if notes else [])])

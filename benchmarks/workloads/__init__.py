@@ -20,7 +20,7 @@ from . import (
 )
 
 _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, softmax_rows, layernorm, matmul,
-            small_ops, eager_layers, large_ops, calls,
-            call_cost, loader)
+            small_ops, eager_layers, large_ops, calls, call_cost,
+            loader)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}

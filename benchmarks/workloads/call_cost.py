@@ -23,23 +23,33 @@ LAYERS = 75  # of one weight and one bias, 150 parameters in all
 BATCH = 4
 
 
+class _Seen:
+    """An executable that remembers what it was called with."""
+
+    def __init__(self, graph: Any) -> None:
+        self.executable = compile_graph(graph)
+        self.arrays: list[Any] = []
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        self.arrays = list(arrays)
+        return self.executable(arrays)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.executable, name)
+
+
 def native_call(function: Callable[..., Any], tensors: Sequence[fw.Tensor]) -> Call:
     """A call of the program that `function` is compiled to, and of nothing else."""
-    held: list[tuple[Any, list[Any]]] = []
+    made: list[_Seen] = []
 
-    def backend(graph: Any) -> Any:
-        made = compile_graph(graph)
+    def backend(graph: Any) -> _Seen:
+        made.append(_Seen(graph))
+        return made[-1]
 
-        def kept(arrays: list[Any]) -> list[Any]:
-            held.append((made, list(arrays)))
-            return made(arrays)
-
-        return kept
-
-    compiled = Compiled(function, backend)  # type: ignore[arg-type]
+    compiled = Compiled(function, backend)
     for _ in range(2):
         compiled(*tensors)
-    executable, arrays = held[-1]
+    executable, arrays = made[-1].executable, made[-1].arrays
     arena, results = executable._take_arena(), executable(list(arrays))
     if executable._launch(arrays, results, arena):
         return functools.partial(executable._launch, arrays, results, arena)

@@ -63,7 +63,8 @@ def test_training_with_a_smaller_last_batch() -> None:
     "returned": lambda x: (x.shape, x.shape[0] + 1),
 }.items())
 def test_sizes_in(name: str, fn: Any) -> None:
-    agree(lambda: fn, *batches(2, 3, 5, 6, 9, 2, 17), recordings=3 if name == "decision" else 2)
+    limit = {"decision": 3, "length": 0}.get(name, 2)  # len() hands out a plain number
+    agree(lambda: fn, *batches(2, 3, 5, 6, 9, 2, 17), recordings=limit)
 
 
 def test_sizes_of_a_convolution_and_a_pool() -> None:
