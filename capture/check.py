@@ -187,7 +187,7 @@ def _agree(found: Any, exact: Any, moved: list[Any]) -> bool:
     few = _SLACK * _ROUNDINGS * _epsilon(exact.dtype)
     with np.errstate(all="ignore"):
         found, exact, *moved = map(_wide, (found, exact, *moved))
-        settled = np.logical_and.reduce([_alike(m, exact) for m in moved])
+        settled = np.all([_alike(m, exact) for m in moved], axis=0)
         if not np.all(_alike(found, exact) | ~settled):
             return False
         finite = settled & np.isfinite(exact)

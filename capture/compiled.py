@@ -10,7 +10,7 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +22,13 @@ from . import debug
 from .graph import Graph
 from .insight import Insight
 from .names import Names
-from .program import UNSEEN, Program
+from .pieces import Pieces
+from .program import UNSEEN, Program, crowded
 from .reading import Reader
 from .recording import Run, record
 from .rerun import is_due, rerun
 from .stage import Backend, Executable
-from .varying import History, Varying
+from .varying import History, Varying, tensors_of
 from .warned import CaptureWarning as CaptureWarning
 
 ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
@@ -58,16 +59,19 @@ class Compiled(Insight):
     """A function that is recorded on its first call and replayed while its guards hold."""
 
     __qualname__: str
+    stats: Stats
 
     __captured__ = ("original",)  # what a recording of a caller depends on
 
     def __init__(self, fn: Callable[..., Any], backend: Backend, fullgraph: bool = False,
-                 check: str | float | None = None) -> None:
+                 check: str | float | None = None,
+                 dynamic: bool | Mapping[str, Any] | None = None) -> None:
         functools.update_wrapper(self, fn)
         self.original, self.backend = fn, backend
-        self.fullgraph, self.check = fullgraph, check
+        self.fullgraph, self.check, self.dynamic = fullgraph, check, dynamic
         self.programs: list[Program] = []
-        self.names, self.history = Names(), History()
+        self.names, self.history = Names(), History(dynamic)
+        self.pieces = Pieces(self._compile)
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
         self.stats = Stats()
@@ -76,13 +80,14 @@ class Compiled(Insight):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         return Compiled(copy.deepcopy(self.original, memo), self.backend, self.fullgraph,
-                        self.check)
+                        self.check, self.dynamic)
 
     def __reduce__(self) -> Any:
         module = sys.modules.get(self.__module__)
         if getattr(module, self.__qualname__, None) is self:
             return self.__qualname__  # a decorated function: pickled by its name
-        return Compiled, (self.original, self.backend, self.fullgraph, self.check)
+        return Compiled, (self.original, self.backend, self.fullgraph, self.check,
+                          self.dynamic)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -135,19 +140,23 @@ class Compiled(Insight):
 
     def _record(self, args: Any, kwargs: Any) -> Any:
         if sum(self.refusals.values()) >= ATTEMPTS:
-            return self._eager(args, kwargs)
+            return self._in_pieces(args, kwargs)
         if sys.getprofile() is not None:
             self._warn("a profiler is running, and recording needs its place")
-            return self._eager(args, kwargs)
+            return self._in_pieces(args, kwargs)
         fitting = [p for p in self.programs if p.fits(args, kwargs)]
         varying = self._varying(args, kwargs)
         unmet = fitting[0].unmet(args, kwargs) if fitting else {}
         if not fitting and self.programs:
             self._note(f"no longer: {self.programs[0].missed(args, kwargs)}")
+        if self._records_too_often():
+            self._refuse(f"it is recorded again on most calls, first {self.misses[0]}")
+            return self._in_pieces(args, kwargs)
         run = record(self.original, args, kwargs, self.names, varying)
-        if run.leaf is None:
+        refusal = run.refusal or crowded(run, fitting)
+        if run.leaf is None or refusal:
             self.stats.fallbacks += 1
-            self._refuse(run.refusal)
+            self._refuse(refusal)
             return run.result
         self.stats.recordings += 1
         if fitting:
@@ -155,6 +164,10 @@ class Compiled(Insight):
         self._keep(run, fitting)
         debug.show(debug.RECORDINGS, f"{self.__name__} is recorded, number {self.stats.recordings}")
         return run.result
+
+    def _records_too_often(self) -> bool:
+        """Whether recordings outnumber what they were good for."""
+        return self.stats.recordings >= LIMIT > self.stats.replays
 
     def _keep(self, run: Run, fitting: list[Program]) -> None:
         """Adds a run to a program whose entry it shares, or makes it a program of its own."""
@@ -167,14 +180,16 @@ class Compiled(Insight):
 
     def _varying(self, args: Any, kwargs: Any) -> Varying:
         """The numbers and sizes that were not the same in each call so far."""
+        if self.dynamic and not self.programs:
+            self.history.begin(tensors_of(self.original, args, kwargs))
         for program in self.programs:
             if program.differs_only(args, kwargs, self.history):
                 break
         return self.history.here(Reader(args, kwargs, self.original, self.names.held))
 
-    def _eager(self, args: Any, kwargs: Any) -> Any:
+    def _in_pieces(self, args: Any, kwargs: Any) -> Any:
         self.stats.fallbacks += 1
-        return self.original(*args, **kwargs)
+        return self.pieces.run(self.original, args, kwargs)
 
     def _note(self, why: str) -> None:
         """Keeps why the function is recorded again."""
@@ -183,18 +198,19 @@ class Compiled(Insight):
 
     def _refuse(self, why: str) -> None:
         self.refusals[why] = self.refusals.get(why, 0) + 1
-        debug.show(debug.RECORDINGS, f"{self.__name__} runs eagerly: {why}")
+        debug.show(debug.RECORDINGS, f"{self.__name__} runs in pieces: {why}")
         if self.fullgraph:
             raise CaptureError(f"{self.__name__} cannot be recorded whole: {why}")
         if self.refusals[why] == 1:
             self._warn(why)
 
     def _warn(self, why: str) -> None:
-        warnings.warn(f"{self.__name__} runs eagerly: {why}", CaptureWarning, stacklevel=5)
+        warnings.warn(f"{self.__name__} runs in pieces: {why}", CaptureWarning, stacklevel=5)
 
     def clear(self) -> None:
         """Forgets all recordings, refusals and counts."""
-        self.programs, self.names, self.history = [], Names(), History()
+        self.programs, self.names, self.history = [], Names(), History(self.dynamic)
+        self.pieces = Pieces(self._compile)
         self.refusals.clear()
         self.misses.clear()
         self.stats = Stats()

@@ -8,6 +8,7 @@ only a plain number can serve fixes the size, and is noted with the user's line.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -85,6 +86,7 @@ class Sizes:
 
     def __init__(self, values: Mapping[str, int]) -> None:
         self.live = False
+        self.number: Callable[[Dim], Any] | None = None  # a size as a Python number of a recording
         self.begin(values)
 
     def begin(self, values: Mapping[str, int]) -> None:
@@ -185,6 +187,9 @@ def _with_number(dim: Dim, other: Any, name: str, swap: bool) -> Any:
     """The operator on plain numbers, which fixes the size; what is not a number has its own way."""
     if type(other) is not Dim and not isinstance(other, (int, *_PLAIN)):
         return NotImplemented
+    if dim.sizes.live and dim.sizes.number is not None:
+        own, given = dim.sizes.number(dim), dim.sizes.number(other) if type(other) is Dim else other
+        return _OPERATORS[name](given, own) if swap else _OPERATORS[name](own, given)
     kind = type(other).__name__ if type(other) is not Dim else "size"
     sign = _SIGNS.get(name, name)
     plain = dim.sizes.leak(dim, f"{kind} {sign} size" if swap else f"size {sign} {kind}")
@@ -206,6 +211,8 @@ def _compared(relation: str, negated: bool, swap: bool) -> Any:
         if expr is None:
             if not isinstance(other, (float, np.floating)):
                 return NotImplemented
+            if self.sizes.live and self.sizes.number is not None:
+                return _ASKED[relation, negated, swap](self.sizes.number(self), other)
             a, b = self.sizes.leak(self, "a comparison with a float"), float(other)
             found = a == b if relation == "eq" else (b < a if swap else a < b)
             return found is not negated
@@ -213,6 +220,13 @@ def _compared(relation: str, negated: bool, swap: bool) -> Any:
         return self.sizes.decide(relation, difference) is not negated
 
     return method
+
+
+_ASKED: dict[tuple[str, bool, bool], Callable[[Any, Any], Any]] = {
+    ("eq", False, False): operator.eq, ("eq", True, False): operator.ne,
+    ("lt", False, False): operator.lt, ("lt", True, False): operator.ge,
+    ("lt", False, True): operator.gt, ("lt", True, True): operator.le,
+}
 
 
 class Dim:

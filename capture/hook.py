@@ -111,6 +111,8 @@ def is_numpy_random(value: Any, names: tuple[str, ...]) -> bool:
 
 def _is_our_errand(frame: Any) -> bool:
     """Whether code of Python's library runs for our engine, not for the function."""
+    if str(frame.f_globals.get("__name__")).startswith("namedtuple_"):
+        return True  # its own code; those of the function have nothing that could change
     if not is_python(frame.f_code.co_filename):
         return False
     while frame is not None and is_python(frame.f_code.co_filename):

@@ -33,6 +33,7 @@ class Leaf:
         self.own: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
         self.stage: Stage | None = None
+        self._known: frozenset[Node] = frozenset()  # what was computed before the stage
         self.uses = 0
 
     def depends_on(self, own: list[Guard], source: Source) -> None:

@@ -107,6 +107,11 @@ class Loops:
         """Whether a number was computed in an earlier turn from what has changed since."""
         return number.turn < self.turn and self._depth_of(number.formula) > 0
 
+    def check(self, number: Number) -> None:
+        """Refuses the run where a stale number is used."""
+        if self.stale(number):
+            self.recorder.refuse("a number that was computed in an earlier turn of a loop is used")
+
     # ---- visits
 
     def visit(self, subject: Any, site: str) -> Any:
@@ -162,7 +167,7 @@ class Loops:
         recorder, depth = self.recorder, len(self._heads) + 1
         variant, counters = self._variant(before, now), self._counters(before, now)
         carried = [now.tensors[i] for i in variant]
-        if not carried and not counters or any(map(self._is_fixed, carried)):
+        if (not carried and not counters) or any(map(self._is_fixed, carried)):
             self._visits[place] = now
             return subject
         outer = self._heads[-1].enter.token if self._heads else None

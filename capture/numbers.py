@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .dims import Dim
 from .graph import param_key
 
 # What a formula can compute. Python's own operators: a replay gives what Python gives.
@@ -79,7 +80,10 @@ class Deciding(Protocol):
     """Whoever records: is told of questions that Python asks of numbers."""
 
     listening: bool  # whether what is asked now is part of the recorded run
-    turn: int  # goes up when a turn of a loop begins: numbers of earlier turns may be stale
+
+    @property
+    def turn(self) -> int:
+        """Goes up when a turn of a loop begins: numbers of earlier turns may be stale."""
 
     def uses(self, number: Number) -> None:
         """A number takes part in something."""
@@ -92,6 +96,8 @@ def _formula(x: Any) -> Formula | None:
     if type(x) is Number:
         x.recorder.uses(x)
         return x.formula
+    if type(x) is Dim:
+        return Formula("size", (x.expr,))
     if type(x) in (int, float, bool, complex):
         return Formula("constant", (Constant(x),))
     return None
@@ -99,7 +105,7 @@ def _formula(x: Any) -> Formula | None:
 
 def plain(x: Any) -> Any:
     """The number that `x` stands for; anything else as it is."""
-    return x.value if type(x) is Number else x
+    return x.value if type(x) is Number or type(x) is Dim else x
 
 
 def _operation(name: str, swap: bool = False) -> Any:
@@ -242,3 +248,6 @@ class Number:
 
     def __repr__(self) -> str:
         return repr(self.leak())
+
+
+SYMBOLS = (Number, Dim)  # what stands for a plain number while a run is recorded

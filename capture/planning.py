@@ -84,7 +84,7 @@ class Planner:
     def _staged(self, wanted: Sequence[Node], known: frozenset[Node], later: Nodes,
                 asked: Nodes) -> tuple[list[Stage], frozenset[Node]]:
         """The stages that compute `wanted`, and what is known after them."""
-        stages = []
+        stages: list[Stage] = []
         while True:
             missing = [n for n in dict.fromkeys(wanted) if n not in known]
             if not missing:

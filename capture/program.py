@@ -22,10 +22,12 @@ from .planning import Planner, walk
 from .reading import Reader
 from .recording import Run
 from .stage import Backend, Stage
-from .tree import Call, Element, Ends, Place, grow
+from .tree import Branch, Call, Element, Ends, Place, grow
 from .varying import History
 from .widening import is_number_at
 
+WAYS = 16  # answers to one question that are told apart
+LEAVES = 64  # ways of one program
 UNSEEN: Any = object()  # what `run` gives where no recorded way fits
 _MISSING = (AttributeError, KeyError, IndexError, ValueError, TypeError)
 _AGAIN = (FusewireError, ArithmeticError, *_MISSING)  # what Python will meet at its own line
@@ -230,6 +232,18 @@ class Program:
         """Every stage that has something to compute."""
         found = [s for at in walk(self.root) for s in at.stages]
         return found + [leaf.stage for leaf in self.leaves() if leaf.stage is not None]
+
+
+def crowded(run: Run, programs: Sequence[Program]) -> str:
+    """Why a run is one way too many, or nothing: a plain number has a way for each value."""
+    for program in programs:
+        place, left = program.part(run.path)
+        if isinstance(place, Branch) and left and len(place.outcomes) >= WAYS:
+            return (f"{place.site}: a tensor's value becomes a plain number here, and each new one "
+                    "needs a recording. Use x.item(), which stays compiled, or tensors")
+        if len(program.leaves()) >= LEAVES:
+            return f"{run.path[-1].site}: its decisions have more than {LEAVES} outcomes together"
+    return ""
 
 
 def _difference(guard: Guard, read: Reader) -> list[tuple[int, int, int]] | None:

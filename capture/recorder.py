@@ -63,6 +63,8 @@ class Recorder:
         self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
         self.path: list[Decision | Enter | Jump | LoopBack] = []
         self.loops = Loops(self)
+        if self.sizes is names.sizes:
+            self.sizes.number = self._size
         self.listening = True  # whether what Python asks of numbers is part of the run
         self._decided: set[tuple[Any, str]] = set()
         self.sources: dict[Path, Node] = {}  # tensors that came from outside, in order of use
@@ -134,6 +136,9 @@ class Recorder:
             return value
         return Number(Formula("element", (node,)), value, self)
 
+    def _size(self, size: Any) -> Number:
+        return Number(Formula("size", (size.expr,)), size.value, self)
+
     # ---- decisions
 
     def decide(self, subject: Any, kind: str, outcome: Any) -> None:
@@ -156,8 +161,7 @@ class Recorder:
     def uses(self, number: Number) -> None:
         if self.listening:
             self.loops.computed()
-            if self.loops.stale(number):
-                self.refuse("a number that was computed in an earlier turn of a loop is used")
+            self.loops.check(number)
 
     @property
     def noting(self) -> bool:
@@ -183,6 +187,7 @@ class Recorder:
         kind = self._type(op, nodes, params, out)
         with self.sizes.listening(False):
             made = self.nodes.make(op.name, nodes, params, kind, user_site())
+        self.loops.made(made)
         self.learn(out.data, made)
         if out.edge is not None:
             self.entries[id(out.edge)] = (out.edge, made)

@@ -20,10 +20,11 @@ from .leaf import Leaf
 from .names import Names
 from .paths import Path
 from .reading import Reader
-from .recorder import Decision, Recorder
+from .recorder import Recorder
 from .settling import settle
 from .state import State
 from .template import Outputs
+from .tree import Element
 from .varying import Varying
 from .widening import Widening
 
@@ -31,7 +32,7 @@ from .widening import Widening
 class Run:
     """What came of recording one call: its result, and the way it took or why there is none."""
 
-    def __init__(self, result: Any, path: list[Decision], leaf: Leaf | None, refusal: str,
+    def __init__(self, result: Any, path: list[Element], leaf: Leaf | None, refusal: str,
                  varying: Varying) -> None:
         self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
         self.varying = varying

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..eager.tensor import Tensor
 from .members import EMPTY, attributes, cells, own_members
-from .numbers import Number, plain
+from .numbers import SYMBOLS, plain
 from .paths import Members
 from .state import FIXED, State
 
@@ -25,7 +25,7 @@ def settle(state: State, result: Any) -> Any:
 
 
 def _settled(value: Any, seen: dict[int, Any]) -> Any:
-    if type(value) is Number:
+    if type(value) in SYMBOLS:
         return plain(value)
     if isinstance(value, tuple):
         parts = [_settled(v, seen) for v in value]
@@ -38,12 +38,12 @@ def _settled(value: Any, seen: dict[int, Any]) -> Any:
 
 
 def _settle_inside(value: Any, seen: dict[int, Any]) -> None:
-    if isinstance(value, dict) and any(type(k) is Number for k in value):
+    if isinstance(value, dict) and any(type(k) in SYMBOLS for k in value):
         items = list(value.items())
         value.clear()
         value.update((plain(k), v) for k, v in items)
-    if isinstance(value, set) and any(type(v) is Number for v in value):
-        numbers = [v for v in value if type(v) is Number]
+    if isinstance(value, set) and any(type(v) in SYMBOLS for v in value):
+        numbers = [v for v in value if type(v) in SYMBOLS]
         value.difference_update(numbers)
         value.update(map(plain, numbers))
     for old, put in list(_places(value)):

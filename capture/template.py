@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..eager.tensor import Tensor
+from .dims import Dim
 from .graph import Node
 from .members import attributes
 from .numbers import Formula, Number
@@ -54,7 +55,10 @@ class Outputs:
 
     def template(self, value: Any) -> Make:
         """How to make `value` again. A value that cannot be made again refuses the recording."""
+        if type(value) is Dim:
+            return self._number(Formula("size", (value.expr,)))
         if type(value) is Number:
+            self._recorder.loops.check(value)
             return self._number(value.formula)
         if (is_plain(value) and type(value) is not slice) or isinstance(value, FIXED):
             if isinstance(value, type):

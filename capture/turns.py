@@ -143,7 +143,7 @@ def _through(recorder: Any, turn: Turn, serial: dict[int, int]
     """(entry, number of its input, edge of that) for all edges of a turn; its ends have no entry
     that uses them, unless the turn made them."""
     seen: set[int] = set()
-    stack = [(None, i, t.edge) for i, t in turn.ends.items()]
+    stack: list[Any] = [(None, i, t.edge) for i, t in turn.ends.items()]
     while stack:
         user, place, edge = stack.pop()
         inside = type(edge) is Entry and not _is_stop(edge, turn, serial)
@@ -176,7 +176,7 @@ def _shadows(recorder: Any, turn: Turn) -> dict[int, Any]:
     """By the id of an edge of a turn, the same on a tape of nodes."""
     found: dict[int, Any] = {id(e): Entry(OPS["alias"], {}, (), (), None)
                              for e in turn.stops.values()}
-    stack = [t.edge for t in turn.ends.values()]
+    stack: list[Any] = [t.edge for t in turn.ends.values()]
     while stack:
         edge = stack[-1]
         missing = [e for e in edge.edges if e is not None and id(e) not in found] \

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +35,10 @@ class Varying:
 class History:
     """What differed in the calls of one function so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, dynamic: bool | Mapping[Any, Any] | None = None) -> None:
+        """dynamic: which sizes are symbols; True: all of the arguments' from the start, False:
+        none, None: those that differ, or {argument: axes}, or {argument: {axis: name}}."""
+        self.dynamic = dynamic
         self.numbers: dict[Path, None] = {}
         self.axes: dict[Axis, str] = {}
         self._named: dict[Any, str] = {}
@@ -45,8 +49,17 @@ class History:
 
     def size_differs(self, axis: Axis, before: int, now: int) -> None:
         """From now on this size is a symbol: that of others which changed in the same way."""
-        if axis not in self.axes:
+        if self.dynamic is not False and axis not in self.axes:
             self.axes[axis] = self._named.setdefault((before, now), f"n{len(self.axes)}")
+
+    def begin(self, tensors: Iterable[tuple[Path, Any, Any]]) -> None:
+        """The first call: `tensors` are (path, name, tensor) of the arguments that are tensors."""
+        for path, name, tensor in tensors if self.dynamic else ():
+            asked = range(tensor.data.ndim) if self.dynamic is True else \
+                self.dynamic.get(name, ())  # type: ignore[union-attr]
+            for axis in asked:
+                own = asked[axis] if isinstance(asked, Mapping) else f"n{len(self.axes)}"
+                self.axes.setdefault((path, axis % tensor.data.ndim), own)
 
     def here(self, read: Callable[[Path], Any]) -> Varying:
         """What of it there is in this call. Sizes of 0 and 1 are cases of their own."""
@@ -68,3 +81,17 @@ def _size(path: Path, axis: int, read: Callable[[Path], Any]) -> int:
         return int(value.data.shape[axis]) if isinstance(value, Tensor) else 0
     except _MISSING:
         return 0
+
+
+def tensors_of(fn: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[tuple[Path, Any, Any]]:
+    """(path, name of the argument, tensor) of the arguments that are tensors."""
+    try:
+        names = list(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):
+        names = []
+    for i, value in enumerate(args):
+        if isinstance(value, Tensor):
+            yield Path("args").item(i), names[i] if i < len(names) else i, value
+    for name, value in kwargs.items():
+        if isinstance(value, Tensor):
+            yield Path("kwargs").item(name), name, value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -19,6 +19,8 @@ from . import collect
 from .compile import compile_graph
 from .sized import compile_sized
 
+Dynamic = bool | Mapping[str, Any] | None
+
 
 @dataclass(frozen=True)
 class CheckedBackend:
@@ -34,21 +36,25 @@ class CheckedBackend:
 
 @overload
 def compile(fn: Callable[..., Any], *, fullgraph: bool = False,
-            check: str | float | None = None) -> Any: ...
+            check: str | float | None = None, dynamic: Dynamic = None) -> Any: ...
 @overload
 def compile(fn: None = None, *, fullgraph: bool = False,
-            check: str | float | None = None) -> Callable[[Callable[..., Any]], Any]: ...
+            check: str | float | None = None,
+            dynamic: Dynamic = None) -> Callable[[Callable[..., Any]], Any]: ...
 
 
 def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
-            check: str | float | None = None) -> Any:
+            check: str | float | None = None, dynamic: Dynamic = None) -> Any:
     """`fn`, recorded on its first call and then replayed as one native program.
 
     A recording is replayed while nothing that the run read differs. Takes a function, a method, or
     a module: a module is given back itself, its `forward` compiled. What cannot be recorded runs
-    eagerly with one warning that names the line, or raises CaptureError with `fullgraph=True`.
+    in Python, its ops in compiled pieces, with one warning that names the line, or raises
+    CaptureError with `fullgraph=True`.
     With `check`, replays are compared with Python and NumPy, and CheckError names the first
     operation that differs: "first" checks every program once, "always" each call, 0.01 one in 100.
+    Sizes that differ from call to call become symbols by themselves; `dynamic=True` asks for that
+    from the first call, {"x": [0]} for these axes of these arguments, False rules it out.
     Use it bare or with options: `@fw.compile`, `@fw.compile(fullgraph=True)`.
 
     >>> import fusewire as fw
@@ -59,9 +65,9 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
     tensor(6.)
     """
     if fn is None:
-        return lambda function: compile(function, fullgraph=fullgraph, check=check)
+        return lambda function: compile(function, fullgraph=fullgraph, check=check, dynamic=dynamic)
     if isinstance(fn, Module):
-        forward = compile(fn.forward, fullgraph=fullgraph, check=check)
+        forward = compile(fn.forward, fullgraph=fullgraph, check=check, dynamic=dynamic)
         fn.forward = forward  # type: ignore[method-assign]
         return fn
     if not callable(fn):
@@ -70,7 +76,7 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
     if check is not None:
         interval(check)  # raises for one that makes no sense
         backend = CheckedBackend(check, getattr(fn, "__name__", type(fn).__name__))
-    return Compiled(fn, backend, fullgraph, check)
+    return Compiled(fn, backend, fullgraph, check, dynamic)
 
 
 module.compiler = compile

@@ -30,7 +30,7 @@ def plan_arena(
         start[n] = _gap(start[:n][alive], end[:n][alive], _bytes(buffer))
         end[n] = start[n] + _bytes(buffer)
         slots[buffer] = Arena(int(start[n]))
-    return slots, int(end.max(initial=0))
+    return slots, max(end.tolist(), default=0)
 
 
 def _bytes(buffer: Buffer) -> int:

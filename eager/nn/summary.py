@@ -247,6 +247,9 @@ class _Counter:
     def sets_grad(self, tensor: Tensor) -> None: ...
     def leaves(self, tensor: Tensor, how: str) -> None: ...
 
+    def number(self, tensor: Tensor, value: Any) -> Any:
+        return value
+
 
 def _of_contraction(out: Any, x: Any, y: Any, spec: str) -> int:
     left, right, _ = parts(spec)

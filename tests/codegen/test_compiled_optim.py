@@ -45,7 +45,7 @@ class Training:
 
 @pytest.mark.parametrize("case", OPTIMIZERS, ids=label)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.filterwarnings("ignore:step runs eagerly.*bfloat16")
+@pytest.mark.filterwarnings("ignore:step runs in pieces.*bfloat16")
 def test_twenty_steps(case: Any, dtype: str) -> None:
     grads = list(gradients(case[0], dtype))
     compiled, eager = Training(case, dtype, True), Training(case, dtype, False)
