@@ -185,7 +185,8 @@ class Compiled(Insight):
         for program in self.programs:
             if program.differs_only(args, kwargs, self.history):
                 break
-        return self.history.here(Reader(args, kwargs, self.original, self.names.held))
+        return self.history.here(Reader(args, kwargs, self.original, self.names.held),
+                                 self.names.follows_numbers)
 
     def _in_pieces(self, args: Any, kwargs: Any) -> Any:
         self.stats.fallbacks += 1

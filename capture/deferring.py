@@ -98,6 +98,9 @@ class Deferring:
     def number(self, tensor: Tensor, value: Any) -> Any:
         return value
 
+    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+        return None
+
     # ---- an op, now or later
 
     def _must_run(self, result: Result, operands: list[Any], ready: bool) -> bool:

@@ -87,11 +87,15 @@ class Sizes:
     def __init__(self, values: Mapping[str, int]) -> None:
         self.live = False
         self.number: Callable[[Dim], Any] | None = None  # a size as a Python number of a recording
+        self.asked: Callable[[str, Expr, int], None] | None = None  # is told what was asked of
+        # measured sizes: "eq" or "lt" and the answer, or the "value" that left for Python
         self.begin(values)
 
     def begin(self, values: Mapping[str, int]) -> None:
         """Forgets what was asked: another run begins, with these sizes."""
         self.values = dict(values)
+        self.measured: set[str] = set()  # sizes that were found while the function ran
+        self.answers: dict[tuple[str, Expr], bool] = {}  # to questions about these
         self.conditions: dict[tuple[str, Expr], Condition] = {}
         self.fixed: list[Fixed] = []
         self.shown: list[Fixed] = []  # made into text, which is rarely computed with
@@ -99,6 +103,16 @@ class Sizes:
     def named(self, name: str) -> Any:
         """The size called `name`."""
         return self.make(symbol(name))
+
+    def measure(self, name: str, value: int) -> Any:
+        """The size called `name`, which was just found to be `value`; it may be 0."""
+        self.values[name] = value
+        self.measured.add(name)
+        return self.make(symbol(name, 0))
+
+    def is_measured(self, expr: Expr) -> bool:
+        """Whether it depends on a size that was measured."""
+        return bool(self.measured) and not self.measured.isdisjoint(expr.symbols())
 
     def make(self, expr: Expr) -> Any:
         """The size that `expr` gives: an int where it is the same for all sizes."""
@@ -122,6 +136,8 @@ class Sizes:
         bound = expr.bound() if relation == "lt" else None
         if bound is not None:  # n // 2 < 3 is n < 6
             return self.decide("lt", bound[0] - constant(bound[1]))
+        if self.is_measured(expr):
+            return self._ask(relation, expr)
         noted = self.conditions.get((relation, expr))
         if noted is not None:
             return noted.outcome
@@ -132,9 +148,23 @@ class Sizes:
         self.conditions[relation, expr] = Condition(relation, expr, outcome, user_line())
         return outcome
 
+    def _ask(self, relation: str, expr: Expr) -> bool:
+        """The answer for measured sizes: part of the way that a run takes, no condition of it."""
+        noted = self.answers.get((relation, expr))
+        if noted is not None or (relation == "eq" and not self.live):
+            return bool(noted)
+        value = expr.value(self.values)
+        outcome = self.answers[relation, expr] = value == 0 if relation == "eq" else value < 0
+        assert self.asked is not None
+        self.asked(relation, expr, outcome)
+        return outcome
+
     def leak(self, dim: Dim, how: str) -> int:
         """The plain number, noted as one that Python has got hold of."""
-        if self.live:
+        if self.live and self.is_measured(dim.expr):
+            assert self.asked is not None
+            self.asked("value", dim.expr, dim.value)
+        elif self.live:
             self.fixed.append(Fixed(dim.expr, dim.value, how, user_line()))
         return dim.value
 
@@ -153,10 +183,13 @@ def _decided(relation: str, expr: Expr) -> bool | None:
 
 def _binary(name: str, fn: Callable[[Expr, Expr], Expr], swap: bool = False) -> Any:
     def method(self: Dim, other: Any) -> Any:
-        expr = _expr(other, whole=name in ("add", "sub"))
+        exact = self.sizes.live and self.sizes.number is not None  # n + 1.0 is a float
+        expr = _expr(other, whole=name in ("add", "sub") and not exact)
         if expr is None:
             return _with_number(self, other, name, swap)
         a, b = (expr, self.expr) if swap else (self.expr, expr)
+        if name in ("floordiv", "mod") and self.sizes.decide("eq", b):
+            raise ZeroDivisionError("integer division or modulo by zero")
         return self.sizes.make(fn(a, b))
 
     return method
@@ -246,6 +279,13 @@ class Dim:
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(n, int) holds
         return int
+
+    def _shown(self) -> int:
+        """The size at hand, to be made into text."""
+        if self.sizes.is_measured(self.expr):
+            return self.sizes.leak(self, "text")
+        self.sizes.shown.append(Fixed(self.expr, self.value, "text", user_line()))
+        return self.value
 
     __add__ = __radd__ = _binary("add", lambda a, b: a + b)
     __mul__ = __rmul__ = _binary("mul", lambda a, b: a * b)
@@ -354,14 +394,13 @@ class Dim:
         return int, (self.sizes.leak(self, "pickle"),)
 
     def __format__(self, spec: str) -> str:
-        return format(self.value, spec) if spec else str(self)
+        return format(self._shown(), spec) if spec else str(self)
 
     def __repr__(self) -> str:
         """The value while the function runs, for people; the formula in a graph."""
         if not self.sizes.live:
             return str(self.expr)
-        self.sizes.shown.append(Fixed(self.expr, self.value, "text", user_line()))
-        return str(self.value)
+        return str(self._shown())
 
 
 def concrete(value: Any) -> Any:

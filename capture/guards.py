@@ -317,6 +317,8 @@ def _condition(condition: Condition, places: dict[str, Any]) -> Guard:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, types.CodeType):
+        return f"the code of {value.co_name}"
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     return str(name) if name else f"{value!r:.60}"
 

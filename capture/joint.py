@@ -28,9 +28,9 @@ from .dims import Dim, Sizes
 from .evaluate import evaluate_node
 from .graph import Graph, Node, Nodes, topological
 from .guards import Source
+from .measured import Measure
 from .numbers import Origins, compute
 from .passes.specialise import plain_sizes, specialise
-from .polynomial import symbol
 from .reading import Reader, compile_gather
 from .recorder import Recorder
 from .replayed import Back, Held
@@ -172,7 +172,9 @@ class WayBack:
         self.names, self.sizes, self.shadow = recorder.names, recorder.sizes, shadow
         self.place = recorder.place
         self.backend: Backend
-        self.opened: dict[Node, Node] = {}
+        self.measures = [e.node for e in recorder.path if isinstance(e, Measure)]
+        self._is_sized = bool(recorder.sizes.values)
+        self.opened: dict[Node, Node] = {n: n for n in self.measures}
         self.kept: dict[Node, None] = {}
         top = max((p.level for p in shadow.points), default=0)
         self.levels = [Level(self, n + 1) for n in range(top)]
@@ -180,12 +182,14 @@ class WayBack:
         results = opened(self.names.nodes, outputs.nodes, self.opened)
         inside = opened(self.names.nodes, list(shadow.forgotten), self.opened)
         forgotten = dict(zip(inside, shadow.forgotten.values()))
-        self.kept = dict.fromkeys(kept(_demanded(variants), set(results), forgotten))
+        values = kept(_demanded(variants), set(results), forgotten)
+        self.kept = dict.fromkeys([*self.measures, *values])
         shadow.forgotten.clear()
         used = topological([n for e in shadow.entries for n in (*shadow.nodes[e].inputs,
                                                                 shadow.nodes[e])])
         self.telling = _telling(recorder)
         used = list(dict.fromkeys([*used, *self.telling]))
+        self.telling += self.measures
         self.tensors = [n for n in used if n in self.names.paths]
         self.numbers = [n for n in used if n in self.names.numbers]
         self.held = [*self.tensors, *self.numbers, *self.kept]
@@ -268,9 +272,9 @@ class WayBack:
         """The nodes of entries, and the arrays of what they read and made in a call, computed
         again from its inputs."""
         assert held.arrays is not None
-        inputs = (*self.tensors, *self.numbers)
+        inputs = (*self.tensors, *self.numbers, *self.measures)
         graph = Graph(inputs, tuple(self.shadow.nodes[e] for e in entries))
-        if self.sizes.values:
+        if self._is_sized:
             graph = specialise(graph, _sizes(inputs, held.arrays))
         values = dict(zip(graph.inputs, held.arrays))
         with no_grad():
@@ -295,10 +299,8 @@ def _sizes(inputs: Sequence[Node], arrays: Sequence[Any]) -> dict[str, int]:
     found = {}
     for node, array in zip(inputs, arrays):
         for n, size in zip(node.type.shape, array.shape):
-            if type(n) is Dim and len(n.expr.symbols()) == 1:
-                name, = n.expr.symbols()
-                if n.expr == symbol(name):
-                    found[name] = size
+            if type(n) is Dim and n.expr.name is not None:
+                found[n.expr.name] = size
     return found
 
 

@@ -70,6 +70,8 @@ class Loops:
         self._visits: dict[Any, Snapshot] = {}
         self._computed: set[tuple[int, int]] = set()  # where, since the last visit: frame, f_lasti
         self._heads: list[_Head] = []
+        self._outside: tuple[Any, int] = (None, 0)  # around them: the last loop that was left for
+        # good, and how many were
         self._position = 0  # elements of the path since the innermost head, the same in each turn
 
     # ---- what the recorder tells
@@ -91,6 +93,18 @@ class Loops:
                 frame = frame.f_back
             if frame is not None:
                 self._computed.add((id(frame), frame.f_lasti))
+
+    def measured(self) -> None:
+        """A size was measured: in the next turn it would be another one of the same name, so the
+        loops around go on as code that was written out, turn by turn."""
+        if self._heads:
+            self._outside = self._heads[-1].enter.token, self._depth()
+            self._heads.clear()
+        self._visits.clear()
+        self._position += 1
+
+    def _depth(self) -> int:
+        return self._outside[1] + len(self._heads)
 
     def step(self) -> None:
         """An element was added to the path."""
@@ -164,13 +178,13 @@ class Loops:
     def _enter(self, place: Any, before: Snapshot, now: Snapshot, subject: Any,
                site: str) -> Any:
         """Makes this visit the head of a loop, if what it would carry can be carried."""
-        recorder, depth = self.recorder, len(self._heads) + 1
+        recorder, depth = self.recorder, self._depth() + 1
         variant, counters = self._variant(before, now), self._counters(before, now)
         carried = [now.tensors[i] for i in variant]
         if (not carried and not counters) or any(map(self._is_fixed, carried)):
             self._visits[place] = now
             return subject
-        outer = self._heads[-1].enter.token if self._heads else None
+        outer = self._heads[-1].enter.token if self._heads else self._outside[0]
         token = (outer, self._position, depth)
         values, formulas = self._carried(now, variant, counters, subject)
         phis = tuple(recorder.names.phi((token, i), v.type) for i, v in enumerate(values))

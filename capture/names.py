@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..eager.op import Op
 from ..eager.shapes import TensorType
 from .dims import Sizes
 from .graph import Node, Nodes
@@ -22,7 +23,9 @@ class Names:
         self.sizes = Sizes({})  # the symbols among sizes; their values are those of the last run
         self.paths: dict[Node, Path] = {}  # tensors that are read from outside
         self.numbers: dict[Node, Formula] = {}  # Python numbers, as operands of ops
+        self.measures: dict[Node, None] = {}  # whose size only running tells
         self.turned: dict[Any, Any] = {}  # ways back through turns of loops, see `turns.py`
+        self.follows_numbers = True  # whether numbers may be symbols: not where types are looked at
         self.rolls_gradients = True  # whether loops may carry what has a gradient
         self.held: dict[int, Any] = {}  # objects that paths begin with, by id
         self._numbered: dict[Any, int] = {}
@@ -42,6 +45,14 @@ class Names:
     def phi(self, key: Any, type: TensorType) -> Node:
         """The input that is what a loop carries from turn to turn."""
         return self.nodes.input(f"p{self._number(key)}", type)
+
+    def measured(self, op: Op, x: Node, sizes: Sizes, value: int) -> Node:
+        """What an op makes of `x` whose size, now `value`, only the values of `x` tell: a size of
+        its own for each op and `x`, so that all runs call it the same."""
+        size = sizes.measure(f"m{self._number((op.name, x))}", value)
+        node = self.nodes.make(op.name, (x,), {"size": size}, op.result(x.type, size=size))
+        self.measures[node] = None
+        return node
 
     def _number(self, key: Any) -> int:
         return self._numbered.setdefault(key, len(self._numbered))

@@ -108,6 +108,11 @@ def plain(x: Any) -> Any:
     return x.value if type(x) is Number or type(x) is Dim else x
 
 
+def plainly(x: Any) -> Any:
+    """The plain number that `x` stands for, whose exact value the run depends on from now on."""
+    return x.leak() if type(x) is Number else operator.index(x) if type(x) is Dim else x
+
+
 def _operation(name: str, swap: bool = False) -> Any:
     def method(self: Number, *others: Any) -> Any:
         self.recorder.uses(self)
@@ -115,7 +120,12 @@ def _operation(name: str, swap: bool = False) -> Any:
         if any(f is None for f in formulas):
             return self._with_other(name, others[0], swap)
         operands = (self.value, *map(plain, others))
-        value = OPERATORS[name](*(operands[::-1] if swap else operands))
+        try:
+            value = OPERATORS[name](*(operands[::-1] if swap else operands))
+        except Exception:  # an error is the answer to these very values
+            for x in (self, *others):
+                plainly(x)
+            raise
         if not self.recorder.listening:
             return value
         parts: tuple[Any, ...] = (self.formula, *formulas)
@@ -145,7 +155,6 @@ class Number:
     """An int or float to all who look, with its formula and the value at hand."""
 
     __slots__ = ("__weakref__", "formula", "recorder", "turn", "value")
-    __array_ufunc__ = None  # NumPy's numbers leave their operators to us
 
     def __init__(self, formula: Formula, value: Any, recorder: Deciding) -> None:
         self.formula, self.value, self.recorder = formula, value, recorder
@@ -223,6 +232,9 @@ class Number:
 
     def __complex__(self) -> complex:
         return complex(self.leak())
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return getattr(ufunc, method)(*map(plainly, inputs), **options)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.array(self.leak(), dtype=dtype)

@@ -9,7 +9,7 @@ from typing import Any
 from .graph import Node
 from .names import Names
 from .stage import Backend, Stage, cone
-from .tree import Back, Ends, Loop, Place, Return, elements
+from .tree import Back, Ends, Loop, Measured, Place, Return, elements
 
 Nodes = dict[Node, None]
 
@@ -69,6 +69,8 @@ class Planner:
             self._ways_back(at, known)
         if isinstance(at, Return):
             return known.union(at.element.phis)
+        if isinstance(at, Measured):
+            return known.union([at.element.node])
         return known.union(at.enter.phis) if isinstance(at, Loop) else known
 
     def _ways_back(self, at: Back, known: frozenset[Node]) -> None:

@@ -2,7 +2,7 @@
 
 A floor division that leaves a rest is one more unknown of the polynomial, a `Quotient`; a remainder
 is `n - d * (n // d)`. So two formulas that this algebra can show to be equal are equal objects.
-Named sizes stand for whole numbers of at least 1.
+Named sizes stand for whole numbers of at least 1, or of at least 0 where they are measured.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Symbol:
-    """A size with a name."""
+    """A size with a name, and the least that it can be."""
 
     name: str
+    least: int = 1
 
     def __str__(self) -> str:
         return self.name
@@ -103,13 +104,19 @@ class Expr:
 
     def symbols(self) -> set[str]:
         """The names in it."""
-        found: set[str] = set()
+        return {s.name for s in self.named()}
+
+    def named(self) -> set[Symbol]:
+        """The sizes with a name in it."""
+        found: set[Symbol] = set()
         for atom in self.atoms():
-            if isinstance(atom, Symbol):
-                found.add(atom.name)
-            else:
-                found |= atom.num.symbols() | atom.den.symbols()
+            found |= {atom} if isinstance(atom, Symbol) else atom.num.named() | atom.den.named()
         return found
+
+    @property
+    def name(self) -> str | None:
+        """The name of a polynomial that is one size with a name, else None."""
+        return next((s.name for s in self.named() if self == symbol(s.name, s.least)), None)
 
     def atoms(self) -> list[Atom]:
         """Its unknowns, quotients included but not looked into."""
@@ -202,8 +209,8 @@ def constant(n: int) -> Expr:
     return Expr({(): n})
 
 
-def symbol(name: str) -> Expr:
-    return Expr({((Symbol(name), 1),): 1})
+def symbol(name: str, least: int = 1) -> Expr:
+    return Expr({((Symbol(name, least), 1),): 1})
 
 
 def floor_divide(a: Expr, b: Expr) -> Expr:
@@ -319,7 +326,7 @@ def _least(m: Monomial) -> int | None:
     """A number, 0 or more, that the product is never below."""
     total = 1
     for atom, power in m:
-        low = 1 if isinstance(atom, Symbol) else _quotient_low(atom)
+        low = atom.least if isinstance(atom, Symbol) else _quotient_low(atom)
         if low is None or low < 0:
             return None
         total *= low ** power

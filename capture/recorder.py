@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..eager import interpreter
 from ..eager.dispatch import evaluate
-from ..eager.errors import GraphError, is_ours
+from ..eager.errors import DTypeError, FusewireError, GraphError, ShapeError, is_ours
 from ..eager.op import Op
 from ..eager.ops.declare import dtype_of_operands
 from ..eager.shapes import TensorType
@@ -18,6 +19,7 @@ from .dims import Sizes, concrete
 from .graph import Node
 from .hook import is_python
 from .loops import Enter, Jump, Loops
+from .measured import Measure, fixed_by_error
 from .names import Names
 from .numbers import Constant, Formula, Number, plain
 from .paths import Path
@@ -48,7 +50,7 @@ def outcome_of(kind: str, subject: Any, value: Any) -> Any:
     if kind == "bool":
         return bool(value)
     if kind == "int":
-        return int(value)
+        return int(value if isinstance(subject, Formula) else value.item())
     return Constant(value) if isinstance(subject, Formula) else value.tobytes()
 
 
@@ -61,10 +63,11 @@ class Recorder:
         self.positional, self.keywords = positional, keywords
         self.sizes, self.varying = sizes or Sizes({}), varying or Varying()
         self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
-        self.path: list[Decision | Enter | Jump | LoopBack] = []
+        self.made_numbers = False
+        self.path: list[Decision | Enter | Jump | LoopBack | Measure] = []
         self.loops = Loops(self)
         if self.sizes is names.sizes:
-            self.sizes.number = self._size
+            self.sizes.number, self.sizes.asked = self._size, self._asked
         self.listening = True  # whether what Python asks of numbers is part of the run
         self._decided: set[tuple[Any, str]] = set()
         self.sources: dict[Path, Node] = {}  # tensors that came from outside, in order of use
@@ -85,16 +88,46 @@ class Recorder:
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         params = {name: _settled(value) for name, value in params.items()}
-        interpreter.STATE.active, self.listening = None, False
+        out = self._run(op, inputs, params)
+        self._note(op, inputs, params, out)
+        return out
+
+    def _run(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        before, interpreter.STATE.active, self.listening = interpreter.STATE.active, None, False
         try:
             if self.sizes.values:
-                out = evaluate(op, tuple(concrete(plain(x)) for x in inputs),
-                               {name: concrete(value) for name, value in params.items()})
-            else:
-                out = evaluate(op, tuple(map(plain, inputs)), params)
+                return evaluate(op, tuple(concrete(plain(x)) for x in inputs),
+                                {name: concrete(value) for name, value in params.items()})
+            return evaluate(op, tuple(map(plain, inputs)), params)
+        except FusewireError as error:
+            self.listening = True
+            fixed_by_error(self, inputs)
+            self._ask_why(op, inputs, params)
+            if not isinstance(error, (ShapeError, DTypeError)):
+                self.refuse(f"{op.name} raises an error here that depends on values")
+            raise
         finally:
-            interpreter.STATE.active, self.listening = self, True
-        self._note(op, inputs, params, out)
+            interpreter.STATE.active, self.listening = before, True
+
+    def _ask_why(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+        """An op has failed: what of the sizes makes it fail is a condition of the run."""
+        if self.sizes.values:
+            types = [self.node_of(x).type if isinstance(x, Tensor) else plain(x) for x in inputs]
+            with contextlib.suppress(Exception):
+                op.result(*types, **params)
+
+    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+        out, node = self._run(op, (x,), {"size": None}), self.node_of(x)
+        if node.op == "const":
+            self.source(out)
+            return out
+        with self.sizes.listening(False):
+            made = self.names.measured(op, node, self.sizes, out.data.shape[0])
+        self.learn(out.data, made)
+        if (made, "measure") not in self._decided:
+            self._decided.add((made, "measure"))
+            self.path.append(Measure(made, user_site()))
+            self.loops.measured()
         return out
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
@@ -134,10 +167,22 @@ class Recorder:
         node = self.node_of(tensor)
         if node.op == "const":
             return value
+        if not self.names.follows_numbers or type(value) not in (int, float):
+            kind = "bool" if type(value) is bool else "value"
+            self.decide(node, kind, outcome_of(kind, node, tensor.data))
+            return value
+        self.made_numbers = True
         return Number(Formula("element", (node,)), value, self)
 
     def _size(self, size: Any) -> Number:
         return Number(Formula("size", (size.expr,)), size.value, self)
+
+    def looks_at_types(self) -> None:
+        """Code of the function tells a number from what stands for it: none must be there."""
+        if self.made_numbers or self.widened or self.sizes.values:
+            self.refuse("type(), __class__ or pow() is used where numbers are followed; it is "
+                        "recorded again with plain numbers")
+        self.names.follows_numbers = False
 
     # ---- decisions
 
@@ -147,6 +192,18 @@ class Recorder:
             return
         if kind == "bool":
             subject = self.loops.visit(subject, user_site())
+        self._answered(subject, kind, outcome)
+
+    def _asked(self, relation: str, expr: Any, outcome: int) -> None:
+        """A question about measured sizes was answered."""
+        size = Formula("size", (expr,))
+        if relation == "value":
+            self.decide(size, relation, outcome)
+        else:
+            zero = Formula("constant", (Constant(0),))
+            self._answered(Formula(relation, (size, zero)), "bool", bool(outcome))
+
+    def _answered(self, subject: Any, kind: str, outcome: Any) -> None:
         if isinstance(subject, Formula) and kind == "value":
             outcome = Constant(outcome)
         if (subject, kind) not in self._decided:

@@ -17,6 +17,7 @@ from .hook import Hook
 from .hooked import goes_back
 from .joint import find_way_back
 from .leaf import Leaf
+from .members import is_users
 from .names import Names
 from .paths import Path
 from .reading import Reader
@@ -27,6 +28,9 @@ from .template import Outputs
 from .tree import Element
 from .varying import Varying
 from .widening import Widening
+
+
+_TYPES = {"type", "__class__", "pow"}  # names in code that can tell a number from a symbol
 
 
 class Run:
@@ -50,6 +54,8 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
         state.walk_code(code, scope)
+        if is_users(scope.get("__name__")) and not _TYPES.isdisjoint(code.co_names):
+            recorder.looks_at_types()
 
     for i, arg in enumerate(args):
         state.walk(Path("args").item(i), arg)

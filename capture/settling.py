@@ -37,15 +37,19 @@ def _settled(value: Any, seen: dict[int, Any]) -> Any:
     return value
 
 
+def _is_symbolic(key: Any) -> bool:
+    return type(key) in SYMBOLS or (isinstance(key, tuple) and any(map(_is_symbolic, key)))
+
+
 def _settle_inside(value: Any, seen: dict[int, Any]) -> None:
-    if isinstance(value, dict) and any(type(k) in SYMBOLS for k in value):
+    if isinstance(value, dict) and any(map(_is_symbolic, value)):
         items = list(value.items())
         value.clear()
-        value.update((plain(k), v) for k, v in items)
-    if isinstance(value, set) and any(type(v) in SYMBOLS for v in value):
-        numbers = [v for v in value if type(v) in SYMBOLS]
+        value.update((_settled(k, seen), v) for k, v in items)
+    if isinstance(value, set) and any(map(_is_symbolic, value)):
+        numbers = [v for v in value if _is_symbolic(v)]
         value.difference_update(numbers)
-        value.update(map(plain, numbers))
+        value.update(_settled(v, seen) for v in numbers)
     for old, put in list(_places(value)):
         new = _settled(old, seen)
         if new is not old:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..eager.errors import CheckError, CodegenError
 from .dims import Dim
 from .graph import Graph, Node, Nodes
 from .guards import Source
@@ -94,7 +95,14 @@ class Stage:
     def compile(self) -> Executable:
         """Its code, made once."""
         if self.executable is None:
-            self.executable = self.backend(self.graph)
+            try:
+                self.executable = self.backend(self.graph)
+            except (CodegenError, CheckError):
+                raise
+            except Exception as error:  # never taken for an error of the call's values
+                raise CodegenError(f"no code could be made: {type(error).__name__}: {error}",
+                                   "this is a mistake of fusewire; the function runs without it"
+                                   ) from error
         return self.executable
 
     def run(self, tensors: list[Any], registers: Registers, origins: Origins) -> list[Any]:
@@ -123,7 +131,7 @@ def _tellers(names: Names, wanted: Sequence[Node], known: Collection[Node]) -> l
     asked = {size for n in nodes for size in sizes_of(n)}
     told = {size for n in nodes if n.op == "input" or n in known for size in plain_sizes(n)}
     found = []
-    for node in names.paths:
+    for node in (*names.paths, *(n for n in names.measures if n in known)):
         if (asked - told) & plain_sizes(node):
             told |= plain_sizes(node)
             found.append(node)

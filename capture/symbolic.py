@@ -98,6 +98,9 @@ class SymbolicRecorder(Recorder):
     def number(self, tensor: Tensor, value: Any) -> Any:
         return value
 
+    def measure(self, op: Any, x: Tensor) -> Tensor | None:
+        return None
+
     def reads_grad(self, tensor: Tensor) -> None:
         raise CaptureError("a gradient is read: training steps cannot be exported yet",
                            "export the function that computes the prediction")

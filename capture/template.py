@@ -29,6 +29,7 @@ class Outputs:
 
     def __init__(self, recorder: Recorder) -> None:
         self.nodes: list[Node] = []
+        self._with_gradient: set[int] = set()  # tensors made here that have a `.grad`
         self.formulas: list[Formula] = []  # of Python numbers that are computed in each call
         self.tensors: list[tuple[int, Tensor]] = []  # (which node, the tensor of the recorded run)
         self._of_node: dict[Node, int] = {}
@@ -68,9 +69,21 @@ class Outputs:
         if path is not None:
             return lambda tensors, read: read(path)
         if isinstance(value, Tensor):
-            i = self.tensor(value)
-            return lambda tensors, read: tensors[i]
+            return self._tensor(value)
         return self._shared(value)
+
+    def _tensor(self, value: Tensor) -> Make:
+        i = self.tensor(value)
+        if value._grad is None or i in self._with_gradient:
+            return lambda tensors, read: tensors[i]
+        self._with_gradient.add(i)
+        gradient = self.template(value._grad)
+
+        def make(tensors: list[Any], read: Read) -> Any:
+            tensors[i]._grad = gradient(tensors, read)
+            return tensors[i]
+
+        return make
 
     def _number(self, formula: Formula) -> Make:
         self.formulas.append(formula)

@@ -8,16 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..eager.dispatch import evaluate
+from ..eager.op import OPS
+from ..eager.tensor import Tensor
 from .graph import Node
 from .leaf import Leaf
 from .loops import Enter, Jump
+from .measured import Measure
 from .numbers import Formula, Origins, compute
 from .reading import Reader
 from .recorder import Decision, outcome_of
 from .stage import Registers, Stage
 from .turns import LoopBack, Turned
 
-Element = Decision | Enter | Jump | LoopBack  # of the path that a run took
+Element = Decision | Enter | Jump | LoopBack | Measure  # of the path that a run took
 
 
 class Kept(NamedTuple):
@@ -35,9 +39,10 @@ class Call:
         self.args, self.kwargs, self.read, self._sizes = args, kwargs, read, sizes
         self.registers: Registers = {}
         self.symbols: dict[Any, Any] = {}  # numbers that loops carry
+        self.measured: dict[str, int] = {}  # sizes that this call has found
         self.turns: dict[Any, list[Kept]] = {}  # of loops whose gradient may be asked for
         self.origins: Origins = {
-            "given": read, "size": lambda expr: expr.value(sizes(read)),
+            "given": read, "size": lambda expr: expr.value(sizes(read) | self.measured),
             "element": lambda node: self.registers[node].item(),
             "phi": lambda token: self.symbols[token],
         }
@@ -58,6 +63,7 @@ class Call:
         """The call as it was at the end of a turn."""
         call = Call(self.args, self.kwargs, copy.copy(self.read), self._sizes)
         call.registers, call.symbols = kept.registers, kept.symbols
+        call.measured = self.measured
         return call
 
 
@@ -124,6 +130,35 @@ class Branch(Place):
         value = call.value(self.subject) if isinstance(self.subject, Formula) else \
             call.registers[self.subject]
         return self.outcomes.get(outcome_of(self.kind, self.subject, value))
+
+
+class Measured(Place):
+    """Where a size is found: an op whose result has it runs by itself."""
+
+    def __init__(self, element: Measure) -> None:
+        super().__init__()
+        self.element, self.site = element, element.site
+        self.body: Place | None = None
+
+    @property
+    def wanted(self) -> list[Node]:
+        return list(self.element.node.inputs)
+
+    def children(self) -> list[Place]:
+        return [] if self.body is None else [self.body]
+
+    def same(self, element: Element) -> bool:
+        return isinstance(element, Measure) and self.element.node is element.node
+
+    def after(self, element: Element) -> Place | None:
+        return self.body
+
+    def follow(self, call: Call) -> Place | None:
+        node = self.element.node
+        given = tuple(Tensor(call.registers[n]) for n in node.inputs)
+        array = call.registers[node] = evaluate(OPS[node.op], given, {"size": None}).data
+        call.measured[self.element.name] = array.shape[0]
+        return self.body
 
 
 class _Carrier(Place):
@@ -241,7 +276,7 @@ class Return(Place):
             if key[0] == "slot":
                 result[key[1]] = array
             else:
-                sums[key] = np.add(sums[key], array) if key in sums else array
+                sums[key] = np.asarray(np.add(sums[key], array)) if key in sums else array
         return result
 
 
@@ -303,6 +338,8 @@ def _made(element: Element, loops: dict[Any, Loop]) -> Place:
         return Loop(element)
     if isinstance(element, LoopBack):
         return Return(element)
+    if isinstance(element, Measure):
+        return Measured(element)
     return Back(element, loops[element.token])
 
 
@@ -316,6 +353,6 @@ def _attach(above: tuple[Place, Element] | None, place: Place) -> Place | None:
         over.outcomes[element.outcome] = place
     else:
         head = over.loop if isinstance(over, Back) else over
-        assert isinstance(head, (Loop, Return)) and head.body is None
+        assert isinstance(head, (Loop, Return, Measured)) and head.body is None
         head.body = place
     return None

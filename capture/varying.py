@@ -61,14 +61,15 @@ class History:
                 own = asked[axis] if isinstance(asked, Mapping) else f"n{len(self.axes)}"
                 self.axes.setdefault((path, axis % tensor.data.ndim), own)
 
-    def here(self, read: Callable[[Path], Any]) -> Varying:
+    def here(self, read: Callable[[Path], Any], follows_numbers: bool = True) -> Varying:
         """What of it there is in this call. Sizes of 0 and 1 are cases of their own."""
-        numbers = frozenset(p for p in self.numbers if is_number_at(p, read))
+        numbers = frozenset(p for p in self.numbers
+                            if follows_numbers and is_number_at(p, read))
         axes: dict[Axis, str] = {}
         known: dict[str, int] = {}
         for (path, axis), name in self.axes.items():
             size = _size(path, axis, read)
-            if size > 1:
+            if size > 1 and follows_numbers:
                 same = known.setdefault(name, size) == size
                 axes[path, axis] = name if same else f"{name}_{len(axes)}"
         return Varying(numbers, axes)

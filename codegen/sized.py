@@ -60,10 +60,13 @@ class Place(NamedTuple):
 class Variant:
     """What is known of one set of sizes: how often it was met, and what runs it."""
 
-    __slots__ = ("compiled", "program", "sizes", "uses")
+    __slots__ = ("compiled", "empty", "program", "sizes", "uses")
 
-    def __init__(self, sizes: Mapping[str, int], program: Compiled) -> None:
-        self.sizes, self.program, self.uses, self.compiled = sizes, program, 0, False
+    def __init__(self, sizes: Mapping[str, int], program: Compiled, empty: bool) -> None:
+        """empty: it never gets code, as some of its values have no elements: eager refuses, say,
+        their maximum."""
+        self.sizes, self.program, self.empty = sizes, program, empty
+        self.uses, self.compiled = 0, False
 
     @property
     def title(self) -> str:
@@ -88,13 +91,14 @@ class SizedExecutable:
         self._varying = [i for i, n in enumerate(graph.inputs)
                          if any(formula(size).number is None for size in n.type.shape)]
         self._variants: dict[tuple[Any, ...], Variant] = {}
+        self._least = {name: size.least for name, size in _names(graph).items()}
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs. GraphError for shapes that the graph is not for."""
         key = tuple([arrays[i].shape for i in self._varying])
         variant = self._variants.get(key) or self._meet(key, arrays)
         variant.uses += 1
-        if not variant.compiled and variant.uses >= AGAIN + self._made // EACH:
+        if not variant.compiled and not variant.empty and variant.uses >= AGAIN + self._made // EACH:
             self._compile(variant)
         return variant.program(arrays)
 
@@ -105,7 +109,8 @@ class SizedExecutable:
                 if len(self._variants) >= LIMIT:
                     least = min(self._variants, key=lambda k: self._variants[k].uses)
                     del self._variants[least]
-                self._variants[key] = Variant(sizes, call_by_call(specialise(self.graph, sizes)))
+                graph = specialise(self.graph, sizes)
+                self._variants[key] = Variant(sizes, call_by_call(graph), _is_empty(graph))
             return self._variants[key]
 
     def _compile(self, variant: Variant) -> None:
@@ -123,7 +128,8 @@ class SizedExecutable:
                  for name, at in self._places.items()}
         for i in self._varying:
             wanted = tuple(formula(n).value(sizes) for n in self.graph.inputs[i].type.shape)
-            if arrays[i].shape != wanted or min(sizes.values()) < 1:
+            if arrays[i].shape != wanted or any(n < self._least[name]
+                                                for name, n in sizes.items()):
                 raise GraphError(f"input {i} has shape {arrays[i].shape}, where the recording is "
                                  f"for {self.graph.inputs[i].type}")
         return sizes
@@ -155,6 +161,10 @@ class SizedExecutable:
         return next((v.program.assembly for v in self.variants if v.compiled), "")
 
 
+def _is_empty(graph: Graph) -> bool:
+    return any(0 in n.type.shape for n in (*graph.inputs, *graph.nodes()))
+
+
 # ---- where sizes are found
 def find_places(graph: Graph) -> dict[str, Place]:
     """For each named size where it is found: an axis that it is, or else one it follows from."""
@@ -163,7 +173,7 @@ def find_places(graph: Graph) -> dict[str, Place]:
     known = [(line[0], Place(i, axis, *line[1:])) for i, axis, line in axes if line is not None]
     plain = {name: at for name, at in reversed(known) if at[2:] == (1, 0)}
     found = {name: at for name, at in reversed(known)} | plain
-    missing = _names(graph) - found.keys()
+    missing = _names(graph).keys() - found.keys()
     if missing:
         raise CodegenError(f"no input's shape tells the size {', '.join(sorted(missing))}")
     return found
@@ -179,8 +189,8 @@ def _line(size: Expr) -> tuple[str, int, int] | None:
     return (atom.name, scale, offset) if isinstance(atom, Symbol) and power == 1 else None
 
 
-def _names(graph: Graph) -> set[str]:
+def _names(graph: Graph) -> dict[str, Symbol]:
     """The named sizes of a graph."""
     nodes = (*graph.inputs, *graph.nodes())
-    return {name for n in nodes for dim in dims_in((n.type.shape, *n.params.values()))
-            for name in dim.expr.symbols()}
+    return {s.name: s for n in nodes for dim in dims_in((n.type.shape, *n.params.values()))
+            for s in dim.expr.named()}

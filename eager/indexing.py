@@ -14,6 +14,7 @@ from .errors import IndexingError
 from .memory import is_whole
 from .ops.check import check_index
 from .ops.create import iota
+from .ops.measured import where_true
 from .ops.pointwise import alias, cast, where
 from .ops.put import index_put
 from .ops.view import (
@@ -285,7 +286,7 @@ def _places_of(mask: Tensor, sizes: Any, shape: Any) -> Tensor:
     if any(m not in (n, 0) for m, n in zip(mask.shape, sizes)):
         raise IndexingError(f"a mask of shape {mask.shape} does not fit the shape {shape}",
                             "it has the sizes of the axes that it stands for, or 0 for none")
-    return interpreter.source(Tensor(np.flatnonzero(mask.numpy())))  # type: ignore[no-any-return]
+    return where_true(reshape(mask, (-1,)) if mask.ndim != 1 else mask)
 
 
 def _take_many(x: Tensor, indices: list[Any], axis: int) -> Tensor:

@@ -35,6 +35,10 @@ class Interpreter(Protocol):
     def number(self, tensor: Any, value: Any) -> Any:
         """What `item()` gives for `value`, the one element: it, or something that stands for it."""
 
+    def measure(self, op: Any, x: Any) -> Any:
+        """The tensor that `op` gives for `x`, whose size only its values tell (`ops/measured.py`);
+        None where that cannot be followed."""
+
 
 in_use = 0  # how many threads have an interpreter or an autocast: while 0, ops need not ask
 _LOCK = held_while_forking(threading.Lock())

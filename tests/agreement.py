@@ -17,7 +17,8 @@ def agree(
     make: Callable[[], Any], *calls: Sequence[Any], fullgraph: bool = True, recordings: int = 0,
 ) -> Any:
     """Calls what `make` makes, once eager and once compiled, each with its own state and copies of
-    the arguments; the compiled function. What is not to be recorded whole may warn. At most so many `recordings` are made, where given.
+    the arguments; the compiled function. What is not to be recorded whole may warn. At most so many
+    `recordings` are made, where given.
 
     `make` gives a function, or a function and a list of what else is to be compared."""
     (eager, kept), (plain, own) = _parts(make()), _parts(make())

@@ -9,7 +9,6 @@ from ...eager.shapes import TensorType
 from ..builder import literal
 from ..dims import Dim
 from ..graph import Graph, Node, Nodes, rebuild
-from ..polynomial import symbol
 
 
 def specialise(graph: Graph, sizes: Mapping[str, int]) -> Graph:
@@ -54,5 +53,4 @@ def sizes_of(node: Node) -> set[str]:
 
 def plain_sizes(node: Node) -> set[str]:
     """The names of sizes that are, as they are, the size of an axis."""
-    return {name for dim in dims_in(node.type.shape) for name in dim.expr.symbols()
-            if dim.expr == symbol(name)}
+    return {dim.expr.name for dim in dims_in(node.type.shape) if dim.expr.name is not None}

@@ -10,11 +10,11 @@ import numpy as np
 from .. import shapes
 from ..dispatch import apply
 from ..errors import ArgumentError, DTypeError, ShapeError
-from ..interpreter import source
 from ..shapes import axis_of, whole
 from ..tensor import Tensor, as_tensor
 from .create import iota
 from .join import split
+from .measured import repeated
 from .pointwise import alias, remainder
 from .view import (
     broadcast_to,
@@ -141,10 +141,7 @@ def _repeated(repeats: Any, n: int) -> Tensor:
     if times.shape not in ((), (1,), (n,)):
         raise ShapeError(f"repeat: repeats of shape {times.shape} for {n} elements",
                          "give one number for each element along the axis")
-    counts = times.numpy().astype(np.int64)
-    if counts.size and counts.min() < 0:
-        raise ShapeError(f"repeat: {counts.min()} repeats", "elements are repeated 0 times or more")
-    return source(Tensor(np.repeat(np.arange(n), counts)))
+    return repeated(broadcast_to(times, (n,)))
 
 
 def tile(x: Tensor, repetitions: Sequence[int]) -> Tensor:

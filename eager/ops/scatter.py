@@ -9,13 +9,13 @@ import numpy as np
 from .. import dtypes
 from ..dispatch import apply
 from ..errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from ..interpreter import source
 from ..op import Op, Source, define, each
 from ..shapes import TensorType, axis_of, broadcast
 from ..tensor import Tensor, as_tensor
 from .batching import shifted
 from .complex import conj_of
 from .create import full, iota, ones_like, zeros_like
+from .measured import where_true
 from .pointwise import cast, equal, where
 from .reduce import products_of_others
 from .view import add_at, broadcast_to, from_front, permute_dims, reshape, take_op
@@ -310,8 +310,8 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of `x` where `mask` holds, in one axis; shapes broadcast."""
     x, mask = as_tensor("masked_select", x), _mask("masked_select", mask)
     shape = broadcast("masked_select", x.shape, mask.shape)
-    places = source(Tensor(np.flatnonzero(broadcast_to(mask, shape).numpy())))
-    return apply(take_op, (reshape(broadcast_to(x, shape), (-1,)), places), {"axis": 0})
+    chosen = where_true(reshape(broadcast_to(mask, shape), (-1,)))
+    return apply(take_op, (reshape(broadcast_to(x, shape), (-1,)), chosen), {"axis": 0})
 
 
 # ---- the order of elements: here, because gradients of `scatter` need it

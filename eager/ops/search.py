@@ -9,7 +9,6 @@ import numpy as np
 from .. import dtypes
 from ..dispatch import apply
 from ..errors import ArgumentError, DTypeError, ShapeError
-from ..interpreter import source
 from ..op import each
 from ..shapes import TensorType, axis_of
 from ..tensor import Tensor, as_tensor
@@ -18,10 +17,12 @@ from .composite import call, composite
 from .create import full, iota
 from .declare import prepare
 from .join import stack
+from .measured import where_true
 from .pointwise import (
     bitwise_invert,
     cast,
     equal,
+    floor_divide,
     isnan,
     less,
     less_equal,
@@ -30,6 +31,7 @@ from .pointwise import (
     logical_or,
     minimum,
     negative,
+    remainder,
     where,
 )
 from .view import expand_dims, expand_to, flatten, from_front, reshape, take, take_op
@@ -117,7 +119,11 @@ def nonzero(x: Tensor) -> tuple[Tensor, ...]:
     if x.ndim == 0:
         raise ShapeError("nonzero: a 0-d tensor has no axes to give indices for",
                          "ask x.item() != 0, or reshape it to (1,)")
-    return tuple(source(Tensor(i)) for i in cast(x, dtypes.bool).numpy().nonzero())
+    at, found = where_true(flatten(cast(x, dtypes.bool))), []
+    for n in reversed(x.shape[1:]):
+        found.append(remainder(at, n or 1))  # where n is 0 there is nothing to divide
+        at = floor_divide(at, n or 1)
+    return (at, *reversed(found))
 
 
 def argwhere(x: Tensor) -> Tensor:

@@ -9,14 +9,17 @@ import numpy as np
 from .. import dtypes
 from ..dispatch import apply
 from ..interpreter import source
+from ..shapes import product
 from ..tensor import Tensor, as_tensor
 from . import reduce
-from .create import full
+from .create import full, iota, ones_like
+from .cumulative import cumulative_sum
 from .declare import prepare
-from .pointwise import equal, logical_not, minimum
+from .measured import where_true
+from .pointwise import cast, equal, logical_not, logical_or, maximum, minimum, not_equal
 from .search import searchsorted
-from .sort import sort
-from .view import expand_dims, reshape, take_op
+from .sort import argsort, sort
+from .view import add_at, expand_dims, reshape, take_op
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
@@ -54,13 +57,29 @@ def unique_all(x: Tensor) -> UniqueAll:
     (tensor([3, 5]), tensor([1, 0]), tensor([1, 0, 1]), tensor([1, 2]))
     """
     x = as_tensor("unique_all", x)
-    array = x.numpy().reshape(-1)
-    array = array.astype(np.float32) if x.dtype == dtypes.bfloat16 else array
-    _, *found = np.unique(array, return_index=True, return_inverse=True, return_counts=True,
-                          equal_nan=False)
-    indices, inverse, counts = (source(Tensor(i.astype(np.int64, copy=False))) for i in found)
-    values = apply(take_op, (reshape(x, (-1,)), indices), {"axis": 0})
-    return UniqueAll(values, indices, reshape(inverse, x.shape), counts)
+    flat = reshape(x, (product(x.shape),))
+    order = _order(flat.detach())
+    inorder = _at(flat.detach(), order)
+    number = iota(order.shape, 0)
+    new = logical_or(number == 0, not_equal(inorder, _at(inorder, maximum(number - 1, 0))))
+    first = where_true(new)  # of each run of equal elements in order
+    group = cumulative_sum(cast(new, dtypes.int64)) - 1
+    inverse = add_at(group, order, order.shape[0])
+    counts = add_at(ones_like(group), group, first.shape[0])
+    indices = _at(order, first)
+    return UniqueAll(_at(flat, indices), indices, reshape(inverse, x.shape), counts)
+
+
+def _order(x: Tensor) -> Tensor:
+    """The indices that sort a vector, equal elements in their order."""
+    if dtypes.kind(x.dtype) == "c":  # by real and then imaginary parts, as NumPy does
+        return source(Tensor(x.numpy().argsort(kind="stable").astype(np.int64, copy=False)))  # type: ignore[no-any-return]
+    return argsort(x)
+
+
+def _at(x: Tensor, places: Tensor) -> Tensor:
+    """The elements of a vector at places that are known to be in it."""
+    return apply(take_op, (x, places), {"axis": 0})
 
 
 def unique_counts(x: Tensor) -> UniqueCounts:

@@ -101,7 +101,7 @@ def test_a_number_of_elements_that_must_divide() -> None:
 
 
 def test_asked_for_from_the_start() -> None:
-    f = fw.compile(lambda x: x * x.shape[0], fullgraph=True, dynamic=True)  # type: ignore[call-overload]
+    f = fw.compile(lambda x: x * x.shape[0], fullgraph=True, dynamic=True)
     for n in (2, 3, 5, 9):
         assert f(fw.ones(n)).tolist() == [n] * n
     assert f.stats.recordings == 1

@@ -47,6 +47,14 @@ def test_depth_adds_up_what_is_inside() -> None:
         "Sequential", "(8,", "10)", "118,866", "1,889,600"]
 
 
+def test_a_model_that_asks_for_numbers() -> None:
+    class Scaled(nn.Linear):
+        def forward(self, x: fw.Tensor) -> fw.Tensor:
+            return super().forward(x) / max(1.0, x.abs().max().item())
+
+    assert summary(Scaled(3, 2), (4, 3)).mult_adds == 4 * 3 * 2
+
+
 class Both(nn.Module):
     """Two inputs, results in a dict, one layer twice, one never, a product of its own."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from house.repo import ROOT, shape_of
+from house.repo import ROOT, files, shape_of
 
 # A block of Python, and the block without a language that follows at once, if there is one.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
@@ -28,6 +28,14 @@ def test_blocks_print_what_they_show(page: str, tmp_path: Path, monkeypatch: pyt
         with contextlib.redirect_stdout(printed):
             exec(compile(above + block[1], f"{page}.md", "exec"), names)
         assert shape_of(printed.getvalue()) == shape_of(block[2] or "")
+
+
+@pytest.mark.parametrize("folder", ["capture", "capture/passes", "codegen", "codegen/llvm"])
+def test_the_architecture_page_says_what_each_file_holds(folder: str) -> None:
+    chapter = next(part for part in TEXTS["architecture"].split("\n## ")
+                   if part.startswith(folder.split("/")[0] + ":"))
+    names = {path.name for path in files() if path.parent == ROOT / folder} - {"__init__.py"}
+    assert {name for name in names if f"`{name}`" not in chapter} == set()
 
 
 def test_training_is_such_a_page() -> None:

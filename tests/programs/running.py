@@ -16,6 +16,8 @@ from fusewire import nn
 from fusewire.capture.compiled import Compiled
 from fusewire.capture.evaluate import evaluate
 from fusewire.capture.graph import Graph
+from fusewire.capture.passes.specialise import has_symbols
+from fusewire.codegen.sized import compile_sized
 
 from .writing import Program
 
@@ -59,9 +61,14 @@ class Comparison:
     stats: Any = None  # its counts
 
 
+def with_numpy(graph: Graph) -> Any:
+    """A graph as an executable that NumPy runs."""
+    return compile_sized(graph, Evaluated) if has_symbols(graph) else Evaluated(graph)
+
+
 def numpy_backed(fn: Any) -> Compiled:
     """`fn` compiled with NumPy as its backend."""
-    return Compiled(fn, Evaluated)
+    return Compiled(fn, with_numpy)
 
 
 def compare(program: Program, wrap: Wrap = numpy_backed) -> Comparison:
