@@ -408,7 +408,8 @@ def concrete(value: Any) -> Any:
     if type(value) is Dim:
         return value.value
     if type(value) is tuple:
-        return tuple(map(concrete, value))
+        found = tuple(map(concrete, value))
+        return value if all(a is b for a, b in zip(found, value)) else found
     return value
 
 

@@ -15,7 +15,7 @@ from .leaf import Leaf
 from .numbers import Constant, Formula
 from .paths import describe
 from .program import Program
-from .tree import Back, Branch, Ends, Loop, Place
+from .tree import Back, Branch, Ends, Loop, Measured, Place
 
 _SHOWN = 12  # conditions, kernels, changes that are shown of longer lists
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
@@ -101,6 +101,12 @@ def _of_loop(at: Loop) -> list[Part]:
     carried = [str(n.type) for n in at.enter.phis] + ["a number"] * len(at.enter.symbols)
     return [Part(f"{at.site} begins a loop over {', '.join(carried) or 'nothing'}: "
                  f"{_number(at.turns, 'turn')} so far", _of_way(at.body) if at.body else [])]
+
+
+@_of_way.register
+def _of_measured(at: Measured) -> list[Part]:
+    return [Part(f"{at.site} finds the size {at.element.name}"),
+            *[part for below in at.children() for part in _of_way(below)]]
 
 
 @_of_way.register

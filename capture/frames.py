@@ -7,8 +7,6 @@ of symbols. So a loop needs no look at the code: it is a state that comes again.
 from __future__ import annotations
 
 import ctypes
-import dis
-import functools
 import inspect
 import sys
 import types
@@ -20,6 +18,7 @@ from .graph import param_key
 from .hook import followed
 from .members import attributes
 from .numbers import Number
+from .operands import only_locals_change
 from .state import FIXED, is_plain
 
 _MOST = 2000  # values of a state; a larger one is not compared
@@ -44,20 +43,10 @@ def place_of(frames: list[Any]) -> tuple[Any, ...]:
 
 
 def may_come_again(frames: list[Any]) -> bool:
-    """Whether all there is to know of these frames is in their local variables: generators answer
-    to somebody unseen, and a `for` keeps its iterator where nobody can look."""
-    return not any(f.f_code.co_flags & _GENERATORS or _in_for(f.f_code, f.f_lasti)
-                   for f in frames)
-
-
-def _in_for(code: types.CodeType, at: int) -> bool:
-    return any(start <= at < end for start, end in _for_ranges(code))
-
-
-@functools.lru_cache(maxsize=1024)
-def _for_ranges(code: types.CodeType) -> tuple[tuple[int, int], ...]:
-    return tuple((i.offset, i.argval) for i in dis.get_instructions(code)
-                 if i.opname == "FOR_ITER")
+    """Whether all that can differ the next time is in local variables. Only the innermost frame
+    matters: those around it stand still until it has ended, but for the callers of a generator."""
+    code = frames[0].f_code
+    return not code.co_flags & _GENERATORS and only_locals_change(code, frames[0].f_lasti)
 
 
 def put_local(frame: Any, name: str, value: Any) -> None:

@@ -240,7 +240,8 @@ class Number:
         return np.array(self.leak(), dtype=dtype)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
+        special = name.startswith("__") and name.endswith("__")
+        if special or not hasattr(type(self.value), name):
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}",
                                  name=name, obj=self)
         return getattr(self.leak(), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..eager import interpreter
@@ -64,6 +64,7 @@ class Recorder:
         self.sizes, self.varying = sizes or Sizes({}), varying or Varying()
         self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
         self.made_numbers = False
+        self._symbolic: list[tuple[Any, Any, Any]] = []  # entries with symbols, and what they had
         self.path: list[Decision | Enter | Jump | LoopBack | Measure] = []
         self.loops = Loops(self)
         if self.sizes is names.sizes:
@@ -95,10 +96,13 @@ class Recorder:
     def _run(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         before, interpreter.STATE.active, self.listening = interpreter.STATE.active, None, False
         try:
-            if self.sizes.values:
-                return evaluate(op, tuple(concrete(plain(x)) for x in inputs),
-                                {name: concrete(value) for name, value in params.items()})
-            return evaluate(op, tuple(map(plain, inputs)), params)
+            given = tuple(concrete(plain(x)) for x in inputs)
+            known = {name: concrete(value) for name, value in params.items()}
+            out = evaluate(op, given, known)
+            if out.edge is not None and (_differ(given, inputs) or _differ(
+                    known.values(), params.values())):
+                self._give_symbols(out.edge, inputs, params)
+            return out
         except FusewireError as error:
             self.listening = True
             fixed_by_error(self, inputs)
@@ -108,6 +112,18 @@ class Recorder:
             raise
         finally:
             interpreter.STATE.active, self.listening = before, True
+
+    def _give_symbols(self, entry: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+        """The way back computes with symbols, too, while the run lasts."""
+        self._symbolic.append((entry, entry.arrays, entry.params))
+        entry.arrays = tuple([x.data if isinstance(x, Tensor) else x for x in inputs])
+        entry.params = params
+
+    def settle_tape(self) -> None:
+        """Puts plain numbers on the tape, which may outlive the run."""
+        for entry, arrays, params in self._symbolic:
+            entry.arrays, entry.params = None if entry.arrays is None else arrays, params
+        self._symbolic.clear()
 
     def _ask_why(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
         """An op has failed: what of the sizes makes it fail is a condition of the run."""
@@ -191,7 +207,8 @@ class Recorder:
         if not self.listening or getattr(subject, "op", "") in ("const", "constant"):
             return
         if kind == "bool":
-            subject = self.loops.visit(subject, user_site())
+            with self.sizes.listening(False):
+                subject = self.loops.visit(subject, user_site())
         self._answered(subject, kind, outcome)
 
     def _asked(self, relation: str, expr: Any, outcome: int) -> None:
@@ -227,7 +244,8 @@ class Recorder:
 
     def went_through(self, head: Any, given: Any, found: Any) -> None:
         """A gradient went back through a loop."""
-        self.loops.went_through(head, given, found, user_site())
+        with self.sizes.listening(False):
+            self.loops.went_through(head, given, found, user_site())
 
     def forget(self, is_gone: Callable[[Any], bool]) -> None:
         """Arrays and decisions that a loop has made in earlier turns mean nothing any more."""
@@ -312,6 +330,10 @@ class Recorder:
         """This run cannot be replayed, for this reason; the first one is kept."""
         if not self.refusal:
             self.refusal = f"{self.place or user_site() or 'somewhere'}: {why}"
+
+
+def _differ(known: Iterable[Any], given: Iterable[Any]) -> bool:
+    return any(a is not b for a, b in zip(known, given))
 
 
 def _settled(value: Any) -> Any:

@@ -73,6 +73,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
                 result = fn(*widened.args, **widened.kwargs)
         except BaseException:
             settle(state, None)
+            recorder.settle_tape()
             raise
         finally:
             interpreter.STATE.active, recorder.listening = before, False
@@ -81,6 +82,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     leaf, recorder.went_back = None, goes_back(hook.seen)
     if not recorder.refusal:
         leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
+    recorder.settle_tape()
     return Run(settle(state, result), recorder.path, leaf, recorder.refusal, varying)
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..eager import interpreter
 from ..eager.autograd.engine import gradients_between
 from ..eager.op import OPS
@@ -187,7 +189,7 @@ def _shadows(recorder: Any, turn: Turn) -> dict[int, Any]:
         stack.pop()
         if id(edge) not in found:
             node = recorder.entries[id(edge)][1]
-            operands = tuple(as_tensor(n).data if hasattr(x, "shape") else x
+            operands = tuple(as_tensor(n).data if isinstance(x, np.ndarray) else x
                              for x, n in zip(edge.arrays, node.inputs))
             found[id(edge)] = Entry(edge.op, dict(node.params), operands, tuple(
                 None if e is None else found[id(e)] for e in edge.edges), as_tensor(node).data)

@@ -1,0 +1,81 @@
+"""What lies on the stack of a running frame beside its local variables: `[x * 2, y if p else z]`
+has computed its first element when `p` is asked. No one can look at it, so whether something may
+lie there that changes from turn to turn of a loop is read from the bytecode."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Iterator
+
+# Questions, and how many operands they take up; what they leave is the answer. What is not here
+# is no place where a loop may begin: `max(a, b)` goes on with its operands.
+_QUESTIONS = {"TO_BOOL": 1, "UNARY_NOT": 1, "COMPARE_OP": 2, "CONTAINS_OP": 2}
+_LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
+_ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
+
+
+@functools.lru_cache(maxsize=4096)
+def only_locals_change(code: types.CodeType, at: int) -> bool:
+    """Whether all that can differ between two visits of the question at this offset is in local
+    variables: below its operands lies nothing but what was there before the loops around it."""
+    depths = _depths(code)
+    operands = _operands(code, at)
+    heads = [target for start, target in _jumps(code) if target <= at <= start]
+    if depths is None or operands is None or not heads or _in_for(code, at):
+        return False
+    if any(where not in depths for where in (at, *heads)):
+        return False  # code that handles exceptions
+    return depths[at] - operands <= min(depths[head] for head in heads)
+
+
+def _operands(code: types.CodeType, at: int) -> int | None:
+    name = next((i.opname for i in _instructions(code) if i.offset == at), "")
+    return 1 if name.startswith("POP_JUMP") else _QUESTIONS.get(name)
+
+
+def _in_for(code: types.CodeType, at: int) -> bool:
+    """Whether it stands in a `for`, which keeps its iterator on the stack."""
+    return any(i.offset <= at < i.argval for i in _instructions(code) if i.opname == "FOR_ITER")
+
+
+def _jumps(code: types.CodeType) -> Iterator[tuple[int, int]]:
+    return ((i.offset, i.argval) for i in _instructions(code) if _is_jump(i))
+
+
+def _is_jump(instruction: dis.Instruction) -> bool:
+    return instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs
+
+
+@functools.lru_cache(maxsize=1024)
+def _instructions(code: types.CodeType) -> tuple[dis.Instruction, ...]:
+    return tuple(dis.get_instructions(code))
+
+
+@functools.lru_cache(maxsize=1024)
+def _depths(code: types.CodeType) -> dict[int, int] | None:
+    """How many values lie on the stack before each instruction that can be reached without an
+    exception; None where that is not one number."""
+    found: dict[int, int] = {}
+    steps = _instructions(code)
+    places = {step.offset: n for n, step in enumerate(steps)}
+    todo = [(0, 0)]
+    while todo:
+        n, depth = todo.pop()
+        step = steps[n]
+        if step.offset in found:
+            if found[step.offset] != depth:
+                return None
+            continue
+        found[step.offset] = depth
+        if _is_jump(step):
+            todo.append((places[step.argval], depth + _effect(step, jump=True)))
+        if step.opname not in _LEAVES and step.opname not in _ALWAYS:
+            todo.append((n + 1, depth + _effect(step, jump=False)))
+    return found
+
+
+def _effect(step: dis.Instruction, jump: bool) -> int:
+    argument = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+    return dis.stack_effect(step.opcode, argument, jump=jump)
