@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..eager.errors import user_line
+from ..eager.errors import GraphError, user_line
 from .polynomial import Expr, constant, symbol
 
 
@@ -153,9 +153,10 @@ class Sizes:
         noted = self.answers.get((relation, expr))
         if noted is not None or (relation == "eq" and not self.live):
             return bool(noted)
+        if self.asked is None:
+            raise GraphError(f"{expr} is asked for when the run that found this size has ended")
         value = expr.value(self.values)
         outcome = self.answers[relation, expr] = value == 0 if relation == "eq" else value < 0
-        assert self.asked is not None
         self.asked(relation, expr, outcome)
         return outcome
 
@@ -361,6 +362,10 @@ class Dim:
         if name.startswith("__") or not callable(getattr(int, name, None)):
             raise AttributeError(f"'int' object has no attribute {name!r}", name=name, obj=self)
         return lambda *args: getattr(self.sizes.leak(self, f".{name}()"), name)(*args)
+
+    def conjugate(self) -> Dim:
+        """Itself: an int."""
+        return self
 
     @property
     def real(self) -> Dim:

@@ -43,7 +43,16 @@ def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
     for path, was, is_now in list(state.changed_fields()):
         recorder.changed_paths.append(path)
         effects.extend(_attribute_effects(recorder, path, was, is_now, outputs))
-    return effects
+    return effects + list(_gradients_taken(recorder))
+
+
+def _gradients_taken(recorder: Recorder) -> Iterator[Effect]:
+    """Gradients that the run set to None where they were None: in other calls they may not be."""
+    state = recorder.state
+    for path, value in state.values.items():
+        if id(value) in recorder.grads_set and isinstance(value, Tensor) \
+                and value._grad is None and state.held[path][1] is None:
+            yield Effect(path, _set_grad, lambda tensors, read: None)
 
 
 def _effects(recorder: Recorder, path: Path, before: Any, now: Any,

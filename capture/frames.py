@@ -45,8 +45,9 @@ def place_of(frames: list[Any]) -> tuple[Any, ...]:
 def may_come_again(frames: list[Any]) -> bool:
     """Whether all that can differ the next time is in local variables. Only the innermost frame
     matters: those around it stand still until it has ended, but for the callers of a generator."""
-    code = frames[0].f_code
-    return not code.co_flags & _GENERATORS and only_locals_change(code, frames[0].f_lasti)
+    code = frames[0].f_code if frames else None
+    return code is not None and not code.co_flags & _GENERATORS \
+        and only_locals_change(code, frames[0].f_lasti)
 
 
 def put_local(frame: Any, name: str, value: Any) -> None:

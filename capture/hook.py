@@ -6,6 +6,7 @@ others. Calls whose results come from outside the program (time, random, files) 
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..eager.errors import is_ours
+from ..eager.errors import is_our_file, is_ours
 from .impure import impure, passed_on
 from .members import is_users
 from .state import BY_NAME, names_of
@@ -127,8 +128,13 @@ def is_python(filename: str) -> bool:
 
 def followed(code: types.CodeType) -> bool:
     """Whether code can hold state that a recording depends on: everything but our engine."""
-    name = code.co_filename.replace("\\", "/")
-    if is_ours(code):
+    return _is_followed(code.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)  # asked for every call of C code
+def _is_followed(filename: str) -> bool:
+    name = filename.replace("\\", "/")
+    if is_our_file(filename):
         return any(part in name for part in _FOLLOWED)
     return not name.startswith(_NUMPY)
 

@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..eager.errors import FusewireError
+from ..eager.op import Op
+from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
+from .dims import Dim
 from .graph import Node
+from .numbers import plain
 
 
 class Measure(NamedTuple):
@@ -25,10 +30,17 @@ class Measure(NamedTuple):
         return str(self.node.params["size"].expr)
 
 
-def fixed_by_error(recorder: Any, inputs: tuple[Any, ...]) -> None:
-    """An op has failed: for other measured sizes it might not, so these sizes are decisions."""
+def decide_failure(recorder: Any, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+    """An op has failed: for other measured sizes it might not. So what its rule asks of them are
+    decisions, or, where that finds nothing wrong, the sizes themselves."""
     sizes = recorder.sizes
-    for x in inputs if sizes.measured else ():
-        for n in recorder.node_of(x).type.shape if isinstance(x, Tensor) else ():
-            if type(n) is not int and sizes.is_measured(n.expr):
-                recorder._asked("value", n.expr, n.value)
+    if not sizes.measured:
+        return
+    types = [recorder.node_of(x).type if isinstance(x, Tensor) else plain(x) for x in inputs]
+    try:
+        op.result(*types, **params)
+    except FusewireError:
+        return
+    for n in (n for kind in types if isinstance(kind, TensorType) for n in kind.shape):
+        if type(n) is Dim and sizes.is_measured(n.expr):
+            sizes.leak(n, "an op that fails")

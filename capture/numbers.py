@@ -246,6 +246,18 @@ class Number:
                                  name=name, obj=self)
         return getattr(self.leak(), name)
 
+    def conjugate(self) -> Number:
+        """Itself: an int or a float."""
+        return self
+
+    @property
+    def real(self) -> Number:
+        return self
+
+    @property
+    def imag(self) -> Any:
+        return type(self.value)(0)
+
     def __copy__(self) -> Number:
         return self
 

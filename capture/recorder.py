@@ -19,7 +19,7 @@ from .dims import Sizes, concrete
 from .graph import Node
 from .hook import is_python
 from .loops import Enter, Jump, Loops
-from .measured import Measure, fixed_by_error
+from .measured import Measure, decide_failure
 from .names import Names
 from .numbers import Constant, Formula, Number, plain
 from .paths import Path
@@ -73,7 +73,7 @@ class Recorder:
         self._decided: set[tuple[Any, str]] = set()
         self.sources: dict[Path, Node] = {}  # tensors that came from outside, in order of use
         self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
-        self._grads_set: set[int] = set()
+        self.grads_set: set[int] = set()
         self.changed_tensors: dict[int, Tensor] = {}
         self.changed_paths: list[Path] = []  # what the run changed, found when it has ended
         self.created: list[tuple[Path, str]] = []  # attributes that it made
@@ -105,7 +105,7 @@ class Recorder:
             return out
         except FusewireError as error:
             self.listening = True
-            fixed_by_error(self, inputs)
+            decide_failure(self, op, inputs, params)
             self._ask_why(op, inputs, params)
             if not isinstance(error, (ShapeError, DTypeError)):
                 self.refuse(f"{op.name} raises an error here that depends on values")
@@ -163,11 +163,11 @@ class Recorder:
         self.changed_tensors[id(tensor)] = tensor
 
     def reads_grad(self, tensor: Tensor) -> None:
-        if id(tensor) not in self._grads_set:
+        if id(tensor) not in self.grads_set:
             self.grads_read.add(id(tensor))
 
     def sets_grad(self, tensor: Tensor) -> None:
-        self._grads_set.add(id(tensor))
+        self.grads_set.add(id(tensor))
 
     def leaves(self, tensor: Tensor, how: str) -> None:
         if how == "item()":

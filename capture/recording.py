@@ -29,7 +29,6 @@ from .tree import Element
 from .varying import Varying
 from .widening import Widening
 
-
 _TYPES = {"type", "__class__", "pow"}  # names in code that can tell a number from a symbol
 
 
@@ -83,6 +82,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     if not recorder.refusal:
         leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
     recorder.settle_tape()
+    sizes.asked = None
     return Run(settle(state, result), recorder.path, leaf, recorder.refusal, varying)
 
 

@@ -98,7 +98,8 @@ class SizedExecutable:
         key = tuple([arrays[i].shape for i in self._varying])
         variant = self._variants.get(key) or self._meet(key, arrays)
         variant.uses += 1
-        if not variant.compiled and not variant.empty and variant.uses >= AGAIN + self._made // EACH:
+        often = variant.uses >= AGAIN + self._made // EACH
+        if often and not variant.compiled and not variant.empty:
             self._compile(variant)
         return variant.program(arrays)
 

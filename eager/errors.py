@@ -20,7 +20,11 @@ _OURS = tuple(_PACKAGE + folder + os.sep for folder in ("eager", "capture", "cod
 
 def is_ours(code: CodeType) -> bool:
     """Whether `code` belongs to fusewire itself and is no place to show to a user."""
-    name = code.co_filename
+    return is_our_file(code.co_filename)
+
+
+def is_our_file(name: str) -> bool:
+    """Whether a source file is fusewire's, its examples left out."""
     return name.startswith(_OURS) and not name.startswith(_EXAMPLES)
 
 

@@ -17,6 +17,7 @@ from rows import (
     gates,
     indexing,
     linalg,
+    measured,
     norm,
     pointwise,
     pool,
@@ -32,7 +33,8 @@ from rows import (
 from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
-    complex, conv, create, cumulative, einsum, entropy, fft, gates, indexing, linalg, norm,
+    complex, conv, create, cumulative, einsum, entropy, fft, gates, indexing, linalg, measured,
+    norm,
     pointwise, pool, random, reduce, scatter, sort, special, statistics, view, whole,
 )
 

@@ -68,5 +68,5 @@ def _measured(op: Op, x: Tensor) -> Tensor:
     if active is None:
         x.numpy()  # which a transform refuses
         return evaluate(op, (x,), {"size": None})
-    with_values = Tensor(x.numpy())
-    return interpreter.source(evaluate(op, (with_values,), {"size": None}))  # type: ignore[no-any-return]
+    made = evaluate(op, (Tensor(x.numpy()),), {"size": None})
+    return interpreter.source(made)  # type: ignore[no-any-return]

@@ -73,7 +73,8 @@ def unique_all(x: Tensor) -> UniqueAll:
 def _order(x: Tensor) -> Tensor:
     """The indices that sort a vector, equal elements in their order."""
     if dtypes.kind(x.dtype) == "c":  # by real and then imaginary parts, as NumPy does
-        return source(Tensor(x.numpy().argsort(kind="stable").astype(np.int64, copy=False)))  # type: ignore[no-any-return]
+        order = x.numpy().argsort(kind="stable").astype(np.int64, copy=False)
+        return source(Tensor(order))  # type: ignore[no-any-return]
     return argsort(x)
 
 

@@ -40,6 +40,8 @@ INSTEAD = {
     **dict.fromkeys(("angle", "complex", "conj", "imag", "real"),
                     "keep real and imaginary parts as two tensors"),
     "nextafter": "add a small multiple of the number itself",
+    "places": "choose by a mask: fw.where(mask, values, x)",
+    "repeats": "pass in the repeated tensor as an argument",
     "index_put": "choose by a mask: fw.where(mask, values, x)",
     "cumulative_prod": "for positive numbers: fw.exp(fw.cumulative_sum(fw.log(x)))",
     "cumulative_max": "for few elements: the maximum of each with those before, one by one",

@@ -49,6 +49,11 @@ class Spy:
     def reads_grad(self, tensor: Tensor) -> None: ...
     def sets_grad(self, tensor: Tensor) -> None: ...
 
+    def measure(self, op: Op, x: Tensor) -> Tensor:
+        out = evaluate(op, (x,), {"size": None})
+        self.calls.append((op, (x,), {"size": len(out.data)}, out))
+        return out
+
 
 def calls_of(row: Row, inputs: tuple[Any, ...]) -> tuple[Tensor, list[Call]]:
     """The result of a row's call, and what it made of the ops: of any, and of the row's own."""
