@@ -49,9 +49,10 @@ def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
 def _gradients_taken(recorder: Recorder) -> Iterator[Effect]:
     """Gradients that the run set to None where they were None: in other calls they may not be."""
     state = recorder.state
-    for path, value in state.values.items():
+    for path, held in state.held.items():
+        value = state.values[path]
         if id(value) in recorder.grads_set and isinstance(value, Tensor) \
-                and value._grad is None and state.held[path][1] is None:
+                and value._grad is None and held[1] is None:
             yield Effect(path, _set_grad, lambda tensors, read: None)
 
 

@@ -31,10 +31,10 @@ class Measure(NamedTuple):
 
 
 def decide_failure(recorder: Any, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
-    """An op has failed: for other measured sizes it might not. So what its rule asks of them are
-    decisions, or, where that finds nothing wrong, the sizes themselves."""
+    """An op has failed: for other sizes it might not. So what its rule asks of them is part of the
+    run, or, where that finds nothing wrong, the measured sizes themselves are."""
     sizes = recorder.sizes
-    if not sizes.measured:
+    if not sizes.values:
         return
     types = [recorder.node_of(x).type if isinstance(x, Tensor) else plain(x) for x in inputs]
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from ..eager.dispatch import evaluate
 from ..eager.errors import DTypeError, FusewireError, GraphError, ShapeError, is_ours
 from ..eager.op import Op
 from ..eager.ops.declare import dtype_of_operands
+from ..eager.ops.measured import run
 from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
 from .builder import constant, literal
@@ -106,7 +106,6 @@ class Recorder:
         except FusewireError as error:
             self.listening = True
             decide_failure(self, op, inputs, params)
-            self._ask_why(op, inputs, params)
             if not isinstance(error, (ShapeError, DTypeError)):
                 self.refuse(f"{op.name} raises an error here that depends on values")
             raise
@@ -125,15 +124,8 @@ class Recorder:
             entry.arrays, entry.params = None if entry.arrays is None else arrays, params
         self._symbolic.clear()
 
-    def _ask_why(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
-        """An op has failed: what of the sizes makes it fail is a condition of the run."""
-        if self.sizes.values:
-            types = [self.node_of(x).type if isinstance(x, Tensor) else plain(x) for x in inputs]
-            with contextlib.suppress(Exception):
-                op.result(*types, **params)
-
     def measure(self, op: Op, x: Tensor) -> Tensor | None:
-        out, node = self._run(op, (x,), {"size": None}), self.node_of(x)
+        out, node = Tensor(run(op, x.data)), self.node_of(x)
         if node.op == "const":
             self.source(out)
             return out

@@ -29,6 +29,7 @@ _CURE = {
     "item()": "the number would be frozen: keep it a tensor",
     "bool()": "a model takes one path for all values: choose with fw.where(condition, x, y)",
     "NumPy": "what NumPy computes is not recorded: use the functions of fusewire",
+    "a result of unknown size": "choose by a mask: fw.where(mask, values, x)",
 }
 
 
@@ -99,6 +100,7 @@ class SymbolicRecorder(Recorder):
         return value
 
     def measure(self, op: Any, x: Tensor) -> Tensor | None:
+        self.leaves(x, "a result of unknown size")
         return None
 
     def reads_grad(self, tensor: Tensor) -> None:

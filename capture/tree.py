@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..eager.dispatch import evaluate
 from ..eager.op import OPS
-from ..eager.tensor import Tensor
+from ..eager.ops.measured import run
 from .graph import Node
 from .leaf import Leaf
 from .loops import Enter, Jump
@@ -155,8 +154,8 @@ class Measured(Place):
 
     def follow(self, call: Call) -> Place | None:
         node = self.element.node
-        given = tuple(Tensor(call.registers[n]) for n in node.inputs)
-        array = call.registers[node] = evaluate(OPS[node.op], given, {"size": None}).data
+        given, = node.inputs
+        array = call.registers[node] = run(OPS[node.op], call.registers[given])
         call.measured[self.element.name] = array.shape[0]
         return self.body
 

@@ -34,8 +34,7 @@ from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
     complex, conv, create, cumulative, einsum, entropy, fft, gates, indexing, linalg, measured,
-    norm,
-    pointwise, pool, random, reduce, scatter, sort, special, statistics, view, whole,
+    norm, pointwise, pool, random, reduce, scatter, sort, special, statistics, view, whole,
 )
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]

@@ -48,10 +48,6 @@ def test_formatting() -> None:
     check_refused(lambda x: x * len(f"{x}"), "hands")
 
 
-def test_a_mask_whose_count_is_known_only_at_run_time() -> None:
-    check_refused(lambda x: x[x > 1].sum(), "hands")
-
-
 def test_iterating_over_a_tensor_is_recorded() -> None:
     def f(x: fw.Tensor) -> fw.Tensor:
         total = fw.tensor(0.0)

@@ -15,6 +15,7 @@ from fusewire.capture.evaluate import evaluate
 from fusewire.codegen.executable import Executable
 
 Cases = list[list[fw.Tensor]]
+MEASURED = ("places", "repeats")  # whose recording is a tree, not one graph
 
 
 def cases(row: Row, requires_grad: bool = False) -> Cases:
@@ -88,7 +89,7 @@ def test_compiled_gradient_is_eager(row: Row) -> None:
             assert_all_same(row, given, run_all(backward(row), given, us), backward(row)(given, us))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", [r for r in ROWS if r.op not in MEASURED], ids=str)
 def test_recorded_graph_is_eager(row: Row) -> None:
     given = cases(row)
     graph, arrays = recorded(forward(row), given)

@@ -18,6 +18,7 @@ from fusewire.export.onnx.table import ROWS as WRITTEN
 
 REFUSED = {name for name, op in OPS.items() if row_of(op) is None and (
     op.kind != "composite" or "onnx" in op.why)}
+UNSIZED = ("places", "repeats")  # refused while the function runs, before there is a graph
 
 # Cases in which a runner, not the model, goes another way than NumPy.
 NOT_BY_REFERENCE = {
@@ -80,7 +81,8 @@ def test_onnxruntime(row: Row, tmp_path: Path) -> None:
             written(row, inputs, tmp_path)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.op in REFUSED], ids=str)
+@pytest.mark.parametrize("row", [row for row in ROWS if row.op in REFUSED
+                                 and row.op not in UNSIZED], ids=str)
 def test_refused(row: Row, tmp_path: Path) -> None:
     with pytest.raises(fw.ExportError) as caught:
         written(row, row.inputs(np.random.default_rng(0))[0], tmp_path)
