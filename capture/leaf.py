@@ -12,7 +12,7 @@ from .guards import Guard, Source, compile_check
 from .joint import WayBack
 from .names import Names
 from .numbers import Formula, Origins
-from .reading import Reader, compile_gather
+from .reading import Gather, Reader, compile_gather
 from .stage import Backend, Registers, Stage
 from .template import Make, Outputs
 
@@ -32,9 +32,19 @@ class Leaf:
         self._donated = donated
         self.own: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
-        self.stage: Stage | None = None
+        # What computes it, and what finds the rest: replaced as one, as other threads may replay.
+        self._plan: tuple[Stage, Gather] | None = None
         self._known: frozenset[Node] = frozenset()  # what was computed before the stage
         self.uses = 0
+
+    @property
+    def stage(self) -> Stage | None:
+        """What computes the outputs, once that is planned."""
+        return None if self._plan is None else self._plan[0]
+
+    def fits(self, args: Any, kwargs: Any) -> bool:
+        """Whether a call that has come here may end here."""
+        return self._plan is not None and self.check(args, kwargs) < 0
 
     def depends_on(self, own: list[Guard], source: Source) -> None:
         """Sets the guards that are checked when a call has come here."""
@@ -43,26 +53,27 @@ class Leaf:
 
     def prepare(self, names: Names, fn: Any, known: frozenset[Node], backend: Backend) -> None:
         """Makes the stage of the leaf, where `known` is computed before it."""
-        if self.stage is not None and self._known == known:
+        if self._plan is not None and self._known == known:
             return
-        self._known = known
-        self.stage = Stage(names, fn, self.outputs, known, backend)
-        place = {n: i for i, n in enumerate(self.stage.inputs.tensors)}
-        self.stage.donate({j: place[n] for j, n in self._donated.items() if n in place})
-        paths, targets = self.stage.paths, [e.target for e in self.effects]
-        self._gather = compile_gather(paths, targets, Source(fn, names.held))
+        stage = Stage(names, fn, self.outputs, known, backend)
+        place = {n: i for i, n in enumerate(stage.inputs.tensors)}
+        stage.donate({j: place[n] for j, n in self._donated.items() if n in place})
+        targets = [e.target for e in self.effects]
         if self.way is not None:
             self.way.prepare(fn, backend)
+        self._known = known
+        self._plan = stage, compile_gather(stage.paths, targets, Source(fn, names.held))
 
     def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,
                read: Reader) -> tuple[Any, Callable[[], None]]:
         """What is returned, and a function that makes the changes."""
-        assert self.stage is not None
+        assert self._plan is not None
+        stage, gather = self._plan
         for formula in self.formulas:
             read.number(formula)  # before anything is computed in place
         begun = None if self.way is None else self.way.begin(args, kwargs, origins)
-        sources, targets = self._gather(args, kwargs)
-        return self.finish(self.stage.run(sources, registers, origins), targets, begun, read)
+        sources, targets = gather(args, kwargs)
+        return self.finish(stage.run(sources, registers, origins), targets, begun, read)
 
     def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: Reader
                ) -> tuple[Any, Callable[[], None]]:

@@ -121,7 +121,7 @@ class Program:
                 if isinstance(at, Ends):
                     break
                 at = at.follow(call)
-            leaf = next((x for x in at.leaves if x.check(args, kwargs) < 0), None) if at else None
+            leaf = next((x for x in at.leaves if x.fits(args, kwargs)), None) if at else None
             if leaf is None:
                 return UNSEEN
             result, commit = leaf.replay(args, kwargs, call.registers, call.origins, call.read)
