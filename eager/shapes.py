@@ -39,6 +39,12 @@ def product(sizes: Iterable[Any]) -> Any:
     return total
 
 
+def same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two shapes are equal. Python asks whether sizes are before it looks at the number of
+    them, and where sizes are symbols each question is a condition."""
+    return len(a) == len(b) and a == b
+
+
 def broadcast(name: str, *shapes: Shape) -> Shape:
     """The common shape of `shapes` under NumPy's rules, or a ShapeError that marks the axis."""
     ndim = max(map(len, shapes), default=0)

@@ -16,6 +16,7 @@ from ..dispatch import apply
 from ..dtypes import float32
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops import composite, create, pointwise, reduce, view
+from ..shapes import same
 from ..tape import MODE, Entry, Leaf, is_grad_enabled, set_grad_enabled
 from ..tensor import Tensor, as_tensor
 from .anomaly import WATCHING, watched
@@ -251,7 +252,7 @@ def _step(
         for edge, array, rule in zip(edges, arrays, rules):
             if edge is not None and rule is not None and (useful is None or edge in useful):
                 gx = rule(g, out, *inputs, **params)
-                if edge in sums or gx is None or gx.data.shape != array.shape:
+                if edge in sums or gx is None or not same(gx.data.shape, array.shape):
                     _add(sums, edge, gx, array)
                 else:
                     sums[edge] = gx
@@ -284,7 +285,7 @@ def _add(sums: dict[Edge, Any], edge: Edge, g: Tensor | None, array: Any) -> Non
     """Adds the gradient of the tensor over `array` to the sum of its edge."""
     if g is None:
         return
-    if g.data.shape != array.shape:
+    if not same(g.data.shape, array.shape):
         g = sum_to(g, array.shape)
     before = sums.get(edge)
     sums[edge] = g if before is None else pointwise.add(before, g)
@@ -302,7 +303,7 @@ def _no_edge(out: Tensor) -> Edge:
 def _seed(out: Tensor, gradient: Any) -> Tensor:
     if gradient is not None:
         given = as_tensor("backward", gradient)
-        if given.data.shape != out.data.shape:
+        if not same(given.data.shape, out.data.shape):
             raise ShapeError(f"backward: gradient has shape {given.shape}, the tensor {out.shape}",
                              "pass a gradient of the tensor's shape")
         if given.dtype != out.dtype:
@@ -332,7 +333,7 @@ def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
 def sum_to(g: Tensor, to_shape: tuple[Any, ...]) -> Tensor:
     """`g` summed to `to_shape`, over the axes along which that would broadcast."""
     from_shape = g.data.shape
-    if from_shape == to_shape:
+    if same(from_shape, to_shape):
         return g
     extra = len(from_shape) - len(to_shape)
     lead = tuple(range(extra))

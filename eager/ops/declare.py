@@ -72,8 +72,13 @@ def prepare(name: str, xs: tuple[Any, ...], takes: str) -> tuple[Any, ...]:
 
 def operand(name: str, x: Any) -> Any:
     """`x` as a tensor or a Python scalar; NumPy's arrays become tensors, its scalars Python's."""
+    if type(x) in SCALARS:
+        return x
     if isinstance(x, np.generic):
-        x = x.item()
+        return x.item()
+    for kind in SCALARS:  # an IntEnum: NumPy would make it an array of a dtype of its own
+        if issubclass(type(x), kind):
+            return kind(x)
     return x if isinstance(x, SCALARS) else as_tensor(name, x)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..dtypes import promote
 from ..errors import ShapeError
-from ..shapes import axis_of, whole
+from ..shapes import axis_of, same, whole
 from ..tensor import Tensor, as_tensor
 from .pointwise import alias, cast
 from .view import concat_same_dtype, expand_dims, reshape, slice_axes
@@ -56,7 +56,7 @@ def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
     """
     tensors = _alike("stack", arrays)
     for x in tensors:
-        if x.shape != tensors[0].shape:
+        if not same(x.shape, tensors[0].shape):
             raise ShapeError(f"stack: shapes {tensors[0].shape} and {x.shape} differ",
                              "all must be of one shape; fw.concat joins along an axis they have")
     at = axis_of("stack", axis, tensors[0].ndim + 1)

@@ -81,7 +81,7 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
                 return known(reshape_op, x, data, {"shape": data.shape})
     x = as_tensor("reshape", x)
     wanted = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
-    out = alias(x) if wanted == x.shape else apply(reshape_op, (x,), {"shape": wanted})
+    out = alias(x) if shapes.same(wanted, x.shape) else apply(reshape_op, (x,), {"shape": wanted})
     if copy is False and x.size and isinstance(x.data, np.ndarray) and \
             not np.may_share_memory(x.data, out.data):
         raise ShapeError(f"reshape: {x.shape} to {wanted} needs a copy of these elements",
@@ -196,7 +196,7 @@ broadcast_op = define(Op(
 def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
     """`x` repeated along axes of size 1 and new leading axes to `shape`."""
     x, wanted = as_tensor("broadcast_to", x), shapes.sizes_of("broadcast_to", shape)
-    if wanted == x.shape:
+    if shapes.same(wanted, x.shape):
         return alias(x)
     _broadcast_result(TensorType(x.shape, x.dtype), wanted)
     return apply(broadcast_op, (x,), {"shape": wanted})
@@ -204,7 +204,7 @@ def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
 
 def expand_to(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
     """`broadcast_to` where the shapes are known to fit; `x` itself where it has that shape."""
-    return x if x.shape == shape else apply(broadcast_op, (x,), {"shape": shape})
+    return x if shapes.same(x.shape, shape) else apply(broadcast_op, (x,), {"shape": shape})
 
 
 # ---- a part of the elements, and its way back

@@ -16,7 +16,7 @@ from ...ops.pointwise import cast, equal, logical_and, logical_not, not_equal, w
 from ...ops.reduce import any, floating, mean, min, sum
 from ...ops.softmax import log_softmax
 from ...ops.view import expand_dims, permute_dims, reshape, take
-from ...shapes import product
+from ...shapes import product, same
 from ...tensor import Tensor
 from ...utils.arguments import check_choice, check_fraction
 from .activation import logsigmoid
@@ -164,7 +164,7 @@ def _averaged(losses: Tensor, share: Tensor | None, labels: Tensor, ignore_index
     if reduction == "mean":
         count = counted(labels, ignore_index, losses.dtype) if share is None else sum(share)
         return sum(losses) / count
-    return reduced(losses if losses.shape == shape else reshape(losses, shape), reduction)
+    return reduced(losses if same(losses.shape, shape) else reshape(losses, shape), reduction)
 
 
 def _soft_entropy(
