@@ -32,6 +32,10 @@ class Effect(NamedTuple):
     assign: Change
     value: Make
     node: int | None = None  # for a tensor's new array: which output it is
+    part: Path | None = None  # the attribute or item that is set, where it is one
+
+    def __str__(self) -> str:
+        return str(self.part or self.target)
 
 
 def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
@@ -128,29 +132,31 @@ def _item_effects(recorder: Recorder, path: Path, before: dict[Any, Any], now: d
     if not all(_is_told(key) for key in before.keys() ^ now.keys()):
         recorder.refuse(f"an item comes or goes whose key is an object ({path})")
     for name in before.keys() - now.keys():
-        yield Effect(path, _item_deleter(name), outputs.template(None))
+        yield Effect(path, _item_deleter(name), outputs.template(None), part=path.item(name))
     for name, value in now.items():
         if name not in before or before[name] is not value:
-            yield Effect(path, _item_setter(name), outputs.template(value))
+            yield Effect(path, _item_setter(name), outputs.template(value), part=path.item(name))
 
 
 def _cell_effects(recorder: Recorder, path: Path, before: Any, now: Any,
                   outputs: Outputs) -> Iterator[Effect]:
     for i, (old, value) in enumerate(zip(before, now)):
         if old is not value:
-            yield Effect(path, _cell_setter(i), outputs.template(value))
+            name = recorder.state.values[path].__code__.co_freevars[i]
+            yield Effect(path, _cell_setter(i), outputs.template(value), part=path.cell(i, name))
 
 
 def _attribute_effects(recorder: Recorder, path: Path, before: dict[str, Any], now: dict[str, Any],
                        outputs: Outputs) -> Iterator[Effect]:
     value = recorder.state.values[path]
     for name in before.keys() - now.keys():
-        yield Effect(path, _deleter(name), outputs.template(None))
+        yield Effect(path, _deleter(name), outputs.template(None), part=path.attr(name))
     for name, new in now.items():
         if name not in before or before[name] is not new:
             if name not in before:
                 recorder.created.append((path, name))
-            yield Effect(path, _attribute_setter(value, name), outputs.template(new))
+            yield Effect(path, _attribute_setter(value, name), outputs.template(new),
+                         part=path.attr(name))
 
 
 def _set_effects(recorder: Recorder, path: Path, before: Any, now: Any,

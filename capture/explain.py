@@ -125,8 +125,8 @@ def _of_leaf(leaf: Leaf) -> Iterator[Part]:
     values = ", ".join(str(n.type) for n in leaf.outputs[:_SHOWN])
     more = ", ..." if len(leaf.outputs) > _SHOWN else ""
     yield Part(f"computes {values}{more}" if values else "computes nothing")
-    targets = dict.fromkeys(describe(e.target) for e in leaf.effects)
-    yield from _titled("changes", _shortened(list(map(Part, targets)), "objects"))
+    targets = dict.fromkeys(map(str, leaf.effects))
+    yield from _titled("changes", _shortened(list(map(Part, targets)), "changes"))
 
 
 def _subject(subject: Node | Formula) -> str:

@@ -54,8 +54,10 @@ class Guard(NamedTuple):
 
 
 def _identity(value: Any) -> Any:
-    if type(value) is tuple:
-        return tuple(map(_identity, value))
+    if type(value) in (tuple, list):
+        return (type(value), *map(_identity, value))
+    if isinstance(value, Condition):
+        return value.relation, value.expr, value.outcome
     plain = type(value) in _PLAIN_KEYS or isinstance(value, np.dtype)
     return param_key(value) if plain else id(value)
 
@@ -129,7 +131,7 @@ def find_guards(recorder: Recorder, names: set[str] | None) -> list[Guard]:
 
 def _of_call(recorder: Recorder) -> Iterator[Guard]:
     yield Guard(Path("args"), "len({0}) == {N}", {"N": recorder.positional},
-                f"there are {recorder.positional} positional arguments")
+                f"the number of positional arguments is {recorder.positional}")
     keys = recorder.keywords
     yield Guard(Path("kwargs"), "[*{0}] == {K}", {"K": list(keys)},
                 f"the keyword arguments are {', '.join(keys) or 'none'}")
@@ -275,7 +277,8 @@ def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard
     says = f"{describe(path)} is {array.dtype.name}[{', '.join(map(str, shape))}]" \
         f"{', requires_grad' if on_tape else ''}"
     condition = f"type({{0}}) is {{T}} and {{0}}.data.dtype == {{D}} and {{0}}.edge {grad} None"
-    names = {"T": type(tensor), "D": array.dtype, "S": array.shape}
+    known = tuple([n if type(n) is int else None for n in shape])
+    names = {"T": type(tensor), "D": array.dtype, "S": known}
     if all(type(n) is int for n in shape):
         yield Guard(path, f"{condition} and {{0}}.data.shape == {{S}}", names, says, "sizes")
     else:
@@ -311,8 +314,8 @@ def _condition(condition: Condition, places: dict[str, Any]) -> Guard:
     read = [f"{name!r}: {{{i}}}.data.shape[{places[name][1]}]" for i, name in enumerate(names)]
     paths = {str(i): places[name][0] for i, name in enumerate(names) if i}
     where = ", ".join(f"{n} = {describe(places[n][0])}.shape[{places[n][1]}]" for n in names)
-    return Guard(places[names[0]][0], f"{{H}}({{{{{', '.join(read)}}}}})",
-                 {"H": condition.holds, **paths},
+    return Guard(places[names[0]][0], f"{{H}}.holds({{{{{', '.join(read)}}}}})",
+                 {"H": condition, **paths},
                  f"{condition}, where {where} (asked at {condition.line})", "condition")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-ROOTS = ("args", "kwargs", "function", "globals", "object", "class")
+_OF_MODULES = ("_parameters", "_modules", "_buffers")  # what modules hold under plain names
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,14 @@ def describe(path: Path) -> str:
             return f"global {path.key.value}"
         if type(above.key) is Members:
             return f"{describe(above)}.{path.key.value}"
+        if above.kind == "attr" and above.key in _OF_MODULES:
+            return f"{describe(above.parent)}.{path.key.value}"  # type: ignore[arg-type]
         return f"{describe(above)}[{path.key!r}]"
     if path.kind == "cell":
         name = f"closure variable {path.name or path.key}"
         return name if above.kind == "function" else f"{name} of {describe(above)}"
-    if path.key in ("_parameters", "_modules", "_buffers", "__self__"):
-        return describe(above)
+    if path.key == "__self__":
+        return "self" if above.kind == "function" else describe(above)
     return f"{describe(above)}.{path.key}"
 
 

@@ -256,5 +256,5 @@ def _difference(guard: Guard, read: Reader) -> list[tuple[int, int, int]] | None
             or value.data.dtype != guard.constants["D"]:
         return None
     before, now = guard.constants["S"], value.data.shape
-    found = [(i, a, b) for i, (a, b) in enumerate(zip(before, now)) if a != b]
+    found = [(i, a, b) for i, (a, b) in enumerate(zip(before, now)) if a not in (None, b)]
     return found if found and len(before) == len(now) else None
