@@ -27,7 +27,7 @@ from .ops.view import (
     slice_axes,
     take_op,
 )
-from .shapes import broadcast, product, slice_of_size
+from .shapes import broadcast, is_one, product, slice_of_size
 from .tensor import Tensor, tensor
 from .traced import Traced
 
@@ -342,7 +342,7 @@ def _with_places(x: Tensor, items: list[Any], given: Tensor) -> Tensor:
 def _fits(given: Tensor, rest: Any) -> bool:
     """Whether one value, of the shape `rest`, is given for all places."""
     extra = given.ndim - len(rest)
-    return extra <= 0 or all(n == 1 for n in given.shape[:extra])
+    return extra <= 0 or all(map(is_one, given.shape[:extra]))  # measured sizes are not asked
 
 
 def _is_full(item: Any) -> bool:

@@ -52,9 +52,9 @@ def broadcast(name: str, *shapes: Shape) -> Shape:
     for shape in shapes:
         for axis, size in enumerate(shape, ndim - len(shape)):
             known = out[axis]
-            if known is size or _is_one(size):
+            if known is size or is_one(size):
                 continue
-            if _is_one(known):
+            if is_one(known):
                 out[axis] = size
             elif known != size and known == 1:
                 out[axis] = size
@@ -67,7 +67,7 @@ def broadcast(name: str, *shapes: Shape) -> Shape:
     return tuple(out)
 
 
-def _is_one(size: Any) -> bool:
+def is_one(size: Any) -> bool:
     """Whether a size is a plain 1. A symbolic size is not asked: the answer would limit it."""
     return type(size) is int and size == 1
 

@@ -122,6 +122,8 @@ def matrix_exp(x: Tensor) -> Tensor:
 
 
 # ---- several matrices
+_VARIES = 64  # what a size that varies counts as, where the cheapest order is looked for
+
 
 def multi_dot(xs: Sequence[Tensor]) -> Tensor:
     """The product of two or more matrices, in the order that takes the fewest multiplications.
@@ -142,8 +144,9 @@ def multi_dot(xs: Sequence[Tensor]) -> Tensor:
     first, last = tensors[0], tensors[-1]
     chain = [expand_dims(first, 0) if first.ndim == 1 else first, *tensors[1:-1],
              expand_dims(last, -1) if last.ndim == 1 else last]
-    out = _product(chain, _splits(tuple([*[x.shape[0] for x in chain], chain[-1].shape[1]])),
-                   0, len(chain))
+    sizes = [*[x.shape[0] for x in chain], chain[-1].shape[1]]
+    known = tuple(n if type(n) is int else _VARIES for n in sizes)
+    out = _product(chain, _splits(known), 0, len(chain))
     shape = (*first.shape[:-1], *last.shape[1:])
     return out if out.ndim == len(shape) else reshape(out, shape)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, interpreter
 from ..dispatch import apply
 from ..errors import DTypeError, ShapeError
 from ..op import Op, define
@@ -62,6 +62,10 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
             [7, 7]])
     """
     check_device(device)
+    if isinstance(fill_value, interpreter.Symbol):
+        one = fill_value.tensor(dtype)
+        if one is not None:  # -0.0 is what changes nothing when it is added
+            return full(shape, -0.0 if one.dtype.kind == "f" else 0, one.dtype) + one
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     default = dtypes.of_scalar(value)  # also refuses what is not a number
     chosen = default if dtype is None else dtypes.as_dtype(dtype)
@@ -149,12 +153,12 @@ def arange(
     if step == 0:
         raise ShapeError("arange: step is 0", "use fw.full for equal numbers")
     count = -((start - stop) // step) if whole else math.ceil((stop - start) / step)
-    return counted(count if count > 0 else 0, start, step, whole, chosen)
+    return counted(count if count >= 0 else 0, start, step, whole, chosen)
 
 
 def counted(count: Any, start: Any, step: Any, whole: bool, dtype: Any) -> Tensor:
     """start + i * step for i from 0 to count - 1, rounded once, to `dtype`."""
-    exact = whole and type(start) is int and type(step) is int and count > 0
+    exact = whole and type(start) is int and type(step) is int
     if exact and dtypes.kind(dtype) not in "iu":  # exact up to 2**63, then in float64
         last = start + (count - 1) * step if type(count) is int else start
         whole = max(abs(start), abs(last), abs(step)) < 2 ** 63

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import DTypeError, ShapeError
+from ..shapes import is_one
 from ..tensor import Tensor, as_tensor
 from . import reduce
 from .contract import LETTERS, contract
@@ -39,14 +40,14 @@ def einsum(spec: str, *operands: Any) -> Tensor:
         else operands
     tensors = _same_dtype([as_tensor("einsum", x) for x in given])
     if len(tensors) == 2:
-        product = _product(spec, tensors[0].shape, tensors[1].shape)
-        if product:
+        product = _product(spec, (tensors[0].ndim, tensors[1].ndim))
+        if product and _fit(product, tensors[0].shape, tensors[1].shape):
             return contract(tensors[0], tensors[1], product)
     names, out = _parse(spec, tuple(x.ndim for x in tensors))
     sizes = _sizes(spec, names, [x.shape for x in tensors])
     terms = [_term(x, letters, sizes) for x, letters in zip(tensors, names)]
     if len(terms) > _PAIRS_AT_MOST:
-        for pair in _path(tuple(t[1] for t in terms), out, tuple(sizes.items())):
+        for pair in _path(tuple(t[1] for t in terms), out, sizes):
             picked = [terms.pop(i) for i in sorted(pair, reverse=True)][::-1]
             terms.append(_multiply(picked, [t[1] for t in terms], out))
     return _finish(_multiply(terms, [], out), out, tensors)
@@ -67,14 +68,19 @@ def _same_dtype(tensors: list[Tensor]) -> list[Tensor]:
 
 
 @cache
-def _product(spec: str, left: tuple[Any, ...], right: tuple[Any, ...]) -> str:
+def _product(spec: str, ndims: tuple[int, int]) -> str:
     """`spec` with its result written out where it is a product as it stands, else nothing: no
-    letter stands twice in an operand, in one operand alone, or for an axis that is repeated."""
-    (a, b), out = _parse(spec, (len(left), len(right)))
-    sizes = dict(zip(a, left))
-    simple = len({*a}) == len(a) and len({*b}) == len(b) and {*out} >= {*a} ^ {*b} \
-        and all(sizes.get(c, n) == n for c, n in zip(b, right))
+    letter stands twice in an operand, or in one operand alone and not in the result."""
+    (a, b), out = _parse(spec, ndims)
+    simple = len({*a}) == len(a) and len({*b}) == len(b) and {*out} >= {*a} ^ {*b}
     return f"{a},{b}->{out}" if simple else ""
+
+
+def _fit(product: str, left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    """Whether axes of one letter are equally long: none is repeated."""
+    sizes = dict(zip(product, left))
+    pairs = [(sizes.get(c, n), n) for c, n in zip(product[len(left) + 1:], right)]
+    return all(m is n or (not is_one(m) and not is_one(n) and m == n) for m, n in pairs)
 
 
 # ---- what the letters say
@@ -147,12 +153,17 @@ def _term(x: Tensor, letters: str, sizes: dict[str, Any]) -> Term:
     return x, "".join(letters[a] for a in kept)
 
 
-@cache
-def _path(terms: tuple[str, ...], out: str, sizes: tuple[Any, ...]) -> list[tuple[int, ...]]:
+def _path(terms: tuple[str, ...], out: str, sizes: dict[str, Any]) -> list[tuple[int, ...]]:
     """Which operands to multiply in each step; what a step makes goes to the end of the list."""
-    size = dict(sizes)
-    if not all(type(n) is int for n in size.values()):  # not known: from left to right
+    if not all(type(n) is int for n in sizes.values()):  # not known: from left to right
         return [(0, 1), *[(0, len(terms) - 2 - i) for i in range(len(terms) - 2)]]
+    return _cheapest(terms, out, tuple(sizes.items()))
+
+
+@cache
+def _cheapest(terms: tuple[str, ...], out: str, sizes: tuple[tuple[str, int], ...]
+              ) -> list[tuple[int, ...]]:
+    size = dict(sizes)
     one = np.empty(())
     stand_ins = [np.broadcast_to(one, tuple(size[c] for c in term)) for term in terms]
     kind = "optimal" if len(terms) <= 5 else "greedy"

@@ -18,7 +18,7 @@ def rng() -> np.random.Generator:
 
 def test_an_order_is_chosen_that_keeps_the_work_small() -> None:
     """(a @ b) @ v would take 100 times as much as a @ (b @ v)."""
-    sizes = (("a", 100), ("b", 100), ("c", 100))
+    sizes = {"a": 100, "b": 100, "c": 100}
     assert einsum._path(("ab", "bc", "c"), "a", sizes)[0] == (1, 2)
     x, v = fw.ones(300, 300), fw.ones(300)
     assert fw.einsum("ab,bc,cd,d->a", x, x, x, v)[0].item() == 300.0**3
