@@ -80,6 +80,12 @@ def literal(x: Any, dtype: Any) -> tuple[Any, Any]:
         return dtype.type(x).item(), dtype
 
 
+def on_tape(x: Any, node: Node) -> Any:
+    """An operand on a tape of nodes: a plain number stays one, all else is a value by its node."""
+    plain = node.op == "const" and not hasattr(x, "shape") and type(node.params["value"]) is not Dim
+    return x if plain else as_tensor(node).data
+
+
 def constant(nodes: Nodes, array: Any) -> Node:
     """A small array as a node."""
     flat = array.reshape(-1).tolist()

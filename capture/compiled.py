@@ -153,6 +153,10 @@ class Compiled(Insight):
             self._refuse(f"it is recorded again on most calls, first {self.misses[0]}")
             return self._in_pieces(args, kwargs)
         run = record(self.original, args, kwargs, self.names, varying)
+        if run.again:
+            self.stats.fallbacks += 1
+            self._note(run.refusal)
+            return run.result
         refusal = run.refusal or crowded(run, fitting)
         if run.leaf is None or refusal:
             self.stats.fallbacks += 1

@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from ..eager.optim.optimizer import Group
 from ..eager.tape import Leaf
 from ..eager.tensor import Tensor
 from .hooked import hooks_of
@@ -20,7 +21,7 @@ from .recorder import Recorder
 from .state import FIXED, SETS, is_plain
 from .template import Make, Outputs
 
-_ITEMS = (dict, defaultdict, Counter)  # whose items are set by `d[k] = v` and nothing else
+_ITEMS = (dict, defaultdict, Counter, Group)  # whose items are set by `d[k] = v` and nothing else
 _CONTAINERS = (list, deque, OrderedDict, *_ITEMS)
 Change = Callable[[Any, Any], None]
 

@@ -28,6 +28,7 @@ from .dims import Dim, Sizes
 from .evaluate import evaluate_node
 from .graph import Graph, Node, Nodes, topological
 from .guards import Source
+from .loops import Enter
 from .measured import Measure
 from .numbers import Origins, compute
 from .passes.specialise import plain_sizes, specialise
@@ -38,6 +39,7 @@ from .shadow import Links, Point, Shadow, Stop, ordered
 from .split import kept, opened
 from .stage import Backend, Executable, cone, cut, operand
 from .template import Outputs
+from .turns import LoopBack
 from .warned import CaptureWarning
 
 _TRACING = held_while_forking(threading.Lock())  # one at a time: all runs share their nodes
@@ -172,9 +174,10 @@ class WayBack:
         self.names, self.sizes, self.shadow = recorder.names, recorder.sizes, shadow
         self.place = recorder.place
         self.backend: Backend
-        self.measures = [e.node for e in recorder.path if isinstance(e, Measure)]
+        self.found = [e.node for e in recorder.path if isinstance(e, Measure)]
+        self.found += _carried(recorder, shadow)
         self._is_sized = bool(recorder.sizes.values)
-        self.opened: dict[Node, Node] = {n: n for n in self.measures}
+        self.opened: dict[Node, Node] = {n: n for n in self.found}
         self.kept: dict[Node, None] = {}
         top = max((p.level for p in shadow.points), default=0)
         self.levels = [Level(self, n + 1) for n in range(top)]
@@ -183,13 +186,13 @@ class WayBack:
         inside = opened(self.names.nodes, list(shadow.forgotten), self.opened)
         forgotten = dict(zip(inside, shadow.forgotten.values()))
         values = kept(_demanded(variants), set(results), forgotten)
-        self.kept = dict.fromkeys([*self.measures, *values])
+        self.kept = dict.fromkeys([*self.found, *values])
         shadow.forgotten.clear()
         used = topological([n for e in shadow.entries for n in (*shadow.nodes[e].inputs,
                                                                 shadow.nodes[e])])
         self.telling = _telling(recorder)
         used = list(dict.fromkeys([*used, *self.telling]))
-        self.telling += self.measures
+        self.telling += self.found
         self.tensors = [n for n in used if n in self.names.paths]
         self.numbers = [n for n in used if n in self.names.numbers]
         self.held = [*self.tensors, *self.numbers, *self.kept]
@@ -272,7 +275,7 @@ class WayBack:
         """The nodes of entries, and the arrays of what they read and made in a call, computed
         again from its inputs."""
         assert held.arrays is not None
-        inputs = (*self.tensors, *self.numbers, *self.measures)
+        inputs = (*self.tensors, *self.numbers, *self.found)
         graph = Graph(inputs, tuple(self.shadow.nodes[e] for e in entries))
         if self._is_sized:
             graph = specialise(graph, _sizes(inputs, held.arrays))
@@ -282,6 +285,13 @@ class WayBack:
                 if node not in values:
                     values[node] = _value(node, values)
         return graph.outputs, values
+
+
+def _carried(recorder: Recorder, shadow: Shadow) -> list[Node]:
+    """What the tape reads of what loops carried."""
+    phis = {n for e in recorder.path if isinstance(e, (Enter, LoopBack)) for n in e.phis}
+    return list(dict.fromkeys(n for e in shadow.entries
+                              for n in (*shadow.nodes[e].inputs, shadow.nodes[e]) if n in phis))
 
 
 def _telling(recorder: Recorder) -> list[Node]:

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..eager.dtypes import as_dtype, float32, float64, int32, int64
+from ..eager.interpreter import Symbol
 from .dims import Dim
 from .graph import param_key
 
@@ -25,7 +27,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "divmod": divmod,
     "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
     "rshift": operator.rshift, "neg": operator.neg, "pos": operator.pos, "abs": operator.abs,
-    "invert": operator.invert, "round": round, "trunc": math.trunc, "floor": math.floor,
+    "invert": operator.invert, "cos": math.cos,
+    "round": round, "trunc": math.trunc, "floor": math.floor,
     "ceil": math.ceil, "getitem": operator.getitem, "lt": operator.lt, "le": operator.le,
     "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
 }
@@ -91,6 +94,9 @@ class Deciding(Protocol):
     def decide(self, subject: Any, kind: str, outcome: Any) -> None:
         """A question about a value was answered."""
 
+    def tensor_of(self, number: Number, dtype: Any) -> Any:
+        """The tensor of a number, None where the dtype cannot hold it."""
+
 
 def _formula(x: Any) -> Formula | None:
     if type(x) is Number:
@@ -151,7 +157,12 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, (int, float, complex, np.generic))
 
 
-class Number:
+# By type of a number: the dtype that it has as a tensor, and those that hold it the same way.
+_HELD: dict[type, tuple[Any, tuple[Any, ...]]] = {
+    float: (float32, (float32, float64)), int: (int64, (int64, int32, float32, float64))}
+
+
+class Number(Symbol):
     """An int or float to all who look, with its formula and the value at hand."""
 
     __slots__ = ("__weakref__", "formula", "recorder", "turn", "value")
@@ -216,6 +227,19 @@ class Number:
         zero = Formula("constant", (Constant(type(self.value)(0)),))
         self.recorder.decide(Formula("ne", (self.formula, zero)), "bool", answer)
         return answer
+
+    __cos__ = _operation("cos")
+
+    def __tensor__(self, dtype: Any = None) -> Any:
+        """The tensor of this number; None for dtypes that NumPy brings it to in its own way."""
+        default, held = _HELD.get(type(self.value), (None, ()))
+        wanted = default if dtype is None else as_dtype(dtype)
+        if wanted not in held or not self.recorder.listening:
+            return None
+        if default is int64 and wanted.kind == "f":  # as Python does: by way of float64
+            made = self.recorder.tensor_of(self, int64)
+            return None if made is None else made.astype(float64).astype(wanted)
+        return self.recorder.tensor_of(self, wanted)
 
     # ---- what only a plain number can serve
     def __hash__(self) -> int:

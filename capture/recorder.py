@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..eager import interpreter
 from ..eager.dispatch import evaluate
 from ..eager.errors import DTypeError, FusewireError, GraphError, ShapeError, is_ours
@@ -64,7 +66,7 @@ class Recorder:
         self.sizes, self.varying = sizes or Sizes({}), varying or Varying()
         self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
         self.made_numbers = False
-        self._symbolic: list[tuple[Any, Any, Any]] = []  # entries with symbols, and what they had
+        self._symbolic: list[tuple[Any, ...]] = []  # entries with symbols: these, what they had
         self.path: list[Decision | Enter | Jump | LoopBack | Measure] = []
         self.loops = Loops(self)
         if self.sizes is names.sizes:
@@ -80,6 +82,7 @@ class Recorder:
         self.went_back = False  # whether gradients were computed in the run
         self.place = ""  # once the run has ended: where the function stands
         self.refusal = ""  # why this run cannot be replayed, with the user's line
+        self.again = False  # whether the next run can be, as it is recorded in another way
         self.entries: dict[int, tuple[Any, Node]] = {}  # of the tape, with the nodes they stand for
         self._known: dict[int, tuple[Any, Node]] = {}
         self._lookup: dict[int, Path] = {}
@@ -114,14 +117,16 @@ class Recorder:
 
     def _give_symbols(self, entry: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
         """The way back computes with symbols, too, while the run lasts."""
-        self._symbolic.append((entry, entry.arrays, entry.params))
-        entry.arrays = tuple([x.data if isinstance(x, Tensor) else x for x in inputs])
-        entry.params = params
+        given = tuple([x.data if isinstance(x, Tensor) else x for x in inputs])
+        self._symbolic.append((entry, given, entry.arrays, entry.params))
+        entry.arrays, entry.params = given, params
 
     def settle_tape(self) -> None:
         """Puts plain numbers on the tape, which may outlive the run."""
-        for entry, arrays, params in self._symbolic:
-            entry.arrays, entry.params = None if entry.arrays is None else arrays, params
+        for entry, given, arrays, params in self._symbolic:
+            entry.params = params
+            if entry.arrays is given:  # neither given up nor forgotten by a checkpoint
+                entry.arrays = arrays
         self._symbolic.clear()
 
     def measure(self, op: Op, x: Tensor) -> Tensor | None:
@@ -184,6 +189,19 @@ class Recorder:
 
     def _size(self, size: Any) -> Number:
         return Number(Formula("size", (size.expr,)), size.value, self)
+
+    def tensor_of(self, number: Number, dtype: Any) -> Tensor | None:
+        """The tensor of a number, None where the dtype cannot hold it."""
+        with np.errstate(over="ignore"):
+            try:
+                out = Tensor(np.asarray(dtype.type(number.value)))
+            except OverflowError:
+                return None
+        self.uses(number)
+        node = self.names.number(number.formula, TensorType((), dtype))
+        self.loops.made(node)
+        self.learn(out.data, node)
+        return out
 
     def looks_at_types(self) -> None:
         """Code of the function tells a number from what stands for it: none must be there."""
@@ -317,6 +335,13 @@ class Recorder:
                     self._lookup.setdefault(id(held[0]), path)
             self._indexed = len(self.state.held)
         return self._lookup.get(id(array))
+
+    def unrolls(self) -> None:
+        """A gradient goes through a loop in a way that only its single turns can be recorded."""
+        self.names.rolls_gradients = False
+        if not self.refusal:
+            self.again = True
+            self.refuse("a gradient goes through a loop; it is recorded again turn by turn")
 
     def refuse(self, why: str) -> None:
         """This run cannot be replayed, for this reason; the first one is kept."""

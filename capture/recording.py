@@ -36,9 +36,10 @@ class Run:
     """What came of recording one call: its result, and the way it took or why there is none."""
 
     def __init__(self, result: Any, path: list[Element], leaf: Leaf | None, refusal: str,
-                 varying: Varying) -> None:
+                 varying: Varying, again: bool = False) -> None:
         self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
         self.varying = varying
+        self.again = again  # whether a further call can be recorded all the same
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -83,7 +84,8 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
     recorder.settle_tape()
     sizes.asked = None
-    return Run(settle(state, result), recorder.path, leaf, recorder.refusal, varying)
+    return Run(settle(state, result), recorder.path, leaf, recorder.refusal, varying,
+               recorder.again)
 
 
 def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,

@@ -16,12 +16,12 @@ from ..eager.op import Op
 from ..eager.tape import Entry, Leaf
 from ..eager.tensor import Tensor
 from ..eager.utils.checkpoint import Forgotten
-from .builder import as_tensor
-from .dims import Dim
+from .builder import as_tensor, on_tape
 from .graph import Node
 from .paths import Path
 from .recorder import Recorder
 from .template import Make, Outputs
+from .turns import Circle, Marker
 
 
 class Links:
@@ -187,6 +187,9 @@ class Shadow:
         return next((i for i, (_, t) in enumerate(self._outputs.tensors) if t is tensor), None)
 
     def _entry(self, edge: Any) -> Entry | None:
+        if isinstance(edge, (Circle, Marker)):
+            self._recorder.unrolls()
+            return None
         found = self._recorder.entries.get(id(edge))
         if found is None:
             self._recorder.refuse(f"the tape of the result goes through {edge.op.name} in a way "
@@ -197,7 +200,7 @@ class Shadow:
             self.forgotten[node] = edge.arrays[0]
             operands: Any = [as_tensor(n).data for n in node.inputs]
         else:
-            operands = [_operand(x, n) for x, n in zip(edge.arrays, node.inputs)]
+            operands = [on_tape(x, n) for x, n in zip(edge.arrays, node.inputs)]
         edges = tuple(None if e is None else self._of[id(e)] for e in edge.edges)
         entry = Entry(edge.op, dict(node.params), tuple(operands), edges, as_tensor(node).data)
         self.entries.append(entry)
@@ -266,12 +269,6 @@ def _watched(edge: Any) -> bool:
     extra = getattr(edge, "extra", None)
     return extra is not None and bool(
         extra.hooks or (extra.retained is not None and extra.retained() is not None))
-
-
-def _operand(x: Any, node: Node) -> Any:
-    """An operand of an op: a plain number stays one, everything else is a value by its node."""
-    plain = node.op == "const" and not hasattr(x, "shape") and type(node.params["value"]) is not Dim
-    return x if plain else as_tensor(node).data
 
 
 def spent(op: Op) -> Entry:

@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..eager import interpreter
 from ..eager.autograd.engine import gradients_between
 from ..eager.op import OPS
 from ..eager.ops import pointwise
 from ..eager.tape import MODE, Entry
 from ..eager.tensor import Tensor
-from .builder import Builder, as_tensor, building
+from .builder import Builder, as_tensor, building, on_tape
 from .graph import Node
 
 Key = tuple[str, Any]  # whose gradient: ("slot", number) of what is carried, or ("from", node)
@@ -65,7 +63,7 @@ class Circle(Entry):
         recorder = self.head.recorder
         noted = recorder.noting
         if noted and MODE.enabled:
-            recorder.refuse("a gradient through a loop is differentiated again")
+            recorder.unrolls()
         given = [(i, recorder.node_of(x)) for i, x in sorted(g.items())] if noted else []
         found = self._run_back(recorder, dict(g), noted)
         if noted:
@@ -86,6 +84,7 @@ class Circle(Entry):
         """The gradients of what the loop began with and of what it read, by key."""
         sums: dict[Key, Tensor] = {}
         before, interpreter.STATE.active = interpreter.STATE.active, None
+        listening, recorder.listening = recorder.listening, False  # each turn has its own numbers
         try:
             for turn in reversed(self.turns):
                 if noted:
@@ -100,7 +99,7 @@ class Circle(Entry):
                     elif gradient is not None:
                         sums[key] = pointwise.add(sums[key], gradient) if key in sums else gradient
         finally:
-            interpreter.STATE.active = before
+            interpreter.STATE.active, recorder.listening = before, listening
         return {("slot", i): Tensor(x.data.view(), x.edge) for i, x in sorted(carried.items())} | {
             k: Tensor(x.data.view(), x.edge) for k, x in sums.items()}
 
@@ -121,6 +120,7 @@ class Marker(Entry):
 def end_turn(recorder: Any, turn: Turn) -> bool:
     """Finds where the tape of a turn ends; False where it holds what has no graph."""
     serial = {i: n for n, i in enumerate(recorder.entries)}
+    outside = set(map(id, recorder.state.edges.values()))
     for entry, place, edge in _through(recorder, turn, serial):
         if isinstance(edge, Marker):
             if edge.edges[0] is not turn.circle:
@@ -128,6 +128,8 @@ def end_turn(recorder: Any, turn: Turn) -> bool:
             turn.stops["slot", edge.number] = edge
         elif entry is None:  # carried on as it came from outside
             return False
+        elif isinstance(edge, Entry) and id(edge) not in serial and id(edge) not in outside:
+            return False  # of a Function, which no node stands for
         elif _is_stop(edge, turn, serial):
             node = recorder.entries[id(entry)][1].inputs[place]
             turn.stops["from", node] = edge
@@ -189,8 +191,7 @@ def _shadows(recorder: Any, turn: Turn) -> dict[int, Any]:
         stack.pop()
         if id(edge) not in found:
             node = recorder.entries[id(edge)][1]
-            operands = tuple(as_tensor(n).data if isinstance(x, np.ndarray) else x
-                             for x, n in zip(edge.arrays, node.inputs))
+            operands = tuple(on_tape(x, n) for x, n in zip(edge.arrays, node.inputs))
             found[id(edge)] = Entry(edge.op, dict(node.params), operands, tuple(
                 None if e is None else found[id(e)] for e in edge.edges), as_tensor(node).data)
     return found

@@ -40,6 +40,21 @@ class Interpreter(Protocol):
         None where that cannot be followed."""
 
 
+class Symbol:
+    """A number that an interpreter has made of `item()`, and what was computed from it."""
+
+    __slots__ = ()
+
+    def __tensor__(self, dtype: Any = None) -> Any:
+        """The tensor of this number, by default in the dtype of its kind; None where it has to
+        become a plain number first."""
+        raise NotImplementedError
+
+    def __cos__(self) -> Any:
+        """Its cosine."""
+        raise NotImplementedError
+
+
 in_use = 0  # how many threads have an interpreter or an autocast: while 0, ops need not ask
 _LOCK = held_while_forking(threading.Lock())
 

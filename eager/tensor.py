@@ -254,8 +254,14 @@ def tensor(
     if isinstance(data, Tensor):
         made = data.detach() if dtype is None else data.detach().to(as_dtype(dtype))
     else:
-        made = interpreter.source(Tensor(_array_of(data, dtype)))
+        made = _made(data, dtype)
     return made.requires_grad_() if requires_grad else made
+
+
+def _made(data: Any, dtype: Any) -> Tensor:
+    """A tensor of anything but a tensor."""
+    followed = data.__tensor__(dtype) if isinstance(data, interpreter.Symbol) else None
+    return interpreter.source(Tensor(_array_of(data, dtype))) if followed is None else followed
 
 
 _DEFAULTS = {"f": float32, "i": int64, "c": complex64}
@@ -286,7 +292,7 @@ def _array_of(data: Any, dtype: Any) -> Any:
     unfit = kind(array.dtype) not in "biufc" or (array.dtype == uint64 and wanted is None
                                                 and not hasattr(data, "dtype"))
     if unfit:
-        raise DTypeError(f"tensor: cannot make a tensor of {type(data).__name__}: {data!r:.80}",
+        raise DTypeError(f"tensor: cannot make a tensor of {data.__class__.__name__}: {data!r:.80}",
                          "it takes numbers, nested lists of numbers, arrays and tensors; integers "
                          "of 2**63 and more need dtype=fw.uint64")
     return array.astype(wanted or as_dtype(array.dtype), copy=False)

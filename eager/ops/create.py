@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, interpreter
 from ..dispatch import apply
 from ..errors import DTypeError, ShapeError
 from ..op import Op, define
@@ -62,6 +62,10 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
             [7, 7]])
     """
     check_device(device)
+    if isinstance(fill_value, interpreter.Symbol):
+        one = fill_value.__tensor__(dtype)
+        if one is not None:  # -0.0 is what changes nothing when it is added
+            return full(shape, -0.0 if one.dtype.kind == "f" else 0, one.dtype) + one
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     default = dtypes.of_scalar(value)  # also refuses what is not a number
     chosen = default if dtype is None else dtypes.as_dtype(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import types
 import warnings
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from ...dtypes import float64
 from ...errors import ArgumentError, DTypeError, StateError
+from ...interpreter import Symbol
 from ...methods import update
 from ...tensor import Tensor, tensor
 from ..optimizer import Group, Optimizer
@@ -146,6 +148,11 @@ def rates_of(optimizer: Optimizer) -> list[float]:
 def plain(value: Any) -> Any:
     """A tensor's number as Python's; a number as it is."""
     return value.item() if isinstance(value, Tensor) else value
+
+
+def cos(x: Any) -> Any:
+    """The cosine of a number; of one that a recording follows, such a number."""
+    return x.__cos__() if isinstance(x, Symbol) else math.cos(x)
 
 
 def put(group: Group, name: str, value: Any) -> None:

@@ -9,7 +9,16 @@ from typing import Any
 from ...errors import ArgumentError
 from ...utils.arguments import check_at_least, check_choice, check_fraction
 from ..optimizer import Group, Optimizer
-from .base import LRScheduler, check_optimizer, one_each, placed, plain, put, saved_function
+from .base import (
+    LRScheduler,
+    check_optimizer,
+    cos,
+    one_each,
+    placed,
+    plain,
+    put,
+    saved_function,
+)
 
 __all__ = ["CyclicLR", "OneCycleLR"]
 
@@ -178,7 +187,7 @@ class OneCycleLR(_Cycling):
 
 
 _ANNEAL: dict[str, Callable[[float, float, float], float]] = {
-    "cos": lambda start, end, share: end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1),
+    "cos": lambda start, end, share: end + (start - end) / 2.0 * (cos(math.pi * share) + 1),
     "linear": lambda start, end, share: (end - start) * share + start,
 }
 

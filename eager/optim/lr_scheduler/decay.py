@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import ArgumentError, DTypeError
 from ...utils.arguments import check_at_least, check_fraction
 from ..optimizer import Optimizer
-from .base import LRScheduler, saved_function
+from .base import LRScheduler, cos, saved_function
 
 __all__ = [
     "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LambdaLR",
@@ -117,9 +117,10 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         rates = self._rates()
-        if self.last_epoch not in self.milestones:
-            return rates
-        return [lr * self.gamma ** self.milestones[self.last_epoch] for lr in rates]
+        for milestone, times in self.milestones.items():
+            if self.last_epoch == milestone:
+                return [lr * self.gamma ** times for lr in rates]
+        return rates
 
     def _get_closed_form_lr(self) -> list[Any]:
         power = bisect_right(sorted(Counter(self.milestones).elements()), self.last_epoch)
@@ -238,7 +239,7 @@ class CosineAnnealingLR(LRScheduler):
         return [ratio * (lr - self.eta_min) + self.eta_min for lr in rates]
 
     def _height(self, epoch: int) -> float:
-        return 1 + math.cos(math.pi * epoch / self.T_max)
+        return 1 + cos(math.pi * epoch / self.T_max)
 
     def _get_closed_form_lr(self) -> list[Any]:
         return cosine(self.base_lrs, self.eta_min, self.last_epoch, self.T_max)
@@ -294,5 +295,5 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 def cosine(bases: list[Any], least: float, place: float, length: float) -> list[Any]:
     """From each of `bases` at place 0 down to `least` at `length`, along half a cosine."""
-    height = 1 + math.cos(math.pi * place / length)
+    height = 1 + cos(math.pi * place / length)
     return [least + (base - least) * height / 2 for base in bases]

@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import ArgumentError, StateError
 from ...utils.arguments import check_choice
 from ..optimizer import Optimizer
-from .base import LRScheduler, check_optimizer, one_each, put, rates_of, warn_of_epoch
+from .base import LRScheduler, check_optimizer, one_each, plain, put, rates_of, warn_of_epoch
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -66,7 +66,8 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """Goes on to the next epoch; `metrics`: that of the one before, a number or 0-d tensor."""
-        current = float(metrics)
+        current = plain(metrics)
+        current = current if isinstance(current, float) else float(current)
         if epoch is not None:
             warn_of_epoch()
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
