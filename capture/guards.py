@@ -113,15 +113,11 @@ def find_guards(recorder: Recorder, names: set[str] | None) -> list[Guard]:
 
     `names` are the names in the code that ran; None: it may have read any attribute.
     """
-    state = recorder.state
-    wanted = {p: v for p, v in state.values.items() if _read_by(p, names) or p in recorder.sources}
-    for path in list(wanted):
-        for step in steps(path):
-            if step in state.values:
-                wanted[step] = state.values[step]
+    wanted, aliases = _wanted(recorder, names), dict(recorder.state.aliases)
     guards = list(_of_call(recorder))
-    guards += [g for path, value in wanted.items() for g in _of_value(recorder, path, value)]
-    guards += [_alias(a, b) for a, b in state.aliases if a in wanted and _matters(state.values[a])]
+    guards += [g for path, value in wanted.items() if path not in aliases or not _matters(value)
+               for g in _of_value(recorder, path, value)]
+    guards += [_alias(a, b) for a, b in aliases.items() if a in wanted and _matters(wanted[a])]
     guards += _of_sizes(recorder)
     guards += [g for made in (_shared, _distinct, _changed_once, _missing)
                for g in made(recorder, wanted)]
@@ -137,17 +133,47 @@ def _of_call(recorder: Recorder) -> Iterator[Guard]:
                 f"the keyword arguments are {', '.join(keys) or 'none'}")
 
 
-def _read_by(path: Path, names: set[str] | None) -> bool:
-    """Whether code that ran can have followed every attribute and global name of this path."""
-    for step in steps(path):
-        if names is None:
-            break
-        if step.kind == "attr" and step.key not in names and step.key not in _INTERNAL:
-            return False
-        if step.kind == "item" and step.parent is not None and step.key.value not in names and (
-                step.parent.kind == "globals" or type(step.parent.key) is Members):
-            return False
-    return path.parent is not None and path.key != "_grad"
+def _wanted(recorder: Recorder, names: set[str] | None) -> dict[Path, Any]:
+    """The values by path on which the run can depend: what code that ran can have followed, by its
+    names, and what stands on the way there."""
+    values = recorder.state.values
+    read = _read(recorder, names)
+    wanted = {p: v for p, v in values.items() if (p in read and p.parent is not None
+                                                  and p.key != "_grad") or p in recorder.sources}
+    for path in list(wanted):
+        for step in steps(path):
+            if step in values:
+                wanted[step] = values[step]
+    return wanted
+
+
+def _read(recorder: Recorder, names: set[str] | None) -> set[Path]:
+    """Paths that code can have followed. What it found by one path it can have read by another:
+    the parts of an object stand under the path by which that was found first."""
+    below: dict[Path | None, list[Path]] = {}
+    for path in recorder.state.values:
+        above = path.parent if path.parent in recorder.state.values else None
+        below.setdefault(above, []).append(path)
+    first = dict(recorder.state.aliases)
+    found: set[Path] = set()
+    todo = [p for p in below.pop(None) if _can_follow(p, names)]
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found.add(path)
+            todo += [p for p in below.get(path, ()) if _can_follow(p, names)]
+            todo += [first[path]] if path in first else []
+    return found
+
+
+def _can_follow(path: Path, names: set[str] | None) -> bool:
+    """Whether code with these names can have made the last step of a path."""
+    if names is None or path.parent is None:
+        return True
+    if path.kind == "attr":
+        return path.key in names or path.key in _INTERNAL
+    of_names = path.parent.kind == "globals" or type(path.parent.key) is Members
+    return not (path.kind == "item" and of_names) or path.key.value in names
 
 
 def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:

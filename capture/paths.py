@@ -21,6 +21,13 @@ class Path:
     key: Any = None
     parent: Path | None = None
     name: str = field(default="", compare=False)  # of a closure variable
+    _hash: int = field(init=False, repr=False, compare=False)  # recordings have thousands in tables
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.kind, self.key, self.parent)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def attr(self, name: str) -> Path:
         return Path("attr", name, self)

@@ -234,7 +234,7 @@ def floats_that_accumulate() -> Any:
     return f
 
 
-@loop(ROWS, 3)
+@loop(ROWS, 4)  # it ends at once, after a turn, and later for either reason
 def a_rate_that_falls() -> Any:
     def f(x: fw.Tensor) -> Any:
         rate, y = 1.0, abs(x)

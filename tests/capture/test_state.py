@@ -128,6 +128,31 @@ def test_getattr_by_a_name_made_up_at_run_time() -> None:
         assert_same(f(X), X + X + X * w1)
 
 
+def scaler(k: float) -> Any:
+    return lambda x: x * k
+
+
+def set_cell(function: Any, value: float) -> None:
+    function.__closure__[0].cell_contents = value
+
+
+@pytest.mark.parametrize(("shared", "use", "change"), [
+    (types.SimpleNamespace(k=2.0), lambda x, s: x * s.k, lambda s: setattr(s, "k", 5.0)),
+    (scaler(2.0), lambda x, s: s(x), lambda s: set_cell(s, 5.0)),
+    ({"k": 2.0}, lambda x, s: x * len(s), lambda s: s.update(u=3.0)),
+    ([2.0], lambda x, s: x * s[0], lambda s: s.insert(0, 5.0)),
+], ids=["object", "function", "dict", "list"])
+def test_what_is_found_by_two_names_and_read_by_the_second(
+        shared: Any, use: Any, change: Any) -> None:
+    box = types.SimpleNamespace(never_read=shared, read=shared)
+    f = fw.compile(lambda x: use(x, box.read), fullgraph=True)
+    for step in range(4):
+        if step == 2:
+            change(shared)
+        assert_same(f(X), use(X, shared))
+    assert f.stats.recordings == 2
+
+
 def test_the_dictionary_of_an_object() -> None:
     thing = types.SimpleNamespace(a=1.0, b=2.0)
     f = fw.compile(lambda x: sum((x * v for v in vars(thing).values()), x))
