@@ -152,7 +152,7 @@ class _Writer:
     def _guards(self, left: Sequence[Guard], given: Sequence[Path]) -> Iterator[str]:
         whole = list(given) == self._arguments()  # then `collect` counts them
         for guard in left:
-            if whole and guard.path == _ARGS and guard.condition == "len({0}) == {N}":
+            if whole and guard.path == _ARGS and guard.of == "contents":
                 continue
             start = len(self.source.lines)
             condition = written(guard, self.source)

@@ -38,7 +38,9 @@ class Guard(NamedTuple):
     condition: str
     constants: dict[str, Any]
     says: str  # the condition in the user's words
-    of: str = ""  # "number": on a plain number's value; "sizes": on a tensor's; "condition"
+    # What it is about: a plain "number", the "sizes" of a tensor, a "condition" of sizes; the
+    # "identity" of objects, a "type", the "contents" of an object, the "keys" of a dictionary.
+    of: str = ""
 
     @property
     def paths(self) -> list[Path]:
@@ -127,10 +129,10 @@ def find_guards(recorder: Recorder, names: set[str] | None) -> list[Guard]:
 
 def _of_call(recorder: Recorder) -> Iterator[Guard]:
     yield Guard(Path("args"), "len({0}) == {N}", {"N": recorder.positional},
-                f"the number of positional arguments is {recorder.positional}")
+                f"the number of positional arguments is {recorder.positional}", "contents")
     keys = recorder.keywords
     yield Guard(Path("kwargs"), "[*{0}] == {K}", {"K": list(keys)},
-                f"the keyword arguments are {', '.join(keys) or 'none'}")
+                f"the keyword arguments are {', '.join(keys) or 'none'}", "keys")
 
 
 def _wanted(recorder: Recorder, names: set[str] | None) -> dict[Path, Any]:
@@ -184,10 +186,11 @@ def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
     if isinstance(value, Tensor):
         yield from _of_tensor(recorder, path, value)
     elif value is None or kind is bool or isinstance(value, (*FIXED, types.FunctionType)):
-        yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}")
+        yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}",
+                    "identity")
     elif path in recorder.widened:
         yield Guard(path, "type({0}) is {T}", {"T": kind},
-                    f"{describe(path)} is of type {kind.__name__}")
+                    f"{describe(path)} is of type {kind.__name__}", "type")
     elif is_plain(value):
         yield from _of_plain(path, value)
     elif isinstance(value, (np.ndarray, np.generic)):
@@ -209,16 +212,17 @@ def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
 
 def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
     says = f"{describe(path)} is a {type(value).__name__}"
-    yield Guard(path, "type({0}) is {T}", {"T": type(value)}, says)
+    yield Guard(path, "type({0}) is {T}", {"T": type(value)}, says, "type")
     own = own_count(value, recorder.state.held.get(path))
     if own is not None:  # one more could stand in front of a method
         yield Guard(path, "len({0}.__dict__) == {N}", {"N": own},
-                    f"{describe(path)} has {own} attributes")
+                    f"{describe(path)} has {own} attributes", "contents")
     why = unreadable(value)
     if why:
         recorder.refuse(f"{says}, {why}")
     elif _is_closed(value):
-        yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}")
+        yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}",
+                    "identity")
     elif path in recorder.state.added and isinstance(value, set):
         yield Guard(path, "{0}.issuperset({K})", {"K": recorder.state.held[path]},
                     f"{describe(path)} holds what it held")
@@ -233,7 +237,7 @@ def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
     elif isinstance(value, SEQUENCES) and path not in recorder.state.added:
         count = len(recorder.state.held.get(path, value))
         yield Guard(path, "len({0}) == {N}", {"N": count},
-                    f"{describe(path)} has {count} elements")
+                    f"{describe(path)} has {count} elements", "contents")
     if isinstance(value, deque):
         yield Guard(path, "{0}.maxlen == {N}", {"N": value.maxlen},
                     f"{describe(path)} holds at most {value.maxlen}")
@@ -246,15 +250,15 @@ def _of_elements(recorder: Recorder, path: Path, elements: list[Any], what: str)
     count = len(elements)
     says = f"{describe(path)} has {count} {what}"
     if all(type(k) is str for k in elements):
-        yield Guard(path, "[*{0}] == {K}", {"K": elements}, says)
+        yield Guard(path, "[*{0}] == {K}", {"K": elements}, says, "keys")
     elif all(_is_told_by_text(k) for k in elements):
-        yield Guard(path, "repr([*{0}]) == {K}", {"K": repr(elements)}, says)
+        yield Guard(path, "repr([*{0}]) == {K}", {"K": repr(elements)}, says, "keys")
     elif what == "elements" and not all(is_plain(k) or isinstance(k, FIXED) for k in elements):
         kind = type(recorder.state.values[path]).__name__
         recorder.refuse(f"{describe(path)} is a {kind} of objects; use a list")
     else:
         yield Guard(path, "len({0}) == {N} and all(map({S}, {0}, {K}))",
-                    {"N": count, "K": elements, "S": operator.is_}, says)
+                    {"N": count, "K": elements, "S": operator.is_}, says, "keys")
 
 
 def _is_told_by_text(key: Any) -> bool:
@@ -285,12 +289,14 @@ def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) ->
     """Which attributes an object has, where code may have asked, and those that the run made."""
     for made, name in recorder.created:
         if made == path:
-            yield Guard(path, "not hasattr({0}, {K})", {"K": name}, f"{path}.{name} is not there")
+            yield Guard(path, "not hasattr({0}, {K})", {"K": name}, f"{path}.{name} is not there",
+                        "contents")
     seen = path in recorder.state.held and not isinstance(value, (Tensor, types.FunctionType))
     if names is None and seen and hasattr(value, "__dict__"):
         keys = set(value.__dict__) - {n for p, n in recorder.created if p == path}
         yield Guard(path, "{0}.__dict__.keys() == {K}", {"K": keys},
-                    f"{describe(path)} has the attributes {', '.join(sorted(map(str, keys)))}")
+                    f"{describe(path)} has the attributes {', '.join(sorted(map(str, keys)))}",
+                    "contents")
 
 
 def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard]:
@@ -359,7 +365,7 @@ def _matters(value: Any) -> bool:
 def _alias(path: Path, first: Path) -> Guard:
     """A second way to a known object must lead to that object again."""
     return Guard(path, "{0} is {1}", {"1": first},
-                 f"{describe(path)} is the same object as {describe(first)}")
+                 f"{describe(path)} is the same object as {describe(first)}", "identity")
 
 
 def _shared(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
@@ -383,7 +389,8 @@ def _changed_once(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard
         for other, value in wanted.items():
             if type(value) is type(values[path]) and value is not values[path]:
                 yield Guard(other, "{0} is not {1}", {"1": path},
-                            f"{describe(other)} is another object than {describe(path)}")
+                            f"{describe(other)} is another object than {describe(path)}",
+                            "identity")
 
 
 def _distinct(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
@@ -396,7 +403,7 @@ def _distinct(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
         others = ", ".join(f"id({{{i + 1}}})" for i in range(len(rest)))
         yield Guard(first, "len({{id({0}), " + others + "}}) == " + str(len(paths)),
                     {str(i + 1): p for i, p in enumerate(rest)},
-                    "the tensors are different objects")
+                    "the tensors are different objects", "identity")
 
 
 def compile_check(guards: list[Guard], source: Source) -> Callable[[Any, Any], int]:

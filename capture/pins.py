@@ -17,14 +17,6 @@ from .state import FIXED, is_plain
 
 Words = list[tuple[int, int]]
 
-# Conditions that are about which objects these are, not about what they hold.
-_IDENTITY = {"{0} is {K}", "{0} is {1}", "{0} is not {1}", "type({0}) is {T}"}
-_DIFFERENT = "len({{id({0}), "
-# Conditions about what an object holds itself.
-_CONTENTS = {"len({0}) == {N}", "len({0}) == {N} and all(map({0}.__contains__, {K}))",
-             "not hasattr({0}, {K})", "{0}.__dict__.keys() == {K}", "len({0}.__dict__) == {N}"}
-_KEYS = "[*{0}] == {K}"  # about a dictionary's keys, in their order
-
 
 class Pins:
     """The pinned paths of one call, and the words and the looks that keep them so."""
@@ -82,12 +74,13 @@ class Pins:
         value = self._read(guard.path)
         if is_plain(value) and len(guard.paths) == 1:
             return True
-        if guard.condition in _IDENTITY or guard.condition.startswith(_DIFFERENT):
-            return "type(" not in guard.condition or self._stays_of_type(value)
-        known = guard.condition in _CONTENTS or (
-            guard.condition == _KEYS and type(value) is dict and all(map(is_plain, value)))
-        return known and not isinstance(value, _UNWATCHED) \
-            and self._watch(value)
+        if guard.of == "identity":
+            return True
+        if guard.of == "type":
+            return self._stays_of_type(value)
+        known = guard.of == "contents" or (
+            guard.of == "keys" and type(value) is dict and all(map(is_plain, value)))
+        return known and not isinstance(value, _UNWATCHED) and self._watch(value)
 
     def _stays_of_type(self, value: Any) -> bool:
         """Whether an object's class is watched, or cannot be exchanged."""
