@@ -58,6 +58,7 @@ def _unlock() -> None:
 class Compiled(Insight):
     """A function that is recorded on its first call and replayed while its guards hold."""
 
+    __name__: str
     __qualname__: str
     stats: Stats
 
@@ -67,6 +68,8 @@ class Compiled(Insight):
                  check: str | float | None = None,
                  dynamic: bool | Mapping[str, Any] | None = None) -> None:
         functools.update_wrapper(self, fn)
+        if not hasattr(fn, "__name__"):  # a functools.partial, an object with `__call__`
+            self.__name__ = self.__qualname__ = _name_of(fn)
         self.original, self.backend = fn, backend
         self.fullgraph, self.check, self.dynamic = fullgraph, check, dynamic
         self.programs: list[Program] = []
@@ -219,3 +222,10 @@ class Compiled(Insight):
         self.refusals.clear()
         self.misses.clear()
         self.stats = Stats()
+
+
+def _name_of(fn: Any) -> str:
+    """What to call a function that has no name of its own."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return str(getattr(fn, "__name__", type(fn).__name__))

@@ -213,6 +213,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "lshift": lambda a, b: a << b,
     "rshift": lambda a, b: a >> b,
 }
+_UFUNCS: dict[Any, Callable[[Any, Any], Any]] = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul,
+    np.floor_divide: operator.floordiv, np.remainder: operator.mod, np.equal: operator.eq,
+    np.not_equal: operator.ne, np.less: operator.lt, np.less_equal: operator.le,
+    np.greater: operator.gt, np.greater_equal: operator.ge,
+}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "truediv": "/",
           "pow": "**", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
 
@@ -267,7 +273,6 @@ class Dim:
     """A size that may vary: an int to all who look, with its formula and the value at hand."""
 
     __slots__ = ("expr", "sizes")
-    __array_ufunc__ = None  # NumPy's numbers leave their operators to us
 
     def __init__(self, expr: Expr, sizes: Sizes) -> None:
         self.expr, self.sizes = expr, sizes
@@ -353,6 +358,14 @@ class Dim:
 
     def __complex__(self) -> complex:
         return complex(self.sizes.leak(self, "complex()"))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if not self.sizes.live and ufunc in _UFUNCS:  # NumPy's int before a size, in our own rules
+            return _UFUNCS[ufunc](*[int(x) if isinstance(x, np.integer) else x for x in inputs])
+        return getattr(ufunc, method)(*map(self._for_numpy, inputs), **options)
+
+    def _for_numpy(self, x: Any) -> Any:
+        return self.sizes.leak(x, "a function of NumPy's") if type(x) is Dim else x
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.array(self.sizes.leak(self, "a NumPy array made from it"), dtype=dtype)

@@ -139,6 +139,8 @@ class Loops:
         if not may_come_again(frames):
             return subject
         now = self._snapshot(frames)
+        if head is not None:
+            self._learn(head, now)
         if head is not None and self._fits(head, now):
             subject = self._jump(head, now, subject, site)
         elif before is not None and self._comes_again(place, before, now):
@@ -163,13 +165,20 @@ class Loops:
         moved = any(here.get(frame, at) != at for frame, at in self._computed)
         return before.rebound(now) or moved
 
-    def _variant(self, before: Snapshot, now: Snapshot) -> list[int]:
-        return [i for i, (a, b) in enumerate(zip(before.arrays, now.arrays)) if a is not b]
+    def _learn(self, head: _Head, now: Snapshot) -> None:
+        """What other turns than the first change is carried in the next run from the start."""
+        if now.equal and head.before.structure == now.structure:
+            known = self.recorder.names.carried.setdefault(head.place[1], set())
+            known.update(_different(head.before, now), head.variant, head.counters)
 
-    def _counters(self, before: Snapshot, now: Snapshot) -> list[Name]:
-        changed = [name for name, value in now.plains.items()
-                   if not _same(before.plains.get(name), value)]
-        return sorted([*changed, *now.symbols])
+    def _varying(self, place: Any, before: Snapshot, now: Snapshot) -> tuple[list[int], list[Name]]:
+        """The tensors and the names of the numbers that change from turn to turn."""
+        changed = _different(before, now)
+        known = self.recorder.names.carried.get(place[1], set())
+        tensors = [i for i, t in enumerate(now.tensors)
+                   if i in changed or (i in known and not self._is_fixed(t))]
+        return tensors, sorted([*(name for name in now.plains if name in changed | known),
+                                *now.symbols])
 
     def _changed(self, tensor: Any) -> bool:
         path = self.recorder.state.paths[id(tensor)]
@@ -179,7 +188,7 @@ class Loops:
                site: str) -> Any:
         """Makes this visit the head of a loop, if what it would carry can be carried."""
         recorder, depth = self.recorder, self._depth() + 1
-        variant, counters = self._variant(before, now), self._counters(before, now)
+        variant, counters = self._varying(place, before, now)
         carried = [now.tensors[i] for i in variant]
         if (not carried and not counters) or any(map(self._is_fixed, carried)):
             self._visits[place] = now
@@ -307,6 +316,13 @@ class Loops:
         self._visits.clear()
         self._position = 0
         return enter.symbols[-1] if isinstance(subject, Formula) else enter.phis[-1]
+
+
+def _different(before: Snapshot, now: Snapshot) -> set[int | Name]:
+    """The places of tensors, and the names of plain numbers, that are others than before."""
+    found: set[int | Name] = {name for name, value in now.plains.items()
+                              if not _same(before.plains.get(name), value)}
+    return found.union(i for i, (a, b) in enumerate(zip(before.arrays, now.arrays)) if a is not b)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -27,6 +27,7 @@ class Names:
         self.turned: dict[Any, Any] = {}  # ways back through turns of loops, see `turns.py`
         self.follows_numbers = True  # whether numbers may be symbols: not where types are looked at
         self.rolls_gradients = True  # whether loops may carry what has a gradient
+        self.carried: dict[Any, set[Any]] = {}  # what loops change, by the place of the loop
         self.held: dict[int, Any] = {}  # objects that paths begin with, by id
         self._numbered: dict[Any, int] = {}
 

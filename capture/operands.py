@@ -1,6 +1,9 @@
-"""What lies on the stack of a running frame beside its local variables: `[x * 2, y if p else z]`
-has computed its first element when `p` is asked. No one can look at it, so whether something may
-lie there that changes from turn to turn of a loop is read from the bytecode."""
+"""What bytecode tells of the operands in it.
+
+What lies on the stack of a running frame beside its local variables: `[x * 2, y if p else z]` has
+computed its first element when `p` is asked. No one can look at it, so whether something may lie
+there that changes from turn to turn of a loop is read from the bytecode.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,23 @@ from collections.abc import Iterator
 _QUESTIONS = {"TO_BOOL": 1, "UNARY_NOT": 1, "COMPARE_OP": 2, "CONTAINS_OP": 2}
 _LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
 _ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
+_TYPES = {"type", "__class__", "pow"}  # names in code that can tell a number from a symbol
+
+
+def tells_symbols(code: types.CodeType) -> bool:
+    """Whether code can tell a plain number from what stands for it: by its type, or by `n is 5`."""
+    return not _TYPES.isdisjoint(code.co_names) or (
+        dis.opmap["IS_OP"] in code.co_code[::2] and any(map(_is_number, code.co_consts))
+        and any(step.opname == "IS_OP" and any(map(_loads_number, _instructions(code)[n - 2:n]))
+                for n, step in enumerate(_instructions(code))))
+
+
+def _loads_number(step: dis.Instruction) -> bool:
+    return step.opname.startswith("LOAD") and _is_number(step.argval)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
 
 
 @functools.lru_cache(maxsize=4096)

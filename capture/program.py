@@ -18,6 +18,7 @@ from .direct import Direct, Situation, compile_direct
 from .guards import Guard, Source, compile_check
 from .leaf import Leaf
 from .names import Names
+from .numbers import Formula
 from .planning import Planner, walk
 from .reading import Reader
 from .recording import Run
@@ -31,6 +32,11 @@ LEAVES = 64  # ways of one program
 UNSEEN: Any = object()  # what `run` gives where no recorded way fits
 _MISSING = (AttributeError, KeyError, IndexError, ValueError, TypeError)
 _AGAIN = (FusewireError, ArithmeticError, *_MISSING)  # what Python will meet at its own line
+_PLAIN = (  # what hands Python a plain number: of a tensor, or of a number that is followed
+    "a tensor's value becomes a plain number here, and each new one needs a recording. Use "
+    "x.item(), which stays compiled, or tensors",
+    "only the exact value of a number will do here (for a function of math, a text, an index), and "
+    "each new one needs a recording. Compute with tensors here, or do this part outside")
 
 
 def _none(args: Any, kwargs: Any) -> Any:
@@ -239,8 +245,7 @@ def crowded(run: Run, programs: Sequence[Program]) -> str:
     for program in programs:
         place, left = program.part(run.path)
         if isinstance(place, Branch) and left and len(place.outcomes) >= WAYS:
-            return (f"{place.site}: a tensor's value becomes a plain number here, and each new one "
-                    "needs a recording. Use x.item(), which stays compiled, or tensors")
+            return f"{place.site}: {_PLAIN[isinstance(place.subject, Formula)]}"
         if len(program.leaves()) >= LEAVES:
             return f"{run.path[-1].site}: its decisions have more than {LEAVES} outcomes together"
     return ""

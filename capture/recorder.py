@@ -23,7 +23,7 @@ from .hook import is_python
 from .loops import Enter, Jump, Loops
 from .measured import Measure, decide_failure
 from .names import Names
-from .numbers import Constant, Formula, Number, plain
+from .numbers import Constant, Formula, Number, plain, plainly
 from .paths import Path
 from .state import State
 from .turns import LoopBack
@@ -52,7 +52,8 @@ def outcome_of(kind: str, subject: Any, value: Any) -> Any:
     if kind == "bool":
         return bool(value)
     if kind == "int":
-        return int(value if isinstance(subject, Formula) else value.item())
+        number = value if isinstance(subject, Formula) else value.item()
+        return int(number) if number - number == 0 else repr(number)  # nan is no int
     return Constant(value) if isinstance(subject, Formula) else value.tobytes()
 
 
@@ -120,6 +121,8 @@ class Recorder:
         given = tuple([x.data if isinstance(x, Tensor) else x for x in inputs])
         self._symbolic.append((entry, given, entry.arrays, entry.params))
         entry.arrays, entry.params = given, params
+            for x in inputs:  # an error is the answer to these very numbers
+                plainly(x)
 
     def settle_tape(self) -> None:
         """Puts plain numbers on the tape, which may outlive the run."""

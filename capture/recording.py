@@ -19,6 +19,7 @@ from .joint import find_way_back
 from .leaf import Leaf
 from .members import is_users
 from .names import Names
+from .operands import tells_symbols
 from .paths import Path
 from .reading import Reader
 from .recorder import Recorder
@@ -28,8 +29,6 @@ from .template import Outputs
 from .tree import Element
 from .varying import Varying
 from .widening import Widening
-
-_TYPES = {"type", "__class__", "pow"}  # names in code that can tell a number from a symbol
 
 
 class Run:
@@ -54,7 +53,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
         state.walk_code(code, scope)
-        if is_users(scope.get("__name__")) and not _TYPES.isdisjoint(code.co_names):
+        if is_users(scope.get("__name__")) and tells_symbols(code):
             recorder.looks_at_types()
 
     for i, arg in enumerate(args):
