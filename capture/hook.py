@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..eager.errors import is_our_file, is_ours
-from .impure import impure, passed_on
+from .impure import impure, passed_on, reads_arrays
 from .members import is_users
 from .state import BY_NAME, names_of
 
@@ -96,9 +96,9 @@ class Hook:
         for name in code.co_names:
             if is_numpy_random(names.get(name), code.co_names):
                 self._outside("NumPy's random numbers are others on each call; use fw.rand")
-        why = passed_on(code, names) if is_users(names.get("__name__")) else ""
-        if why:
-            self._outside(why)
+        if is_users(names.get("__name__")):
+            for why in filter(None, (passed_on(code, names), reads_arrays(code))):
+                self._outside(why)
 
 
 def is_numpy_random(value: Any, names: tuple[str, ...]) -> bool:
