@@ -8,13 +8,13 @@ in the bytecode of some version of Python counts as reading.
 
 from __future__ import annotations
 
-import dis
 import types
 from collections import deque
 from typing import Any, NamedTuple
 
 from ..eager.errors import is_ours
 from ..eager.tensor import Tensor
+from .bytecode import instructions
 from .paths import Members, Path, steps
 from .recorder import Recorder
 from .state import State
@@ -138,7 +138,7 @@ def _uses(code: types.CodeType, name: str, keys: list[Any], adding: tuple[str, .
 
 def _instructions(code: types.CodeType) -> list[Step]:
     found: list[Step] = []
-    for i in dis.get_instructions(code):
+    for i in instructions(code):
         if i.opname in _NO_WORK:
             continue
         if isinstance(i.argval, tuple) and "_FAST_" in i.opname:  # two instructions joined

@@ -10,14 +10,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from .explanation import Explanation, Part
+from .formulas import Constant, Formula
 from .graph import Node
 from .leaf import Leaf
-from .numbers import Constant, Formula
 from .paths import describe
 from .program import Program
 from .tree import Back, Branch, Ends, Loop, Measured, Place
 
 _SHOWN = 12  # conditions, kernels, changes that are shown of longer lists
+_LONG = 100  # characters of a formula within another
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
           "pow": "**", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">=",
           "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
@@ -149,13 +150,17 @@ _ORIGINS: dict[str, Callable[[Any], str]] = {  # where numbers come from, in wor
 
 
 def in_words(formula: Formula) -> str:
-    """A formula of numbers, with Python's signs."""
-    if formula.op in _ORIGINS:
-        return _ORIGINS[formula.op](formula.args[0])
-    parts = [in_words(a) for a in formula.args]
-    if formula.op in _SIGNS and len(parts) == 2:
-        return f"({parts[0]} {_SIGNS[formula.op]} {parts[1]})"
-    return f"{formula.op}({', '.join(parts)})"
+    """A formula of numbers, with Python's signs; what is too long to read is left out."""
+    texts: dict[Formula, str] = {}
+    for part in formula.parts:
+        if part.op in _ORIGINS:
+            texts[part] = _ORIGINS[part.op](part.args[0])
+            continue
+        inner = [texts[a] if len(texts[a]) <= _LONG else "(...)" for a in part.args]
+        signed = part.op in _SIGNS and len(inner) == 2
+        texts[part] = f"({inner[0]} {_SIGNS[part.op]} {inner[1]})" if signed else \
+            f"{part.op}({', '.join(inner)})"
+    return texts[formula]
 
 
 def _answer(at: Branch, outcome: Any) -> str:

@@ -416,6 +416,16 @@ def compile_check(guards: list[Guard], source: Source) -> Callable[[Any, Any], i
     return scope["check"]  # type: ignore[no-any-return]
 
 
+def compile_each(guards: list[Guard], source: Source) -> Callable[[Any, Any], list[bool]]:
+    """each(args, kwargs): for each guard, whether it holds."""
+    conditions = [f"bool({written(guard, source)})" for guard in guards]
+    body = "\n".join(["def each(args, kwargs):", *source.lines,
+                      f"    return [{', '.join(conditions)}]"])
+    scope = dict(source.constants)
+    exec(compile(body, "<guards>", "exec"), scope)
+    return scope["each"]  # type: ignore[no-any-return]
+
+
 def written(guard: Guard, source: Source) -> str:
     """The condition as an expression of the variables and constants of `source`."""
     names = {k: source.read(v) if isinstance(v, Path) else source.constant(v)

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from ..eager.errors import is_our_file, is_ours
+from .bytecode import names_of
 from .impure import impure, passed_on, reads_arrays
 from .members import is_users
-from .state import BY_NAME, names_of
+from .state import BY_NAME
 
 _STDLIB = sysconfig.get_path("stdlib")
 _PACKAGES = os.path.join(_STDLIB, "site-packages")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dis
+import functools
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from .bytecode import instructions
 
 _ANOTHER = "gives another value on each call"
 _WRITES = "writes something on each call"
@@ -25,8 +28,8 @@ _FUNCTIONS = {
     "numpy._core.multiarray": {"fromfile": _ANOTHER},
 }
 _BY_NAME = {"getattr", "attrgetter"}
-_RAW = ("an attribute `data` is read, which of a tensor is the raw array: use x.detach(), or another "
-        "name for an attribute of your own")
+_RAW = ("an attribute `data` is read, which of a tensor is the raw array: use x.detach(), or give "
+        "an attribute of your own another name")
 # What only code of the user's must not ask: libraries do, and their result does not depend on it.
 _OF_USERS = {
     "builtins": {"id": _ANOTHER, "hash": "may give another value on each call",
@@ -59,27 +62,25 @@ def _module(function: Any) -> str:
 def passed_on(code: types.CodeType, scope: Mapping[str, Any]) -> str:
     """Why not, for an impure function that a code object hands to others instead of calling it:
     `map(random.random, ...)` calls it where no hook sees it."""
-    found = list(dis.get_instructions(code))
-    for i, instruction in enumerate(found):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            value, at = scope.get(instruction.argval), i
-            while isinstance(value, (types.ModuleType, type)) and at + 1 < len(found) and \
-                    found[at + 1].opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                at += 1
-                value = getattr(value, found[at].argval, None)
-            if isinstance(value, types.BuiltinFunctionType) and not _is_called(found, i, at):
-                why = impure(value, False)
-                if why:
-                    return why
+    for name, further, called in _loads(code):
+        value, steps = scope.get(name), 0
+        while isinstance(value, (types.ModuleType, type)) and steps < len(further):
+            value = getattr(value, further[steps], None)
+            steps += 1
+        if isinstance(value, types.BuiltinFunctionType) and not called[steps]:
+            why = impure(value, False)
+            if why:
+                return why
     return ""
 
 
+@functools.lru_cache(maxsize=4096)
 def reads_arrays(code: types.CodeType) -> str:
     """Why not, for code that reads an attribute `data`: the raw array of a tensor, which no
     recording can follow. An object's own method may, of that object."""
-    found = list(dis.get_instructions(code))
+    found = instructions(code)
     own = code.co_varnames[0] if code.co_argcount else None
-    for before, step in zip([None, *found], found):
+    for before, step in zip((None, *found), found):
         if step.opname == "LOAD_ATTR" and step.argval == "data" and not (
                 before and own == before.argval == "self"):
             return _RAW
@@ -87,7 +88,26 @@ def reads_arrays(code: types.CodeType) -> str:
     return _RAW if by_name else ""
 
 
-def _is_called(found: list[dis.Instruction], first: int, last: int) -> bool:
+@functools.lru_cache(maxsize=4096)
+def _loads(code: types.CodeType) -> tuple[tuple[str, list[str], list[bool]], ...]:
+    """The globals that code loads: each name, the attributes taken from it one after the other,
+    and whether what is loaded is called: the global itself, its first attribute and so on."""
+    found = instructions(code)
+    loads = []
+    for first, instruction in enumerate(found):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            last = first
+            while last + 1 < len(found) and found[last + 1].opname in _ATTRIBUTES:
+                last += 1
+            loads.append((instruction.argval, [i.argval for i in found[first + 1:last + 1]],
+                          [_is_called(found, first, at) for at in range(first, last + 1)]))
+    return tuple(loads)
+
+
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+
+
+def _is_called(found: Sequence[dis.Instruction], first: int, last: int) -> bool:
     """Whether what is loaded there is called: compilers mark that in several ways."""
     before, after = found[max(first - 1, 0)].opname, found[min(last + 1, len(found) - 1)].opname
     return found[last].opname == "LOAD_METHOD" or "NULL" in found[last].argrepr or \

@@ -26,11 +26,11 @@ from ..eager.tensor import Tensor
 from .builder import Builder, as_tensor, building
 from .dims import Dim, Sizes
 from .evaluate import evaluate_node
+from .formulas import Origins, compute
 from .graph import Graph, Node, Nodes, topological
 from .guards import Source
 from .loops import Enter
 from .measured import Measure
-from .numbers import Origins, compute
 from .passes.specialise import plain_sizes, specialise
 from .reading import Reader, compile_gather
 from .recorder import Recorder

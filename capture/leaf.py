@@ -7,11 +7,11 @@ from typing import Any
 
 from ..eager.tensor import Tensor
 from .effects import Effect
+from .formulas import Formula, Origins
 from .graph import Node
 from .guards import Guard, Source, compile_check
 from .joint import WayBack
 from .names import Names
-from .numbers import Formula, Origins
 from .reading import Gather, Reader, compile_gather
 from .stage import Backend, Registers, Stage
 from .template import Make, Outputs

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from ..eager.tape import Entry
 from ..eager.tensor import Tensor
+from .formulas import Constant, Formula, of_number
 from .frames import Name, Snapshot, may_come_again, place_of, put_local, user_frames
 from .graph import Node
 from .hook import followed
-from .numbers import Constant, Formula, Number
+from .numbers import Number
 from .turns import Circle, Key, LoopBack, Marker, Turn, end_turn
 
 
@@ -80,8 +81,8 @@ class Loops:
         """A node was made by an op."""
         self.computed()
         if self._heads:
-            depth = max((self.dependent.get(i, 0) for i in node.inputs), default=0)
-            depth = max(depth, self._depth_of(self.recorder.names.numbers.get(node)))
+            numbers = self.recorder.names.numbers
+            depth = max((self.depth_of(numbers.get(i, i)) for i in node.inputs), default=0)
             if depth:
                 self.dependent[node] = depth
 
@@ -110,16 +111,21 @@ class Loops:
         """An element was added to the path."""
         self._position += 1
 
-    def _depth_of(self, formula: Any) -> int:
-        if not isinstance(formula, Formula):
-            return self.dependent.get(formula, 0) if isinstance(formula, Node) else 0
-        if formula.op == "phi":
-            return int(formula.args[0][-1])
-        return max((self._depth_of(a) for a in formula.args), default=0)
+    def depth_of(self, subject: Node | Formula) -> int:
+        """How deep the loop is on whose turns a node or a number depends; 0: on none."""
+        if isinstance(subject, Node):
+            return self.dependent.get(subject, 0)
+        depth = 0
+        for part in subject.parts:
+            if part.op == "phi":
+                depth = max(depth, part.args[0][-1])
+            elif part.op == "element":
+                depth = max(depth, self.dependent.get(part.args[0], 0))
+        return depth
 
     def stale(self, number: Number) -> bool:
         """Whether a number was computed in an earlier turn from what has changed since."""
-        return number.turn < self.turn and self._depth_of(number.formula) > 0
+        return number.turn < self.turn and self.depth_of(number.formula) > 0
 
     def check(self, number: Number) -> None:
         """Refuses the run where a stale number is used."""
@@ -282,8 +288,8 @@ class Loops:
         for key, tensor in found.items():
             node = head.enter.phis[key[1]] if key[0] == "slot" else key[1]
             phi = recorder.names.phi((token, "back", tuple(given), key), node.type)
-            recorder.learn(tensor.data, phi)
             self.dependent[phi] = head.depth
+            recorder.learn(tensor.data, phi)
             phis.append(phi)
         recorder.path.append(LoopBack(token, tuple(given), tuple(found), tuple(phis), site))
         self.step()
@@ -291,7 +297,7 @@ class Loops:
     def _formula(self, now: Snapshot, name: Name) -> Formula:
         number = now.symbols.get(name)
         if number is None:
-            return Formula("constant", (Constant(now.plains[name]),))
+            return of_number(now.plains[name])
         if self.stale(number):
             self.recorder.refuse(f"{name[1]} is a number of an earlier turn of a loop")
         return number.formula
@@ -301,7 +307,7 @@ class Loops:
         phi of the condition."""
         recorder, enter = self.recorder, head.enter
         self.turn += 1
-        recorder.forget(lambda x: self._depth_of(x) >= head.depth)
+        recorder.forget(lambda x: self.depth_of(x) >= head.depth)
         self.dependent = {n: d for n, d in self.dependent.items() if d < head.depth}
         self.dependent.update(dict.fromkeys(enter.phis, head.depth))
         for i, phi in zip(head.variant, enter.phis):

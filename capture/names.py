@@ -10,8 +10,8 @@ from typing import Any
 from ..eager.op import Op
 from ..eager.shapes import TensorType
 from .dims import Sizes
+from .formulas import Formula
 from .graph import Node, Nodes
-from .numbers import Formula
 from .paths import Path
 
 

@@ -8,10 +8,7 @@ a plain number can serve makes its exact value such a decision, so that it is ne
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,64 +16,7 @@ import numpy as np
 from ..eager.dtypes import as_dtype, float32, float64, int32, int64
 from ..eager.interpreter import Symbol
 from .dims import Dim
-from .graph import param_key
-
-# What a formula can compute. Python's own operators: a replay gives what Python gives.
-OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "divmod": divmod,
-    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
-    "rshift": operator.rshift, "neg": operator.neg, "pos": operator.pos, "abs": operator.abs,
-    "invert": operator.invert, "cos": math.cos,
-    "round": round, "trunc": math.trunc, "floor": math.floor,
-    "ceil": math.ceil, "getitem": operator.getitem, "lt": operator.lt, "le": operator.le,
-    "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
-}
-
-
-@dataclass(frozen=True)
-class Formula:
-    """How a number is computed: an operator of OPERATORS over formulas, or where it comes from.
-
-    Origins: "given" (a path), "element" (a node, whose one element it is), "size" (of an axis, by
-    its expression), "phi" (what a loop carries), "constant" (a value).
-    """
-
-    op: str
-    args: tuple[Any, ...]
-
-    def __str__(self) -> str:
-        if self.op == "constant":
-            return repr(self.args[0].value)
-        return f"{self.op}({', '.join(map(str, self.args))})"
-
-
-class Constant:
-    """A plain number of a formula; 1, 1.0 and True are different ones, as are 0.0 and -0.0."""
-
-    __slots__ = ("key", "value")
-
-    def __init__(self, value: Any) -> None:
-        self.value, self.key = value, param_key(value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
-Origins = Mapping[str, Callable[[Any], Any]]  # how a replay finds the value of each origin
-
-
-def compute(formula: Formula, origins: Origins) -> Any:
-    """The value of a formula, by Python's own arithmetic."""
-    if formula.op == "constant":
-        return formula.args[0].value
-    origin = origins.get(formula.op)
-    if origin is not None:
-        return origin(formula.args[0])
-    return OPERATORS[formula.op](*[compute(a, origins) for a in formula.args])
+from .formulas import OPERATORS, Formula, of_number
 
 
 class Deciding(Protocol):
@@ -105,7 +45,7 @@ def _formula(x: Any) -> Formula | None:
     if type(x) is Dim:
         return Formula("size", (x.expr,))
     if type(x) in (int, float, bool, complex):
-        return Formula("constant", (Constant(x),))
+        return of_number(x)
     return None
 
 
@@ -177,8 +117,8 @@ class Number(Symbol):
 
     def _made(self, formula: Formula, value: Any) -> Any:
         if type(value) is tuple:  # of divmod
-            return tuple(self._made(Formula("getitem", (formula, Formula("constant",
-                         (Constant(i),)))), v) for i, v in enumerate(value))
+            return tuple(self._made(Formula("getitem", (formula, of_number(i))), v)
+                         for i, v in enumerate(value))
         return Number(formula, value, self.recorder)
 
     def _with_other(self, name: str, other: Any, swap: bool) -> Any:
@@ -224,7 +164,7 @@ class Number(Symbol):
     def __bool__(self) -> bool:
         self.recorder.uses(self)
         answer = bool(self.value)
-        zero = Formula("constant", (Constant(type(self.value)(0)),))
+        zero = of_number(type(self.value)(0))
         self.recorder.decide(Formula("ne", (self.formula, zero)), "bool", answer)
         return answer
 

@@ -12,6 +12,8 @@ import functools
 import types
 from collections.abc import Iterator
 
+from .bytecode import instructions
+
 # Questions, and how many operands they take up; what they leave is the answer. What is not here
 # is no place where a loop may begin: `max(a, b)` goes on with its operands.
 _QUESTIONS = {"TO_BOOL": 1, "UNARY_NOT": 1, "COMPARE_OP": 2, "CONTAINS_OP": 2}
@@ -24,8 +26,8 @@ def tells_symbols(code: types.CodeType) -> bool:
     """Whether code can tell a plain number from what stands for it: by its type, or by `n is 5`."""
     return not _TYPES.isdisjoint(code.co_names) or (
         dis.opmap["IS_OP"] in code.co_code[::2] and any(map(_is_number, code.co_consts))
-        and any(step.opname == "IS_OP" and any(map(_loads_number, _instructions(code)[n - 2:n]))
-                for n, step in enumerate(_instructions(code))))
+        and any(step.opname == "IS_OP" and any(map(_loads_number, instructions(code)[n - 2:n]))
+                for n, step in enumerate(instructions(code))))
 
 
 def _loads_number(step: dis.Instruction) -> bool:
@@ -51,17 +53,17 @@ def only_locals_change(code: types.CodeType, at: int) -> bool:
 
 
 def _operands(code: types.CodeType, at: int) -> int | None:
-    name = next((i.opname for i in _instructions(code) if i.offset == at), "")
+    name = next((i.opname for i in instructions(code) if i.offset == at), "")
     return 1 if name.startswith("POP_JUMP") else _QUESTIONS.get(name)
 
 
 def _in_for(code: types.CodeType, at: int) -> bool:
     """Whether it stands in a `for`, which keeps its iterator on the stack."""
-    return any(i.offset <= at < i.argval for i in _instructions(code) if i.opname == "FOR_ITER")
+    return any(i.offset <= at < i.argval for i in instructions(code) if i.opname == "FOR_ITER")
 
 
 def _jumps(code: types.CodeType) -> Iterator[tuple[int, int]]:
-    return ((i.offset, i.argval) for i in _instructions(code) if _is_jump(i))
+    return ((i.offset, i.argval) for i in instructions(code) if _is_jump(i))
 
 
 def _is_jump(instruction: dis.Instruction) -> bool:
@@ -69,16 +71,11 @@ def _is_jump(instruction: dis.Instruction) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _instructions(code: types.CodeType) -> tuple[dis.Instruction, ...]:
-    return tuple(dis.get_instructions(code))
-
-
-@functools.lru_cache(maxsize=1024)
 def _depths(code: types.CodeType) -> dict[int, int] | None:
     """How many values lie on the stack before each instruction that can be reached without an
     exception; None where that is not one number."""
     found: dict[int, int] = {}
-    steps = _instructions(code)
+    steps = instructions(code)
     places = {step.offset: n for n, step in enumerate(steps)}
     todo = [(0, 0)]
     while todo:

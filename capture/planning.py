@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .formulas import elements
 from .graph import Node
 from .names import Names
 from .stage import Backend, Stage, cone
-from .tree import Back, Ends, Loop, Measured, Place, Return, elements
+from .tree import Back, Ends, Loop, Measured, Place, Return
 
 Nodes = dict[Node, None]
 

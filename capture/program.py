@@ -15,10 +15,10 @@ from ..eager import interpreter
 from ..eager.errors import CheckError, CodegenError, FusewireError
 from ..eager.tape import is_grad_enabled
 from .direct import Direct, Situation, compile_direct
-from .guards import Guard, Source, compile_check
+from .formulas import Formula
+from .guards import Guard, Source, compile_check, compile_each
 from .leaf import Leaf
 from .names import Names
-from .numbers import Formula
 from .planning import Planner, walk
 from .reading import Reader
 from .recording import Run
@@ -56,6 +56,7 @@ class Program:
         self.direct: Direct = _none
         self._long = 0  # calls that went the long way
         self._planner = Planner(names, fn, backend)
+        self._guarded: Callable[[Any, Any], list[bool]] | None = None  # made when it is asked for
         self._guard(run.leaf.guards)
         run.leaf.depends_on([], self._source())
         self.root, _ = grow(None, run.path, run.leaf)
@@ -67,6 +68,7 @@ class Program:
     def _guard(self, guards: list[Guard]) -> None:
         self.direct = _none
         self.guards = guards
+        self._guarded = None
         self.check = compile_check(guards, self._source())
 
     # ---- calls
@@ -101,8 +103,8 @@ class Program:
             return False
         read = Reader(args, kwargs, self.fn, self.names.held)
         try:
-            failed = [g for g in (*self.guards, *(g for leaf in self.leaves() for g in leaf.own))
-                      if compile_check([g], self._source())(args, kwargs) >= 0]
+            failed = [g for g, holds in zip(self._all_guards(), self._each(args, kwargs))
+                      if not holds]
             found = [_difference(g, read) for g in failed if g.of != "condition"]
         except _MISSING:
             return False
@@ -114,6 +116,15 @@ class Program:
             for axis, before, now in sizes or ():
                 history.size_differs((guard.path, axis), before, now)
         return True
+
+    def _all_guards(self) -> list[Guard]:
+        return [*self.guards, *(g for leaf in self.leaves() for g in leaf.own)]
+
+    def _each(self, args: Any, kwargs: Any) -> list[bool]:
+        """Whether each of all guards holds."""
+        if self._guarded is None:
+            self._guarded = compile_each(self._all_guards(), self._source())
+        return self._guarded(args, kwargs)
 
     def run(self, args: Any, kwargs: Any,
             instead: Callable[[Leaf, Any], None] | None = None) -> Any:
@@ -194,6 +205,7 @@ class Program:
             self._guard(common)
         entry = {g.key for g in common}
         run.leaf.depends_on([g for g in run.leaf.guards if g.key not in entry], self._source())
+        self._guarded = None
         self._planner.plan(self.root)
         return True
 

@@ -18,12 +18,13 @@ from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
 from .builder import constant, literal
 from .dims import Sizes, concrete
+from .formulas import Constant, Formula, of_number
 from .graph import Node
 from .hook import is_python
 from .loops import Enter, Jump, Loops
 from .measured import Measure, decide_failure
 from .names import Names
-from .numbers import Constant, Formula, Number, plain, plainly
+from .numbers import Number, plain, plainly
 from .paths import Path
 from .state import State
 from .turns import LoopBack
@@ -74,6 +75,7 @@ class Recorder:
             self.sizes.number, self.sizes.asked = self._size, self._asked
         self.listening = True  # whether what Python asks of numbers is part of the run
         self._decided: set[tuple[Any, str]] = set()
+        self._in_turns: list[Any] = []  # what was learnt and decided of loops' turns: ids, keys
         self.sources: dict[Path, Node] = {}  # tensors that came from outside, in order of use
         self.grads_read: set[int] = set()  # tensors whose .grad was read before it was set
         self.grads_set: set[int] = set()
@@ -109,6 +111,8 @@ class Recorder:
             return out
         except FusewireError as error:
             self.listening = True
+            for x in inputs:  # an error is the answer to these very numbers
+                plainly(x)
             decide_failure(self, op, inputs, params)
             if not isinstance(error, (ShapeError, DTypeError)):
                 self.refuse(f"{op.name} raises an error here that depends on values")
@@ -121,8 +125,6 @@ class Recorder:
         given = tuple([x.data if isinstance(x, Tensor) else x for x in inputs])
         self._symbolic.append((entry, given, entry.arrays, entry.params))
         entry.arrays, entry.params = given, params
-            for x in inputs:  # an error is the answer to these very numbers
-                plainly(x)
 
     def settle_tape(self) -> None:
         """Puts plain numbers on the tape, which may outlive the run."""
@@ -140,8 +142,7 @@ class Recorder:
         with self.sizes.listening(False):
             made = self.names.measured(op, node, self.sizes, out.data.shape[0])
         self.learn(out.data, made)
-        if (made, "measure") not in self._decided:
-            self._decided.add((made, "measure"))
+        if self._is_new(made, "measure"):
             self.path.append(Measure(made, user_site()))
             self.loops.measured()
         return out
@@ -230,16 +231,24 @@ class Recorder:
         if relation == "value":
             self.decide(size, relation, outcome)
         else:
-            zero = Formula("constant", (Constant(0),))
-            self._answered(Formula(relation, (size, zero)), "bool", bool(outcome))
+            self._answered(Formula(relation, (size, of_number(0))), "bool", bool(outcome))
 
     def _answered(self, subject: Any, kind: str, outcome: Any) -> None:
         if isinstance(subject, Formula) and kind == "value":
             outcome = Constant(outcome)
-        if (subject, kind) not in self._decided:
-            self._decided.add((subject, kind))
+        if self._is_new(subject, kind):
             self.path.append(Decision(subject, kind, outcome, user_site()))
             self.loops.step()
+
+    def _is_new(self, subject: Any, kind: str) -> bool:
+        """Whether this was not asked before; from now on it was."""
+        key = subject, kind
+        if key in self._decided:
+            return False
+        self._decided.add(key)
+        if self.loops.depth_of(subject):
+            self._in_turns.append(key)
+        return True
 
     @property
     def turn(self) -> int:
@@ -262,8 +271,17 @@ class Recorder:
 
     def forget(self, is_gone: Callable[[Any], bool]) -> None:
         """Arrays and decisions that a loop has made in earlier turns mean nothing any more."""
-        self._known = {i: held for i, held in self._known.items() if not is_gone(held[1])}
-        self._decided = {d for d in self._decided if not is_gone(d[0])}
+        kept = []
+        for each in self._in_turns:
+            if type(each) is int:
+                if each in self._known and is_gone(self._known[each][1]):
+                    del self._known[each]
+                    continue
+            elif is_gone(each[0]):
+                self._decided.discard(each)
+                continue
+            kept.append(each)
+        self._in_turns = kept
 
     # ---- nodes of arrays
 
@@ -305,6 +323,8 @@ class Recorder:
 
     def learn(self, array: Any, node: Node) -> None:
         self._known[id(array)] = (array, node)
+        if node in self.loops.dependent:
+            self._in_turns.append(id(array))
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether the tensor's value was computed in this run, or read from a path."""

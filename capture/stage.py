@@ -9,10 +9,10 @@ import numpy as np
 
 from ..eager.errors import CheckError, CodegenError
 from .dims import Dim
+from .formulas import Origins, compute
 from .graph import Graph, Node, Nodes
 from .guards import Source
 from .names import Names
-from .numbers import Origins, compute
 from .passes.specialise import plain_sizes, sizes_of
 from .paths import Path
 from .reading import compile_gather

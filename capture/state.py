@@ -6,20 +6,20 @@ values it was recorded with, where each tensor came from, and what was changed.
 
 from __future__ import annotations
 
-import dis
 import enum
 import functools
 import os
 import sys
 import types
 from collections import Counter, OrderedDict, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from typing import Any
 
 import numpy as np
 
 from ..eager.errors import is_ours
 from ..eager.tensor import Tensor
+from .bytecode import globals_of, names_of
 from .hooked import hooks_of
 from .members import EMPTY, attributes, cells, is_users, of_class, of_instance, own_members
 from .numbers import plain
@@ -86,7 +86,8 @@ class State:
         for name in code.co_names:
             if isinstance(sys.modules.get(name), types.ModuleType):
                 self._open_module(sys.modules[name])
-        new, self.names = names - self.names, self.names | names
+        new: Set[str] = names - self.names
+        self.names |= names
         while new:  # modules may be found in modules
             known = len(self._open)
             for path, module in list(self._open):
@@ -126,10 +127,10 @@ class State:
             self._open.append((path, module))
             self._of_module(path, module, self.names)
 
-    def _of_module(self, path: Path, module: types.ModuleType, names: set[str]) -> None:
+    def _of_module(self, path: Path, module: types.ModuleType, names: Set[str]) -> None:
         found = vars(module)
         if self._any_name:
-            names = names.union(n for n in found if not n.startswith("__"))
+            names = names | {n for n in found if not n.startswith("__")}
         self._scope(path, tuple(names), found)
 
     def _parts(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
@@ -298,14 +299,3 @@ def _values(path: Path, module: types.ModuleType) -> Iterator[tuple[Path, Any]]:
     if module is os:
         yield path.attr("environ"), os.environ
 
-
-def names_of(code: types.CodeType) -> set[str]:
-    """The names in a code object, and its texts, which may be names of attributes as well."""
-    texts = {c for c in code.co_consts if type(c) is str and c.isidentifier()}
-    return texts.union(code.co_names, code.co_freevars, (code.co_name,))
-
-
-def globals_of(code: types.CodeType) -> set[str]:
-    """The names that a code object reads as globals."""
-    return {i.argval for i in dis.get_instructions(code)
-            if i.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME"))}

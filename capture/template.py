@@ -11,9 +11,10 @@ from typing import Any
 
 from ..eager.tensor import Tensor
 from .dims import Dim
+from .formulas import Formula
 from .graph import Node
 from .members import attributes
-from .numbers import Formula, Number
+from .numbers import Number
 from .opaque import is_hidden
 from .paths import Path
 from .reading import Reader

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..eager.op import OPS
 from ..eager.ops.measured import run
+from .formulas import Formula, Origins, compute, elements
 from .graph import Node
 from .leaf import Leaf
 from .loops import Enter, Jump
 from .measured import Measure
-from .numbers import Formula, Origins, compute
 from .reading import Reader
 from .recorder import Decision, outcome_of
 from .stage import Registers, Stage
@@ -293,16 +293,6 @@ class Ends(Place):
     @property
     def wants(self) -> list[Node]:
         return [*self.wanted, *(n for leaf in self.leaves for n in leaf.outputs)]
-
-
-def elements(subjects: Any) -> Iterator[Node]:
-    """The nodes whose elements formulas are made of."""
-    for f in subjects:
-        if isinstance(f, Formula):
-            if f.op == "element":
-                yield f.args[0]
-            else:
-                yield from elements(f.args)
 
 
 def grow(root: Place | None, path: Sequence[Element], leaf: Leaf) -> tuple[Place, bool]:

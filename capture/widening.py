@@ -11,8 +11,9 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .formulas import Formula
 from .members import attributes
-from .numbers import Deciding, Formula, Number
+from .numbers import Deciding, Number
 from .paths import Path
 
 
