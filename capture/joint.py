@@ -35,7 +35,7 @@ from .passes.specialise import plain_sizes, specialise
 from .reading import Reader, compile_gather
 from .recorder import Recorder
 from .replayed import Back, Held
-from .shadow import Links, Point, Shadow, Stop, ordered
+from .shadow import Links, Point, Shadow, Spent, Stop, ordered
 from .split import kept, opened
 from .stage import Backend, Executable, cone, cut, operand
 from .template import Outputs
@@ -354,15 +354,20 @@ def _demanded(variants: Sequence[Variant]) -> list[Node]:
 
 
 def find_way_back(recorder: Recorder, outputs: Outputs) -> WayBack | None:
-    """How gradients go back from the results of a recorded run; None where they carry none."""
+    """How gradients go back from the results of a recorded run; None where they do not."""
     if all(t.edge is None for _, t in outputs.tensors):
         return None
     shadow = Shadow(recorder, outputs)
     shadow.build()
     if recorder.refusal:
         return None
+    if all(e is None or isinstance(e, Spent) for e in shadow.edges):
+        outputs.ends = [None if e is None else e.end for e in shadow.edges]
+        return None
     try:
         return WayBack(recorder, outputs, shadow)
     except FusewireError as error:
         recorder.refuse(f"the way back from the result cannot be recorded: {error.message}")
         return None
+    finally:
+        shadow.forget()

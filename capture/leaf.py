@@ -28,7 +28,8 @@ class Leaf:
         self.way = way  # how gradients go back from the results
         self.outputs: list[Node] = [*outputs.nodes, *(way.kept if way else ())]
         self.formulas: list[Formula] = list(outputs.formulas)
-        self._tensors = [i for i, _ in outputs.tensors]
+        ends = outputs.ends or [None] * len(outputs.tensors)
+        self._tensors = [(i, end) for (i, _), end in zip(outputs.tensors, ends, strict=True)]
         self._donated = donated
         self.own: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
@@ -78,7 +79,7 @@ class Leaf:
     def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: Reader
                ) -> tuple[Any, Callable[[], None]]:
         """What is returned for these outputs, and a function that makes the changes."""
-        tensors = [Tensor(arrays[i]) for i in self._tensors]
+        tensors = [Tensor(arrays[i], end) for i, end in self._tensors]
         if self.way is not None and begun is not None:
             self.way.tie(begun, arrays, tensors, read)
         result = self.result(tensors, read)
@@ -93,8 +94,9 @@ class Leaf:
 
         return result, commit
 
-    def single(self) -> int | None:
-        """Which output it is, where all that `finish` does is to return one as a tensor."""
+    def single(self) -> tuple[int, Any] | None:
+        """Which output it is, and the end of its tape, where all that `finish` does is to return
+        one as a tensor."""
         if self.effects or self.way is not None or len(self._tensors) != 1:
             return None
         mark: Any = object()

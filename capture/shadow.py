@@ -45,6 +45,17 @@ class Stop:
         self.find, self.depth = find, depth
 
 
+class Spent(Stop):
+    """The end of a tape that was given up: gradients are refused here, as in eager."""
+
+    __slots__ = ("end",)
+
+    def __init__(self, op: Op) -> None:
+        end = self.end = Entry(op, {}, (), (), None)
+        end.arrays = None  # type: ignore[assignment]
+        super().__init__(lambda links: end)
+
+
 class Point:
     """A place on the tape whose gradient is handed on as a tensor."""
 
@@ -136,6 +147,11 @@ class Shadow:
         for _, tensor in self._outputs.tensors:
             self.edges.append(self._edge_of(tensor))
 
+    def forget(self) -> None:
+        """Lets go of the recorded run, whose arrays are not those of any replay."""
+        del self._recorder, self._outputs
+        self._of, self._call_of, self._from = {}, {}, {}
+
     def _edge_of(self, tensor: Tensor) -> Any:
         """The place of a result: none, an edge of the shadow, or a leaf of its own."""
         edge = tensor.edge
@@ -153,8 +169,8 @@ class Shadow:
         if isinstance(edge, Leaf):
             return self._leaf(edge)
         if edge.arrays is None:
-            end = spent(edge.op)
-            return self._other(lambda links: end)
+            self.others.append(Spent(edge.op))
+            return self.others[-1]
         if isinstance(edge, Part):
             return self._part(edge)
         if isinstance(edge, Joint):
@@ -269,13 +285,6 @@ def _watched(edge: Any) -> bool:
     extra = getattr(edge, "extra", None)
     return extra is not None and bool(
         extra.hooks or (extra.retained is not None and extra.retained() is not None))
-
-
-def spent(op: Op) -> Entry:
-    """The end of a tape that was given up."""
-    entry = Entry(op, {}, (), (), None)
-    entry.arrays = None  # type: ignore[assignment]
-    return entry
 
 
 def ordered(roots: Iterable[Any], below: Callable[[Any], Iterable[Any]]) -> list[Any]:

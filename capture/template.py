@@ -33,9 +33,11 @@ class Outputs:
         self._with_gradient: set[int] = set()  # tensors made here that have a `.grad`
         self.formulas: list[Formula] = []  # of Python numbers that are computed in each call
         self.tensors: list[tuple[int, Tensor]] = []  # (which node, the tensor of the recorded run)
+        self.ends: list[Any] = []  # where gradients of the tensors go, if that is the same always
         self._of_node: dict[Node, int] = {}
         self._of_tensor: dict[int, int] = {}
         self._made: dict[int, Made | None] = {}  # by id; None: its parts are being looked at
+        self._kept: list[Any] = []  # their ids stay taken
         self._recorder = recorder
 
     def node(self, tensor: Tensor) -> int:
@@ -99,7 +101,8 @@ class Outputs:
             made.shared = True
             return made
         self._made[id(value)] = None
-        made = self._made[id(value)] = Made(self._of_kind(value), len(self._made), value)
+        self._kept.append(value)
+        made = self._made[id(value)] = Made(self._of_kind(value), len(self._made))
         return made
 
     def _of_kind(self, value: Any) -> Make:
@@ -151,7 +154,7 @@ class Outputs:
         cls = type(value)
         self._check_class(cls)
         fields = {name: self.template(v) for name, v in attributes(value).items()}
-        own = getattr(value, "__dict__", {})
+        own = frozenset(getattr(value, "__dict__", ()))
 
         def make(tensors: list[Any], read: Read) -> Any:
             made = object.__new__(cls)
@@ -175,9 +178,8 @@ class Outputs:
 class Made:
     """How to make an object; a call that needs it at several places makes it once."""
 
-    def __init__(self, make: Make, number: int, value: Any) -> None:
+    def __init__(self, make: Make, number: int) -> None:
         self.make, self.number, self.shared = make, number, False
-        self._value = value  # its id stays taken
 
     def __call__(self, tensors: list[Any], read: Read) -> Any:
         if not self.shared:

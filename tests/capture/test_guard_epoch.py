@@ -307,3 +307,24 @@ def test_what_is_skipped_holds_where_python_looks_at_it_all(model):
             for program in programs(compiled):
                 took = type(program.direct((model, x), {})) is not object
                 assert program.fits((model, x), {}) or not took
+
+
+@needs_layout
+def test_a_step_that_returns_the_loss_it_went_back_from() -> None:
+    layer = nn.Linear(3, 1)
+
+    @fw.compile
+    def step(x: fw.Tensor) -> fw.Tensor:
+        layer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        return loss
+
+    x = fw.ones(2, 3)
+    for _ in range(4):
+        loss = step(x)
+    made = programs(step)[0].direct((x,), {})
+    for each in (loss, made):  # the long way and the short one
+        assert each.requires_grad
+        with pytest.raises(fw.GradientError, match="given up by an earlier backward"):
+            each.backward()
