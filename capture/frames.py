@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..eager.tensor import Tensor
+from ..eager.traced import Traced
 from .graph import param_key
 from .hook import followed
 from .members import attributes
@@ -114,6 +115,9 @@ class Snapshot:
     def _tensor(self, tensor: Tensor) -> Any:
         self.tensors.append(tensor)
         array = tensor.data
+        if isinstance(array, Traced):  # a transform stands around the loop
+            self.equal = False
+            return None
         gradient = None if tensor._grad is None else self._value(tensor._grad)
         return "tensor", array.shape, array.dtype, tensor.edge is None, gradient
 

@@ -190,7 +190,9 @@ class Tensor:
                 "reduce it first: x.sum(), x.any(), x.all(), or pick one element x[0]",
             )
         if interpreter.STATE.active is not None:
-            interpreter.STATE.active.leaves(self, how)
+            # A transform that asks gets plain values of all examples, whatever its user asked for.
+            plain = any_size and (how == "item()" or self.data.size != 1)
+            interpreter.STATE.active.leaves(self, "tolist()" if plain else how)
         return self.data.values(how, key) if isinstance(self.data, Traced) else self.data
 
     def __bool__(self) -> bool:

@@ -273,7 +273,7 @@ def test_the_array_of_a_tensor() -> None:
 
 
 def test_the_array_of_a_tensor_by_its_name() -> None:
-    check_refused(lambda x: x * float(getattr(x, "data").sum()), "`data` is read")
+    check_refused(lambda x: x * float(getattr(x, "data").sum()), "`data` is read")  # noqa: B009
 
 
 def test_an_attribute_of_that_name_in_a_class_of_ones_own() -> None:

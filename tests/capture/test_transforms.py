@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import agree
 from oracle import assert_same
 
 import fusewire as fw
@@ -109,3 +110,28 @@ def test_backward_through_a_compiled_transform() -> None:
             f(x).square().sum().backward()
             found.append(x.grad)
         assert_same(*found, 10)
+
+
+def _bent(x: fw.Tensor) -> fw.Tensor:
+    return fw.sin(x).sum() if x.sum() > 2 else (x * x).sum()
+
+
+def _by_its_number(x: fw.Tensor) -> fw.Tensor:
+    return (x * x).sum() * x.sum().item()
+
+
+def _grown(x: fw.Tensor) -> fw.Tensor:
+    h = x
+    while h.sum() < 20:
+        h = h * 1.5 + x * x + 1
+    return h.sum()
+
+
+@pytest.mark.parametrize("function", [_bent, _by_its_number, _grown])
+def test_what_a_function_in_a_transform_decides(function: Any) -> None:
+    def f(x: fw.Tensor) -> Any:
+        return (fw.func.vmap(function)(fw.stack([x, x + 5])),
+                fw.func.jvp(function, (x,), (x,)), fw.func.grad(function)(x))
+
+    rows = [(fw.tensor(v),) for v in ([1.0, 2.0], [0.1, 0.2], [-9.0, 1.0], [3.0, 4.0], [0.2, 0.1])]
+    agree(lambda: f, *rows, *rows)
