@@ -10,7 +10,8 @@ import os
 from typing import Any
 
 import pytest
-from programs.judging import TALLY, Tally, judge, smallest
+from programs import judging
+from programs.judging import ENDLESS, TALLY, Tally, judge, smallest
 from programs.running import compare
 from programs.shrinking import shrink
 from programs.writing import Program, write
@@ -20,12 +21,28 @@ import fusewire as fw
 PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "2000"))
 NATIVE = PROGRAMS // 10
 CHUNK = 50
+FAILED: list[dict[int, str]] = []  # what was wrong in each test so far
+MOST = 4  # tests that fail before the others are left out: each takes its time to say how
 
 
 def check(seeds: range, **options: Any) -> None:
-    found = {seed: judge(seed, **options) for seed in seeds}
-    wrong = {seed: difference for seed, difference in found.items() if difference}
-    assert not wrong, f"{wrong}\nthe first one, made small: {smallest(min(wrong), **options)}"
+    assert len(FAILED) < MOST, "not run, since so many programs before these were wrong"
+    wrong: dict[int, str] = {}
+    for seed in seeds:
+        difference = judge(seed, **options)
+        if difference:
+            wrong[seed] = difference
+        if difference == ENDLESS:
+            break  # another one would take as long
+    if wrong:
+        FAILED.append(wrong)
+        pytest.fail(f"{wrong}\nthe first one, made small: {shown(wrong, **options)}")
+
+
+def shown(wrong: dict[int, str], **options: Any) -> str:
+    """A program that differs; one that does not end is no help in finding a smaller one."""
+    differs = [seed for seed, difference in wrong.items() if difference != ENDLESS]
+    return smallest(differs[0], **options) if differs else str(write(min(wrong)))
 
 
 @pytest.mark.parametrize("first", range(NATIVE, PROGRAMS, CHUNK))
@@ -85,6 +102,21 @@ def test_a_wrong_answer_is_found_and_made_small() -> None:
     small = shrink(program, fails)
     assert fails(small) and len(small.calls) == 3
     assert small.source.split("\n") == ["import fusewire as fw", "", "def f(x, v):", "    return v"]
+    assert shrink(program, fails, seconds=0.0) is program
+
+
+def test_a_program_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def waits(fn: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            while True:
+                fn(*args, **kwargs)
+
+        return run
+
+    with monkeypatch.context() as patch:
+        patch.setattr(judging, "PATIENCE", 0.2)
+        assert judge(3, waits, Tally()) == ENDLESS
+    assert judge(3, tally=Tally()) == ""
 
 
 def test_a_change_of_state_is_seen() -> None:

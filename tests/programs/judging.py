@@ -17,7 +17,9 @@ from .running import Comparison, Wrap, compare, differs, numpy_backed, outcomes
 from .shrinking import shrink
 from .writing import Program, write
 
-PATIENCE = 60.0  # seconds for one program
+PATIENCE = 30.0  # seconds for one program
+BRIEFLY = 5.0  # and for a smaller one, while a program is made small
+ENDLESS = "does not end"
 COUNTED = ("calls", "replays", "recordings", "fallbacks")
 
 
@@ -62,22 +64,22 @@ def judge(seed: int, wrap: Wrap = numpy_backed, tally: Tally = TALLY) -> str:
     return found.difference if found.difference and is_steady(program) else ""
 
 
-def smallest(seed: int, wrap: Wrap = numpy_backed) -> str:
-    """The smallest program found in `seed` that differs, and how it does."""
-    least = shrink(write(seed), lambda p: _fails(p, wrap))
+def smallest(seed: int, wrap: Wrap = numpy_backed, seconds: float = 60.0) -> str:
+    """The smallest program that so many seconds find in `seed` which differs, and how it does."""
+    def fails(program: Program) -> bool:
+        found = _compared(program, wrap, BRIEFLY).difference
+        return found not in ("", ENDLESS) and is_steady(program)
+
+    least = shrink(write(seed), fails, seconds=seconds)
     return f"{_compared(least, wrap).difference}\n\n{least}"
 
 
-def _compared(program: Program, wrap: Wrap) -> Comparison:
+def _compared(program: Program, wrap: Wrap, patience: float | None = None) -> Comparison:
     try:
-        with watched(program):
+        with watched(program, patience or PATIENCE):
             return compare(program, wrap)
     except Endless:
-        return Comparison("does not end")
-
-
-def _fails(program: Program, wrap: Wrap) -> bool:
-    return bool(_compared(program, wrap).difference) and is_steady(program)
+        return Comparison(ENDLESS)
 
 
 def is_steady(program: Program) -> bool:
@@ -93,18 +95,22 @@ def is_steady(program: Program) -> bool:
 
 # ---- programs that do not end
 @contextlib.contextmanager
-def watched(program: Program) -> Iterator[None]:
+def watched(program: Program, patience: float) -> Iterator[None]:
     """Raises Endless in this thread after a while; ends the process where that does not help."""
     done = threading.Event()
     me = ctypes.c_ulong(threading.get_ident())
 
     def watch() -> None:
-        if not done.wait(PATIENCE):
+        wait = patience
+        for _ in range(20):  # what is raised while an object is finalized goes unseen
+            if done.wait(wait):
+                return
             ctypes.pythonapi.PyThreadState_SetAsyncExc(me, ctypes.py_object(Endless))
-            if not done.wait(PATIENCE):
-                file = Path(tempfile.gettempdir(), f"endless_{program.seed}.py")
-                file.write_text(str(program), encoding="utf-8")
-                os._exit(70)
+            wait = 1.0
+        if not done.wait(PATIENCE):
+            file = Path(tempfile.gettempdir(), f"endless_{program.seed}.py")
+            file.write_text(str(program), encoding="utf-8")
+            os._exit(70)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from .writing import Program
 
 
-def shrink(program: Program, fails: Callable[[Program], bool], attempts: int = 1500) -> Program:
-    """A smallest program, as far as so many attempts find one, that still fails."""
+def shrink(program: Program, fails: Callable[[Program], bool], attempts: int = 1500,
+           seconds: float = math.inf) -> Program:
+    """A smallest program, as far as so many attempts and seconds find one, that still fails."""
     passed = 0  # smaller programs that were tried since the last one that failed
-    while attempts > 0:
+    end = time.monotonic() + seconds
+    while attempts > 0 and time.monotonic() < end:
         for number, smaller in enumerate(_smaller(program)):
             if number < passed:
                 continue
@@ -21,7 +25,7 @@ def shrink(program: Program, fails: Callable[[Program], bool], attempts: int = 1
             if _still(fails, smaller):
                 program, passed = smaller, number
                 break
-            if attempts <= 0:
+            if attempts <= 0 or time.monotonic() > end:
                 return program
         else:
             if passed == 0:
