@@ -138,8 +138,13 @@ class Compiled(Insight):
                 made = self.backend(graph)
             finally:
                 self.stats.compile_seconds += time.perf_counter() - start
+        if hasattr(made, "spent"):  # it makes code later, for sizes that are met again
+            made.spent = self._spent
         debug.show_code(self.__name__, made)
         return made
+
+    def _spent(self, seconds: float) -> None:
+        self.stats.compile_seconds += seconds
 
     def _record(self, args: Any, kwargs: Any) -> Any:
         if sum(self.refusals.values()) >= ATTEMPTS:

@@ -151,11 +151,14 @@ def users(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
 
 
 def rebuild(graph: Graph, visit: Any, nodes: Nodes | None = None) -> Graph:
-    """The graph with every node replaced by `visit(nodes, node, new_inputs)`, inputs first."""
+    """The graph with every node replaced by `visit(nodes, node, new_inputs)`, inputs first; the
+    graph itself where that changes nothing."""
     made = nodes or Nodes()
     new: dict[Node, Node] = {}
-    for node in topological((*graph.inputs, *graph.outputs)):
-        new[node] = visit(made, node, tuple(new[i] for i in node.inputs))
-    return Graph(tuple(new[i] for i in graph.inputs), tuple(new[o] for o in graph.outputs),
+    for node in (*graph.inputs, *graph.nodes()):
+        if node not in new:
+            new[node] = visit(made, node, tuple([new[i] for i in node.inputs]))
+    if all(map(operator.is_, new, new.values())):
+        return graph
+    return Graph(tuple([new[i] for i in graph.inputs]), tuple([new[o] for o in graph.outputs]),
                  graph.donated)
-

@@ -38,16 +38,17 @@ class Hook:
                  outside: Callable[[str], None]) -> None:
         self.names: set[str] = set()
         self.any_attribute = False  # whether attributes may have been read whose names nobody saw
-        self._seen: set[types.CodeType] = set()
+        self._seen: dict[int, types.CodeType] = {}  # by id: code is slow to hash
         self._entered, self._outside = entered, outside
         # The garbage collector's callbacks can run at any place: they are no part of the function.
-        self._collecting = {getattr(c, "__code__", None) for c in gc.callbacks}
+        callbacks = [getattr(c, "__code__", None) for c in gc.callbacks]
+        self._collecting = {id(code): code for code in callbacks if code is not None}
         self._beside: Any = None  # the frame of such a callback while it runs
 
     @property
     def seen(self) -> Set[types.CodeType]:
         """The code of all Python functions that were called."""
-        return self._seen
+        return set(self._seen.values())
 
     def __enter__(self) -> Hook:
         sys.setprofile(self._event)
@@ -60,16 +61,22 @@ class Hook:
         if self._beside is not None:
             if event == "return" and frame is self._beside:
                 self._beside = None
+        elif event == "c_call":
+            if _WATCHED[frame.f_code.co_filename] and isinstance(arg, types.BuiltinFunctionType):
+                self._called(frame, arg)
         elif event == "call":
             code = frame.f_code
-            if code in self._collecting:
-                self._beside = frame
-            elif code not in self._seen and not _is_our_errand(frame):
-                self._seen.add(code)
-                if followed(code) and not _is_helper(frame):
-                    self.enter(code, frame.f_globals)
-        elif event == "c_call" and isinstance(arg, types.BuiltinFunctionType):
-            self._called(frame, arg)
+            if id(code) not in self._seen:
+                self._met(frame, code)
+
+    def _met(self, frame: Any, code: types.CodeType) -> None:
+        """A function is called that was not called before, or one of the garbage collector's."""
+        if id(code) in self._collecting:
+            self._beside = frame
+        elif not _is_our_errand(frame):
+            self._seen[id(code)] = code
+            if followed(code) and not _is_helper(frame):
+                self.enter(code, frame.f_globals)
 
     def _called(self, frame: Any, function: Any) -> None:
         if followed(frame.f_code):
@@ -132,12 +139,23 @@ def followed(code: types.CodeType) -> bool:
     return _is_followed(code.co_filename)
 
 
-@functools.lru_cache(maxsize=4096)  # asked for every call of C code
+@functools.lru_cache(maxsize=4096)
 def _is_followed(filename: str) -> bool:
     name = filename.replace("\\", "/")
     if is_our_file(filename):
         return any(part in name for part in _FOLLOWED)
     return not name.startswith(_NUMPY)
+
+
+class _Watched(dict[str, bool]):
+    """Whether calls of C code matter that code of a file makes; asked for each of them."""
+
+    def __missing__(self, filename: str) -> bool:
+        found = self[filename] = _is_followed(filename) or not is_our_file(filename)
+        return found
+
+
+_WATCHED = _Watched()
 
 
 def _is_helper(frame: Any) -> bool:

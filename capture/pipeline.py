@@ -43,8 +43,10 @@ def run(graph: Graph, passes: Sequence[Pass] = tuple(PIPELINE)) -> Graph:
     known: set[Node] = set()
     verify(graph, "recording", known)
     debug.show(debug.GRAPHS, "as recorded", lambda: to_text(graph, sites=True))
+    done: dict[Pass, Graph] = {}  # what a pass made last: it has nothing to do there
     for apply in passes:
-        graph = verify(apply(graph), apply.__name__, known)
+        if done.get(apply) is not graph:
+            graph = done[apply] = verify(apply(graph), apply.__name__, known)
         for seen in getattr(_WATCHERS, "lists", ()):
             seen.append((apply.__name__, graph))
         debug.show(debug.PASSES, f"after {apply.__name__}", functools.partial(to_text, graph))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..eager import interpreter
 from ..eager.dispatch import evaluate
-from ..eager.errors import DTypeError, FusewireError, GraphError, ShapeError, is_ours
+from ..eager.errors import DTypeError, FusewireError, GraphError, ShapeError, is_our_file
 from ..eager.op import Op
 from ..eager.ops.declare import dtype_of_operands
 from ..eager.ops.measured import run
@@ -46,6 +46,11 @@ class Decision(NamedTuple):
     kind: str
     outcome: Any
     site: str
+
+
+# Whether code begins and ceases to be watched for next to nothing: half of a recording's time is
+# watching. From 3.12 on Python changes the code that runs for it.
+_IS_WATCHED_CHEAPLY = sys.version_info < (3, 12)
 
 
 def outcome_of(kind: str, subject: Any, value: Any) -> Any:
@@ -94,10 +99,17 @@ class Recorder:
     # ---- the interpreter's side
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        params = {name: _settled(value) for name, value in params.items()}
-        out = self._run(op, inputs, params)
-        self._note(op, inputs, params, out)
-        return out
+        watch = sys.getprofile() if _IS_WATCHED_CHEAPLY else None
+        if watch is not None:
+            sys.setprofile(None)  # only our own code runs in here
+        try:
+            params = {name: _settled(value) for name, value in params.items()}
+            out = self._run(op, inputs, params)
+            self._note(op, inputs, params, out)
+            return out
+        finally:
+            if watch is not None:
+                sys.setprofile(watch)
 
     def _run(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         before, interpreter.STATE.active, self.listening = interpreter.STATE.active, None, False
@@ -383,10 +395,21 @@ def _settled(value: Any) -> Any:
     return tuple(map(_settled, value)) if type(value) is tuple else value
 
 
+class _Passed(dict[str, bool]):
+    """Whether a file is ours or Python's, and no place to show; asked for each op."""
+
+    def __missing__(self, filename: str) -> bool:
+        found = self[filename] = is_our_file(filename) or is_python(filename)
+        return found
+
+
+_PASSED = _Passed()
+
+
 def user_site() -> str:
     """`file.py:line` of the innermost frame that is the user's, or an empty text."""
     frame: Any = sys._getframe(1)
-    while frame is not None and (is_ours(frame.f_code) or is_python(frame.f_code.co_filename)):
+    while frame is not None and _PASSED[frame.f_code.co_filename]:
         frame = frame.f_back
     if frame is None:
         return ""

@@ -15,7 +15,8 @@ def verify(graph: Graph, after: str, known: set[Node] | None = None) -> Graph:
     """
     given, known = set(graph.inputs), set() if known is None else known
     for node in graph.nodes():
-        problem = _lost(node, given) or ("" if node in known else _problem(node))
+        problem = _lost(node) if node.op == "input" and node not in given else \
+            "" if node in known else _problem(node)
         if problem:
             raise GraphError(f"after {after}: {problem}\n{to_text(graph)}")
     known.update(graph.nodes())
@@ -25,9 +26,8 @@ def verify(graph: Graph, after: str, known: set[Node] | None = None) -> Graph:
     return graph
 
 
-def _lost(node: Node, given: set[Node]) -> str:
-    lost = node.op == "input" and node not in given
-    return f"input {node.params['name']!r} is not among the graph's inputs" if lost else ""
+def _lost(node: Node) -> str:
+    return f"input {node.params['name']!r} is not among the graph's inputs"
 
 
 def _problem(node: Node) -> str:

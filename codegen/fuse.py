@@ -24,6 +24,7 @@ _MOST_SUMS = 8  # reductions of one kernel: what comes after one passes over the
 _WORTH = 4  # simple operations that are worth a place in memory when several readers need them
 SHORT = 9  # elements of a reduction that is unrolled
 _LARGEST_TREE = 200  # operations computed in place, before a value gets a home of its own
+_LONGEST = 500  # operations of a kernel: turns of a loop become several that are equal, not one
 _MOST_PIECES = 8  # of a concat that is read piece by piece rather than written
 _MOST_SLICES = 4  # of a value, before it gets a home: each is of use to another kernel
 _CANDIDATES = 8  # kernels that are asked for a place because they read the same
@@ -41,6 +42,7 @@ class Group:
     reads: set[Node] = field(default_factory=set)  # placed nodes of other groups, and inputs
     refusals: list[str] = field(default_factory=list)
     fan: int = 1  # how many computations read the first member
+    work: int = 0  # operations of all members
     layout: tuple[int, ...] = ()  # of the array in which the results are a part, if they are one
 
     @property
@@ -65,9 +67,10 @@ def axis_variables(shape: tuple[int, ...]) -> Indices:
 def fuse(graph: Graph) -> list[Group]:
     """The groups of a graph, in an order in which they can run."""
     nodes = graph.nodes()
-    placed = choose_placed(graph, nodes)
-    fan = _fan_out(nodes, users(nodes), set(graph.outputs))
-    fusing = Fusing(Reads(placed))
+    readers, outputs = users(nodes), set(graph.outputs)
+    fan = _fan_out(nodes, readers, outputs)
+    placed, work = choose_placed(nodes, readers, outputs, fan)
+    fusing = Fusing(Reads(placed), work)
     for node in nodes:
         if node in placed and not given(node):
             group = fusing.place(node)
@@ -81,10 +84,12 @@ def given(node: Node) -> bool:
     return node.op == "input" or (node.op == "const" and bool(node.type.shape))
 
 
-def choose_placed(graph: Graph, nodes: list[Node]) -> set[Node]:
-    """The nodes that get a home."""
-    readers, outputs = users(nodes), set(graph.outputs)
-    fan, packed = _fan_out(nodes, readers, outputs), _contracted(nodes)
+def choose_placed(
+    nodes: list[Node], readers: Mapping[Node, list[Node]], outputs: set[Node],
+    fan: Mapping[Node, int],
+) -> tuple[set[Node], dict[Node, int]]:
+    """The nodes that get a home, and how many operations each node takes from there on."""
+    packed = _contracted(nodes)
     placed: set[Node] = set()
     size: dict[Node, int] = {}
     for node in nodes:
@@ -97,7 +102,7 @@ def choose_placed(graph: Graph, nodes: list[Node]) -> set[Node]:
                 node, size[node], fan[node], node in packed, readers[node])
         if needed:
             placed.add(node)
-    return placed
+    return placed, size
 
 
 def _needs_home(node: Node, size: int, fan: int, packed: bool, readers: list[Node]) -> bool:
@@ -240,8 +245,8 @@ def row_of(node: Node, number: Mapping[Node, int]) -> tuple[Any, ...]:
 class Fusing:
     """The groups made so far, by number, and which of them need which others."""
 
-    def __init__(self, reads: Reads) -> None:
-        self.reads = reads
+    def __init__(self, reads: Reads, work: Mapping[Node, int]) -> None:
+        self.reads, self.work = reads, work
         self.groups: list[Group] = []
         self.home: dict[Node, int] = {}
         self._readers: dict[Node, list[int]] = {}
@@ -278,6 +283,7 @@ class Fusing:
         if node.kind == "reduce" and group.axes is None:
             group.axes, group.kind = tuple(node.params["axis"]), reduce_kind(node)
         group.members.append(node)
+        group.work += self.work[node]
         self.home[node] = number
         for n in {n for n, _ in reads if n not in group.members} - group.reads:
             group.reads.add(n)
@@ -305,6 +311,8 @@ class Fusing:
         why = _shape_refusal(node, group)
         if why:
             return why
+        if group.work + self.work[node] > _LONGEST:
+            return "the kernel is long already"
         where = group.variables()
         if node.kind != "reduce" and node.type.shape != group.domain:  # once per outer position
             own = reduced_index(node.type.shape, group, where)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from ..capture.graph import Node
@@ -17,6 +17,8 @@ from .values import BUILDER, Value, call, cast
 Indices = tuple[Any, ...]
 # (node, index, mask) -> its value, or None: compute it from its inputs
 Leaf = Callable[[Node, Indices, Any], "Value | None"]
+# Asks for (node, index, mask), is sent its value each time, and returns a value of its own.
+Steps = Generator[tuple[Node, Indices, Any], Value, Any]
 
 
 class Inliner:
@@ -28,22 +30,51 @@ class Inliner:
 
     def value(self, node: Node, index: Indices, mask: Any = None) -> Value:
         """Element `index` of `node`; nothing is read from memory where `mask` is false."""
-        key = (node, tuple(as_index(i).expr() for i in index), _key(mask))
+        key, found = self._look(node, index, mask)
+        if found is not None:
+            return found
+        # Formulas are longer than Python's stack is deep: what waits for a value lies here.
+        waiting = [(key, self._steps(node, index, mask))]
+        try:
+            while waiting:
+                found = self._advance(waiting, found)
+        finally:  # after an error: what they assumed ends, the innermost first
+            for _, steps in reversed(waiting):
+                steps.close()
+        assert found is not None
+        return found
+
+    def _advance(self, waiting: list[tuple[Any, Steps]], sent: Value | None) -> Value | None:
+        """Gives the last of those that wait what it asked for: the value that is known next."""
+        key, steps = waiting[-1]
+        try:
+            asked = steps.send(sent)  # type: ignore[arg-type]  # None begins a generator
+        except StopIteration as end:
+            waiting.pop()
+            self._memo[key] = end.value
+            return end.value  # type: ignore[no-any-return]
+        key, found = self._look(*asked)
+        if found is None:
+            waiting.append((key, self._steps(*asked)))
+        return found
+
+    def _look(self, node: Node, index: Indices, mask: Any) -> tuple[Any, Value | None]:
+        """The key of a value, and the value where it is known or need not be computed here."""
+        key = (node, tuple([as_index(i).expr() for i in index]), _key(mask))
         found = self._memo.get(key)
         if found is None:
             found = self._leaf(node, index, mask)
-            if found is None:
-                found = self._compute(node, index, mask)
-            self._memo[key] = found
-        return found
+            if found is None and node.op == "const":
+                found = BUILDER.const(node.params["value"], node.type.dtype)
+            if found is not None:
+                self._memo[key] = found
+        return key, found
 
-    def _compute(self, node: Node, index: Indices, mask: Any) -> Value:
-        if node.op == "const":
-            return BUILDER.const(node.params["value"], node.type.dtype)
+    def _steps(self, node: Node, index: Indices, mask: Any) -> Steps:
         maker = _MAKERS.get(OPS[node.op].kind)
         if maker is None:
             raise CodegenError(f"{node.op} cannot be computed one element at a time ({node.site})")
-        value = maker(self, node, index, mask)
+        value = yield from maker(self, node, index, mask)
         return cast(value, node.type.dtype)
 
 
@@ -57,12 +88,15 @@ def broadcast_index(index: Indices, shape: Sequence[int]) -> Indices:
     return tuple(0 if n == 1 else i for i, n in zip(own, shape))
 
 
-def _pointwise(inline: Inliner, node: Node, index: Indices, mask: Any) -> Any:
-    args = [inline.value(n, broadcast_index(index, n.type.shape), mask) for n in node.inputs]
+def _pointwise(inline: Inliner, node: Node, index: Indices, mask: Any) -> Steps:
+    args = []
+    for n in node.inputs:
+        args.append((yield n, broadcast_index(index, n.type.shape), mask))
     return OPS[node.op].meaning(BUILDER, *args, **node.params)
 
 
-def _create(inline: Inliner, node: Node, index: Indices, mask: Any) -> Any:
+def _create(inline: Inliner, node: Node, index: Indices, mask: Any) -> Steps:
+    yield from ()  # its formula asks for what it reads
     readers = [_reader(inline, n, mask) for n in node.inputs]
     where = tuple(as_index(i) for i in index)
     return OPS[node.op].meaning(BUILDER, where, *readers, **node.params)
@@ -72,7 +106,7 @@ def _reader(inline: Inliner, node: Node, mask: Any) -> Callable[..., Value]:
     return lambda *index: inline.value(node, tuple(as_index(i) for i in index), mask)
 
 
-def _view(inline: Inliner, node: Node, index: Indices, mask: Any) -> Any:
+def _view(inline: Inliner, node: Node, index: Indices, mask: Any) -> Steps:
     types = [n.type for n in node.inputs]
 
     bounds = OPS[node.op].bounds
@@ -90,11 +124,11 @@ def _view(inline: Inliner, node: Node, index: Indices, mask: Any) -> Any:
     result: Any = node.params.get("fill", 0)
     for source in reversed(sources):
         if source.mask is None or source.mask is True:
-            result = inline.value(node.inputs[source.input], source.index, mask)
+            result = yield node.inputs[source.input], source.index, mask
         elif source.mask is not False:
             both = source.mask if mask is None else call("and", mask, source.mask)
             with assuming(source.index, node.inputs[source.input].type.shape):
-                inner = inline.value(node.inputs[source.input], source.index, both)
+                inner = yield node.inputs[source.input], source.index, both
             result = call("where", source.mask, inner, result)
     return result if isinstance(result, Value) else BUILDER.const(result, node.type.dtype)
 

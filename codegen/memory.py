@@ -22,15 +22,20 @@ def plan_arena(
     """
     slots: dict[Buffer, Slot] = {b: Argument(i) for b, i in arguments.items()}
     life = _lifetimes(uses, slots)
-    order = sorted(life, key=_bytes, reverse=True)
+    order = sorted([(_bytes(buffer), n, buffer) for n, buffer in enumerate(life)], key=_size)
     first, last, start, end = np.zeros((4, len(order)), np.int64)
-    for n, buffer in enumerate(order):
-        first[n], last[n] = life[buffer]
-        alive = (first[:n] <= last[n]) & (first[n] <= last[:n])
-        start[n] = _gap(start[:n][alive], end[:n][alive], _bytes(buffer))
-        end[n] = start[n] + _bytes(buffer)
-        slots[buffer] = Arena(int(start[n]))
+    for n, (size, _, buffer) in enumerate(order):
+        first[n], last[n] = begin, stop = life[buffer]
+        alive = (first[:n] <= stop) & (begin <= last[:n])
+        start[n] = place = _gap(start[:n][alive], end[:n][alive], size)
+        end[n] = place + size
+        slots[buffer] = Arena(place)
     return slots, max(end.tolist(), default=0)
+
+
+def _size(entry: tuple[int, int, Buffer]) -> tuple[int, int]:
+    """The largest first, then in the order of their first use."""
+    return -entry[0], entry[1]
 
 
 def _bytes(buffer: Buffer) -> int:
@@ -50,7 +55,8 @@ def _lifetimes(
 
 def _gap(starts: Any, ends: Any, size: int) -> int:
     """The lowest offset at which `size` bytes are free between the taken ranges."""
-    order = np.argsort(starts, kind="stable")
-    reached = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
-    fits = np.flatnonzero(starts[order] - reached[:-1] >= size)
-    return int(reached[fits[0]] if fits.size else reached[-1])
+    order = starts.argsort(kind="stable")
+    reached = np.zeros(len(order) + 1, np.int64)
+    np.maximum.accumulate(ends[order], out=reached[1:])
+    fits = starts[order] - reached[:-1] >= size
+    return int(reached[fits.argmax()] if fits.any() else reached[-1])

@@ -87,6 +87,7 @@ class SizedExecutable:
     def __init__(self, graph: Graph, backend: Backend) -> None:
         self.graph, self.backend = graph, backend
         self.compile_seconds, self._made = 0.0, 0
+        self.spent: Callable[[float], None] = _ignore  # is told what was spent on making code
         self._places = find_places(graph)
         self._varying = [i for i, n in enumerate(graph.inputs)
                          if any(formula(size).number is None for size in n.type.shape)]
@@ -116,12 +117,15 @@ class SizedExecutable:
 
     def _compile(self, variant: Variant) -> None:
         with _LOCK:
-            if not variant.compiled:
-                start = time.perf_counter()
-                variant.program = self.backend(specialise(self.graph, variant.sizes))
-                variant.compiled = True
-                self._made += 1
-                self.compile_seconds += time.perf_counter() - start
+            if variant.compiled:
+                return
+            start = time.perf_counter()
+            variant.program = self.backend(specialise(self.graph, variant.sizes))
+            variant.compiled = True
+            self._made += 1
+            seconds = time.perf_counter() - start
+            self.compile_seconds += seconds
+        self.spent(seconds)  # who listens may hold locks of its own
 
     def sizes_of(self, arrays: list[Any]) -> dict[str, int]:
         """The named sizes, read off the arrays' shapes."""
@@ -160,6 +164,10 @@ class SizedExecutable:
     def assembly(self) -> str:
         """The machine code of the most used set of sizes that has some, as text."""
         return next((v.program.assembly for v in self.variants if v.compiled), "")
+
+
+def _ignore(seconds: float) -> None:
+    pass
 
 
 def _is_empty(graph: Graph) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..graph import Graph, Node, Nodes, topological, users
+from ..graph import Graph, Node, Nodes, users
 
 _FEWEST = 9  # parts, below which the sum is as good
 _DEEPEST = 20  # parts of parts of parts
@@ -26,7 +26,7 @@ def _start(part: _Part) -> int:
 
 def join_pieces(graph: Graph) -> Graph:
     """The graph with each sum of many disjoint parts made a concat."""
-    order = topological((*graph.inputs, *graph.outputs))
+    order = list(dict.fromkeys((*graph.inputs, *graph.nodes())))
     readers, outputs = users(order), set(graph.outputs)
     alone = {n for n in order if n.op == "add" and len(readers[n]) == 1 and n not in outputs}
     nodes, new = Nodes(), dict[Node, Node]()

@@ -27,8 +27,7 @@ _LOADED: list[Any] = []  # code is never unloaded: threads and arrays may still 
 def compile_object(ir: str, target: Target) -> bytes:
     """The object file of a module; RuntimeError with LLVM's message when it is not valid."""
     with _LOCK:
-        machine = target.machine()
-        return bytes(machine.emit_object(_parse(ir)))
+        return bytes(_machine(target).emit_object(_parse(ir)))
 
 
 def assembly(ir: str, target: Target) -> str:
@@ -50,6 +49,12 @@ def load_object(
         library = builder.link(_linker(target), f"fusewire{next(_NUMBERS)}")
         _LOADED.append(library)
         return {name: library[name] for name in exports}
+
+
+@functools.cache
+def _machine(target: Target) -> Any:
+    """What makes code, kept: a new one costs as much as a small program."""
+    return target.machine()
 
 
 def _parse(ir: str) -> Any:

@@ -115,6 +115,7 @@ def text(
 _ENTRIES = {
     "fusewire_parallel": ("ptr", "ptr", "i64", "i64"),
     "fusewire_serial": ("ptr", "ptr", "i64"),
+    "fusewire_steps": ("ptr", "ptr", "i64", "ptr", "ptr", "i64", "i64"),
 }
 
 

@@ -1,7 +1,8 @@
 """The steps of a program as a table of constants, and the native loop that goes through it.
 
 A step is a task function, how many tasks there are, what they take, and where its buffers are: text
-and code of a program grow with its kernels, not with how often each of them runs.
+and code of a program grow with its kernels, not with how often each of them runs. The loop is one
+for all programs and lies beside the thread pool: to compile it takes longer than a small kernel.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def steps_text(calls: Sequence[tuple[Step, str]]) -> str:
         fields = ", ".join(f"i64 {n}" for n in numbers)
         records.append(f"%step {{ptr @{task}, {fields}}}")
     most = max((len(step.slots) for step, _ in calls), default=0)
-    return _STEPS.format(
+    return f"{_TYPE}\n" + _STEPS.format(
         most=max(most, 1), records=", ".join(records), count=len(records),
         places=", ".join(places), slots=len(places))
 
@@ -82,14 +83,27 @@ entry:
 """
 
 
+_TYPE = "%step = type {ptr, i64, i64, i64, i64}"  # task, tasks, cost, first place, end of places
+
 # A place is the number of an argument, or -1 for the arena, and bytes from there on.
-_STEPS = """%step = type {{ptr, i64, i64, i64, i64}}
-@list = internal constant [{count} x %step] [{records}], align 16
+_STEPS = """@list = internal constant [{count} x %step] [{records}], align 16
 @places = internal constant [{slots} x {{i64, i64}}] [{places}], align 16
 
 define void @steps(ptr %table, ptr %arena, i64 %from, i64 %to) #0 {{
 entry:
-  %buffers = alloca [{most} x ptr], align 16
+  call void @fusewire_steps(
+    ptr @list, ptr @places, i64 {most}, ptr %table, ptr %arena, i64 %from, i64 %to)
+  ret void
+}}
+"""
+
+LOOP = f"{_TYPE}\n" + """
+; Runs the steps from ... to - 1 of a list, of which none has more than `most` buffers.
+define void @fusewire_steps(
+  ptr %list, ptr %places, i64 %most, ptr %table, ptr %arena, i64 %from, i64 %to
+) #0 {
+entry:
+  %buffers = alloca ptr, i64 %most, align 16
   %own = alloca ptr, align 8
   store ptr %arena, ptr %own
   br label %head
@@ -98,7 +112,7 @@ head:
   %more = icmp slt i64 %i, %to
   br i1 %more, label %step, label %done
 step:
-  %at = getelementptr %step, ptr @list, i64 %i
+  %at = getelementptr %step, ptr %list, i64 %i
   %at1 = getelementptr %step, ptr %at, i64 0, i32 1
   %at2 = getelementptr %step, ptr %at, i64 0, i32 2
   %at3 = getelementptr %step, ptr %at, i64 0, i32 3
@@ -114,8 +128,8 @@ fill:
   %some = icmp slt i64 %s, %last
   br i1 %some, label %put, label %call
 put:
-  %place = getelementptr {{i64, i64}}, ptr @places, i64 %s
-  %place1 = getelementptr {{i64, i64}}, ptr %place, i64 0, i32 1
+  %place = getelementptr {i64, i64}, ptr %places, i64 %s
+  %place1 = getelementptr {i64, i64}, ptr %place, i64 0, i32 1
   %index = load i64, ptr %place
   %offset = load i64, ptr %place1
   %given = getelementptr ptr, ptr %table, i64 %index
@@ -148,5 +162,5 @@ ran:
   br label %head
 done:
   ret void
-}}
+}
 """

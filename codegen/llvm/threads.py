@@ -24,6 +24,7 @@ from ...eager import forking
 from ...eager.settings import wanted_threads
 from .jit import c_function, compile_object, load_object
 from .pool import SERIAL, Word, parallel_text
+from .steps import LOOP
 from .target import host
 
 _NATIVE = (
@@ -36,7 +37,7 @@ _SETUP = (
 _STACK = 16 << 20  # of a worker: kernels keep their scratch there
 _SPIN_SECONDS = 1e-4
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
-_ENTRIES = ("fusewire_parallel", "fusewire_serial")
+_ENTRIES = ("fusewire_parallel", "fusewire_serial", "fusewire_steps")
 
 
 def set_num_threads(count: int) -> None:
@@ -52,7 +53,8 @@ def get_num_threads() -> int:
 
 
 def entries() -> dict[str, int]:
-    """The functions that programs call: they run `task(arguments, number)` for each task of a job.
+    """The functions that programs call: they run `task(arguments, number)` for each task of a job,
+    and `fusewire_steps` a list of jobs (see `steps.py`).
 
     void fusewire_parallel(task, arguments, tasks, nanoseconds of work), on all threads if worth it
     void fusewire_serial(task, arguments, tasks), on this one
@@ -84,7 +86,7 @@ class _Pool:
     def _load(self) -> None:
         target = host()
         text = parallel_text(self.block, target.triple) if self.threads else SERIAL
-        ir = f"{target.header}{text}\nattributes #0 = {{ {target.attributes} }}\n"
+        ir = f"{target.header}{text}\n{LOOP}attributes #0 = {{ {target.attributes} }}\n"
         own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
         imports = {name: c_function(name) for name in _NATIVE} if self.threads else {}
         self.code = load_object(compile_object(ir, target), [*_ENTRIES, *own], imports, target)

@@ -100,6 +100,44 @@ def test_neither_do_gradients_through_time() -> None:
     assert found[0] == found[1]
 
 
+# ---- long chains of what has no memory
+def test_a_chain_of_2000_operations() -> None:
+    def run(x: fw.Tensor) -> fw.Tensor:
+        for _ in range(1000):
+            x = x * 0.99 + 0.1
+        return x
+
+    graph, arrays = recorded(run, fw.from_numpy(normal(300)))
+    agrees(graph, arrays, 1000.0)
+
+
+def test_a_chain_of_masked_views() -> None:
+    def run(x: fw.Tensor) -> fw.Tensor:
+        for _ in range(40):
+            x = fw.pad(x, ((1, 0),))[:-1] * 0.5 + x.roll(1, 0)
+        return x
+
+    graph, arrays = recorded(run, fw.from_numpy(normal(64)))
+    agrees(graph, arrays, 1000.0)
+
+
+def test_a_pointwise_body_is_compiled_once_however_many_turns() -> None:
+    def run(steps: int) -> Graph:
+        def loop(x: fw.Tensor) -> fw.Tensor:
+            h = x
+            for _ in range(steps):
+                h = fw.tanh(h * 0.5 + x) * fw.sigmoid(h) + x
+            return h
+
+        graph, arrays = recorded(loop, fw.from_numpy(normal(100)))
+        agrees(graph, arrays, 1000.0)
+        return graph
+
+    few, many = kernels_of(run(150)), kernels_of(run(600))
+    assert many[0] <= few[0] + 1 < 6  # the last kernel has what is left over
+    assert many[1] > 3 * few[1]
+
+
 # ---- random bodies
 OPS: list[Callable[[fw.Tensor, fw.Tensor], fw.Tensor]] = [
     lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a - fw.tanh(b),

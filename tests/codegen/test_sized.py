@@ -63,6 +63,14 @@ def test_sizes_that_are_met_once_compile_nothing() -> None:
     assert not any(v.compiled for v in program.variants) and program.compile_seconds == 0
 
 
+def test_what_is_spent_on_further_sizes_is_counted() -> None:
+    f = fw.compile(lambda x: fw.exp(x).sum(), dynamic=True)
+    f(fw.ones(3)), f(fw.ones(4))
+    before = f.stats.compile_seconds
+    f(fw.ones(4)), f(fw.ones(4))
+    assert f.stats.compile_seconds > before
+
+
 def test_the_more_sizes_have_code_the_more_often_another_one_must_be_met() -> None:
     """All of twelve sizes in turn: four get code in the second round, four in the third."""
     program, compiled = program_of(parse(ROWS)), []
