@@ -360,8 +360,8 @@ class Dim:
         return complex(self.sizes.leak(self, "complex()"))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if not self.sizes.live and ufunc in _UFUNCS:  # NumPy's int before a size, in our own rules
-            return _UFUNCS[ufunc](*[int(x) if isinstance(x, np.integer) else x for x in inputs])
+        if ufunc in _UFUNCS and all(type(x) is Dim or isinstance(x, np.integer) for x in inputs):
+            return _UFUNCS[ufunc](*[x if type(x) is Dim else int(x) for x in inputs])
         return getattr(ufunc, method)(*map(self._for_numpy, inputs), **options)
 
     def _for_numpy(self, x: Any) -> Any:

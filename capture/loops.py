@@ -132,6 +132,12 @@ class Loops:
         if self.stale(number):
             self.recorder.refuse("a number that was computed in an earlier turn of a loop is used")
 
+    def end(self) -> None:
+        """The run has ended: its frames and what they held are let go."""
+        self.base = None
+        self._visits.clear()
+        self._heads.clear()
+
     # ---- visits
 
     def visit(self, subject: Any, site: str) -> Any:

@@ -146,6 +146,8 @@ class Program:
             raise
         except _AGAIN:
             return UNSEEN
+        finally:
+            call.end()
         if instead is None:
             commit()
         else:

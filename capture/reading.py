@@ -28,7 +28,7 @@ class Reader:
         self._roots = {"args": args, "kwargs": kwargs, "function": fn}
         self._held = held
         self.made: dict[int, Any] = {}  # objects of this call that stand at several places
-        self.number: Callable[[Any], Any] = _no_number  # the value of a formula in this call
+        self.number: Callable[[Any], Any] = no_number  # the value of a formula in this call
 
     def __call__(self, path: Path) -> Any:
         if path.parent is None:
@@ -43,5 +43,6 @@ class Reader:
         return above[path.key.value]
 
 
-def _no_number(formula: Any) -> Any:
+def no_number(formula: Any) -> Any:
+    """What finds the value of a formula where no call is running."""
     raise AssertionError(f"no call is running that could compute {formula}")

@@ -146,6 +146,16 @@ class Recorder:
                 entry.arrays = arrays
         self._symbolic.clear()
 
+    def end(self) -> None:
+        """The run has ended: nothing holds its arrays any longer, but a tape that goes through a
+        loop which is rolled up."""
+        self.settle_tape()
+        self.sizes.asked = self.sizes.number = None
+        if not self.loops.rolled_gradients:
+            self.loops.end()
+            self.state = State()
+            self.entries, self._known, self.changed_tensors = {}, {}, {}
+
     def measure(self, op: Op, x: Tensor) -> Tensor | None:
         out, node = Tensor(run(op, x.data)), self.node_of(x)
         if node.op == "const":

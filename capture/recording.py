@@ -72,7 +72,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
                 result = fn(*widened.args, **widened.kwargs)
         except BaseException:
             settle(state, None)
-            recorder.settle_tape()
+            recorder.end()
             raise
         finally:
             interpreter.STATE.active, recorder.listening = before, False
@@ -81,8 +81,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     leaf, recorder.went_back = None, goes_back(hook.seen)
     if not recorder.refusal:
         leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
-    recorder.settle_tape()
-    sizes.asked = None
+    recorder.end()
     return Run(settle(state, result), recorder.path, leaf, recorder.refusal, varying,
                recorder.again)
 

@@ -15,7 +15,7 @@ from .graph import Node
 from .leaf import Leaf
 from .loops import Enter, Jump
 from .measured import Measure
-from .reading import Reader
+from .reading import Reader, no_number
 from .recorder import Decision, outcome_of
 from .stage import Registers, Stage
 from .turns import LoopBack, Turned
@@ -46,6 +46,12 @@ class Call:
             "phi": lambda token: self.symbols[token],
         }
         read.number = lambda formula: compute(formula, self.origins)
+
+    def end(self) -> None:
+        """Lets go of all arrays at once: the functions above refer to each other, and would hold
+        them until Python's garbage collector comes by."""
+        self.registers, self.turns, self.origins = {}, {}, {}
+        self.read.number = no_number
 
     def run(self, stages: Sequence[Stage]) -> None:
         """Computes what stages want."""
