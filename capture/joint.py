@@ -275,8 +275,9 @@ class WayBack:
         """The nodes of entries, and the arrays of what they read and made in a call, computed
         again from its inputs."""
         assert held.arrays is not None
-        inputs = (*self.tensors, *self.numbers, *self.found)
-        graph = Graph(inputs, tuple(self.shadow.nodes[e] for e in entries))
+        inputs = [*self.tensors, *self.numbers, *self.found]
+        wanted = [self.shadow.nodes[e] for e in entries]
+        graph = cut(cone(wanted, set(inputs)), wanted, inputs)
         if self._is_sized:
             graph = specialise(graph, _sizes(inputs, held.arrays))
         values = dict(zip(graph.inputs, held.arrays))
