@@ -27,7 +27,7 @@ from .builder import Builder, as_tensor, building
 from .dims import Dim, Sizes
 from .evaluate import evaluate_node
 from .formulas import Origins, compute
-from .graph import Graph, Node, Nodes, topological
+from .graph import Node, Nodes, topological
 from .guards import Source
 from .loops import Enter
 from .measured import Measure
