@@ -39,6 +39,7 @@ def prepare_environment() -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     # Threads of OpenMP that spin for long take the processor from whichever library is next.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")  # what is compiled, is
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="benchmarks-")
 

@@ -27,6 +27,7 @@ class Prepared:
 
     calls: dict[str, Call] = field(default_factory=dict)
     cold: dict[str, float] = field(default_factory=dict)
+    again: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -73,6 +74,8 @@ def prepare(workload: Workload, makers: dict[str, Maker]) -> Prepared:
     for name, maker in makers.items():
         try:
             call, ready.cold[name], found = _first_calls(name, maker, inputs, workload.training)
+            if workload.recompiles:
+                _, ready.again[name], _ = _first_calls(name, maker, inputs, workload.training)
             if checked:
                 _, _, found = _first_calls(name, maker, checked, workload.training)
         except Exception as error:  # whatever another library raises, the rest is still of use
@@ -128,6 +131,8 @@ def _row(workload: Workload, ready: Prepared, times: dict[str, Timing]) -> Row:
         "of_limit": seconds / limit if limit and seconds else None,
         "compile_cold": ready.cold.get("fusewire"),
         "peers_cold": {n: s for n, s in ready.cold.items() if library(n) != "fusewire"},
+        "compile_again": ready.again.get("fusewire"),
+        "peers_again": {n: s for n, s in ready.again.items() if library(n) != "fusewire"},
         "fastest": {n: t.fastest for n, t in times.items()},
         "quiet": {n: f"{t.quiet}/{t.rounds}" for n, t in times.items()}, "notes": ready.notes,
     }

@@ -18,7 +18,7 @@ def text(rows: Sequence[Row]) -> str:
     variants = [v for v in VARIANTS if any(v in row["peers"] for row in rows)]
     columns = ["workload", "fusewire", "of it Python", "fusewire eager", *variants,
                "best peer / fusewire", "limit", "fusewire / limit", "cold s: fusewire",
-               "torch.compile", "jax.jit"]
+               "torch.compile", "jax.jit", "again s: fusewire", "torch.compile", "jax.jit"]
     body = [_cells(row, variants) for row in rows]
     notes = [f"{row['workload']}: {note}" for row in rows for note in row["notes"]]
     return "\n".join([head, "", *table(columns, body), *(["", *notes] if notes else [])])
@@ -26,13 +26,14 @@ def text(rows: Sequence[Row]) -> str:
 
 def _cells(row: Row, variants: Sequence[str]) -> list[str]:
     compiled = row["fusewire"] if row["compile_cold"] is not None else None
-    cold = row["peers_cold"]
+    cold, again = row["peers_cold"], row.get("peers_again", {})
     return [row["workload"], seconds(compiled), seconds(row.get("python")),
             seconds(row["fusewire_eager"]),
             *(seconds(row["peers"].get(v)) for v in variants), times(row["ratio"]),
             seconds(row["limit"]), times(row["of_limit"]),
             *(_cold(s) for s in (row["compile_cold"], cold.get("torch.compile"),
-                                 cold.get("jax.jit")))]
+                                 cold.get("jax.jit"), row.get("compile_again"),
+                                 again.get("torch.compile"), again.get("jax.jit")))]
 
 
 def table(columns: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:

@@ -16,7 +16,8 @@ class Workload:
     """`makers` has one entry per variant; the text before a space or a dot names its library.
 
     Results must agree within `tolerance`, of the largest element; of a `training` workload those
-    of the first three calls, which are losses. `checked` gives other inputs to compare with.
+    of the first three calls, which are losses. `checked` gives other inputs to compare with. What
+    `recompiles` is made and compiled a second time, which is timed as well.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Workload:
     tolerance: float = 1e-4
     training: bool = False
     checked: Callable[[], Inputs] | None = None
+    recompiles: bool = False
 
 
 def library(variant: str) -> str:

@@ -6,6 +6,7 @@ from ..workload import Workload
 from . import (
     call_cost,
     calls,
+    compile_time,
     digits_step,
     eager_layers,
     gelu_bias_residual,
@@ -21,6 +22,6 @@ from . import (
 
 _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, softmax_rows, layernorm, matmul,
             small_ops, eager_layers, large_ops, calls, call_cost,
-            loader)
+            compile_time, loader)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}

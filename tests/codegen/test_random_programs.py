@@ -211,7 +211,10 @@ def run(steps: list[Step], given: dict[str, fw.Tensor]) -> list[Any]:
     for s in steps:
         pool[s.name] = s.fn(*[pool[o] for o in s.operands])
     used = {o for s in steps for o in s.operands if o != s.target}
-    made = list({id(pool[s.name]): pool[s.name] for s in steps if s.name not in used}.values())
+    made: list[fw.Tensor] = []
+    for value in [pool[s.name] for s in steps if s.name not in used]:
+        if all(value is not other for other in made):
+            made.append(value)
     leaves = [t for t in given.values() if t.requires_grad]
     losses = [t.sum() for t in made if t.requires_grad]
     found: tuple[Any, ...] = ()
