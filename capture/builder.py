@@ -42,16 +42,16 @@ class Builder:
 
     def operands(self, inputs: tuple[Any, ...]) -> list[Node]:
         """Nodes for tensors, and for numbers as constants of the dtype they adapt to."""
-        types = [x.data if isinstance(x, Tensor) else x for x in inputs]
-        return [x.data.node if isinstance(x, Tensor) else
+        types = [x._data if isinstance(x, Tensor) else x for x in inputs]
+        return [x._data.node if isinstance(x, Tensor) else
                 self.nodes.const(*literal(x, dtype_of_operands(tuple(types)))) for x in inputs]
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
-        return tensor.data.shape  # type: ignore[no-any-return]
+        return tensor._data.shape  # type: ignore[no-any-return]
 
     def source(self, tensor: Tensor) -> None:
-        array = tensor.data
-        tensor.data = as_tensor(constant(self.nodes, array)).data
+        array = tensor._data
+        tensor._data = as_tensor(constant(self.nodes, array))._data
 
     def changed(self, tensor: Tensor) -> None:
         pass
@@ -83,7 +83,7 @@ def literal(x: Any, dtype: Any) -> tuple[Any, Any]:
 def on_tape(x: Any, node: Node) -> Any:
     """An operand on a tape of nodes: a plain number stays one, all else is a value by its node."""
     plain = node.op == "const" and not hasattr(x, "shape") and type(node.params["value"]) is not Dim
-    return x if plain else as_tensor(node).data
+    return x if plain else as_tensor(node)._data
 
 
 def constant(nodes: Nodes, array: Any) -> Node:
@@ -109,4 +109,4 @@ def build(nodes: Nodes, fn: Callable[..., Tensor], inputs: tuple[Node, ...],
     """The node of fn(*inputs, **params), every op that it runs made a node."""
     with building(Builder(nodes, site)):
         out = fn(*[as_tensor(n) for n in inputs], **params)
-        return out.data.node  # type: ignore[no-any-return]
+        return out._data.node  # type: ignore[no-any-return]

@@ -56,7 +56,7 @@ class Deferring:
         operands, ready, most = [], True, 0
         for x in inputs:
             if isinstance(x, Tensor):
-                x = x.data
+                x = x._data
                 if type(x) is Pending:
                     if x.step.value is None:
                         ready = False
@@ -75,12 +75,12 @@ class Deferring:
         return self._put_off(result, inputs, operands)
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
-        return tensor.data.shape  # type: ignore[no-any-return]
+        return tensor._data.shape  # type: ignore[no-any-return]
 
     def source(self, tensor: Tensor) -> None:
-        array = tensor.data
+        array = tensor._data
         if array.flags.writeable and (sys.getrefcount(array) > _EXCLUSIVE or not is_whole(array)):
-            tensor.data = array.copy()  # whoever holds it may write to it before the piece runs
+            tensor._data = array.copy()  # whoever holds it may write to it before the piece runs
 
     def changed(self, tensor: Tensor) -> None:
         self._holders.tensor(tensor)  # which is about to get a value to come
@@ -92,8 +92,8 @@ class Deferring:
         pass
 
     def leaves(self, tensor: Tensor, how: str) -> None:
-        if type(tensor.data) is Pending:
-            tensor.data = tensor.data.array(how)
+        if type(tensor._data) is Pending:
+            tensor._data = tensor._data.array(how)
 
     def number(self, tensor: Tensor, value: Any) -> Any:
         return value
@@ -121,8 +121,8 @@ class Deferring:
 
     def _at_once(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         for x in inputs:
-            if isinstance(x, Tensor) and type(x.data) is Pending:
-                x.data = x.data.array("")
+            if isinstance(x, Tensor) and type(x._data) is Pending:
+                x._data = x._data.array("")
         state = interpreter.STATE
         state._active = None  # not `active`: the thread goes on to be one with an interpreter
         try:
@@ -138,7 +138,7 @@ class Deferring:
         data = Pending(step, self)
         self._steps.append(step)
         out = _new(Tensor)
-        out.data, out.edge, out._grad = data, None, None
+        out._data, out.edge, out._grad = data, None, None
         self._holders.tensor(out)
         if MODE.enabled and result.op.vjp is not None:
             edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])
@@ -220,7 +220,7 @@ def _is_window(result: Result, operands: list[Any]) -> bool:
 
 
 def _references(tensor: Tensor) -> int:
-    array = tensor.data
+    array = tensor._data
     return sys.getrefcount(array)
 
 

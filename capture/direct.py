@@ -191,7 +191,7 @@ class _Writer:
             yield "    return result"
         else:
             yield "    result = NEW(TENSOR)"
-            yield f"    result.data = arrays[{single[0]}]"
+            yield f"    result._data = arrays[{single[0]}]"
             yield f"    result.edge = {self.source.constant(single[1])}"
             yield "    result._grad = None"
             yield "    return result"

@@ -121,7 +121,7 @@ def _array(i: int) -> Make:
 
 
 def _set_array(tensor: Any, array: Any) -> None:
-    tensor.data = array
+    tensor._data = array
 
 
 def _set_grad(tensor: Any, value: Any) -> None:

@@ -75,7 +75,7 @@ class Snapshot:
         parts = [self._frame(i, names) for i, names in enumerate(self.locals)]
         parts += [(path, self._value(now)) for path, now in changes]
         self.structure = tuple(parts)
-        self.arrays = [t.data for t in self.tensors]
+        self.arrays = [t._data for t in self.tensors]
 
     def rebound(self, other: Snapshot) -> bool:
         """Whether a local variable names another object: a sign that its frame has gone on."""
@@ -114,7 +114,7 @@ class Snapshot:
 
     def _tensor(self, tensor: Tensor) -> Any:
         self.tensors.append(tensor)
-        array = tensor.data
+        array = tensor._data
         if isinstance(array, Traced):  # a transform stands around the loop
             self.equal = False
             return None

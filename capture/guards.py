@@ -301,22 +301,22 @@ def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) ->
 
 def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard]:
     first = recorder.state.paths.get(id(tensor), path)  # where it was found when the run began
-    array, gradient = recorder.state.held.get(first, (tensor.data, tensor._grad))
+    array, gradient = recorder.state.held.get(first, (tensor._data, tensor._grad))
     edge = recorder.state.edges.get(first, tensor.edge)
     on_tape = edge is not None
     grad = "is not" if on_tape else "is"
     shape = recorder.shape_at(path, array.shape)
     says = f"{describe(path)} is {array.dtype.name}[{', '.join(map(str, shape))}]" \
         f"{', requires_grad' if on_tape else ''}"
-    condition = f"type({{0}}) is {{T}} and {{0}}.data.dtype == {{D}} and {{0}}.edge {grad} None"
+    condition = f"type({{0}}) is {{T}} and {{0}}._data.dtype == {{D}} and {{0}}.edge {grad} None"
     known = tuple([n if type(n) is int else None for n in shape])
     names = {"T": type(tensor), "D": array.dtype, "S": known}
     if all(type(n) is int for n in shape):
-        yield Guard(path, f"{condition} and {{0}}.data.shape == {{S}}", names, says, "sizes")
+        yield Guard(path, f"{condition} and {{0}}._data.shape == {{S}}", names, says, "sizes")
     else:
-        sizes = [f"{{0}}.data.shape[{i}] == {n}" if type(n) is int else
-                 f"{{0}}.data.shape[{i}] > 0" for i, n in enumerate(shape)]
-        condition = " and ".join([condition, f"{{0}}.data.ndim == {len(shape)}", *sizes])
+        sizes = [f"{{0}}._data.shape[{i}] == {n}" if type(n) is int else
+                 f"{{0}}._data.shape[{i}] > 0" for i, n in enumerate(shape)]
+        condition = " and ".join([condition, f"{{0}}._data.ndim == {len(shape)}", *sizes])
         yield Guard(path, condition, names, says, "sizes")
     if recorder.went_back:
         for same, names in hooked.condition(edge):
@@ -332,7 +332,7 @@ def _of_sizes(recorder: Recorder) -> Iterator[Guard]:
     for (path, axis), name in recorder.varying.axes.items():
         other, at = places[name]
         if (path, axis) != (other, at):
-            yield Guard(path, f"{{0}}.data.shape[{axis}] == {{1}}.data.shape[{at}]", {"1": other},
+            yield Guard(path, f"{{0}}._data.shape[{axis}] == {{1}}._data.shape[{at}]", {"1": other},
                         f"{describe(path)}.shape[{axis}] is {describe(other)}.shape[{at}]",
                         "condition")
     sizes = recorder.sizes
@@ -343,7 +343,7 @@ def _of_sizes(recorder: Recorder) -> Iterator[Guard]:
 
 def _condition(condition: Condition, places: dict[str, Any]) -> Guard:
     names = sorted(condition.expr.symbols())
-    read = [f"{name!r}: {{{i}}}.data.shape[{places[name][1]}]" for i, name in enumerate(names)]
+    read = [f"{name!r}: {{{i}}}._data.shape[{places[name][1]}]" for i, name in enumerate(names)]
     paths = {str(i): places[name][0] for i, name in enumerate(names) if i}
     where = ", ".join(f"{n} = {describe(places[n][0])}.shape[{places[n][1]}]" for n in names)
     return Guard(places[names[0]][0], f"{{H}}.holds({{{{{', '.join(read)}}}}})",
@@ -376,7 +376,7 @@ def _shared(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
         if isinstance(value, Tensor) and state.paths[id(value)] == path:
             known = first.setdefault(id(state.held[path][0]), path)
             if known != path:
-                yield Guard(path, "{0}.data is {1}.data", {"1": known},
+                yield Guard(path, "{0}._data is {1}._data", {"1": known},
                             f"{describe(path)} shares the values of {describe(known)}")
 
 

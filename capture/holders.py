@@ -30,7 +30,7 @@ class Holders:
     def settle(self) -> None:
         """Gives the arrays that are there to those noted so far, and forgets these."""
         for x in _taken(self._tensors):
-            x.data = computed(x.data)
+            x._data = computed(x._data)
         for entry in _taken(self._entries):
             _settle_entry(entry)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..eager.errors import is_our_file, is_ours
 from .bytecode import names_of
-from .impure import impure, passed_on, reads_arrays
+from .impure import impure, passed_on
 from .members import is_users
 from .state import BY_NAME
 
@@ -98,14 +98,14 @@ class Hook:
             if isinstance(inner, types.CodeType):
                 self.enter(inner, names)
 
-
     def _check(self, code: types.CodeType, names: dict[str, Any]) -> None:
         """What calls do not show: NumPy's random numbers, functions that builtins call."""
         for name in code.co_names:
             if is_numpy_random(names.get(name), code.co_names):
                 self._outside("NumPy's random numbers are others on each call; use fw.rand")
         if is_users(names.get("__name__")):
-            for why in filter(None, (passed_on(code, names), reads_arrays(code))):
+            why = passed_on(code, names)
+            if why:
                 self._outside(why)
 
 

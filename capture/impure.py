@@ -27,9 +27,6 @@ _FUNCTIONS = {
     "numpy": {"fromfile": _ANOTHER},
     "numpy._core.multiarray": {"fromfile": _ANOTHER},
 }
-_BY_NAME = {"getattr", "attrgetter"}
-_RAW = ("an attribute `data` is read, which of a tensor is the raw array: use x.detach(), or give "
-        "an attribute of your own another name")
 # What only code of the user's must not ask: libraries do, and their result does not depend on it.
 _OF_USERS = {
     "builtins": {"id": _ANOTHER, "hash": "may give another value on each call",
@@ -72,20 +69,6 @@ def passed_on(code: types.CodeType, scope: Mapping[str, Any]) -> str:
             if why:
                 return why
     return ""
-
-
-@functools.lru_cache(maxsize=4096)
-def reads_arrays(code: types.CodeType) -> str:
-    """Why not, for code that reads an attribute `data`: the raw array of a tensor, which no
-    recording can follow. An object's own method may, of that object."""
-    found = instructions(code)
-    own = code.co_varnames[0] if code.co_argcount else None
-    for before, step in zip((None, *found), found):
-        if step.opname == "LOAD_ATTR" and step.argval == "data" and not (
-                before and own == before.argval == "self"):
-            return _RAW
-    by_name = not _BY_NAME.isdisjoint(code.co_names) and "data" in code.co_consts
-    return _RAW if by_name else ""
 
 
 @functools.lru_cache(maxsize=4096)

@@ -76,7 +76,7 @@ class Variant:
             found = gradients_between(
                 [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in given],
                 level.stops, False)
-        made = [(i, g.data.node) for i, g in enumerate(found)
+        made = [(i, g._data.node) for i, g in enumerate(found)
                 if g is not None and (wanted is None or i in wanted)]
         self.places = [i for i, _ in made]
         self.gradients = opened(nodes, [node for _, node in made], way.opened)
@@ -99,7 +99,7 @@ class Variant:
         if self.executable is None and not self._compiles():
             return None
         assert self.executable is not None
-        made = self.executable([*[arrays[i] for i in self._reads], *[g.data for g in gradients]])
+        made = self.executable([*[arrays[i] for i in self._reads], *[g._data for g in gradients]])
         return [(i, Tensor(a)) for i, a in zip(self.places, made)]
 
     def _compiles(self) -> bool:
@@ -216,7 +216,7 @@ class WayBack:
         """What is kept of the inputs, and the edges of tensors from outside: before the program
         runs, so that it does not write over what is needed again."""
         tensors, outside = self._gather(args, kwargs)
-        arrays = [t.data for t in tensors]
+        arrays = [t._data for t in tensors]
         arrays += [operand(compute(self.names.numbers[n], origins), n) for n in self.numbers]
         return arrays, [t.edge for t in outside]
 
@@ -319,7 +319,7 @@ def _value(node: Node, values: dict[Node, Any]) -> Any:
     if node.op == "const":
         return evaluate_node(node, [])
     return evaluate(OPS[node.op], tuple(Tensor(values[i]) for i in node.inputs),
-                    dict(node.params)).data
+                    dict(node.params))._data
 
 
 def _found(edge: Any, links: Links, points: dict[Any, Part]) -> Any:

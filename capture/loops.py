@@ -194,7 +194,7 @@ class Loops:
 
     def _changed(self, tensor: Any) -> bool:
         path = self.recorder.state.paths[id(tensor)]
-        return self.recorder.state.held[path][0] is not tensor.data
+        return self.recorder.state.held[path][0] is not tensor._data
 
     def _enter(self, place: Any, before: Snapshot, now: Snapshot, subject: Any,
                site: str) -> Any:
@@ -265,7 +265,7 @@ class Loops:
 
     def _end_turn(self, head: _Head, jump: Jump, now: Snapshot) -> None:
         if head.circle is not None:
-            ends = {k: Tensor(now.tensors[i].data, now.tensors[i].edge)
+            ends = {k: Tensor(now.tensors[i]._data, now.tensors[i].edge)
                     for k, i in enumerate(head.variant) if now.tensors[i].edge is not None}
             turn = Turn(jump, ends, head.circle, head.entries)
             if not end_turn(self.recorder, turn):
@@ -284,7 +284,7 @@ class Loops:
         head.circle = Circle(head, tuple(head.turns), head.first_edges)
         head.entries = len(self.recorder.entries)
         for k, tensor in carried.items():
-            tensor.edge = Marker(head.circle, k, tensor.data)
+            tensor.edge = Marker(head.circle, k, tensor._data)
 
     def went_through(self, head: _Head, given: list[tuple[int, Node]],
                      found: dict[Key, Tensor], site: str) -> None:
@@ -295,7 +295,7 @@ class Loops:
             node = head.enter.phis[key[1]] if key[0] == "slot" else key[1]
             phi = recorder.names.phi((token, "back", tuple(given), key), node.type)
             self.dependent[phi] = head.depth
-            recorder.learn(tensor.data, phi)
+            recorder.learn(tensor._data, phi)
             phis.append(phi)
         recorder.path.append(LoopBack(token, tuple(given), tuple(found), tuple(phis), site))
         self.step()
@@ -318,8 +318,8 @@ class Loops:
         self.dependent.update(dict.fromkeys(enter.phis, head.depth))
         for i, phi in zip(head.variant, enter.phis):
             tensor = now.tensors[i]
-            tensor.data = tensor.data.view()  # an array of its own, known under the new name only
-            recorder.learn(tensor.data, phi)
+            tensor._data = tensor._data.view()  # an array of its own, known under the new name only
+            recorder.learn(tensor._data, phi)
         for name, symbol in zip(head.counters, enter.symbols):
             value = now.symbols[name].value if name in now.symbols else now.plains[name]
             put_local(now.frames[name[0]], name[1], Number(symbol, value, recorder))

@@ -74,7 +74,7 @@ class Trace:
             made[i] = evaluate(step.result.op, tuple([
                 x if place is None or place[0] == "number" else
                 Tensor(made[place[1]] if place[0] == "step" else self.arrays[place[1]])
-                for x, place in zip(step.inputs, places)]), step.result.params).data
+                for x, place in zip(step.inputs, places)]), step.result.params)._data
             for done in last[i]:
                 made[done] = None
         return [made[self._step_at[step][1]] for step in self.wanted]

@@ -182,7 +182,7 @@ class Program:
         found = []
         for stage in self.stages():
             with contextlib.suppress(*_MISSING):  # of another way
-                found += [t.data for t in stage.gather(args, kwargs)[0]]
+                found += [t._data for t in stage.gather(args, kwargs)[0]]
         return found
 
     def _sizes(self, read: Reader) -> dict[str, int]:
@@ -272,8 +272,8 @@ def _difference(guard: Guard, read: Reader) -> list[tuple[int, int, int]] | None
         return [] if is_number_at(guard.path, read) else None
     value = read(guard.path)
     if guard.of != "sizes" or type(value) is not guard.constants["T"] \
-            or value.data.dtype != guard.constants["D"]:
+            or value._data.dtype != guard.constants["D"]:
         return None
-    before, now = guard.constants["S"], value.data.shape
+    before, now = guard.constants["S"], value._data.shape
     found = [(i, a, b) for i, (a, b) in enumerate(zip(before, now)) if a not in (None, b)]
     return found if found and len(before) == len(now) else None

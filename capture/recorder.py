@@ -134,7 +134,7 @@ class Recorder:
 
     def _give_symbols(self, entry: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
         """The way back computes with symbols, too, while the run lasts."""
-        given = tuple([x.data if isinstance(x, Tensor) else x for x in inputs])
+        given = tuple([x._data if isinstance(x, Tensor) else x for x in inputs])
         self._symbolic.append((entry, given, entry.arrays, entry.params))
         entry.arrays, entry.params = given, params
 
@@ -157,13 +157,13 @@ class Recorder:
             self.entries, self._known, self.changed_tensors = {}, {}, {}
 
     def measure(self, op: Op, x: Tensor) -> Tensor | None:
-        out, node = Tensor(run(op, x.data)), self.node_of(x)
+        out, node = Tensor(run(op, x._data)), self.node_of(x)
         if node.op == "const":
             self.source(out)
             return out
         with self.sizes.listening(False):
-            made = self.names.measured(op, node, self.sizes, out.data.shape[0])
-        self.learn(out.data, made)
+            made = self.names.measured(op, node, self.sizes, out._data.shape[0])
+        self.learn(out._data, made)
         if self._is_new(made, "measure"):
             self.path.append(Measure(made, user_site()))
             self.loops.measured()
@@ -171,12 +171,12 @@ class Recorder:
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         if not self.sizes.values:
-            return tensor.data.shape  # type: ignore[no-any-return]
+            return tensor._data.shape  # type: ignore[no-any-return]
         with self.sizes.listening(False):
             return self.node_of(tensor).type.shape
 
     def source(self, tensor: Tensor) -> None:
-        array = tensor.data
+        array = tensor._data
         if array.size <= _SMALL:
             self.learn(array, constant(self.nodes, array))
         else:
@@ -196,11 +196,11 @@ class Recorder:
         if how == "item()":
             return  # what `number` gives can be followed
         kind = _ASKED.get(how)
-        if kind is None or tensor.data.size > _SMALL:
+        if kind is None or tensor._data.size > _SMALL:
             self.refuse(f"{how} hands a tensor's values to Python")
         else:
             node = self.node_of(tensor)
-            self.decide(node, kind, outcome_of(kind, node, tensor.data))
+            self.decide(node, kind, outcome_of(kind, node, tensor._data))
 
     def number(self, tensor: Tensor, value: Any) -> Any:
         node = self.node_of(tensor)
@@ -208,7 +208,7 @@ class Recorder:
             return value
         if not self.names.follows_numbers or type(value) not in (int, float):
             kind = "bool" if type(value) is bool else "value"
-            self.decide(node, kind, outcome_of(kind, node, tensor.data))
+            self.decide(node, kind, outcome_of(kind, node, tensor._data))
             return value
         self.made_numbers = True
         return Number(Formula("element", (node,)), value, self)
@@ -226,7 +226,7 @@ class Recorder:
         self.uses(number)
         node = self.names.number(number.formula, TensorType((), dtype))
         self.loops.made(node)
-        self.learn(out.data, node)
+        self.learn(out._data, node)
         return out
 
     def looks_at_types(self) -> None:
@@ -316,19 +316,19 @@ class Recorder:
         with self.sizes.listening(False):
             made = self.nodes.make(op.name, nodes, params, kind, user_site())
         self.loops.made(made)
-        self.learn(out.data, made)
+        self.learn(out._data, made)
         if out.edge is not None:
             self.entries[id(out.edge)] = (out.edge, made)
 
     def _type(self, op: Op, nodes: list[Node], params: dict[str, Any], out: Tensor) -> TensorType:
         """The type of a result; its shape by the op's own rule where sizes are symbols."""
-        shape = out.data.shape
+        shape = out._data.shape
         if self.sizes.values:
             shape = op.result(*[n.type for n in nodes], **params).shape  # sizes are asked in here
-            if concrete(shape) != out.data.shape:
+            if concrete(shape) != out._data.shape:
                 raise GraphError(f"{op.name}: its rule gives the shape {shape}, its value has "
-                                 f"{out.data.shape}")
-        return TensorType(shape, out.data.dtype)
+                                 f"{out._data.shape}")
+        return TensorType(shape, out._data.dtype)
 
     def _number(self, x: Any, types: tuple[Any, ...]) -> Node:
         """The node of a number among operands of these types."""
@@ -350,22 +350,22 @@ class Recorder:
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether the tensor's value was computed in this run, or read from a path."""
-        return id(tensor.data) in self._known
+        return id(tensor._data) in self._known
 
     def node_of(self, tensor: Tensor) -> Node:
         """The node of a tensor's present value; one not made here is an input by its path."""
-        found = self._known.get(id(tensor.data))
+        found = self._known.get(id(tensor._data))
         if found is not None:
             return found[1]
-        path = self._path_of(tensor.data)
+        path = self._path_of(tensor._data)
         if path is None:
             self.refuse("a tensor is used that neither was made here nor can be reached from the "
                         "arguments, closure or globals of the function")
             path = Path("lost", len(self.sources))
-        kind = TensorType(self.shape_at(path, tensor.data.shape), tensor.data.dtype)
+        kind = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)
         with self.sizes.listening(False):
             node = self.sources[path] = self.names.tensor(path, kind)
-        self.learn(tensor.data, node)
+        self.learn(tensor._data, node)
         return node
 
     def shape_at(self, path: Path, shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -214,11 +214,11 @@ class Shadow:
         node = found[1]
         if isinstance(edge, Forgotten):
             self.forgotten[node] = edge.arrays[0]
-            operands: Any = [as_tensor(n).data for n in node.inputs]
+            operands: Any = [as_tensor(n)._data for n in node.inputs]
         else:
             operands = [on_tape(x, n) for x, n in zip(edge.arrays, node.inputs)]
         edges = tuple(None if e is None else self._of[id(e)] for e in edge.edges)
-        entry = Entry(edge.op, dict(node.params), tuple(operands), edges, as_tensor(node).data)
+        entry = Entry(edge.op, dict(node.params), tuple(operands), edges, as_tensor(node)._data)
         self.entries.append(entry)
         self.nodes[entry] = node
         depth = max((self.depth(e) for e in edges), default=0)

@@ -107,7 +107,7 @@ class Stage:
 
     def run(self, tensors: list[Any], registers: Registers, origins: Origins) -> list[Any]:
         """The arrays of what is wanted, for these tensors at `paths`."""
-        arrays = [t.data for t in tensors]
+        arrays = [t._data for t in tensors]
         if not all(map(_is_of, arrays, self.inputs.tensors)):
             raise ValueError("a tensor is read whose type depends on the way that a call takes")
         tensors.clear()  # what nobody else holds may be written over

@@ -136,7 +136,7 @@ class State:
     def _parts(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         kind = type(value)
         if isinstance(value, Tensor):
-            self.held[path] = (value.data, value._grad)
+            self.held[path] = (value._data, value._grad)
             self.edges[path] = value.edge
             self.hooks[path] = hooks_of(value.edge)
             yield path.attr("_grad"), value._grad
@@ -247,7 +247,7 @@ class State:
         """What an object holds now, in the form of `held`."""
         value = self.values[path]
         if isinstance(value, Tensor):
-            return value.data, value._grad
+            return value._data, value._grad
         if path.kind == "globals" or isinstance(value, Members):
             names = (*self.held[path], *self.absent[path])
             return {n: value[n] for n in names if n in value}

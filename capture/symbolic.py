@@ -70,15 +70,15 @@ class SymbolicRecorder(Recorder):
     def give(self, given: Given) -> Node:
         """The node of an input."""
         node = self.nodes.input(given.name, TensorType(given.shape, given.tensor.dtype))
-        self.learn(given.tensor.data, node)
+        self.learn(given.tensor._data, node)
         self.given.add(node)
         return node
 
     def node_of(self, tensor: Tensor) -> Node:
-        found = self._known.get(id(tensor.data))
+        found = self._known.get(id(tensor._data))
         if found is not None:
             return found[1]
-        array = tensor.data
+        array = tensor._data
         kind = TensorType(array.shape, array.dtype)
         node = self.nodes.input(f"outside {len(self.outside)}", kind)
         self.outside[node] = Outside(array, self._path_of(array))
@@ -193,7 +193,7 @@ def _described(state: State, path: Path, before: Any, now: Any) -> Iterator[str]
 def _put_back(value: Any, held: Any) -> None:
     """An object as it was before the run."""
     if isinstance(value, Tensor):
-        value.data, value._grad = held
+        value._data, value._grad = held
     elif isinstance(value, list):
         value[:] = [element for _, element in held]
     elif isinstance(value, dict):

@@ -100,8 +100,8 @@ class Circle(Entry):
                         sums[key] = pointwise.add(sums[key], gradient) if key in sums else gradient
         finally:
             interpreter.STATE.active, recorder.listening = before, listening
-        return {("slot", i): Tensor(x.data.view(), x.edge) for i, x in sorted(carried.items())} | {
-            k: Tensor(x.data.view(), x.edge) for k, x in sums.items()}
+        return {("slot", i): Tensor(x._data.view(), x.edge) for i, x in sorted(carried.items())} | {
+            k: Tensor(x._data.view(), x.edge) for k, x in sums.items()}
 
 
 class Marker(Entry):
@@ -167,12 +167,12 @@ def turned(recorder: Any, turn: Turn, slots: tuple[int, ...]) -> Turned:
         given = {i: recorder.names.phi((turn.jump.token, "gradient", i),
                                        turn.jump.values[i].type) for i in slots}
         stops = {k: shadows[id(e)] for k, e in turn.stops.items()}
-        outputs = [Tensor(as_tensor(turn.jump.values[i]).data, shadows[id(turn.ends[i].edge)])
+        outputs = [Tensor(as_tensor(turn.jump.values[i])._data, shadows[id(turn.ends[i].edge)])
                    for i in slots]
         with building(Builder(recorder.nodes)), recorder.sizes.listening(False):
             found = gradients_between(outputs, [as_tensor(n) for n in given.values()],
                                       list(stops.values()), False)
-        made[key] = Turned(given, {k: x.data.node for k, x in zip(stops, found) if x is not None})
+        made[key] = Turned(given, {k: x._data.node for k, x in zip(stops, found) if x is not None})
     return made[key]
 
 
@@ -193,5 +193,5 @@ def _shadows(recorder: Any, turn: Turn) -> dict[int, Any]:
             node = recorder.entries[id(edge)][1]
             operands = tuple(on_tape(x, n) for x, n in zip(edge.arrays, node.inputs))
             found[id(edge)] = Entry(edge.op, dict(node.params), operands, tuple(
-                None if e is None else found[id(e)] for e in edge.edges), as_tensor(node).data)
+                None if e is None else found[id(e)] for e in edge.edges), as_tensor(node)._data)
     return found

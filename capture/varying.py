@@ -28,7 +28,7 @@ class Varying:
 
     def sizes(self, read: Callable[[Path], Any]) -> dict[str, int]:
         """The named sizes of this call."""
-        return {name: int(read(path).data.shape[axis])
+        return {name: int(read(path)._data.shape[axis])
                 for name, (path, axis) in self.places().items()}
 
 
@@ -55,11 +55,11 @@ class History:
     def begin(self, tensors: Iterable[tuple[Path, Any, Any]]) -> None:
         """The first call: `tensors` are (path, name, tensor) of the arguments that are tensors."""
         for path, name, tensor in tensors if self.dynamic else ():
-            asked = range(tensor.data.ndim) if self.dynamic is True else \
+            asked = range(tensor._data.ndim) if self.dynamic is True else \
                 self.dynamic.get(name, ())  # type: ignore[union-attr]
             for axis in asked:
                 own = asked[axis] if isinstance(asked, Mapping) else f"n{len(self.axes)}"
-                self.axes.setdefault((path, axis % tensor.data.ndim), own)
+                self.axes.setdefault((path, axis % tensor._data.ndim), own)
 
     def here(self, read: Callable[[Path], Any], follows_numbers: bool = True) -> Varying:
         """What of it there is in this call. Sizes of 0 and 1 are cases of their own."""
@@ -79,7 +79,7 @@ def _size(path: Path, axis: int, read: Callable[[Path], Any]) -> int:
     """The size of an axis; 0 where no such tensor is there."""
     try:
         value = read(path)
-        return int(value.data.shape[axis]) if isinstance(value, Tensor) else 0
+        return int(value._data.shape[axis]) if isinstance(value, Tensor) else 0
     except _MISSING:
         return 0
 

@@ -28,12 +28,12 @@ def collector(words: Words, given: Sequence[tuple[Tensor, int]], held: Sequence[
     start = _HEAD + 2 * len(words) + _RECORD * len(both)
     records: list[int] = []
     for tensor, number in both:
-        shape, dtype = tensor.data.shape, tensor.data.dtype
+        shape, dtype = tensor._data.shape, tensor._data.dtype
         records += [id(type(tensor)), tensor.edge is not None, id(dtype), len(shape),
                     8 * (start + len(sizes)), number]
         sizes += shape
     pairs = [part for pair in words for part in pair]
     raw = [len(words), len(given), len(held), arrays, *pairs, *records, *sizes]
     packed = b"".join([struct.pack("q" if n < 0 else "Q", n) for n in raw])
-    kept = [(type(t), t.data.dtype) for t, _ in both]  # their addresses stay taken
+    kept = [(type(t), t._data.dtype) for t, _ in both]  # their addresses stay taken
     return function("collect", (packed, tuple([t for t, _ in held]), kept))

@@ -179,7 +179,7 @@ def _caller(step: Step) -> Run:
     op, params = OPS[step.node.op], dict(step.node.params)
 
     def run(arrays: list[Any]) -> Sequence[Any]:
-        return (evaluate(op, tuple([Tensor(a) for a in arrays]), params).data,)
+        return (evaluate(op, tuple([Tensor(a) for a in arrays]), params)._data,)
 
     return run
 

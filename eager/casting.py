@@ -55,7 +55,7 @@ class Casting:
 def _cast(x: Any, dtype: Any) -> Any:
     """A tensor in `dtype`, and tuples with their tensors in it; all else as it is."""
     if isinstance(x, Tensor):
-        return cast(x, dtype) if x.data.dtype in CAST else x
+        return cast(x, dtype) if x._data.dtype in CAST else x
     if not isinstance(x, tuple):
         return x
     values = [_cast(value, dtype) for value in x]

@@ -35,7 +35,7 @@ def deep(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def _like(x: Tensor) -> Tensor:
     made = type(x).__new__(type(x))
-    Tensor.__init__(made, x.data)  # not copied: arrays never change
+    Tensor.__init__(made, x._data)  # not copied: arrays never change
     return made
 
 

@@ -52,7 +52,7 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
     arrays = []
     for x in inputs:
         if isinstance(x, Tensor):
-            data = x.data
+            data = x._data
             arrays.append(data)
             tracked = tracked or x.edge is not None
             is_large = is_large or data.size >= LARGE
@@ -72,7 +72,7 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
 
 
 def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
-    array = x.data
+    array = x._data
     try:
         small = array.size < (COSTLY if op.costly else LARGE) and op.kind != "create"  # whose
         # result is larger than its input
@@ -91,7 +91,7 @@ def known(op: Op, x: Tensor, data: Any, params: dict[str, Any]) -> Tensor:
     """`apply(op, (x,), params)` where its array is there already, and no interpreter is."""
     out = Tensor(data)
     if x.edge is not None and MODE.enabled:
-        out.edge = Entry(op, params, (x.data,), (x.edge,), data)
+        out.edge = Entry(op, params, (x._data,), (x.edge,), data)
     return out
 
 
@@ -99,8 +99,8 @@ def taped(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) 
     """`out`, what an interpreter made of `inputs`, with its entry on the tape."""
     edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])
     if MODE.enabled and op.vjp is not None and any(e is not None for e in edges):
-        arrays = tuple([x.data if isinstance(x, Tensor) else x for x in inputs])
-        out.edge = Entry(op, params, arrays, edges, out.data)
+        arrays = tuple([x._data if isinstance(x, Tensor) else x for x in inputs])
+        out.edge = Entry(op, params, arrays, edges, out._data)
     return out
 
 
@@ -119,7 +119,7 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
     def function(x: Any) -> Any:
         if interpreter.in_use or not isinstance(x, Tensor):
             return otherwise(x)
-        array = x.data
+        array = x._data
         dtype = array.dtype
         if dtype is not usual and dtype.kind not in kinds:
             return otherwise(x)
@@ -130,7 +130,7 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
         if type(data) is not _ndarray:
             data = np.asarray(data)
         out = new(Tensor)
-        out.data, out.edge, out._grad = data, None, None
+        out._data, out.edge, out._grad = data, None, None
         edge = x.edge
         if edge is not None and differentiable and MODE.enabled:
             entry = out.edge = new(Entry)
@@ -151,7 +151,7 @@ def function_of_two(
     def function(x: Any, y: Any) -> Any:
         if interpreter.in_use or not isinstance(x, Tensor) or not isinstance(y, Tensor):
             return otherwise(x, y)
-        left, right = x.data, y.data
+        left, right = x._data, y._data
         dtype = left.dtype
         if dtype is not right.dtype or (dtype is not usual and dtype.kind not in kinds):
             return otherwise(x, y)
@@ -163,7 +163,7 @@ def function_of_two(
         if type(data) is not _ndarray:
             data = np.asarray(data)
         out = new(Tensor)
-        out.data, out.edge, out._grad = data, None, None
+        out._data, out.edge, out._grad = data, None, None
         a, b = x.edge, y.edge
         if (a is not None or b is not None) and differentiable and MODE.enabled:
             entry = out.edge = new(Entry)
@@ -214,7 +214,7 @@ def explained(
 
 def type_of(x: Any) -> Any:
     """The TensorType of a tensor; a Python scalar stands for itself."""
-    return TensorType(x.data.shape, x.data.dtype) if isinstance(x, Tensor) else x
+    return TensorType(x._data.shape, x._data.dtype) if isinstance(x, Tensor) else x
 
 
 def replace(tensor: Tensor, new: Tensor) -> Tensor:
@@ -233,5 +233,5 @@ def replace(tensor: Tensor, new: Tensor) -> Tensor:
         tensor.edge = new.edge
     if interpreter.STATE.active is not None:
         interpreter.STATE.active.changed(tensor)
-    tensor.data = new.data
+    tensor._data = new._data
     return tensor

@@ -72,11 +72,11 @@ def text(self: Tensor) -> str:
     """`tensor([1., 2.])`, and what is not usual: dtype, gradient, the shape where nothing is in."""
     if interpreter.STATE.active is not None:
         interpreter.STATE.active.leaves(self, "repr()")
-    if isinstance(self.data, Traced):
-        return self.data.text()
+    if isinstance(self._data, Traced):
+        return self._data.text()
     notes = _notes(self)
     end = f", {', '.join(notes)})" if notes else ")"
-    body = _elements(self.data)
+    body = _elements(self._data)
     if len(body) - body.rfind("\n") - 1 + len(end) + len("tensor(") * ("\n" not in body) \
             > _OPTIONS["linewidth"]:
         end = end.replace(", ", ",\n       ", 1)  # under the first element
@@ -84,7 +84,7 @@ def text(self: Tensor) -> str:
 
 
 def _notes(x: Tensor) -> list[str]:
-    notes = [f"shape={x.data.shape}"] if x.data.size == 0 and x.data.ndim > 1 else []
+    notes = [f"shape={x._data.shape}"] if x._data.size == 0 and x._data.ndim > 1 else []
     if x.dtype not in _DEFAULTS:
         notes.append(f"dtype={x.dtype.name}")
     if isinstance(x.edge, Entry):
@@ -112,13 +112,13 @@ def _elements(array: Any) -> str:
 def notebook(self: Tensor) -> str:
     """HTML for notebooks: what kind of tensor, its range and histogram, and its elements."""
     shown = html.escape(text(self))  # also refuses where the values must not be looked at
-    if isinstance(self.data, Traced):
+    if isinstance(self._data, Traced):
         return f"<pre>{shown}</pre>"
-    facts = [("shape", str(self.data.shape)), ("dtype", self.dtype.name), ("device", self.device),
-             ("bytes", f"{self.nbytes:,}"), *_values(self.data)]
+    facts = [("shape", str(self._data.shape)), ("dtype", self.dtype.name), ("device", self.device),
+             ("bytes", f"{self.nbytes:,}"), *_values(self._data)]
     cells = " &nbsp; ".join(f"<b>{name}</b>&nbsp;{html.escape(value)}" for name, value in facts)
     return (f'<div style="font-family:sans-serif;font-size:90%">{cells}</div>'
-            f'{_histogram(self.data)}<pre style="margin-top:4px">{shown}</pre>')
+            f'{_histogram(self._data)}<pre style="margin-top:4px">{shown}</pre>')
 
 
 def _part(array: Any) -> Any:

@@ -51,7 +51,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """
     if x.edge is None and not interpreter.in_use and _is_simple(index):
         try:
-            return Tensor(np.asarray(x.data[index]))
+            return Tensor(np.asarray(x._data[index]))
         except (IndexError, TypeError, ValueError):
             pass  # found out once more below, for the error
     items = _expanded(x, index)
@@ -121,7 +121,7 @@ def _is_simple(index: Any) -> bool:
 
 
 def _references(x: Tensor) -> int:
-    array = x.data
+    array = x._data
     return sys.getrefcount(array)
 
 
@@ -132,11 +132,11 @@ _EXCLUSIVE = _references(Tensor(np.empty(1)))
 
 def _set(x: Tensor, index: Any, value: Any) -> bool:
     """Sets elements by NumPy alone, where that is the same: in place if nobody else could tell."""
-    array = x.data
+    array = x._data
     if type(value) is float and array.dtype.kind == "f":
         pass
-    elif isinstance(value, Tensor) and value.edge is None and value.data.dtype is array.dtype:
-        value = value.data
+    elif isinstance(value, Tensor) and value.edge is None and value._data.dtype is array.dtype:
+        value = value._data
     else:
         return False
     if sys.getrefcount(array) > _EXCLUSIVE or not is_whole(array) or not array.flags.writeable:
@@ -145,7 +145,7 @@ def _set(x: Tensor, index: Any, value: Any) -> bool:
         array[index] = value
     except (IndexError, TypeError, ValueError):
         return False
-    x.data = array
+    x._data = array
     return True
 
 
@@ -311,15 +311,15 @@ def _counted(i: Any, axis: int, n: Any, shape: Any) -> Any:
     """
     if not _is_array(i):
         return _integer(i, axis, n, shape)
-    if interpreter.STATE.active is None and i.data.size and i.data.dtype.kind in "iu":
-        low, high = i.data.min(), i.data.max()
+    if interpreter.STATE.active is None and i._data.size and i._data.dtype.kind in "iu":
+        low, high = i._data.min(), i._data.max()
         if low < -n or high >= n:
             raise IndexingError(f"index {low if low < -n else high} is out of range for an axis of "
                                 f"size {n}", f"indices go from {-n} to {n - 1}")
         if low >= 0:
             return i
     places = from_front("index", i, n)
-    return check_index(places, n, "index") if isinstance(i.data, Traced) else places
+    return check_index(places, n, "index") if isinstance(i._data, Traced) else places
 
 
 # ---- x[...] = v with those

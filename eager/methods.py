@@ -100,10 +100,10 @@ def update(x: Tensor, value: Any) -> Tensor:
 def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], Tensor]:
     def method(self: Tensor, other: Any) -> Tensor:
         out = fn(self, other)
-        if out.data.shape != self.data.shape:
+        if out._data.shape != self._data.shape:
             raise ShapeError(f"{name}: the result has shape {out.shape}, which does not fit back "
                              f"into {self.shape}", "write x = x + y to make a new tensor")
-        if out.data.dtype != self.data.dtype:
+        if out._data.dtype != self._data.dtype:
             if not dtypes.holds(self.dtype, out.dtype):
                 raise DTypeError(f"{name}: the result is {out.dtype.name}, which does not fit back "
                                  f"into {self.dtype.name}",
@@ -131,7 +131,7 @@ def _transposed(self: Tensor) -> Tensor:
                          "use .mT for the last two axes, or permute_dims")
     if interpreter.in_use:
         return view.transpose(self, 0, 1)
-    return known(view.permute_op, self, self.data.T, {"axes": (1, 0)})
+    return known(view.permute_op, self, self._data.T, {"axes": (1, 0)})
 
 
 def _many(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -211,7 +211,7 @@ class _Tree:
 
     def _named(self, x: Any, path: tuple[Any, ...]) -> str:
         array = _array(x, _shown(path))
-        held = x.data if isinstance(x, Tensor) else x
+        held = x._data if isinstance(x, Tensor) else x
         if id(held) not in self._names:
             name = base = ".".join(map(str, path)) or "tensor"
             count = 1

@@ -33,16 +33,16 @@ STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 class Tensor:
     """An n-dimensional array with a dtype, and optionally a gradient. Make one with `fw.tensor`."""
 
-    __slots__ = ("__weakref__", "_grad", "data", "edge")
+    __slots__ = ("__weakref__", "_data", "_grad", "edge")
     __module__ = "fusewire"  # pickles name the class by its public place
 
-    data: Any  # a NumPy array, or one to come (`later.py`); without values, a TensorType
+    _data: Any  # a NumPy array, or one to come (`later.py`); without values, a TensorType
     edge: Entry | Leaf | None  # where gradients go
     _grad: Tensor | None
 
     def __init__(self, data: Any, edge: Any = None) -> None:
         """Wraps the array `data` as it is, without copying. Users call `fw.tensor`."""
-        self.data = data if type(data) is _ndarray else held_by(self, data)
+        self._data = data if type(data) is _ndarray else held_by(self, data)
         self.edge = edge
         self._grad = None
 
@@ -61,16 +61,16 @@ class Tensor:
     def shape(self) -> tuple[Any, ...]:
         """Sizes of the axes."""
         if not interpreter.in_use or interpreter.STATE.active is None:
-            return self.data.shape
+            return self._data.shape
         return interpreter.STATE.active.shape(self)
 
     @property
     def dtype(self) -> Any:
-        return self.data.dtype
+        return self._data.dtype
 
     @property
     def ndim(self) -> int:
-        return len(self.data.shape)
+        return len(self._data.shape)
 
     @property
     def size(self) -> Any:
@@ -84,7 +84,7 @@ class Tensor:
     @property
     def nbytes(self) -> int:
         """Bytes that the elements take."""
-        return self.data.size * self.data.dtype.itemsize
+        return self._data.size * self._data.dtype.itemsize
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """This tensor on a device: "cpu" is the one there is, and it has no streams."""
@@ -160,7 +160,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same values, cut off from the tape."""
-        return Tensor(self.data.detached() if isinstance(self.data, Traced) else self.data)
+        return Tensor(self._data.detached() if isinstance(self._data, Traced) else self._data)
 
     # ---- values that leave for Python
 
@@ -168,7 +168,8 @@ class Tensor:
         """The values as a NumPy array that must not be written to."""
         if interpreter.STATE.active is not None:
             interpreter.STATE.active.leaves(self, "NumPy")
-        view = (self.data.values("numpy()") if isinstance(self.data, Traced) else self.data).view()
+        traced = isinstance(self._data, Traced)
+        view = (self._data.values("numpy()") if traced else self._data).view()
         view.flags.writeable = False
         return view
 
@@ -184,16 +185,16 @@ class Tensor:
 
     def _decide(self, how: str, any_size: bool = False, key: Any = None) -> Any:
         """The values, for Python code that asks by `how`; it looks at `key` of them only."""
-        if not any_size and self.data.size != 1:
+        if not any_size and self._data.size != 1:
             raise DTypeError(
-                f"{how} needs a tensor with one element, this one has shape {self.data.shape}",
+                f"{how} needs a tensor with one element, this one has shape {self._data.shape}",
                 "reduce it first: x.sum(), x.any(), x.all(), or pick one element x[0]",
             )
         if interpreter.STATE.active is not None:
             # A transform that asks gets plain values of all examples, whatever its user asked for.
-            plain = any_size and (how == "item()" or self.data.size != 1)
+            plain = any_size and (how == "item()" or self._data.size != 1)
             interpreter.STATE.active.leaves(self, "tolist()" if plain else how)
-        return self.data.values(how, key) if isinstance(self.data, Traced) else self.data
+        return self._data.values(how, key) if isinstance(self._data, Traced) else self._data
 
     def __bool__(self) -> bool:
         return bool(self._decide("bool()", key=bool).item())
@@ -214,7 +215,7 @@ class Tensor:
         return int(self._decide("int()", key=int).item())
 
     def __len__(self) -> int:
-        if not self.data.shape:
+        if not self._data.shape:
             raise DTypeError("a 0-d tensor has no length and cannot be iterated over",
                              "x.item() gives its number")
         return self.shape[0]

@@ -28,7 +28,7 @@ def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
     assert not found.path, f"a decision at {found.path[0].site}"
     found.leaf.prepare(names, fn, frozenset(), lambda graph: graph)
     stage = found.leaf.stage
-    return stage.graph, [t.data for t in stage.gather(args, {})[0]]
+    return stage.graph, [t._data for t in stage.gather(args, {})[0]]
 
 
 def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = None) -> list[Any]:
@@ -51,7 +51,8 @@ def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = N
 
 def assert_same(got: Any, expected: Any, loose: float = 1.0, where: str = "") -> None:
     """Tensors or arrays of one shape, dtype and value; floats as close as reordered sums are."""
-    got, expected = (np.asarray(x.data if isinstance(x, fw.Tensor) else x) for x in (got, expected))
+    got, expected = (np.asarray(x._data if isinstance(x, fw.Tensor) else x)
+                     for x in (got, expected))
     assert (got.shape, got.dtype) == (expected.shape, expected.dtype), where
     if got.dtype.kind not in "fc":
         np.testing.assert_array_equal(got, expected, where)

@@ -214,6 +214,6 @@ def _step_unless(found: Tensor, optimizer: Any, args: Any, kwargs: Any) -> Any:
     result = optimizer.step(*args, **kwargs)
     with no_grad():
         for t, old in zip(tensors, before, strict=True):
-            if t.data is not old.data:
+            if t._data is not old._data:
                 replace(t, where(found, old, t.detach()))
     return result

@@ -119,9 +119,10 @@ def watched(step: Callable[..., None]) -> Callable[..., None]:
 
 def _error(edge: Any, i: int, made: Tensor, g: Any, arrays: Any) -> GradientError:
     site = getattr(getattr(edge, "extra", None), "site", "")
-    place = np.unravel_index(int(np.isnan(made.data).argmax()), made.data.shape)
-    at = f", first at index {tuple(map(int, place))}" if made.data.shape else ""
-    values = [x[place].item() for x in arrays or () if getattr(x, "shape", None) == made.data.shape]
+    place = np.unravel_index(int(np.isnan(made._data).argmax()), made._data.shape)
+    at = f", first at index {tuple(map(int, place))}" if made._data.shape else ""
+    shape = made._data.shape
+    values = [x[place].item() for x in arrays or () if getattr(x, "shape", None) == shape]
     shown = f", where its operands are {', '.join(f'{v:g}' for v in values)}" if values else ""
     text = (f"backward: the gradient of {edge.op.name}{_shapes(arrays or ())} is nan for operand "
             f"{i}{at}{shown}")
@@ -143,6 +144,6 @@ def _shapes(operands: Any) -> str:
 
 def has_nan(x: Tensor) -> bool:
     """Whether an element is not a number."""
-    array = array_of(x.data, "detect_anomaly()")
+    array = array_of(x._data, "detect_anomaly()")
     return isinstance(array, np.ndarray) and kind(array.dtype) in "fc" \
         and bool(np.isnan(array).any())

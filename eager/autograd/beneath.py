@@ -38,7 +38,7 @@ class Beneath:
         return out
 
     def shape(self, tensor: Any) -> tuple[Any, ...]:
-        return tensor.data.shape if self.below is None else self.below.shape(tensor)
+        return tensor._data.shape if self.below is None else self.below.shape(tensor)
 
     def source(self, tensor: Any) -> None:
         if self.below is not None:

@@ -119,19 +119,19 @@ def _analytical(outs: list[Tensor], inputs: list[Tensor]) -> list[Any]:
     """A Jacobian for each input, by one way back for each number of the results."""
     rows: list[list[Any]] = [[] for _ in inputs]
     for out in outs:
-        n = len(_reals(out.data))
+        n = len(_reals(out._data))
         for k in range(n):
             if out.edge is None:
                 for row, x in zip(rows, inputs):
-                    row.append(np.zeros(len(_reals(x.data))))
+                    row.append(np.zeros(len(_reals(x._data))))
                 continue
-            unit = np.zeros(n, _reals(out.data).dtype)
+            unit = np.zeros(n, _reals(out._data).dtype)
             unit[k] = 1
             seed = Tensor(unit.view(out.dtype).reshape(out.shape))
             found = grad(out, inputs, seed, retain_graph=True, materialize_grads=True)
             for i, (row, g) in enumerate(zip(rows, found)):
-                row.append(_reals(_of_type(g, inputs[i], i).data))
-    return [np.array(row).reshape(len(row), len(_reals(x.data))) for row, x in zip(rows, inputs)]
+                row.append(_reals(_of_type(g, inputs[i], i)._data))
+    return [np.array(row).reshape(len(row), len(_reals(x._data))) for row, x in zip(rows, inputs)]
 
 
 def _of_type(g: Any, x: Tensor, i: int) -> Tensor:
@@ -144,7 +144,7 @@ def _of_type(g: Any, x: Tensor, i: int) -> Tensor:
 
 def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], i: int, eps: float) -> Any:
     """The Jacobian for input `i` by differences to both sides."""
-    start = inputs[i].data
+    start = inputs[i]._data
     columns = []
     for k in range(len(_reals(start))):
         sides = []
@@ -154,9 +154,9 @@ def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], i: int, eps: f
             at = Tensor(moved.view(start.dtype).reshape(start.shape))
             with no_grad():
                 outs = _outputs(func, (*inputs[:i], at.requires_grad_(), *inputs[i + 1:]))
-            sides.append(np.concatenate([_reals(x.data) for x in outs] or [np.zeros(0)]))
+            sides.append(np.concatenate([_reals(x._data) for x in outs] or [np.zeros(0)]))
         columns.append((sides[0] - sides[1]) / (2 * eps))
-    rows = len(columns[0]) if columns else sum(len(_reals(x.data)) for x in _outputs(func, inputs))
+    rows = len(columns[0]) if columns else sum(len(_reals(x._data)) for x in _outputs(func, inputs))
     return np.array(columns).reshape(len(columns), rows).T
 
 
@@ -167,8 +167,8 @@ def _differs(i: int, found: Any, expected: Any, outs: list[Tensor], x: Tensor, a
     row, column = (int(n) for n in np.unravel_index(int(np.argmax(np.where(wrong, off, -1))),
                                                     off.shape))
     number, inside = 0, row
-    while inside >= len(_reals(outs[number].data)):
-        inside -= len(_reals(outs[number].data))
+    while inside >= len(_reals(outs[number]._data)):
+        inside -= len(_reals(outs[number]._data))
         number += 1
     return GradientError(
         f"gradcheck: the Jacobian of output {number} for input {i} is wrong in "

@@ -90,7 +90,7 @@ def grad(
     if unused and not allow_unused:
         raise GradientError(
             f"grad: the outputs do not depend on input {unused[0]}, {_described(ins[unused[0]])}",
-            "was a copy of it used, or its .data or .detach()? Pass allow_unused=True to get None "
+            "was a copy of it used, or its .detach()? Pass allow_unused=True to get None "
             "for it, materialize_grads=True to get zeros")
     return result
 
@@ -109,7 +109,7 @@ def detach_(tensor: Tensor) -> Tensor:
 
 def _value_of(g: Tensor) -> Tensor:
     """The gradient as a tensor of its own, off the tape."""
-    return Tensor(g.data)
+    return Tensor(g._data)
 
 
 def _listed(tensors: Any) -> list[Any]:
@@ -150,7 +150,7 @@ def _run(
         sums: dict[Edge, Any] = {}
         found: dict[Edge, Tensor] = {}
         for out, g in zip(outputs, gradients):
-            _add(sums, out.edge or _no_edge(out), _seed(out, g), out.data)
+            _add(sums, out.edge or _no_edge(out), _seed(out, g), out._data)
         order = _topological(list(sums), wanted if stop else None)
         useful = None if wanted is None else _leading_to(wanted, order)
         step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
@@ -252,7 +252,7 @@ def _step(
         for edge, array, rule in zip(edges, arrays, rules):
             if edge is not None and rule is not None and (useful is None or edge in useful):
                 gx = rule(g, out, *inputs, **params)
-                if edge in sums or gx is None or not same(gx.data.shape, array.shape):
+                if edge in sums or gx is None or not same(gx._data.shape, array.shape):
                     _add(sums, edge, gx, array)
                 else:
                     sums[edge] = gx
@@ -285,7 +285,7 @@ def _add(sums: dict[Edge, Any], edge: Edge, g: Tensor | None, array: Any) -> Non
     """Adds the gradient of the tensor over `array` to the sum of its edge."""
     if g is None:
         return
-    if not same(g.data.shape, array.shape):
+    if not same(g._data.shape, array.shape):
         g = sum_to(g, array.shape)
     before = sums.get(edge)
     sums[edge] = g if before is None else pointwise.add(before, g)
@@ -303,7 +303,7 @@ def _no_edge(out: Tensor) -> Edge:
 def _seed(out: Tensor, gradient: Any) -> Tensor:
     if gradient is not None:
         given = as_tensor("backward", gradient)
-        if not same(given.data.shape, out.data.shape):
+        if not same(given._data.shape, out._data.shape):
             raise ShapeError(f"backward: gradient has shape {given.shape}, the tensor {out.shape}",
                              "pass a gradient of the tensor's shape")
         if given.dtype != out.dtype:
@@ -311,11 +311,11 @@ def _seed(out: Tensor, gradient: Any) -> Tensor:
                              f"{out.dtype.name}",
                              "cast it: gradient.astype(x.dtype); NumPy's floats are float64")
         return given
-    shape, dtype = out.data.shape, out.data.dtype
+    shape, dtype = out._data.shape, out._data.dtype
     if dtype.kind == "c":
         raise GradientError("backward: grad can be created only for real scalar outputs, this one "
                             f"is {dtype.name}", "take abs() or real of it, or pass gradient=")
-    if shape and out.data.size != 1:
+    if shape and out._data.size != 1:
         raise GradientError(
             f"backward: a tensor of shape {out.shape} has no single gradient",
             "reduce it to one number (loss.mean()), or pass gradient= of its shape",
@@ -327,12 +327,12 @@ def _seed(out: Tensor, gradient: Any) -> Tensor:
 
 def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
     """`g` summed over the axes along which `x` was broadcast, so that it has the shape of `x`."""
-    return sum_to(g, x.data.shape)
+    return sum_to(g, x._data.shape)
 
 
 def sum_to(g: Tensor, to_shape: tuple[Any, ...]) -> Tensor:
     """`g` summed to `to_shape`, over the axes along which that would broadcast."""
-    from_shape = g.data.shape
+    from_shape = g._data.shape
     if same(from_shape, to_shape):
         return g
     extra = len(from_shape) - len(to_shape)

@@ -60,7 +60,7 @@ class Context:
                     return i
             return next((e for y, e in zip(inputs, edges) if x is y), x.edge)
 
-        self._saved = [(None, None) if x is None else (x.data, place(x)) for x in self._given]
+        self._saved = [(None, None) if x is None else (x._data, place(x)) for x in self._given]
         self._given = ()
 
     def mark_dirty(self, *tensors: Tensor) -> None:
@@ -126,7 +126,7 @@ class Joint(Entry):
         if not isinstance(g, Tensor):
             raise DTypeError(f"{name} returned {type(g).__name__} as gradient of argument {i}",
                              "return a tensor, or None where there is no gradient")
-        shape = g.data.shape
+        shape = g._data.shape
         extra = len(shape) - len(wanted.shape)
         if extra < 0 or any(n not in (1, m) for n, m in zip(wanted.shape, shape[extra:])):
             raise ShapeError(f"{name} returned a gradient of shape {g.shape} for argument {i} of "
@@ -207,11 +207,11 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         """What `forward` returns, on the tape where an argument is."""
         edges = tuple([x.edge if isinstance(x, Tensor) and MODE.enabled else None for x in args])
-        given = tuple([TensorType(x.data.shape, x.data.dtype) if isinstance(x, Tensor) else None
+        given = tuple([TensorType(x._data.shape, x._data.dtype) if isinstance(x, Tensor) else None
                        for x in args])
         ctx = Context(tuple([e is not None for e in edges]))
-        traced = next((x.data for x in args if isinstance(x, Tensor) and
-                       isinstance(x.data, Traced)), None)
+        traced = next((x._data for x in args if isinstance(x, Tensor) and
+                       isinstance(x._data, Traced)), None)
         if traced is None:
             with no_grad():
                 result = cls._forward(ctx, args)
@@ -241,7 +241,8 @@ class Function:
 def _joint(cls: Any, ctx: Context, edges: Any, given: Any, outs: tuple[Any, ...]) -> Joint:
     joint = Joint(cls._op, {}, (), edges, None)
     joint.function, joint.ctx, joint.given, joint.layers = cls, ctx, given, running_layers()
-    joint.made = tuple(None if x is None else TensorType(x.data.shape, x.data.dtype) for x in outs)
+    joint.made = tuple(None if x is None else TensorType(x._data.shape, x._data.dtype)
+                       for x in outs)
     return joint
 
 
@@ -255,11 +256,11 @@ def _result(i: int, x: Any, ctx: Context, args: tuple[Any, ...], joint: Any) -> 
             raise GradientError(
                 f"{joint.op.name}: a leaf that requires a gradient was changed in place",
                 "give it a copy: x.clone()")
-        x.edge = x.edge if constant else Part(joint, i, x.data)
+        x.edge = x.edge if constant else Part(joint, i, x._data)
         return x
     with no_grad():
         own = pointwise.alias(x) if any(x is y for y in args) else x
-    return Tensor(own.data, None if constant else Part(joint, i, own.data))
+    return Tensor(own._data, None if constant else Part(joint, i, own._data))
 
 
 def _zeros(t: TensorType) -> Tensor:
@@ -290,6 +291,6 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return results
         end = _Once(ctx._joint.op, {}, (), edges, None)
         listed = results if isinstance(results, (tuple, list)) else (results,)
-        return tuple(None if x is None else Tensor(x.data, end) for x in listed)
+        return tuple(None if x is None else Tensor(x._data, end) for x in listed)
 
     return backward

@@ -115,7 +115,7 @@ def _checked(given: Any, g: Tensor) -> Tensor:
     if not isinstance(given, Tensor):
         raise DTypeError(f"a hook returned {type(given).__name__} in the place of a gradient",
                          "it returns a tensor, or None to leave the gradient as it is")
-    if given.data.shape != g.data.shape or given.dtype != g.dtype:
+    if given._data.shape != g._data.shape or given.dtype != g.dtype:
         raise ShapeError(
             f"a hook returned a gradient {given.dtype.name} of shape {given.shape} in the place of "
             f"{g.dtype.name} of shape {g.shape}", "shape and dtype must stay")

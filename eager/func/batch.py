@@ -47,7 +47,7 @@ class Batched(OfLevel):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        return self.value.data.shape[1:]  # type: ignore[no-any-return]
+        return self.value._data.shape[1:]  # type: ignore[no-any-return]
 
     def seen(self, tensor: Any) -> tuple[Any, ...]:
         return self.value.shape[1:]
@@ -132,7 +132,7 @@ class BatchLevel(Level):
         if op.kind == "composite" and op.batch is None:
             return self._opened(op, inputs, params)
         batched = tuple(is_of(x, self) for x in inputs)
-        xs = tuple(x.data.current() if b else x for x, b in zip(inputs, batched))
+        xs = tuple(x._data.current() if b else x for x, b in zip(inputs, batched))
         rule = op.batch or _RULES.get(op.kind, _one_by_one)
         try:
             value = rule(op, xs, batched, params)
@@ -143,26 +143,26 @@ class BatchLevel(Level):
 
     def _opened(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         """A composite, by what it is made of; the tape notes it as one op."""
-        bare = [Tensor(x.data) if is_of(x, self) else x for x in inputs]
+        bare = [Tensor(x._data) if is_of(x, self) else x for x in inputs]
         out = op.meaning(*bare, **params)
         if is_of(out, self):
-            return Tensor(out.data)
+            return Tensor(out._data)
         return Tensor(Batched(self, batching.repeated(out, self.size)))
 
     def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
-        inner = [x.data.current() if is_of(x, self) else x for x in args]
+        inner = [x._data.current() if is_of(x, self) else x for x in args]
         result, kept = run_forward(function, ctx, args, inner)
         outs = listed(result)
 
         def beneath(xs: Any) -> tuple[list[Any], list[Any]]:
             axes = [0 if is_of(x, self) else None for x in xs]
-            return [x if axis is None else x.data.current() for x, axis in zip(xs, axes)], axes
+            return [x if axis is None else x._data.current() for x, axis in zip(xs, axes)], axes
 
         made = Mapped.apply(Call(function, kept, outs, beneath, vmap), *inner)
         for x, value in zip(outs, made):
             if x is not None:
                 mapped = is_of(x, self)
-                x.data = Batched(self, value) if mapped else value.data
+                x._data = Batched(self, value) if mapped else value._data
                 x.edge = None if mapped else value.edge
         return result
 
@@ -173,7 +173,7 @@ class BatchLevel(Level):
                 'of its own for each example, or "same" for the same in all')
         inputs = (self._state(inputs[0]), *inputs[1:])
         batched = tuple(is_of(x, self) for x in inputs)
-        xs = tuple(x.data.current() if b else x for x, b in zip(inputs, batched))
+        xs = tuple(x._data.current() if b else x for x, b in zip(inputs, batched))
         if self.randomness == "same":
             return Tensor(Batched(self, _one_by_one(op, xs, batched, params, below))) \
                 if any(batched) else below(xs, params)
@@ -315,14 +315,14 @@ def _front(x: Any, axis: Any, what: str) -> Tensor:
 
 def _of_rows(x: Tensor, level: BatchLevel) -> Tensor:
     """The examples of a run as a tensor of its level."""
-    part = x if len(level.rows) == x.data.shape[0] else _taken(x, level.rows)
+    part = x if len(level.rows) == x._data.shape[0] else _taken(x, level.rows)
     return Tensor(Batched(level, part))
 
 
 def _batch_size(fronts: Sequence[Any], axes: Sequence[Any], structure: Any
                 ) -> tuple[int, Any]:
     """The number of examples, and as the size to show to user code."""
-    sizes = {place: x.data.shape[0] for x, axis, place in
+    sizes = {place: x._data.shape[0] for x, axis, place in
              zip(fronts, axes, tree.argument_places(structure)) if axis is not None}
     if not sizes:
         raise ShapeError("vmap: no argument has an axis of examples",
@@ -362,7 +362,7 @@ def _paths(run: Callable[[BatchLevel], Any], batch: Batch) -> Iterator[Path]:
             outs = [check_inner(x, "vmap") for x in
                     tree.tensors("vmap", leaves, structure, "the result")]
             batched = [is_of(x, level) for x in outs]
-            values = [x.data.current() if b else x for x, b in zip(outs, batched)]
+            values = [x._data.current() if b else x for x, b in zip(outs, batched)]
         yield Path(level.rows, level.size, values, batched, structure)
         waiting = level.others + waiting
 
@@ -422,7 +422,7 @@ def _check_alike(a: Path, b: Path) -> None:
 
 
 def _types(path: Path) -> list[Any]:
-    return [(x.data.shape[1:] if b else x.data.shape, x.data.dtype)
+    return [(x._data.shape[1:] if b else x._data.shape, x._data.dtype)
             for x, b in zip(path.leaves, path.batched)]
 
 

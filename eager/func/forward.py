@@ -40,7 +40,7 @@ class Dual(OfLevel):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        return self.primal.data.shape  # type: ignore[no-any-return]
+        return self.primal._data.shape  # type: ignore[no-any-return]
 
     def seen(self, tensor: Any) -> tuple[Any, ...]:
         return self.primal.shape
@@ -56,7 +56,7 @@ class Dual(OfLevel):
         return f"dual({self.primal!r}, tangent={self.tangent!r})"
 
     def detached(self) -> Any:
-        return self.primal.detach().data
+        return self.primal.detach()._data
 
     def untaped(self) -> Dual:
         return Dual(self.level, untaped(self.primal), untaped(self.tangent))
@@ -70,18 +70,18 @@ class ForwardLevel(Level):
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         own = [is_of(x, self) for x in inputs]
-        primals = tuple(x.data.primal if o else x for x, o in zip(inputs, own))
+        primals = tuple(x._data.primal if o else x for x, o in zip(inputs, own))
         out = apply(op, primals, params)
         if op.vjp is None or not is_float(out.dtype):
             return out
-        tangents = [x.data.tangent if o else None for x, o in zip(inputs, own)]
+        tangents = [x._data.tangent if o else None for x, o in zip(inputs, own)]
         found = _rule(op, out, primals)(op, out, primals, tangents, params)
         return self._still(out) if found is None else Tensor(Dual(self, out, found))
 
     def call(self, function: Any, ctx: Any, args: tuple[Any, ...]) -> Any:
         """Tangents are the transpose of the user's backward."""
         moving = [i for i, x in enumerate(args) if is_of(x, self)]
-        primals = [x.data.primal if is_of(x, self) else x for x in args]
+        primals = [x._data.primal if is_of(x, self) else x for x in args]
         result, _ = run_forward(function, ctx, args, primals)
         tape = Tape("jvp", [primals[i] for i in moving])
         inner = list(primals)
@@ -90,9 +90,9 @@ class ForwardLevel(Level):
         made, _ = tape.run(lambda: listed(function.apply(*inner)))
         for n, x in enumerate(listed(result)):
             if x is not None:
-                slope = _transposed_back(tape, made[n], [args[i].data.tangent for i in moving])
+                slope = _transposed_back(tape, made[n], [args[i]._data.tangent for i in moving])
                 value = tape.shown(made[n])
-                x.data = value.data if slope is None else Dual(self, value, slope)
+                x._data = value._data if slope is None else Dual(self, value, slope)
         return result
 
     def _still(self, x: Tensor) -> Tensor:
@@ -196,9 +196,9 @@ def jvp(
         result, aux = tree.with_aux("jvp", result, has_aux)
         leaves, made = tree.flatten(result)
         outs = [check_inner(x, "jvp") for x in tree.tensors("jvp", leaves, made, "the result")]
-        extra = tree.tree_map(lambda x: x.data.primal if is_of(x, level) else x, aux)
-        values = [x.data.primal if is_of(x, level) else x for x in outs]
-        slopes = [x.data.tangent if is_of(x, level) else zeros_like(x) for x in outs]
+        extra = tree.tree_map(lambda x: x._data.primal if is_of(x, level) else x, aux)
+        values = [x._data.primal if is_of(x, level) else x for x in outs]
+        slopes = [x._data.tangent if is_of(x, level) else zeros_like(x) for x in outs]
     both = tree.unflatten(made, values), tree.unflatten(made, slopes)
     return (*both, extra) if has_aux else both
 
@@ -220,7 +220,7 @@ def _directions(primals: Any, tangents: Any) -> tuple[list[tuple[Tensor, Tensor]
         if not is_float(x.dtype) or t.dtype != x.dtype:
             raise DTypeError(f"jvp: primal {place} is {x.dtype.name}, its tangent {t.dtype.name}",
                              "both are of one floating point dtype")
-        if t.data.shape != x.data.shape:
+        if t._data.shape != x._data.shape:
             raise ShapeError(f"jvp: primal {place} has shape {x.shape}, its tangent {t.shape}",
                              "a tangent has the shape of its primal")
     return list(zip(xs, ts)), structure

@@ -61,7 +61,7 @@ class Tape:
 
 def _fresh(x: Tensor, outer: bool) -> Tensor:
     """The same value, computed from `x`, or from a leaf where no gradient goes on from there."""
-    start = Tensor(x.data, x.edge if outer else None)
+    start = Tensor(x._data, x.edge if outer else None)
     if start.edge is None:
         start.edge = Leaf(start)
     return alias(start)  # no leaf itself: the function may change it in place
@@ -141,7 +141,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     made, form = tape.run(lambda: f(*place(tape.fresh)))
     result, aux = tree.with_aux("vjp", tree.unflatten(form, made), has_aux)
     outs, out_form = tree.flatten(result)
-    roots = [Tensor(x.data, x.edge) for x in tree.tensors("vjp", outs, out_form, "the result")]
+    roots = [Tensor(x._data, x.edge) for x in tree.tensors("vjp", outs, out_form, "the result")]
 
     def back(cotangents: Any) -> Any:
         given, found_form = tree.flatten(cotangents)

@@ -57,7 +57,7 @@ class OfLevel(Traced):
 
     @property
     def dtype(self) -> Any:
-        return self.first().data.dtype
+        return self.first()._data.dtype
 
     @property
     def size(self) -> Any:
@@ -91,7 +91,7 @@ class Transforms:
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         level = _highest(inputs)
         if op.draws:
-            if not isinstance(inputs[0].data, Traced):
+            if not isinstance(inputs[0]._data, Traced):
                 return self._draw(op, inputs, params, len(self.levels))
             assert level is not None
             return self._draw_by_example(level, op, inputs, params)
@@ -127,7 +127,7 @@ class Transforms:
             self.levels = levels
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
-        data = tensor.data
+        data = tensor._data
         if isinstance(data, Traced):
             return data.seen(tensor)
         return data.shape if self.outer is None else self.outer.shape(tensor)
@@ -137,7 +137,7 @@ class Transforms:
             self.outer.source(tensor)
 
     def changed(self, tensor: Tensor) -> None:
-        if self.outer is not None and not isinstance(tensor.data, Traced):
+        if self.outer is not None and not isinstance(tensor._data, Traced):
             self.outer.changed(tensor)
 
     def reads_grad(self, tensor: Tensor) -> None:
@@ -149,16 +149,16 @@ class Transforms:
             self.outer.sets_grad(tensor)
 
     def leaves(self, tensor: Tensor, how: str) -> None:
-        if self.outer is not None and not isinstance(tensor.data, Traced):
+        if self.outer is not None and not isinstance(tensor._data, Traced):
             self.outer.leaves(tensor, how)
 
     def number(self, tensor: Tensor, value: Any) -> Any:
-        if self.outer is None or isinstance(tensor.data, Traced):
+        if self.outer is None or isinstance(tensor._data, Traced):
             return value
         return self.outer.number(tensor, value)
 
     def measure(self, op: Op, x: Tensor) -> Tensor | None:
-        if self.outer is None or isinstance(x.data, Traced):
+        if self.outer is None or isinstance(x._data, Traced):
             return None
         return self.outer.measure(op, x)  # type: ignore[no-any-return]
 
@@ -166,10 +166,10 @@ class Transforms:
 def _highest(inputs: tuple[Any, ...]) -> Level | None:
     found: Level | None = None
     for x in inputs:
-        if isinstance(x, Tensor) and isinstance(x.data, OfLevel):
-            x.data.check()
-            if found is None or x.data.level.number > found.number:
-                found = x.data.level
+        if isinstance(x, Tensor) and isinstance(x._data, OfLevel):
+            x._data.check()
+            if found is None or x._data.level.number > found.number:
+                found = x._data.level
     return found
 
 
@@ -193,7 +193,7 @@ def running(level: Level) -> Iterator[None]:
 
 def is_of(x: Any, level: Level) -> bool:
     """Whether `x` is a tensor whose value is of `level`."""
-    return isinstance(x, Tensor) and isinstance(x.data, OfLevel) and x.data.level is level
+    return isinstance(x, Tensor) and isinstance(x._data, OfLevel) and x._data.level is level
 
 
 def edges_of(*tensors: Any) -> Iterator[Any]:
@@ -202,8 +202,8 @@ def edges_of(*tensors: Any) -> Iterator[Any]:
         if isinstance(x, Tensor):
             if x.edge is not None:
                 yield x.edge
-            if isinstance(x.data, Traced):
-                yield from edges_of(*x.data.parts())
+            if isinstance(x._data, Traced):
+                yield from edges_of(*x._data.parts())
 
 
 def tracked(*tensors: Any) -> bool:
@@ -213,12 +213,12 @@ def tracked(*tensors: Any) -> bool:
 
 def untaped(x: Tensor) -> Tensor:
     """The same value as a tensor of its own, cut off from the tapes; tangents stay."""
-    return Tensor(x.data.untaped() if isinstance(x.data, Traced) else x.data)
+    return Tensor(x._data.untaped() if isinstance(x._data, Traced) else x._data)
 
 
 def check_inner(x: Tensor, name: str) -> Tensor:
     """`x`, a result of the function given to `name`, if its own transforms have all ended."""
-    if isinstance(x.data, OfLevel) and not x.data.level.running:
+    if isinstance(x._data, OfLevel) and not x._data.level.running:
         raise GradientError(f"{name}: the function returned a tensor of a transform that has ended",
                             "it was kept from an earlier call; compute it inside of the function")
     return x

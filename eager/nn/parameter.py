@@ -43,8 +43,8 @@ class Buffer(Tensor):
 
 def _values(data: Any) -> Any:
     if data is None:
-        return empty(0).data
-    return data.data if isinstance(data, Tensor) else tensor(data).data
+        return empty(0)._data
+    return data._data if isinstance(data, Tensor) else tensor(data)._data
 
 
 class Unknown:
@@ -72,15 +72,15 @@ class _Uninitialized(Tensor):
         check_device(device)
         if interpreter.STATE.active is not None:  # a run that gives shapes is no one to replay
             interpreter.STATE.active.leaves(self, "materialize()")
-        made = empty(tuple(shape), dtype=self.data.dtype if dtype is None else as_dtype(dtype))
-        self.data = made.data
+        made = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype))
+        self._data = made._data
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return type(self), (self.requires_grad, None, self.data.dtype)
+        return type(self), (self.requires_grad, None, self._data.dtype)
 
 
 class UninitializedParameter(_Uninitialized, Parameter):

@@ -262,7 +262,7 @@ class Snapshot:
             table.update(held)
         with no_grad():
             for x, value in self._values:
-                if x.data is not value.data:
+                if x._data is not value._data:
                     replace(x, value)
 
 

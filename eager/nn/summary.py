@@ -239,7 +239,7 @@ class _Counter:
         return out
 
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
-        return tensor.data.shape  # type: ignore[no-any-return]
+        return tensor._data.shape  # type: ignore[no-any-return]
 
     def source(self, tensor: Tensor) -> None: ...
     def changed(self, tensor: Tensor) -> None: ...

@@ -48,7 +48,7 @@ def _angle_vjp(g: Tensor, x: Tensor) -> Tensor:
 def conj_of(x: Any) -> Any:
     """`conj` for gradients of ops: real tensors and numbers are given back as they are."""
     if isinstance(x, Tensor):
-        return _conj(x) if x.data.dtype.kind == "c" else x
+        return _conj(x) if x._data.dtype.kind == "c" else x
     return x.conjugate()
 
 

@@ -38,7 +38,7 @@ def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
         try:
             with no_grad():
                 return decompose(*[Tensor(a) if hasattr(a, "shape") else a for a in arrays],
-                                 **params).data
+                                 **params)._data
         finally:
             interpreter.STATE.active = before
 

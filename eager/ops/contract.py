@@ -170,7 +170,7 @@ def matmul(x: Tensor, y: Tensor) -> Tensor:
     tensor([12, 34])
     """
     x, y = factors("matmul", x, y)
-    left, right = x.data.shape, y.data.shape
+    left, right = x._data.shape, y._data.shape
     if len(left) == 2 and len(right) == 2 and left[1] == right[0]:
         return apply(contract_op, (x, y), _MATRICES)
     left, right = x.shape, y.shape
@@ -202,7 +202,7 @@ def factors(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """`x` and `y` as tensors of the one dtype that they combine to; DTypeError for bool."""
     if not isinstance(x, Tensor) or not isinstance(y, Tensor):
         x, y = as_tensor(name, x), as_tensor(name, y)
-    a, b = x.data.dtype, y.data.dtype
+    a, b = x._data.dtype, y._data.dtype
     dtype = a if a is b else dtypes.promote(a, b)
     if dtype.kind == "b":
         raise DTypeError(f"{name}: takes numbers, not bool",

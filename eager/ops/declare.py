@@ -176,7 +176,7 @@ def _pair(name: str, x: Any, y: Any, takes: str) -> tuple[Any, Any]:
     """`prepare` of two; a number beside a float tensor needs no search for a common dtype."""
     first, number = (x, y) if isinstance(x, Tensor) else (y, x)
     if (type(number) is float or type(number) is int) and isinstance(first, Tensor) \
-            and first.data.dtype.kind == "f" and "f" in TAKES[takes][0]:
+            and first._data.dtype.kind == "f" and "f" in TAKES[takes][0]:
         return x, y
     x, y = prepare(name, (x, y), takes)
     return x, y
@@ -203,7 +203,7 @@ cast_op = define(Op(
 
 def cast(x: Tensor, dtype: DType) -> Tensor:
     """`x` in another dtype; `x` itself where it has that dtype already."""
-    if x.data.dtype == dtype:
+    if x._data.dtype == dtype:
         return x
     # integers have no gradient: what is cast to them is off the tape
     return apply(cast_op, (x if dtypes.kind(dtype) in "fc" else x.detach(),), {"dtype": dtype})

@@ -120,7 +120,7 @@ def cross_entropy_rows(x: Tensor, target: Tensor, ignore: int = NOTHING) -> Tens
 def counted(target: Tensor, ignore: int, dtype: Any) -> Any:
     """How many class numbers are not `ignore`: nan for none, as a divisor of their sum."""
     if not interpreter.in_use:
-        return int(np.count_nonzero(target.data != ignore)) or math.nan
+        return int(np.count_nonzero(target._data != ignore)) or math.nan
     count = reduce.sum(cast(not_equal(target, ignore), dtype))
     return where(count > 0, count, math.nan)
 
@@ -131,7 +131,7 @@ def _mean(x: Tensor, target: Tensor, ignore: int) -> Tensor:
 
 def _mean_impl(xp: Any, x: Any, target: Any, ignore: int) -> Any:
     if x.size >= LARGE:  # the rows as native code
-        losses = evaluate(rows_op, (Tensor(x), Tensor(target)), {"ignore": ignore}).data
+        losses = evaluate(rows_op, (Tensor(x), Tensor(target)), {"ignore": ignore})._data
         ignored = target == ignore
     else:
         losses, ignored = _losses(x, target, ignore)

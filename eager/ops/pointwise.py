@@ -113,7 +113,7 @@ abs = pointwise("abs", lambda k, x: k.abs(x), lambda g, out, x: g * _sign_of(x),
 
 def _sign_of(x: Tensor) -> Tensor:
     """The sign of a real number is constant; that of a complex one turns with it."""
-    return sign(x if x.data.dtype.kind == "c" else x.detach())
+    return sign(x if x._data.dtype.kind == "c" else x.detach())
 
 
 def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:

@@ -120,7 +120,7 @@ def _at_impl(xp: Any, x: Any, **how: Any) -> Any:
         np.copyto(best, part, where=better)
         np.copyto(at, number, where=better)
     if any(how["pad"]):
-        at = np.maximum(at, _begin(Tensor(at), **how).data)
+        at = np.maximum(at, _begin(Tensor(at), **how)._data)
     return at
 
 

@@ -214,14 +214,14 @@ class Generator:
 
     def next(self) -> Tensor:
         """The present state, for one random op; the counter moves on."""
-        now = Tensor(self.state.data)
+        now = Tensor(self.state._data)
         with no_grad():
             replace(self.state, self.state + _one_step())
         return now
 
     def get_state(self) -> Tensor:
         """A copy of the state."""
-        return Tensor(self.state.data)
+        return Tensor(self.state._data)
 
     def set_state(self, state: Tensor) -> None:
         """Goes on from a state that `get_state` gave."""

@@ -58,8 +58,8 @@ def reduction(
 def spread(g: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """`g`, a value per reduced slice of `x`, repeated to the shape of `x`."""
     shape = x.shape
-    if not g.data.shape and not interpreter.in_use:  # of a loss
-        return known(broadcast_op, g, kernels.broadcast_to(g.data, shape), {"shape": shape})
+    if not g._data.shape and not interpreter.in_use:  # of a loss
+        return known(broadcast_op, g, kernels.broadcast_to(g._data, shape), {"shape": shape})
     if not keepdims and len(axis) != len(shape) and axis != tuple(range(len(axis))):
         g = reshape(g, reduced(shape, axis, True))  # leading axes come back by themselves
     return expand_to(g, shape)
@@ -149,7 +149,7 @@ all_op = reduction(
 
 
 def _reduce(op: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
-    ndim = len(x.data.shape)
+    ndim = len(x._data.shape)
     if axis is None and not keepdims:
         return apply(op, (x,), _ALL[ndim])
     axes = tuple(range(ndim)) if axis is None else axes_of(op.name, axis, ndim)
@@ -167,7 +167,7 @@ def accumulated(name: str, x: Any, dtype: Any) -> Tensor:
         x = as_tensor(name, x)
     if dtype is not None:
         return cast(x, dtypes.as_dtype(dtype))
-    kind = dtypes.kind(x.data.dtype)
+    kind = dtypes.kind(x._data.dtype)
     if kind == "f" or kind == "c":
         return x
     return cast(x, dtypes.uint64 if kind == "u" else dtypes.int64)
@@ -182,7 +182,7 @@ def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None)
     """
     if axis is None and dtype is None and not keepdims and not interpreter.in_use \
             and type(x) is Tensor:
-        array = x.data
+        array = x._data
         if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:  # a loss, most often
             try:
                 return known(sum_op, x, np.asarray(_ADD(array, None)), _ALL[array.ndim])
@@ -224,8 +224,8 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     tensor([1.5, 3.5])
     """
     x = floating("mean", x)
-    if axis is None and not interpreter.in_use and x.data.dtype is dtypes.float32:
-        return sum(x, None, keepdims) / (x.data.size or math.nan)
+    if axis is None and not interpreter.in_use and x._data.dtype is dtypes.float32:
+        return sum(x, None, keepdims) / (x._data.size or math.nan)
     axes = axes_of("mean", axis, x.ndim)
     total = sum(widened(x), axes, keepdims)
     return cast(total / product(x.shape[i] for i in axes), x.dtype)
@@ -278,7 +278,7 @@ def floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
 def _ordered(name: str, x: Any, axis: Axis) -> Tensor:
     """`x` as a tensor that has a largest element along each of `axis`."""
     x = as_tensor(name, x)
-    if not interpreter.in_use and x.data.dtype is dtypes.float32 and x.data.size:
+    if not interpreter.in_use and x._data.dtype is dtypes.float32 and x._data.size:
         return x  # the usual case
     if dtypes.kind(x.dtype) == "c":
         raise DTypeError(f"{name}: complex numbers have no order, got {x.dtype.name}",

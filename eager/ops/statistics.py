@@ -227,7 +227,7 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, keepdims: bool, method: str
 def _fractions(name: str, q: Any) -> Tensor:
     """`q` in float64: its rounding would show in which elements are taken."""
     made = cast(q if isinstance(q, Tensor) else tensor(q, dtype=dtypes.float64), dtypes.float64)
-    if interpreter.STATE.active is None and not np.all((made.data >= 0) & (made.data <= 1)):
+    if interpreter.STATE.active is None and not np.all((made._data >= 0) & (made._data <= 1)):
         raise ArgumentError(f"{name}: q={q!r} is no fraction", "fractions go from 0 to 1")
     return made
 
@@ -318,7 +318,7 @@ def _edges(x: Tensor, bins: Any, limits: Any) -> Tensor:
     if count is None:
         edges = bins if isinstance(bins, Tensor) else tensor(bins, dtype=x.dtype)
         edges = cast(edges, dtypes.promote(edges.dtype, x.dtype))
-        in_order = interpreter.STATE.active is not None or not (np.diff(edges.data) < 0).any()
+        in_order = interpreter.STATE.active is not None or not (np.diff(edges._data) < 0).any()
         if edges.ndim != 1 or edges.shape[0] < 2 or not in_order:
             raise ShapeError("histogram: edges are two numbers or more in one axis, in order",
                              "sort them, or give the number of bins")

@@ -72,7 +72,7 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
     """
     if not interpreter.in_use and copy is None and isinstance(x, Tensor):
         try:
-            data = x.data.reshape(shape)
+            data = x._data.reshape(shape)
         except (ValueError, TypeError):
             pass  # found out once more below, for the error
         else:  # NumPy takes None, and any negative size for -1
@@ -82,8 +82,8 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
     x = as_tensor("reshape", x)
     wanted = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
     out = alias(x) if shapes.same(wanted, x.shape) else apply(reshape_op, (x,), {"shape": wanted})
-    if copy is False and x.size and isinstance(x.data, np.ndarray) and \
-            not np.may_share_memory(x.data, out.data):
+    if copy is False and x.size and isinstance(x._data, np.ndarray) and \
+            not np.may_share_memory(x._data, out._data):
         raise ShapeError(f"reshape: {x.shape} to {wanted} needs a copy of these elements",
                          "leave copy=False away")
     return out

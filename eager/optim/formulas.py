@@ -26,8 +26,8 @@ def _formula(name: str, formula: Callable[..., Any]) -> Callable[..., Tensor]:
     op = define(Op(name, "pointwise", result_rule(name, "same"), formula, formula, why=_WHY))
 
     def function(x: Tensor, *others: Any) -> Tensor:
-        dtype = x.data.dtype
-        inputs = [y if not isinstance(y, Tensor) or y.data.dtype is dtype else
+        dtype = x._data.dtype
+        inputs = [y if not isinstance(y, Tensor) or y._data.dtype is dtype else
                   pointwise.cast(y, dtype) for y in others]
         if MODE.enabled and any(y.requires_grad for y in (x, *inputs) if isinstance(y, Tensor)):
             return formula(pointwise, x, *inputs)

@@ -24,8 +24,8 @@ def number(value: Any, recorded: bool) -> Any:
     """A setting as a number; tuples of numbers too, all else as it is."""
     if isinstance(value, Tensor):
         if not recorded:
-            return value.data.item()
-        return cast(value if value.data.shape == () else reshape(value, ()), float64)
+            return value._data.item()
+        return cast(value if value._data.shape == () else reshape(value, ()), float64)
     if type(value) is tuple:
         return tuple([number(v, recorded) for v in value])
     return value

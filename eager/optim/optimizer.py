@@ -206,16 +206,17 @@ class Optimizer(Saving):
         """A step of `members` as one long parameter, with what they have counted so far."""
         names = self._first_state(members[0], settings)
         held = {name: [self.state[m][name] for m in members] for name in names}
-        state = {name: joined([x.data for x in held[name]]) for name in names if name not in counts}
-        p = joined([m.data for m in members])
-        g = joined([gradient(m).data for m in members])
+        state = {name: joined([x._data for x in held[name]])
+                 for name in names if name not in counts}
+        p = joined([m._data for m in members])
+        g = joined([gradient(m)._data for m in members])
         p, new = self._stepped(p, g, state | counts, settings)
         parted(p, members)
         for name, value in new.items():
             if name in counts:
                 shared = as_count(value)
                 for x in held[name]:
-                    x.data = shared.data
+                    x._data = shared._data
             else:
                 parted(value, held[name])
 
@@ -223,13 +224,13 @@ class Optimizer(Saving):
         """The same parameter by parameter, in ops that a recorder or the tape sees."""
         shared: dict[Any, Any] = {}  # counts that have one array have one afterwards
         for p in params:
-            dtype, held = p.data.dtype, self.state[p]
+            dtype, held = p._data.dtype, self.state[p]
             held = {name: held[name] for name in self._first_state(p, settings)}
             state = {name: number(x, recorded) if name in self.counts else widened(x)
                      for name, x in held.items()}
             changed, new = self._stepped(widened(p), widened(gradient(p)), state, settings)
             replace(p, narrowed(changed, dtype))
-            arrays = [held[name].data for name in self.counts if name in held]
+            arrays = [held[name]._data for name in self.counts if name in held]
             key = tuple(map(id, arrays))
             if key not in shared:
                 shared[key] = arrays, {n: as_count(x) for n, x in new.items() if n in self.counts}

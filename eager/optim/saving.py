@@ -164,8 +164,8 @@ class Saving:
                 continue
             update(state[name], as_tensor(value))
             if name in self.counts and interpreter.STATE.active is None:
-                array = state[name].data
-                state[name].data = shared.setdefault((name, array.item()), array)
+                array = state[name]._data
+                state[name]._data = shared.setdefault((name, array.item()), array)
 
     # ---- hooks
     def _hooks_of(self, kind: str) -> list[Any]:

@@ -27,8 +27,8 @@ def batches(params: Sequence[Tensor], states: Any, counts: Sequence[str], togeth
     """Parameters that can take a step together, and what they have counted so far."""
     found: dict[Any, list[Tensor]] = {}
     for p in params:
-        state, array = states[p], p.data
-        counted = tuple([state[name].data.item() for name in counts if name in state])
+        state, array = states[p], p._data
+        counted = tuple([state[name]._data.item() for name in counts if name in state])
         alone = not together or array.size > SMALL
         found.setdefault((array.dtype, counted, id(p) if alone else 0), []).append(p)
     for (_, counted, _), members in found.items():
@@ -49,20 +49,20 @@ def joined(arrays: Sequence[Any]) -> Tensor:
 
 def parted(x: Tensor, targets: Sequence[Tensor]) -> None:
     """Gives each of `targets` its part of what `joined` has joined."""
-    array, dtype = x.data, targets[0].data.dtype
+    array, dtype = x._data, targets[0]._data.dtype
     if dtype.kind == "c":
         array = np.ascontiguousarray(array).view(dtype)
     elif array.dtype is not dtype:
         array = array.astype(dtype)
     if len(targets) == 1:
-        shape = targets[0].data.shape
-        targets[0].data = array if array.shape == shape else array.reshape(shape)
+        shape = targets[0]._data.shape
+        targets[0]._data = array if array.shape == shape else array.reshape(shape)
         return
     start = 0
     for target in targets:
-        old = target.data
+        old = target._data
         stop = start + old.size
-        target.data = array[start:stop].reshape(old.shape)
+        target._data = array[start:stop].reshape(old.shape)
         start = stop
 
 
@@ -83,7 +83,7 @@ def narrowed(x: Tensor, dtype: Any) -> Tensor:
 def gradient(p: Tensor) -> Tensor:
     """The gradient of `p`, in its dtype; ShapeError where it has another shape."""
     g: Any = p.grad
-    if g.data.shape != p.data.shape:
+    if g._data.shape != p._data.shape:
         raise ShapeError(f"the gradient of a parameter of shape {p.shape} has shape {g.shape}",
                          "assign a gradient of the parameter's shape, or leave it to backward")
-    return cast(g, p.data.dtype)
+    return cast(g, p._data.dtype)

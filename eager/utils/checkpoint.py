@@ -123,7 +123,7 @@ def _held(x: Any, around: list[_Region]) -> Any:
         return x
     edge = x.edge
     named = isinstance(edge, Forgotten) and edge.arrays is not None and edge.arrays[0] in around
-    return edge if named else Tensor(x.data, edge)
+    return edge if named else Tensor(x._data, edge)
 
 
 def _given(x: Any, sums: dict[Any, Any]) -> Any:
@@ -180,7 +180,7 @@ class _Forget(_Inside):
         if type(entry) is Entry:
             entry.__class__ = Forgotten
             entry.arrays, entry.out = (self.region, len(self.region.ops)), None
-            self.region.ops.append((op.name, out.data.shape))
+            self.region.ops.append((op.name, out._data.shape))
 
 
 class _Note(_Inside):
@@ -196,8 +196,8 @@ class _Note(_Inside):
         if type(entry) is not Entry:
             return
         known = self.region.ops[n] if n < len(self.region.ops) else None
-        if known is None or (self.region.check and known != (op.name, out.data.shape)):
-            raise _not_the_same(f"op {n} is {op.name} with a result of shape {out.data.shape}, "
+        if known is None or (self.region.check and known != (op.name, out._data.shape)):
+            raise _not_the_same(f"op {n} is {op.name} with a result of shape {out._data.shape}, "
                                 f"in the forward {'nothing' if known is None else known}")
         self.store[n] = entry.arrays, entry.out
         self.count += 1

@@ -79,7 +79,7 @@ def arguments(fn: Callable[..., Any], args: Any, input_names: Sequence[str] | No
         dynamic = {key: spec for key, spec in dynamic.items()
                    if key not in ignored or key in values or key in names}
     axes = _axes(values, names, [tensor for _, tensor in found], dynamic)
-    arrays = tuple(tensor.data for _, tensor in found)
+    arrays = tuple(tensor._data for _, tensor in found)
     return Arguments(fn, values, frozenset(kwargs), names, arrays, axes)
 
 
@@ -202,7 +202,7 @@ def _spread(value: Any, spec: Any, name: str) -> dict[str, Any]:
 
 def _axes_of(name: str, tensor: Tensor, spec: Any) -> Axes:
     """The axes of one tensor: {axis: name}, a name or None for each axis, or a list of axes."""
-    shape = tensor.data.shape
+    shape = tensor._data.shape
     if spec is None:
         return {}
     if isinstance(spec, list) and all(type(axis) is int for axis in spec):

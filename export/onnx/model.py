@@ -41,7 +41,7 @@ def names_of(fn: Callable[..., Any]) -> dict[int, str]:
     found: dict[int, str] = {}
     for name, tensor in (*module.named_parameters(remove_duplicate=False),
                          *module.named_buffers(remove_duplicate=False)):
-        found.setdefault(id(tensor.data), name)
+        found.setdefault(id(tensor._data), name)
     return found
 
 

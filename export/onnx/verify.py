@@ -90,7 +90,7 @@ def _eager(call: Arguments, arrays: Sequence[Any]) -> list[Any]:
     args, kwargs = call.call([Tensor(a.view()) for a in arrays])
     with unchanged(call.fn):  # each run starts from the state that was recorded
         result = call.fn(*args, **kwargs)
-    return [t.data for _, t in leaves(result, "")]
+    return [t._data for _, t in leaves(result, "")]
 
 
 def other_sizes(sizes: Mapping[str, int], conditions: Iterable[Condition]

@@ -75,7 +75,7 @@ def test_every_way_in_which_values_leave() -> None:
 def test_the_array_beneath_a_tensor_can_be_looked_at() -> None:
     def f(x: fw.Tensor) -> list[Any]:
         y = x * 2
-        array = y.data
+        array = y._data
         return [array.shape, array.dtype, array.size, array.ndim, array[1].copy(), array + 1,
                 1 + array, np.sqrt(abs(array)), array.sum(), float(array[0, 0]), y]
 
@@ -195,7 +195,7 @@ def test_lists_dicts_closures_and_objects_keep_tensors() -> None:
     for k in range(1, 4):
         expected = X + expected
         assert_same(run(X), expected)
-        assert type(cell.data) is np.ndarray
+        assert type(cell._data) is np.ndarray
         assert_same(listed[-1], expected * 2)
         assert_same(keeper.last, expected * 2)
         assert_same(named[k][1][0], expected + 1)

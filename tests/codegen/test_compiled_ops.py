@@ -67,7 +67,7 @@ def assert_all_same(row: Row, given: Cases, outs: list[Any], eager: Any) -> None
             assert [g is None for g in got] == [e is None for e in expected]
             for g, e in zip(got, expected):
                 if e is not None:
-                    assert_same(g, e, row.tolerance / 2e-6, str([x.data for x in xs]))
+                    assert_same(g, e, row.tolerance / 2e-6, str([x._data for x in xs]))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

@@ -91,7 +91,7 @@ def test_counts_that_are_equal_stay_one_input() -> None:
     assert step.stats.recordings == 1
     inputs = [line for line in step.graph().splitlines() if "input()" in line]
     assert sum("float32[]" in line for line in inputs) == 1
-    assert len({id(optimizer.state[p]["step"].data) for p in params}) == 1
+    assert len({id(optimizer.state[p]["step"]._data) for p in params}) == 1
 
 
 def lbfgs(compiled: bool) -> tuple[list[float], Any]:

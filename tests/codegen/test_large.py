@@ -156,11 +156,11 @@ def test_memory_of_a_result_that_is_gone_is_used_again() -> None:
     fw.empty_cache()
     x = fw.ones(1 << 18)
     y = x + x
-    address = y.data.ctypes.data
+    address = y._data.ctypes.data
     y = x
     assert memory.held() >= 1 << 20
     y = x * x
-    assert y.data.ctypes.data == address
+    assert y._data.ctypes.data == address
     assert address % 64 == 0
 
 
@@ -169,7 +169,7 @@ def test_memory_is_not_used_while_a_view_is_alive() -> None:
     view = (x + x)[3:5]
     other = x * 5
     assert view.tolist() == [2, 2]
-    assert not np.shares_memory(view.data, other.data)
+    assert not np.shares_memory(view._data, other._data)
 
 
 def test_memory_is_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def step_of(p: fw.Tensor) -> Any:
 
 
 def address(t: fw.Tensor) -> int:
-    return int(t.data.ctypes.data)
+    return int(t._data.ctypes.data)
 
 
 def test_an_update_is_in_place_where_nobody_else_holds_the_array() -> None:
@@ -123,7 +123,7 @@ def test_what_somebody_holds_keeps_its_values(holder: str) -> None:
         held.sum().backward()
         assert_same(p.grad, fw.full(1000, 2 * start))
         held = (held / start).detach()
-    values = np.asarray(held.data if isinstance(held, fw.Tensor) else held)
+    values = np.asarray(held._data if isinstance(held, fw.Tensor) else held)
     np.testing.assert_array_equal(values, start)
     assert p[0].item() == start / 4
 

@@ -264,9 +264,9 @@ def updated(text: str) -> tuple[bool, list[Any]]:
     """Whether the update of `p` took its memory, and the outputs."""
     graph = donating(text, {0: 0})
     held = [fw.Tensor(np.linspace(0, 1, 64, dtype=np.float32)) for _ in graph.inputs]
-    expected = evaluate(graph, [t.data.copy() for t in held])
-    place = held[0].data.ctypes.data
-    found = compile_graph(graph)([t.data for t in held])
+    expected = evaluate(graph, [t._data.copy() for t in held])
+    place = held[0]._data.ctypes.data
+    found = compile_graph(graph)([t._data for t in held])
     for got, want in zip(found, expected):
         assert_same(got, want)
     return found[0].ctypes.data == place, found
@@ -290,7 +290,7 @@ def test_an_array_that_somebody_else_holds_is_not_written_over() -> None:
     graph = donating(UPDATE.format(call="cumulative_sum(g, axis=0)", outputs="d"), {0: 0})
     p = np.ones(64, np.float32)
     tensor = fw.Tensor(p)
-    compile_graph(graph)([tensor.data, np.ones(64, np.float32)])
+    compile_graph(graph)([tensor._data, np.ones(64, np.float32)])
     np.testing.assert_array_equal(p, 1)
 
 
@@ -314,8 +314,8 @@ def test_an_index_out_of_range_leaves_everything_as_it_was(
         tensor = fw.Tensor(given[0])
         del given[0]
         with pytest.raises(IndexError, match=r"take: index: .* is out of range for size 64"):
-            program([tensor.data, *given])
-        np.testing.assert_array_equal(tensor.data, 1)
+            program([tensor._data, *given])
+        np.testing.assert_array_equal(tensor._data, 1)
     else:
         for got, want in zip(program(list(given)), evaluate(graph, given)):
             assert_same(got, want)

@@ -145,7 +145,7 @@ def test_backward_frees_what_the_tape_held() -> None:
 def test_backward_frees_values_on_its_way() -> None:
     x = leaf(1.0, 2.0)
     y = x.exp()
-    held = weakref.ref(y.data)
+    held = weakref.ref(y._data)
     x.register_hook(lambda g: seen.append(held()))
     seen: list[object] = []
     loss = (y * y).sum()

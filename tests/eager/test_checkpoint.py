@@ -55,7 +55,7 @@ class Living:
         self.seen: list[Any] = []
 
     def __call__(self, x: fw.Tensor) -> fw.Tensor:
-        self.seen.append(weakref.ref(x.data))
+        self.seen.append(weakref.ref(x._data))
         return x
 
     def count(self) -> int:

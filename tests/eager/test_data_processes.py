@@ -58,7 +58,7 @@ def test_large_batches_come_through_memory_that_is_used_again():
         assert x.shape == (2, 20_000) and x.dtype == fw.float32
         assert (x.numpy() == np.array([[2 * i], [2 * i + 1]])).all()
         assert names == (f"number {2 * i}", f"number {2 * i + 1}")
-        mapped.append(x.data.__array_interface__["data"][0])
+        mapped.append(x._data.__array_interface__["data"][0])
     assert len(set(mapped)) <= 12 and nothing_left()  # of 30 batches
 
 

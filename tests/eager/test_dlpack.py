@@ -61,7 +61,7 @@ def test_bfloat16_is_named_in_the_capsule_though_numpy_does_not_know_it() -> Non
         assert (dtype.code, dtype.bits, dtype.lanes) == (4, 16, 1)
     back = fw.from_dlpack(x)
     assert back.dtype == fw.bfloat16 and back.tolist() == x.tolist()
-    assert back.data.__array_interface__["data"][0] == x.data.__array_interface__["data"][0]
+    assert back._data.__array_interface__["data"][0] == x._data.__array_interface__["data"][0]
 
 
 def test_from_dlpack_shares_what_numpy_has() -> None:
@@ -89,7 +89,7 @@ def test_capsules_for_old_and_new_consumers(asked: dict[str, Any]) -> None:
 
 def test_memory_lives_as_long_as_somebody_uses_it() -> None:
     x = fw.arange(1000)
-    array = x.data
+    array = x._data
     count = sys.getrefcount(array)
     capsule = x.__dlpack__()
     seen = np.from_dlpack(x)

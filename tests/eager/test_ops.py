@@ -41,7 +41,7 @@ class Spy:
         return out
 
     def shape(self, tensor: Tensor) -> Any:
-        return tensor.data.shape
+        return tensor._data.shape
 
     def source(self, tensor: Tensor) -> None: ...
     def changed(self, tensor: Tensor) -> None: ...
@@ -51,7 +51,7 @@ class Spy:
 
     def measure(self, op: Op, x: Tensor) -> Tensor:
         out = evaluate(op, (x,), {"size": None})
-        self.calls.append((op, (x,), {"size": len(out.data)}, out))
+        self.calls.append((op, (x,), {"size": len(out._data)}, out))
         return out
 
 
@@ -86,8 +86,8 @@ def test_values_are_numpys(row: Row, rng: np.random.Generator) -> None:
         out = row.call(*tensors(inputs))
         with np.errstate(all="ignore"):
             expected = row.reference(*map(wide, inputs))
-            if out.data.dtype.kind in "fc":
-                expected = np.asarray(expected).astype(out.data.dtype)  # overflows alike
+            if out._data.dtype.kind in "fc":
+                expected = np.asarray(expected).astype(out._data.dtype)  # overflows alike
         assert out.shape == np.shape(expected)
         assert_close(out.numpy(), expected, row.tolerance)
 
@@ -97,7 +97,7 @@ def test_result_rule_foretells_shape_and_dtype(row: Row, rng: np.random.Generato
     for inputs in row.inputs(rng):
         for op, operands, params, out in calls_of(row, inputs)[1]:
             told = op.result(*map(type_of, operands), **params)
-            assert (tuple(told.shape), told.dtype) == (out.data.shape, out.data.dtype)
+            assert (tuple(told.shape), told.dtype) == (out._data.shape, out._data.dtype)
             assert hash(tuple(params.values())) is not None  # graphs compare nodes by params
 
 
@@ -107,8 +107,8 @@ def test_each_result_is_an_array_of_its_own(row: Row, rng: np.random.Generator) 
     for inputs in row.inputs(rng):
         given = tensors(inputs)
         for op, operands, params, _ in calls_of(row, inputs)[1]:
-            arrays = [x.data for x in operands if isinstance(x, Tensor)]
-            assert not any(evaluate(op, operands, params).data is a for a in arrays)
+            arrays = [x._data for x in operands if isinstance(x, Tensor)]
+            assert not any(evaluate(op, operands, params)._data is a for a in arrays)
         assert not any(row.call(*given) is x for x in given)
 
 
@@ -141,13 +141,13 @@ def places(shape: Any) -> Iterator[tuple[int, ...]]:
 
 def meant_pointwise(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
     def scalar(x: Any) -> Any:
-        return np.broadcast_to(x.data, out.shape)[index] if isinstance(x, Tensor) else x
+        return np.broadcast_to(x._data, out.shape)[index] if isinstance(x, Tensor) else x
 
     return op.meaning(Scalars(), *map(scalar, operands), **params)
 
 
 def meant_reduce(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
-    x, axis = operands[0].data, params["axis"]
+    x, axis = operands[0]._data, params["axis"]
     left = np.moveaxis(x, axis, range(-len(axis), 0)) if axis else x
     kept = tuple(i for n, i in enumerate(index) if n not in axis) if params["keepdims"] else index
     return combined(op, left[kept].reshape(-1))
@@ -164,33 +164,33 @@ def combined(op: Op, values: Any) -> Any:
 def meant_scan(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
     axis = params["axis"]
     before = (*index[:axis], slice(index[axis] + 1), *index[axis + 1:])
-    return combined(op, operands[0].data[before])
+    return combined(op, operands[0]._data[before])
 
 
 def meant_view(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
     types = [type_of(x) for x in operands]
 
     def at(n: int, place: Any) -> int:
-        return int(operands[n].data[tuple(place)])
+        return int(operands[n]._data[tuple(place)])
 
     for source in op.meaning(None, index, types, at, **params):
         if source.mask is None or source.mask:
             assert all(0 <= i < n for i, n in zip(source.index, types[source.input].shape))
-            return operands[source.input].data[tuple(source.index)]
+            return operands[source.input]._data[tuple(source.index)]
     return params.get("fill", 0)
 
 
 def meant_create(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
-    readers = [lambda i, a=x.data: a[i] for x in operands]
+    readers = [lambda i, a=x._data: a[i] for x in operands]
     return op.meaning(Scalars(), index, *readers, **params)
 
 
 def meant_contract(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
-    return np.einsum(params["spec"], *[x.data for x in operands])[index]
+    return np.einsum(params["spec"], *[x._data for x in operands])[index]
 
 
 def meant_composite(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
-    return op.meaning(*operands, **params).data[index]
+    return op.meaning(*operands, **params)._data[index]
 
 
 MEANT = {"pointwise": meant_pointwise, "reduce": meant_reduce, "scan": meant_scan,
@@ -202,10 +202,10 @@ MEANT = {"pointwise": meant_pointwise, "reduce": meant_reduce, "scan": meant_sca
 def test_meaning_is_what_the_implementation_computes(row: Row, rng: np.random.Generator) -> None:
     for inputs in row.inputs(rng):
         for op, operands, params, out in calls_of(row, inputs)[1]:
-            for index in places(out.data.shape):
+            for index in places(out._data.shape):
                 with np.errstate(all="ignore"):
-                    value = MEANT[op.kind](op, operands, params, out.data, index)
-                assert_close(out.data[index], value, max(row.tolerance, 1e-5))
+                    value = MEANT[op.kind](op, operands, params, out._data, index)
+                assert_close(out._data[index], value, max(row.tolerance, 1e-5))
 
 
 # ---- gradients against finite differences, by one random projection

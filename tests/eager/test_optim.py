@@ -385,12 +385,12 @@ def many(*shapes, dtype=np.float32):
 def test_what_somebody_holds_of_a_parameter_stays_as_it_was():
     params = many((3, 4), (5,), ())
     optimizer = optim.AdamW(params, lr=0.1)
-    held = [[(p.detach(), p.detach().numpy(), p.data, p.tolist()) for p in params]]
+    held = [[(p.detach(), p.detach().numpy(), p._data, p.tolist()) for p in params]]
     for _ in range(3):
         for p in params:
             p.grad = fw.ones(*p.shape)
         optimizer.step()
-        held.append([(p.detach(), p.detach().numpy(), p.data, p.tolist()) for p in params])
+        held.append([(p.detach(), p.detach().numpy(), p._data, p.tolist()) for p in params])
     saved = optimizer.state_dict()["state"][0]["exp_avg"]
     mean = saved.tolist()
     with no_grad():

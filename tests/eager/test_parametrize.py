@@ -186,7 +186,7 @@ def test_weight_norm_splits_length_and_direction() -> None:
         assert sorted({*state} - {"bias"}) == names
         assert [state[n].shape for n in names] == [(2, 1), (2, 3)]
         assert fw.max(abs(made.weight - value)).item() < 1e-6
-        made.get_parameter(names[0]).data = fw.ones(2, 1).data
+        made.get_parameter(names[0])._data = fw.ones(2, 1)._data
         made(fw.ones(1, 3))
         assert fw.linalg.vector_norm(made.weight, axis=1).tolist() == pytest.approx([1, 1])
     assert nn.utils.remove_weight_norm(made) is made and sorted(made.state_dict()) == [

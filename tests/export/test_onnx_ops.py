@@ -42,7 +42,7 @@ def usual(inputs: tuple[Any, ...]) -> bool:
 
 def has_complex(row: Row, inputs: tuple[Any, ...]) -> bool:
     """Whether complex numbers come in or out: ONNX has hardly any operators for them."""
-    return "c" in [a.dtype.kind for a in (*inputs, row.call(*map(fw.from_numpy, inputs)).data)]
+    return "c" in [a.dtype.kind for a in (*inputs, row.call(*map(fw.from_numpy, inputs))._data)]
 
 
 def cases(row: Row, first: int | None = None) -> list[tuple[Any, ...]]:

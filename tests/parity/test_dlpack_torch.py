@@ -16,7 +16,7 @@ FORMS = {"whole": X, "row": X[1], "0-d": X[0, 0], "every second": X[:, ::2],
 
 
 def address(x: fw.Tensor) -> int:
-    return x.data.__array_interface__["data"][0]
+    return x._data.__array_interface__["data"][0]
 
 
 @pytest.mark.parametrize("name", NAMES)

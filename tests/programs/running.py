@@ -138,7 +138,7 @@ def _freeze(value: Any, known: dict[int, tuple[int, Any]]) -> Any:
         return ("again", known[id(value)][0])
     known[id(value)] = (len(known), value)  # held, so that no other object gets its id
     if isinstance(value, fw.Tensor):
-        array = np.array(value.data)
+        array = np.array(value._data)
         return ("tensor", array, value.requires_grad, _freeze(value._grad, known))
     if kind in (list, tuple):
         return (kind.__name__, *[_freeze(v, known) for v in value])

@@ -19,9 +19,9 @@ __all__ = ["bilinear", "linear"]
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (..., n_in) and (n_out, n_in) to (..., n_out)."""
     input, weight = factors("linear", input, weight)
-    if weight.data.ndim != 2 or input.data.shape[-1:] != weight.data.shape[1:]:
+    if weight._data.ndim != 2 or input._data.shape[-1:] != weight._data.shape[1:]:
         raise _linear_error(input, weight)
-    out = contract(input, weight, _SPECS[input.data.ndim])
+    out = contract(input, weight, _SPECS[input._data.ndim])
     return out if bias is None else out + bias
 
 

@@ -98,7 +98,7 @@ def _padded(labels: Tensor, sizes: Tensor, logs: Tensor) -> Tensor:
         total = labels.shape[0]
         longest = min(total, logs.shape[0])  # no longer one is possible
         if not interpreter.in_use:
-            longest = int(sizes.data.max(initial=0))
+            longest = int(sizes._data.max(initial=0))
         shape = (sizes.shape[0], longest)
         places = expand_dims(cumsum(sizes, 0) - sizes, 1) + iota(shape, 1)
         labels = take(labels, clip(places, 0, total - 1), axis=0) if total \

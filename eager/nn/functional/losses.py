@@ -41,7 +41,7 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
 
 def check_same(loss: str, input: Tensor, target: Tensor, name: str = "target") -> None:
     """ShapeError unless `input` and `target`, called `name`, have one shape."""
-    if input.data.shape != target.data.shape:
+    if input._data.shape != target._data.shape:
         raise ShapeError(
             f"{loss}: input {input.shape} and {name} {target.shape} have different shapes, which "
             "would compare every element of one with several of the other",

@@ -113,7 +113,7 @@ def linear_cross_entropy(
 def _as_rows(name: str, x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """(n, classes, d...) and (n, d...) as (rows, classes) and (rows,); (classes,) is one row."""
     x = floating(name, x, "f")
-    shape, labels = x.data.shape, target.data.shape
+    shape, labels = x._data.shape, target._data.shape
     check_integers(name, "class numbers", target)
     if len(shape) == 1 and labels == ():
         return expand_dims(x, 0), expand_dims(target, 0)

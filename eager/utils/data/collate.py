@@ -22,7 +22,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """
     first = batch[0]
     if isinstance(first, (Tensor, np.ndarray)):
-        return _stacked([x.data if isinstance(x, Tensor) else x for x in batch])
+        return _stacked([x._data if isinstance(x, Tensor) else x for x in batch])
     if isinstance(first, (str, bytes)):
         return batch
     if isinstance(first, (bool, int, float, np.generic)):

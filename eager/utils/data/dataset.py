@@ -52,11 +52,11 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
                              f"axis, got shapes {shapes}")
 
     def __len__(self) -> int:
-        return int(self.tensors[0].data.shape[0])
+        return int(self.tensors[0]._data.shape[0])
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
         # past the dispatcher: samples are data, also when a worker reads them in another thread
-        return tuple([Tensor(np.asarray(t.data[index])) for t in self.tensors])
+        return tuple([Tensor(np.asarray(t._data[index])) for t in self.tensors])
 
     def batch(self, indices: Sequence[int]) -> list[Tensor]:
         """The samples at `indices`, stacked: (len(indices), ...) for each of the tensors."""

@@ -48,7 +48,7 @@ class DistributedSampler(Resumable):
 
     def _order(self, start: State) -> Sequence[int]:
         n = len(self.dataset)
-        order = randperm(n, Generator(self.seed + start["epoch"])).data if self.shuffle \
+        order = randperm(n, Generator(self.seed + start["epoch"]))._data if self.shuffle \
             else np.arange(n)
         shares: list[int] = np.resize(order, self.total_size)[self.rank::self.num_replicas].tolist()
         return shares

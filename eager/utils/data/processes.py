@@ -177,7 +177,7 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is Tensor and obj.edge is None:
-            return Tensor, (obj.data,)
+            return Tensor, (obj._data,)
         return NotImplemented
 
 

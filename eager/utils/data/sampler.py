@@ -164,7 +164,7 @@ class RandomSampler(_Random):
         n, count = len(self.data_source), self.num_samples
         if self.replacement:
             return randint(0, n, (count,), generator=generator)
-        rounds = [randperm(n, generator).data for _ in range(-(-count // n))]
+        rounds = [randperm(n, generator)._data for _ in range(-(-count // n))]
         return Tensor(np.concatenate(rounds)[:count])
 
 
