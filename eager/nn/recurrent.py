@@ -160,9 +160,9 @@ class RNNBase(_Recurrent):
         return reshape(out, (steps, batch, self._width * self._directions)), last
 
     def _packed(self, input: PackedSequence, state: State | None) -> tuple[PackedSequence, Any]:
-        self._check_width(input._data.shape)
+        self._check_width(input.data.shape)
         sizes = input.batch_sizes.tolist()
-        state = _picked(self._initial(state, sizes[0], input._data.dtype), input.sorted_indices)
+        state = _picked(self._initial(state, sizes[0], input.data.dtype), input.sorted_indices)
         out, last = self._layers(input.data, sizes, state)
         return (PackedSequence(out, *input[1:]),
                 self._as_hx(_picked(last, input.unsorted_indices)))
