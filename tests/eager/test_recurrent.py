@@ -261,7 +261,7 @@ def test_a_packed_sequence_is_a_tuple_with_methods():
     packed = rnn.pack_sequence([fw.tensor([1, 2]), fw.tensor([3])])
     data, sizes, order, back = packed
     assert order is back is None
-    assert packed.double()._data.dtype == fw.float64
+    assert packed.double().data.dtype == fw.float64
     assert packed.to(fw.float32).batch_sizes is sizes
     assert rnn.PackedSequence((data, sizes)).batch_sizes is sizes
     assert rnn.invert_permutation(fw.tensor([2, 0, 1])).tolist() == [1, 2, 0]
