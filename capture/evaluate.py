@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..eager import kernels
+from ..eager.errors import GraphError
 from ..eager.op import OPS
 from .graph import Graph, Node
+from .passes.specialise import dims_in
 
 
 def evaluate(graph: Graph, arrays: Sequence[Any]) -> list[Any]:
-    """The graph's outputs, as arrays, for these arrays as inputs."""
+    """The graph's outputs, as arrays, for these arrays as inputs. Its sizes must be numbers."""
     values: dict[Node, Any] = dict(zip(graph.inputs, arrays))
     for node in graph.nodes():
         if node not in values:
@@ -22,7 +24,11 @@ def evaluate(graph: Graph, arrays: Sequence[Any]) -> list[Any]:
 
 
 def evaluate_node(node: Node, inputs: list[Any]) -> Any:
-    """One node's value."""
+    """One node's value. GraphError for a size that is a symbol: what it was when it was recorded
+    is not what it is now."""
+    for size in dims_in((node.type.shape, *node.params.values())):
+        raise GraphError(f"{node.op}: the size {size.expr} has no number",
+                         "give specialise(graph, sizes) the sizes, and evaluate what it gives")
     if node.op == "const":
         return np.array(node.params["value"], node.type.dtype).reshape(node.type.shape)
     return np.asarray(OPS[node.op].impl(kernels, *inputs, **node.params))

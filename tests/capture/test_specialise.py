@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from fusewire.capture.dims import Sizes
+from fusewire.capture.evaluate import evaluate
 from fusewire.capture.graph import Graph, Nodes
 from fusewire.capture.passes.specialise import has_symbols, specialise
 from fusewire.capture.text import parse, to_text
 from fusewire.capture.verify import verify
+from fusewire.eager.errors import GraphError
 
 BEFORE = """
 x = input()  # float32[n, 2*m]
@@ -55,3 +58,11 @@ def test_symbols_are_found_wherever_they_are() -> None:
         v2 = sum(v1, axis=(0, 1), keepdims=False)  # float32[]
         return v2""")
     assert has_symbols(only_inside)
+
+
+def test_numpy_evaluates_no_symbols() -> None:
+    """What a size was when it was recorded may be another one by now."""
+    graph, x = parse(BEFORE), np.ones((6, 8), np.float32)
+    with pytest.raises(GraphError, match=r"the size n.* has no number"):
+        evaluate(graph, [x])
+    assert [a.shape for a in evaluate(specialise(graph, {"n": 6, "m": 4}), [x])] == [(24, 2), (3,)]
