@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 SAMPLE_SECONDS = 0.01
+SETTLING = 5  # calls after which nobody compiles or prepares anything
 PAUSE_SECONDS = 0.003   # lets the spinning threads of the library before go to sleep
 DISTURBED = 0.03        # waiting for a processor, as a share of a sample, from which it is left out
 ENOUGH = 5              # quiet samples; with fewer, the least disturbed quarter is taken
@@ -51,7 +52,8 @@ def interleaved(calls: dict[str, Call], rounds: int, budget: float = 8.0) -> dic
 
 
 def _repeats(call: Call) -> int:
-    """How many calls fill a sample."""
+    """How many calls fill a sample, once the first ones have settled what is to be settled."""
+    _seconds(call, SETTLING)
     count = 1
     while True:
         seconds = _seconds(call, count)
