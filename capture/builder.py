@@ -95,9 +95,10 @@ def constant(nodes: Nodes, array: Any) -> Node:
 @contextlib.contextmanager
 def building(builder: Builder) -> Iterator[None]:
     """A context in which ops go to `builder`."""
-    before, interpreter.STATE.active = interpreter.STATE.active, builder
-    casting = interpreter.set_casting(None)  # what is rewritten has its dtypes already
+    before, casting = interpreter.STATE.active, interpreter.STATE.casting
     try:
+        interpreter.STATE.active = builder
+        interpreter.set_casting(None)  # what is rewritten has its dtypes already
         yield
     finally:
         interpreter.STATE.active = before

@@ -183,8 +183,13 @@ class Compiled(Insight):
 
     def _keep(self, run: Run, fitting: list[Program]) -> None:
         """Adds a run to a program whose entry it shares, or makes it a program of its own."""
-        if any(p.varying == run.varying and p.graft(run) for p in fitting):
-            return
+        for program in fitting:
+            try:
+                if program.varying == run.varying and program.graft(run):
+                    return
+            except BaseException:  # Ctrl-C, which left it half changed
+                self.programs = [p for p in self.programs if p is not program]
+                raise
         if len(self.programs) >= LIMIT:
             self.programs.remove(min(self.programs, key=lambda p: p.uses))
         program = Program(self.original, self.names, run, self._compile)

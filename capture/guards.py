@@ -21,7 +21,7 @@ from .dims import Condition
 from .graph import param_key
 from .members import own_count
 from .opaque import unreadable
-from .paths import Members, Path, describe, steps
+from .paths import Members, Path, describe, item, steps
 from .polynomial import constant
 from .recorder import Recorder
 from .state import FIXED, SEQUENCES, is_plain
@@ -70,9 +70,11 @@ _PLAIN_KEYS = (int, float, bool, str, bytes)
 class Source:
     """Collects the lines and constants of a generated function that reads paths."""
 
-    def __init__(self, function: Any, held: dict[int, Any]) -> None:
+    def __init__(self, function: Any, held: dict[int, Any], careful: bool = False) -> None:
+        """careful: nothing is known of what is read, so that items may be missing."""
         self.lines: list[str] = []
-        self.constants: dict[str, Any] = {"FN": function}
+        self.constants: dict[str, Any] = {"FN": function, "ITEM": item}
+        self._careful = careful
         self._variables: dict[Path, str] = {Path("args"): "args", Path("kwargs"): "kwargs",
                                             Path("function"): "FN"}
         self._held = held
@@ -105,7 +107,7 @@ class Source:
         else:
             key = step.key.value
             text = repr(key) if isinstance(key, (str, int)) else self.constant(key)
-            expression = f"{parent}[{text}]"
+            expression = f"ITEM({parent}, {text})" if self._careful else f"{parent}[{text}]"
         self.lines.append(f"    {name} = {expression}")
         return name
 
@@ -140,12 +142,13 @@ def _wanted(recorder: Recorder, names: set[str] | None) -> dict[Path, Any]:
     names, and what stands on the way there."""
     values = recorder.state.values
     read = _read(recorder, names)
-    wanted = {p: v for p, v in values.items() if (p in read and p.parent is not None
-                                                  and p.key != "_grad") or p in recorder.sources}
-    for path in list(wanted):
-        for step in steps(path):
-            if step in values:
-                wanted[step] = values[step]
+    wanted: dict[Path, Any] = {}
+    for path in values:
+        if (path in read and path.parent is not None and path.key != "_grad") \
+                or path in recorder.sources:
+            for step in steps(path):  # containers first: their keys are guarded before their items
+                if step in values:
+                    wanted[step] = values[step]
     return wanted
 
 

@@ -50,11 +50,12 @@ class Hook:
         """The code of all Python functions that were called."""
         return set(self._seen.values())
 
-    def __enter__(self) -> Hook:
+    def start(self) -> None:
+        """From now on it notes what runs."""
         sys.setprofile(self._event)
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Nothing any more."""
         sys.setprofile(None)
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:

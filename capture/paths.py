@@ -90,6 +90,13 @@ class Known:
         return f"a key of class {type(self.__self__).__name__}"
 
 
+def item(owner: Any, key: Any) -> Any:
+    """The item of a container; one that is missing is not made, as `defaultdict` does."""
+    if hasattr(type(owner), "__missing__") and key not in owner:
+        raise KeyError(key)
+    return owner[key]
+
+
 class Key:
     """A key of an item, compared by type and value, so that 1 and True are different keys."""
 

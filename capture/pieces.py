@@ -45,8 +45,8 @@ class Pieces:
         new = self.evaluations
         deferring = Deferring(self._results, self._arrays, self._boundary, self._longest,
                               not self._settled)
-        interpreter.STATE.active = deferring
         try:
+            interpreter.STATE.active = deferring
             return fn(*args, **kwargs)
         finally:
             interpreter.STATE.active = None

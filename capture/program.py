@@ -62,8 +62,8 @@ class Program:
         self.root, _ = grow(None, run.path, run.leaf)
         self._planner.plan(self.root)
 
-    def _source(self) -> Source:
-        return Source(self.fn, self.names.held)
+    def _source(self, careful: bool = False) -> Source:
+        return Source(self.fn, self.names.held, careful)
 
     def _guard(self, guards: list[Guard]) -> None:
         self.direct = _none
@@ -123,7 +123,7 @@ class Program:
     def _each(self, args: Any, kwargs: Any) -> list[bool]:
         """Whether each of all guards holds."""
         if self._guarded is None:
-            self._guarded = compile_each(self._all_guards(), self._source())
+            self._guarded = compile_each(self._all_guards(), self._source(careful=True))
         return self._guarded(args, kwargs)
 
     def run(self, args: Any, kwargs: Any,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .guards import Source
-from .paths import Path
+from .paths import Path, item
 
 Gather = Callable[[Any, Any], tuple[list[Any], list[Any]]]
 
@@ -40,7 +40,7 @@ class Reader:
             return getattr(above, path.key)
         if path.kind == "cell":
             return above.__closure__[path.key].cell_contents
-        return above[path.key.value]
+        return item(above, path.key.value)
 
 
 def no_number(formula: Any) -> Any:

@@ -63,27 +63,40 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     state.walk(Path("function"), fn)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-    hook = Hook(entered, recorder.refuse)
-    with Widening(varying.numbers, args, kwargs, recorder, read) as widened, sizes.listening():
-        recorder.widened, recorder.loops.base = widened.numbers, sys._getframe()
-        before, interpreter.STATE.active = interpreter.STATE.active, recorder
+    hook, before = Hook(entered, recorder.refuse), interpreter.STATE.active
+    widening = Widening(varying.numbers, args, kwargs, recorder, read)
+
+    def stop() -> None:
+        interpreter.STATE.active, recorder.listening, sizes.live = before, False, False
+
+    try:
+        recorder.widened, recorder.loops.base = widening.put(), sys._getframe()
+        interpreter.STATE.active, sizes.live = recorder, True
+        hook.start()
+        result = fn(*widening.args, **widening.kwargs)
+        for finish in (hook.stop, stop, widening.take_back):
+            finish()
+        for path in widening.written:
+            state.written(path)
+        leaf, recorder.went_back = None, goes_back(hook.seen)
+        if not recorder.refusal:
+            leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
+        recorder.end()
+        result = settle(state, result)
+    except BaseException:
+        _surely(hook.stop, stop, widening.take_back, lambda: settle(state, None),
+                recorder.end)
+        raise
+    return Run(result, recorder.path, leaf, recorder.refusal, varying, recorder.again)
+
+
+def _surely(*steps: Callable[[], Any]) -> None:
+    """Runs all of these; one in which Ctrl-C comes is begun again, so each must allow for that."""
+    for step in steps:
         try:
-            with hook:
-                result = fn(*widened.args, **widened.kwargs)
-        except BaseException:
-            settle(state, None)
-            recorder.end()
-            raise
-        finally:
-            interpreter.STATE.active, recorder.listening = before, False
-    for path in widened.written:
-        state.written(path)
-    leaf, recorder.went_back = None, goes_back(hook.seen)
-    if not recorder.refusal:
-        leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
-    recorder.end()
-    return Run(settle(state, result), recorder.path, leaf, recorder.refusal, varying,
-               recorder.again)
+            step()
+        except KeyboardInterrupt:
+            step()
 
 
 def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,

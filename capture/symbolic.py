@@ -119,8 +119,9 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     state = walk(fn)
     recorder = SymbolicRecorder(state, sizes)
     inputs = tuple(map(recorder.give, given))
-    before, interpreter.STATE.active = interpreter.STATE.active, recorder
+    before = interpreter.STATE.active
     try:
+        interpreter.STATE.active = recorder
         with no_grad(), sizes.listening():
             result = fn(*args, **kwargs)
     finally:

@@ -39,7 +39,7 @@ def is_number_at(path: Path, read: Callable[[Path], Any]) -> bool:
 
 
 class Widening:
-    """A context in which symbols stand at `paths`; `args` and `kwargs` are to be called with."""
+    """Puts symbols at `paths` and takes them back; `args` and `kwargs` are to be called with."""
 
     def __init__(self, paths: Iterable[Path], args: Any, kwargs: Any, recorder: Deciding,
                  read: Callable[[Path], Any]) -> None:
@@ -49,7 +49,8 @@ class Widening:
         self.written: list[Path] = []  # where the run has put something else
         self._placed: list[tuple[Any, Path, Any, Number]] = []
 
-    def __enter__(self) -> Widening:
+    def put(self) -> dict[Path, Number]:
+        """Puts the symbols there, which it returns by their places."""
         for path in self._paths:
             value = self._read(path)
             if type(value) is Number:  # one closure variable of two functions
@@ -58,11 +59,12 @@ class Widening:
             number = Number(Formula("given", (path,)), value, self._recorder)
             self.numbers[path] = number
             owner = self._owner(path)
-            _put(owner, path, number)
             self._placed.append((owner, path, value, number))
-        return self
+            _put(owner, path, number)
+        return self.numbers
 
-    def __exit__(self, *error: Any) -> None:
+    def take_back(self) -> None:
+        """Puts the numbers back, but where the run has put something else."""
         for owner, path, value, number in self._placed:
             if _get(owner, path) is number:
                 _put(owner, path, value)

@@ -64,6 +64,14 @@ class _State(threading.local):
 
     _active: Interpreter | None = None
     _casting: Any = None
+    _counted = 0  # what this thread adds to `in_use`
+
+    def _count(self) -> None:
+        """Counts this thread anew: Ctrl-C may have come in between the last time."""
+        global in_use
+        with _LOCK:
+            now = (self._active is not None) + (self._casting is not None)
+            in_use, self._counted = in_use + now - self._counted, now  # both or none
 
     @property
     def active(self) -> Interpreter | None:
@@ -72,10 +80,8 @@ class _State(threading.local):
 
     @active.setter
     def active(self, value: Interpreter | None) -> None:
-        global in_use
-        with _LOCK:
-            in_use += (value is not None) - (self._active is not None)
         self._active = value
+        self._count()
 
     @property
     def casting(self) -> Any:
@@ -84,10 +90,8 @@ class _State(threading.local):
 
     @casting.setter
     def casting(self, value: Any) -> None:
-        global in_use
-        with _LOCK:
-            in_use += (value is not None) - (self._casting is not None)
         self._casting = value
+        self._count()
 
 
 STATE = _State()
@@ -96,7 +100,7 @@ STATE = _State()
 @in_child
 def _forget_other_threads() -> None:
     global in_use
-    in_use = (STATE.active is not None) + (STATE.casting is not None)
+    in_use = STATE._counted = (STATE.active is not None) + (STATE.casting is not None)
 
 
 def set_casting(value: Any) -> Any:
