@@ -34,6 +34,8 @@ def as_tensor(node: Node) -> Tensor:
 class Builder:
     """An interpreter that makes nodes from ops, nothing else."""
 
+    answers = False
+
     def __init__(self, nodes: Nodes, site: str = "") -> None:
         self.nodes, self.site = nodes, site
 

@@ -41,6 +41,8 @@ class Deferring:
     the function ends; `sites`: whether to find out each op's line.
     """
 
+    answers = True
+
     def __init__(self, results: Results, run: Callable[[list[Step], list[Step]], list[Any]],
                  note: Callable[[str], None], longest: int, sites: bool) -> None:
         self._results, self._run, self._note = results, run, note

@@ -66,6 +66,8 @@ def outcome_of(kind: str, subject: Any, value: Any) -> Any:
 class Recorder:
     """Notes what runs. Arrays never change, so an array's identity says which node it is."""
 
+    answers = True
+
     def __init__(self, state: State, positional: int, keywords: tuple[str, ...], names: Names,
                  sizes: Sizes | None = None, varying: Varying | None = None) -> None:
         self.state, self.names, self.nodes = state, names, names.nodes

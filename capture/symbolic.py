@@ -62,6 +62,8 @@ class SymbolicRun:
 class SymbolicRecorder(Recorder):
     """Notes what runs, with types whose sizes may vary."""
 
+    answers = False
+
     def __init__(self, state: State, sizes: Sizes) -> None:
         super().__init__(state, 0, (), Names(), sizes)
         self.given: set[Node] = set()

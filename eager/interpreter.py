@@ -11,6 +11,10 @@ from .forking import held_while_forking, in_child
 class Interpreter(Protocol):
     """What an upper layer (a recorder, a graph builder) provides; all ops pass through it."""
 
+    @property
+    def answers(self) -> bool:
+        """Whether Python may ask what a value is: not where one graph is made for all values."""
+
     def apply(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The tensor that `op` gives."""
 
@@ -109,6 +113,11 @@ def set_casting(value: Any) -> Any:
     if value is not before:
         STATE.casting = value
     return before
+
+
+def answers() -> bool:
+    """Whether code may look at values, to raise an error say: not where they stand for others."""
+    return STATE.active is None or STATE.active.answers
 
 
 def source(tensor: Any) -> Any:

@@ -84,6 +84,8 @@ class OfLevel(Traced):
 class Transforms:
     """The interpreter while transforms run, on top of the one that was there before."""
 
+    answers = False  # for each example another
+
     def __init__(self, outer: interpreter.Interpreter | None) -> None:
         self.outer = outer
         self.levels: list[Level] = []

@@ -220,6 +220,8 @@ def _layer(path: str, module: Module) -> Layer:
 class _Counter:
     """Runs ops as they are, and counts their multiply-adds for the layer whose forward runs."""
 
+    answers = False
+
     def __init__(self) -> None:
         self._open: list[Layer] = []
 

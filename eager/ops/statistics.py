@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ from .pointwise import (
     greater_equal,
     isinf,
     isnan,
+    less,
+    less_equal,
     logical_and,
     logical_not,
     maximum,
@@ -227,9 +230,17 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, keepdims: bool, method: str
 def _fractions(name: str, q: Any) -> Tensor:
     """`q` in float64: its rounding would show in which elements are taken."""
     made = cast(q if isinstance(q, Tensor) else tensor(q, dtype=dtypes.float64), dtypes.float64)
-    if interpreter.STATE.active is None and not np.all((made._data >= 0) & (made._data <= 1)):
+    if interpreter.answers() and not _are_fractions(q):
         raise ArgumentError(f"{name}: q={q!r} is no fraction", "fractions go from 0 to 1")
     return made
+
+
+def _are_fractions(q: Any) -> bool:
+    if isinstance(q, Tensor):
+        return bool(reduce.all(logical_and(greater_equal(q, 0), less_equal(q, 1))))
+    if isinstance(q, (list, tuple)):
+        return all(map(_are_fractions, q))
+    return bool(np.all((q >= 0) & (q <= 1)))
 
 
 def _of_rows(rows: Tensor, q: Tensor, place: Place, skip: bool) -> Tensor:
@@ -318,8 +329,7 @@ def _edges(x: Tensor, bins: Any, limits: Any) -> Tensor:
     if count is None:
         edges = bins if isinstance(bins, Tensor) else tensor(bins, dtype=x.dtype)
         edges = cast(edges, dtypes.promote(edges.dtype, x.dtype))
-        in_order = interpreter.STATE.active is not None or not (np.diff(edges._data) < 0).any()
-        if edges.ndim != 1 or edges.shape[0] < 2 or not in_order:
+        if edges.ndim != 1 or edges.shape[0] < 2 or (interpreter.answers() and _falls(bins)):
             raise ShapeError("histogram: edges are two numbers or more in one axis, in order",
                              "sort them, or give the number of bins")
         return edges
@@ -337,6 +347,13 @@ def _edges(x: Tensor, bins: Any, limits: Any) -> Tensor:
     if low == high:
         low, high = low - 0.5, high + 0.5
     return tensor(np.linspace(low, high, count + 1).astype(x.dtype))
+
+
+def _falls(edges: Any) -> bool:
+    """Whether one of them is less than the one before."""
+    if isinstance(edges, Tensor):
+        return bool(reduce.any(less(edges[1:], edges[:-1])))  # type: ignore[index]
+    return any(high < low for low, high in itertools.pairwise(edges))
 
 
 # ---- two variables

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import operator
+import time
 from typing import Any
 
 import numpy as np
@@ -85,3 +86,36 @@ def test_functions_without_a_name() -> None:
     assert fw.compile(part).__name__ == "mul" and fw.compile(Scale()).__name__ == "Scale"
     for made in (lambda: part, Scale):
         assert agree(made, (X,), (X + 1,), (X,)).stats.recordings == 1
+
+
+def in_pieces(f: Any) -> Any:
+    """`f` beside something that no recording can do again."""
+    def run(*args: Any) -> Any:
+        time.time()
+        return f(*args)
+
+    return run
+
+
+@pytest.mark.filterwarnings("ignore:run runs in pieces")
+@pytest.mark.parametrize("way", [lambda f: f, in_pieces])
+@pytest.mark.parametrize("make", [float, fw.tensor])
+def test_fractions_outside_of_0_and_1_raise_as_in_eager(way: Any, make: Any) -> None:
+    compiled, x = fw.compile(way(fw.quantile)), fw.arange(5.0)
+    for _ in range(2):
+        assert [compiled(x, make(q)).item() for q in (0.5, 0.25, 1.0)] == [2.0, 1.0, 4.0]
+        for q in (1.5, -0.5, float("nan")):
+            with pytest.raises(fw.ArgumentError, match="is no fraction"):
+                compiled(x, make(q))
+
+
+@pytest.mark.filterwarnings("ignore:run runs in pieces")
+@pytest.mark.parametrize("way", [lambda f: f, in_pieces])
+@pytest.mark.parametrize("make", [list, fw.tensor])
+def test_edges_that_are_not_in_order_raise_as_in_eager(way: Any, make: Any) -> None:
+    compiled, x = fw.compile(way(lambda x, e: fw.histogram(x, e).hist)), fw.arange(5.0)
+    for _ in range(2):
+        assert compiled(x, make([0.0, 1.5, 5.0])).tolist() == [2, 3]
+        assert compiled(x, make([0.0, 2.5, 5.0])).tolist() == [3, 2]
+        with pytest.raises(fw.ShapeError, match="in order"):
+            compiled(x, make([0.0, 5.0, 2.5]))

@@ -32,6 +32,8 @@ def tensors(inputs: tuple[Any, ...], requires_grad: bool = False) -> list[Tensor
 class Spy:
     """An interpreter that runs every op and notes it."""
 
+    answers = False
+
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
