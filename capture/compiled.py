@@ -10,7 +10,7 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..eager.errors import CaptureError, CodegenError
 from ..eager.forking import in_child
 from ..eager.settings import settings
 from . import debug
+from .dynamic import Dynamic, asked
 from .graph import Graph
 from .insight import Insight
 from .names import Names
@@ -28,7 +29,7 @@ from .reading import Reader
 from .recording import Run, record
 from .rerun import is_due, rerun
 from .stage import Backend, Executable
-from .varying import History, Varying, tensors_of
+from .varying import History, Varying
 from .warned import CaptureWarning as CaptureWarning
 
 ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
@@ -66,7 +67,7 @@ class Compiled(Insight):
 
     def __init__(self, fn: Callable[..., Any], backend: Backend, fullgraph: bool = False,
                  check: str | float | None = None,
-                 dynamic: bool | Mapping[str, Any] | None = None) -> None:
+                 dynamic: Dynamic = None) -> None:
         functools.update_wrapper(self, fn)
         if not hasattr(fn, "__name__"):  # a functools.partial, an object with `__call__`
             self.__name__ = self.__qualname__ = _name_of(fn)
@@ -198,7 +199,7 @@ class Compiled(Insight):
     def _varying(self, args: Any, kwargs: Any) -> Varying:
         """The numbers and sizes that were not the same in each call so far."""
         if self.dynamic and not self.programs:
-            self.history.begin(tensors_of(self.original, args, kwargs))
+            self.history.begin(asked(self.dynamic, self.original, args, kwargs))
         for program in self.programs:
             if program.differs_only(args, kwargs, self.history):
                 break

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..eager.tensor import Tensor
+from .dynamic import Asked, Dynamic
 from .paths import Path
 from .widening import is_number_at
 
@@ -35,7 +35,7 @@ class Varying:
 class History:
     """What differed in the calls of one function so far."""
 
-    def __init__(self, dynamic: bool | Mapping[Any, Any] | None = None) -> None:
+    def __init__(self, dynamic: Dynamic = None) -> None:
         """dynamic: which sizes are symbols; True: all of the arguments' from the start, False:
         none, None: those that differ, or {argument: axes}, or {argument: {axis: name}}."""
         self.dynamic = dynamic
@@ -52,14 +52,10 @@ class History:
         if self.dynamic is not False and axis not in self.axes:
             self.axes[axis] = self._named.setdefault((before, now), f"n{len(self.axes)}")
 
-    def begin(self, tensors: Iterable[tuple[Path, Any, Any]]) -> None:
-        """The first call: `tensors` are (path, name, tensor) of the arguments that are tensors."""
-        for path, name, tensor in tensors if self.dynamic else ():
-            asked = range(tensor._data.ndim) if self.dynamic is True else \
-                self.dynamic.get(name, ())  # type: ignore[union-attr]
-            for axis in asked:
-                own = asked[axis] if isinstance(asked, Mapping) else f"n{len(self.axes)}"
-                self.axes.setdefault((path, axis % tensor._data.ndim), own)
+    def begin(self, asked: Iterable[Asked]) -> None:
+        """The first call, and the sizes in it that are to be symbols."""
+        for path, axis, name in asked:
+            self.axes.setdefault((path, axis), name or f"n{len(self.axes)}")
 
     def here(self, read: Callable[[Path], Any], follows_numbers: bool = True) -> Varying:
         """What of it there is in this call. Sizes of 0 and 1 are cases of their own."""
@@ -83,16 +79,3 @@ def _size(path: Path, axis: int, read: Callable[[Path], Any]) -> int:
     except _MISSING:
         return 0
 
-
-def tensors_of(fn: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[tuple[Path, Any, Any]]:
-    """(path, name of the argument, tensor) of the arguments that are tensors."""
-    try:
-        names = list(inspect.signature(fn).parameters)
-    except (TypeError, ValueError):
-        names = []
-    for i, value in enumerate(args):
-        if isinstance(value, Tensor):
-            yield Path("args").item(i), names[i] if i < len(names) else i, value
-    for name, value in kwargs.items():
-        if isinstance(value, Tensor):
-            yield Path("kwargs").item(name), name, value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
 from ..capture import direct
 from ..capture.check import checking, interval
 from ..capture.compiled import Compiled
+from ..capture.dynamic import Dynamic, check_dynamic
 from ..capture.graph import Graph
 from ..capture.passes.specialise import has_symbols
 from ..capture.stage import Backend
@@ -18,8 +19,6 @@ from ..eager.nn.module import Module
 from . import collect
 from .compile import compile_graph
 from .sized import compile_sized
-
-Dynamic = bool | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,7 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
         return fn
     if not callable(fn):
         raise CaptureError(f"compile takes a function, a method or a module, not {fn!r:.60}")
+    check_dynamic(dynamic, fn)
     backend: Backend = compile_graph
     if check is not None:
         interval(check)  # raises for one that makes no sense
