@@ -1,15 +1,13 @@
-"""The training steps of the examples and their models are recorded whole: nothing runs eagerly."""
+"""The training steps of the examples are recorded whole: nothing runs eagerly. Their models, too:
+`tests/codegen/test_compiled_models.py`."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
-import numpy as np
 import pytest
 from agreement import agree, assert_equal
-from layers.row import scalar, tensors_of
-from small_models import MODELS
 
 import fusewire as fw
 from house.test_examples import FEW, FOLDER
@@ -32,35 +30,6 @@ def test_steps_of_an_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     importlib.import_module(name).main(**{option: FEWER[name]}, compiled=True)
     assert made and all(f.stats.replays > 0 and f.stats.fallbacks == 0 for f in made)
     assert all(f.stats.recordings <= 2 for f in made), [f.misses for f in made]
-
-
-@pytest.mark.parametrize("name", [n for n in MODELS if n != "ResNet-50"])  # ResNet-14 does
-def test_training_and_inference_of_a_model(name: str) -> None:
-    fw.manual_seed(0)
-    model = MODELS[name].make()
-    optimizer = fw.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
-
-    def step(*inputs: fw.Tensor) -> fw.Tensor:
-        optimizer.zero_grad()
-        out = model(*inputs)
-        loss = scalar(out) / tensors_of(out)[0].size
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    inputs = [fw.from_numpy(a) for a in MODELS[name].inputs]
-    train = fw.compile(step, fullgraph=True)
-    losses = [train(*inputs).item() for _ in range(3)]
-    assert np.isfinite(losses).all()
-    assert train.stats.fallbacks == 0 and train.stats.recordings <= 2
-    model.eval()
-    with fw.no_grad():
-        infer = fw.compile(lambda *inputs: model(*inputs), fullgraph=True)
-        for _ in range(2):
-            found, expected = infer(*inputs), model(*inputs)
-        for got, want in zip(tensors_of(found), tensors_of(expected), strict=True):
-            np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-3, 1e-4)
-    assert infer.stats.fallbacks == 0
 
 
 # ---- models that are refused where a model is traced: what they do depends on values

@@ -5,11 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from agreement import assert_equal
+from jobs import together
 
 import fusewire as fw
 from fusewire import nn
@@ -93,29 +93,6 @@ def test_compiled_functions_and_models_are_sent_to_another_process() -> None:
 
 
 # ---- threads
-def together(*jobs: Callable[[], Any]) -> list[Any]:
-    """The results of jobs that start at the same time, each in a thread."""
-    results: list[Any] = [None] * len(jobs)
-    ready = threading.Barrier(len(jobs))
-
-    def work(i: int) -> None:
-        ready.wait()
-        try:
-            results[i] = jobs[i]()
-        except BaseException as error:
-            results[i] = error
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results
-
-
 def test_threads_call_one_function_from_its_first_call() -> None:
     def f(x: fw.Tensor) -> fw.Tensor:
         for _ in range(5):

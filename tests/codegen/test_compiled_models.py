@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import functools
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from oracle import assert_same
 from small_models import MODELS
 
 import fusewire as fw
-from fusewire.capture.compiled import CaptureWarning
 
 
 def trained(name: str, compiled: bool, steps: int = 3) -> tuple[list[float], Any, list[Any]]:
@@ -29,10 +28,12 @@ def trained(name: str, compiled: bool, steps: int = 3) -> tuple[list[float], Any
         optimizer.step()
         return loss
 
-    wrap = fw.compile if compiled else lambda fn: fn
+    wrap = functools.partial(fw.compile, fullgraph=True) if compiled else lambda fn: fn
     run, infer = wrap(step), wrap(lambda *inputs: model(*inputs))
     inputs = [fw.from_numpy(a) for a in MODELS[name].inputs]
     losses = [run(*inputs).item() for _ in range(steps)]
+    if compiled:
+        assert run.stats.recordings <= 2
     model.eval()
     return losses, model, [tensors_of(infer(*inputs)) for _ in range(2)][-1]
 
@@ -40,9 +41,7 @@ def trained(name: str, compiled: bool, steps: int = 3) -> tuple[list[float], Any
 @pytest.mark.parametrize("name", [n for n in MODELS if n != "ResNet-50"])  # ResNet-14 does
 def test_compiled_model_is_the_eager_model(name: str) -> None:
     expected, eager, results = trained(name, compiled=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CaptureWarning)
-        losses, model, found = trained(name, compiled=True)
+    losses, model, found = trained(name, compiled=True)
     np.testing.assert_allclose(losses, expected, 1e-4, 1e-6)
     state = eager.state_dict()
     for key, value in model.state_dict().items():
