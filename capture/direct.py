@@ -7,6 +7,7 @@ anything is not as it was, it does nothing; the call goes the long way, which al
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +17,7 @@ from ..eager.tensor import Tensor
 from .guards import Guard, Source, written
 from .leaf import Leaf
 from .paths import Path
-from .pins import Pins, Words
+from .pins import Contents, Pins, Words
 from .reading import Reader
 
 Direct = Callable[[Any, Any], Any]
@@ -26,8 +27,8 @@ _ARGS, _KWARGS = Path("args"), Path("kwargs")
 class Native(Protocol):
     """What an upper layer knows of Python's objects."""
 
-    def contents(self, value: Any) -> Words | None:
-        """Addresses and words that stay while `value` holds what it does; None: not known."""
+    def contents(self, value: Any) -> Contents | None:
+        """What stays while `value` holds what it does; None: not known."""
 
     def collector(
         self, words: Words, given: Sequence[tuple[Tensor, int]],
@@ -54,7 +55,8 @@ class Situation(NamedTuple):
 def compile_direct(at: Situation, constants: dict[str, Any]) -> Direct | None:
     """The short way of calls like this one; None where there is none.
 
-    `constants`: PROGRAM, whose uses are counted; UNSEEN, to give where a call does not fit; RAISED
+    `constants`: PROGRAM, whose uses are counted; FORGET, which is called when what is looked at is
+    freed: all that is known of it can be, too; UNSEEN, to give where a call does not fit; RAISED
     and AGAIN, errors to let through, and errors with which a call does not fit.
     """
     stage = at.leaf.stage
@@ -75,7 +77,8 @@ class _PinnedSource(Source):
 
     def read(self, path: Path) -> str:
         if path not in self._variables:
-            self._variables[path] = self.constant(self._value(path)) if self._pins.pinned(path) \
+            constant = self._pins.pinned(path) and not self._pins.looks.get(path)
+            self._variables[path] = self.constant(self._value(path)) if constant \
                 else self.looked_up(path)
         return self._variables[path]
 
@@ -109,12 +112,13 @@ class _Writer:
                                     if self.pins.pinned(p)])
         if collect is None:
             return None
-        lines = [*self._looks(), *self._guards(left, given), *self._collected(given)]
+        lines = [*self._looks(constants["FORGET"]), *self._guards(left, given),
+                 *self._collected(given)]
         body = "\n".join(["def direct(args, kwargs):", *self._head(), "    try:",
                           *_indented(lines), *self._computed(targets), *self._made()])
         scope = {**self.source.constants, **constants, **self._constants(collect)}
         exec(compile(body, "<direct>", "exec"), scope)
-        return scope["direct"]  # type: ignore[no-any-return]
+        return scope.pop("direct")  # type: ignore[no-any-return]
 
     def _told(self, guard: Guard, tensors: dict[Path, int]) -> bool:
         """Whether a guard follows from the types of tensors, which `collect` compares with those
@@ -142,12 +146,16 @@ class _Writer:
         empty = "" if self.at.kwargs else "kwargs or "
         yield f"    if {empty}INTERPRETER.in_use or MODE.enabled is not GRAD: return UNSEEN"
 
-    def _looks(self) -> Iterator[str]:
-        for path in self.pins.looks:
-            start = len(self.source.lines)
-            name = self.source.looked_up(path)
+    def _looks(self, forget: Callable[[Any], None]) -> Iterator[str]:
+        for path, may_go in self.pins.looks.items():
+            start, value = len(self.source.lines), self.read(path)
+            name = self.source.read(path) if may_go else self.source.looked_up(path)
             yield from self.source.lines[start:]
-            yield f"    if {name} is not {self.source.read(path)}: return UNSEEN"
+            if may_go:
+                known = self.source.constant(weakref.ref(value, forget))
+                yield f"    if {name} is not {known}() or {name} is None: return UNSEEN"
+            else:
+                yield f"    if {name} is not {self.source.read(path)}: return UNSEEN"
 
     def _guards(self, left: Sequence[Guard], given: Sequence[Path]) -> Iterator[str]:
         whole = list(given) == self._arguments()  # then `collect` counts them
@@ -201,7 +209,8 @@ class _Writer:
         assert leaf.stage is not None and leaf.stage.executable is not None
         return {"COLLECT": collect, "EXECUTE": leaf.stage.executable.__call__, "LEAF": leaf,
                 "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled, "READER": Reader,
-                "HELD": self.at.held, "KEEP": self.pins, "NEW": object.__new__, "TENSOR": Tensor}
+                "HELD": self.at.held, "KEPT": self.pins.kept, "NEW": object.__new__,
+                "TENSOR": Tensor}
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

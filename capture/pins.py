@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Protocol
 
 from ..eager.tensor import Tensor
 from .guards import Guard
@@ -18,16 +18,34 @@ from .state import FIXED, is_plain
 Words = list[tuple[int, int]]
 
 
-class Pins:
-    """The pinned paths of one call, and the words and the looks that keep them so."""
+class Contents(Protocol):
+    """What tells that an object holds what it did."""
 
-    def __init__(self, read: Callable[[Path], Any], contents: Callable[[Any], Words | None],
+    @property
+    def words(self) -> Words:
+        """Addresses, and what is there."""
+
+    @property
+    def objects(self) -> list[Any]:
+        """What must not be freed, so that the words mean it."""
+
+
+class Pins:
+    """The pinned paths of one call, and the words and the looks that keep them so.
+
+    What is looked at is not kept alive, where that can be: only looked at first, before the words,
+    which stand in memory of its own. They are in such an order that none is read of what may be
+    gone: whatever leads to an object comes before it.
+    """
+
+    def __init__(self, read: Callable[[Path], Any], contents: Callable[[Any], Contents | None],
                  changing: Collection[int]) -> None:
         self._read, self._contents, self._changing = read, contents, changing
         self.words: dict[int, int] = {}
-        self.looks: list[Path] = []  # paths whose values must be the objects they were
+        self.looks: dict[Path, bool] = {}  # paths whose values must be the objects they were, and
+        self.kept: list[Any] = []  # whether these may be freed; what must not be
         self._pinned: dict[Path, bool] = {}
-        self._keep: list[Any] = []
+        self._loose: set[int] = set()  # the objects that may be freed, by id
 
     def pinned(self, path: Path) -> bool:
         """Whether `path` leads to the same object while the words and the looks hold."""
@@ -44,8 +62,11 @@ class Pins:
             return True
         if not _can_look(value) or (not below and isinstance(value, (dict, list, tuple))):
             return False
-        self.looks.append(path)
-        self._keep.append(value)
+        self.looks[path] = _may_go(value)
+        if self.looks[path]:
+            self._loose.add(id(value))
+        else:
+            self.kept.append(value)
         return True
 
     def _leads(self, path: Path, value: Any) -> bool:
@@ -60,11 +81,13 @@ class Pins:
         return known and self._watch(above)
 
     def _watch(self, value: Any) -> bool:
-        words = None if id(value) in self._changing else self._contents(value)
-        if words is None:
+        contents = None if id(value) in self._changing else self._contents(value)
+        if contents is None:
             return False
-        self.words.update(words)
-        self._keep.append(value)
+        self.words.update(contents.words)
+        self.kept += contents.objects
+        if id(value) not in self._loose:
+            self.kept.append(value)
         return True
 
     def omits(self, guard: Guard) -> bool:
@@ -95,6 +118,11 @@ _FIXED_TYPES = (types.FunctionType, types.MethodType, property)
 def _can_look(value: Any) -> bool:
     """Whether an object is told by its identity: what has no other guard than its value is not."""
     return not (is_plain(value) or isinstance(value, Tensor))
+
+
+def _may_go(value: Any) -> bool:
+    """Whether an object can be told from others without being kept alive, and is worth it."""
+    return type(value).__weakrefoffset__ != 0 and not isinstance(value, (*FIXED, *_FIXED_TYPES))
 
 
 def _stands(owner: Any, name: str, value: Any) -> bool:

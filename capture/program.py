@@ -167,7 +167,7 @@ class Program:
             return
         leaf = self.root.leaves[0]
         at = Situation(args, kwargs, self.fn, self.names.held, [*self.guards, *leaf.own], leaf)
-        constants = {"PROGRAM": self, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
+        constants = {"PROGRAM": self, "FORGET": self._forget, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
                      "RAISED": (CheckError, CodegenError)}
         try:
             made = compile_direct(at, constants)
@@ -176,6 +176,10 @@ class Program:
         except _MISSING:
             return
         self.direct = made if made is not None and holds else _none
+
+    def _forget(self, _: object) -> None:
+        """What the short way knows is gone: it keeps what belonged to it no longer."""
+        self.direct = _none
 
     def arrays(self, args: Any, kwargs: Any) -> list[Any]:
         """What a call can read from outside."""

@@ -11,16 +11,26 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .llvm.jit import compile_object, load_object
 from .llvm.target import host
 from .objects import LAYOUT, half, slot, word
 
 Words = list[tuple[int, int]]  # an address, and what is there
+
+
+class Contents(NamedTuple):
+    """`words` that stay while an object holds what it does, as long as `objects` are not freed:
+    another one at the address of one of these would look the same."""
+
+    words: Words
+    objects: list[Any]
+
 
 _CLASS_VERSION = 384  # bytes from the beginning of a class, verified by `_class_versions`
 _DICT_VERSION = 24  # bytes from the beginning of a dictionary, verified by `_dict_versions`
@@ -30,11 +40,24 @@ _COUNTERS = 4096  # of changes, for dictionaries by their address
 _BEFORE = 4  # words before an object in which CPython keeps its dictionary
 
 
-def contents(value: Any) -> Words | None:
-    """The words that stay while `value` holds what it does; None for what cannot be watched.
+def contents(value: Any) -> Contents | None:
+    """What stays while `value` holds what it does; None for what cannot be watched.
 
     Of an object: while it has the same attributes, found in it or its class.
     """
+    words = _words(value)
+    return None if words is None else Contents(words, _referred(value))
+
+
+def _referred(value: Any) -> list[Any]:
+    """The objects whose addresses are among the words of `value`, and perhaps others."""
+    if type(value) is types.FunctionType:
+        return gc.get_referents(value, *value.__closure__ or ())
+    own = None if isinstance(value, type) else getattr(value, "__dict__", None)
+    return gc.get_referents(value, own)
+
+
+def _words(value: Any) -> Words | None:
     kind = type(value)
     if LAYOUT is None or not _class_versions():
         return None

@@ -328,3 +328,34 @@ def test_a_step_that_returns_the_loss_it_went_back_from() -> None:
         assert each.requires_grad
         with pytest.raises(fw.GradientError, match="given up by an earlier backward"):
             each.backward()
+
+
+def in_a_list():
+    factors = [1.0, 3.0]
+    return lambda x: x * factors[1], lambda value: factors.__setitem__(1, value)
+
+
+def in_a_closure():
+    factor = 3.0
+
+    def put(value):
+        nonlocal factor
+        factor = value
+
+    return lambda x: x * factor, put
+
+
+@pytest.mark.parametrize("make", [in_a_list, in_a_closure])
+def test_a_number_that_lies_where_an_older_one_lay(make):
+    """The number that the short way knows is equal to the one that was recorded, but another
+    object; when it is gone, numbers come to lie where it did."""
+    function, put = make()
+    compiled, x = fw.compile(function, dynamic=False), fw.ones(2)
+    compiled(x)
+    put(float("3"))
+    warm(lambda: compiled(x))
+    put(None)
+    for number in [float(n) for n in range(4, 50)]:
+        put(number)
+        took = programs(compiled)[0].direct((x,), {})
+        assert not isinstance(took, fw.Tensor) or took.tolist() == [number] * 2
