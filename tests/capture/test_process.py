@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import threading
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from agreement import assert_equal
 from jobs import together
@@ -33,12 +36,17 @@ def in_child(send: Any, scales: list[float]) -> None:
 
 
 def other_process(method: str, scales: list[float]) -> Any:
+    return given_by(method, in_child, scales)
+
+
+def given_by(method: str, function: Callable[..., None], *args: Any) -> Any:
+    """What a function, called in another process, puts into the queue that it is given."""
     context = multiprocessing.get_context(method)
-    queue = context.Queue()
-    process = context.Process(target=in_child, args=(queue, scales))
+    results = context.Queue()
+    process = context.Process(target=function, args=(results, *args))
     process.start()
     try:
-        return queue.get(timeout=MAIN_WAITS)
+        return results.get(timeout=MAIN_WAITS)
     finally:
         process.join(MAIN_WAITS)
 
@@ -54,6 +62,38 @@ def test_a_forked_process_replays_and_records() -> None:
         assert result == pytest.approx(expected(k))
     assert replays >= 3  # one before the fork, two in the child
     assert decided(X * 4).tolist() == expected(4.0)
+
+
+def test_a_spawned_process_records_anew() -> None:
+    decided.clear()
+    for k in (1.0, 2.0, -1.0):
+        decided(X * k)
+    scales = [3.0, 1.0, -1.0, -2.0]
+    results, replays = other_process("spawn", scales)
+    for k, result in zip(scales, results):
+        assert result == pytest.approx(expected(k))
+    assert replays == 2  # each way was recorded first
+
+
+def trained(send: Any, model: nn.Module) -> None:
+    """What a model computes in another process, and its weights after a step there."""
+    first = model(X)
+    first.sum().backward()
+    fw.optim.SGD(model.parameters(), lr=0.5).step()
+    send.put([t.tolist() for t in (first, *model.parameters(), model(X))])
+
+
+def test_a_compiled_model_in_a_spawned_process() -> None:
+    model, here = fw.compile(nn.Linear(3, 2)), queue.Queue[Any]()
+    for _ in range(3):
+        model(X)
+    before = [p.numpy().copy() for p in model.parameters()]
+    there = given_by("spawn", trained, model)
+    for was, parameter in zip(before, model.parameters()):
+        assert parameter.tolist() == was.tolist()  # it got a model of its own
+    trained(here, model)
+    for one, other in zip(there, here.get()):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
