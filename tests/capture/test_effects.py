@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import types
 from typing import Any, NamedTuple
@@ -276,3 +277,41 @@ def test_a_layer_whose_forward_is_replaced() -> None:
     g(X), g(X)
     layer.forward = lambda x: x * 7  # type: ignore[method-assign]
     assert_same(g(X), X * 7)
+
+
+def test_what_getattr_reads() -> None:
+    """A list that is only added to is no condition, unless code may read it by a name that does
+    not stand there: `contextmanager` itself asks for `getattr(function, "__doc__", None)`."""
+    box, name = types.SimpleNamespace(log=[]), "log"
+
+    @contextlib.contextmanager
+    def noted() -> Any:
+        box.log.append("begin")
+        yield
+        box.log.append("end")
+
+    def only_adds(x: fw.Tensor) -> fw.Tensor:
+        with noted():
+            return x * 2
+
+    def reads(x: fw.Tensor) -> fw.Tensor:
+        box.log.append(1)
+        return x * len(getattr(box, "log"))  # noqa: B009
+
+    def reads_by_variable(x: fw.Tensor) -> fw.Tensor:
+        box.log.append(1)
+        return x * len(getattr(box, name))
+
+    def reads_by_sum(x: fw.Tensor) -> fw.Tensor:
+        box.log.append(1)
+        return x * len(getattr(box, "lo" + name[-1]))
+
+    adding = compiled(only_adds)
+    for _ in range(5):
+        adding(X)
+    assert box.log == ["begin", "end"] * 5
+    assert adding.stats.recordings == 1
+    for function in (reads, reads_by_variable, reads_by_sum):
+        run = compiled(function)
+        for _ in range(4):
+            assert_same(run(X), X * len(box.log))
