@@ -197,7 +197,8 @@ def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
     elif is_plain(value):
         yield from _of_plain(path, value)
     elif isinstance(value, (np.ndarray, np.generic)):
-        recorder.refuse(f"a NumPy array is read ({describe(path)}); make it a tensor")
+        recorder.refuse(f"a NumPy array is read ({describe(path)}); give the "
+                        "function a tensor instead: fw.from_numpy(array)")
     else:
         yield from _of_object(recorder, path, value)
 

@@ -182,7 +182,8 @@ class Recorder:
         if array.size <= _SMALL:
             self.learn(array, constant(self.nodes, array))
         else:
-            self.refuse(f"a tensor with {array.size} elements is made from Python values here")
+            self.refuse(f"a tensor with {array.size} elements is made from Python values "
+                        "or a NumPy array here; make it before the call")
 
     def changed(self, tensor: Tensor) -> None:
         self.changed_tensors[id(tensor)] = tensor

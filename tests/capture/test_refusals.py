@@ -89,6 +89,18 @@ def test_numpys_random_numbers() -> None:
     check_refused(f, "NumPy's random numbers")
 
 
+@pytest.mark.parametrize("n", [3, 300])
+@pytest.mark.parametrize("use", [lambda x, a: x * a, lambda x, a: x + fw.tensor(a) * 2,
+                                 lambda x, a: x + fw.asarray(a)])
+def test_numpy_arrays_as_arguments(use: Any, n: int) -> None:
+    """They are read anew on each call, and what to do about it is said."""
+    compiled, x, a = fw.compile(use), fw.arange(float(n)), np.ones(n, np.float32)
+    with pytest.warns(CaptureWarning, match=r"fw.from_numpy\(array\)|before the call"):
+        for _ in range(4):
+            assert_same(compiled(x, a), use(x, a))
+            a += 1
+
+
 def test_a_numpy_generator() -> None:
     generators = [np.random.default_rng(0) for _ in range(2)]
     compiled = fw.compile(lambda x, rng: x * fw.tensor(rng.random(3)))
