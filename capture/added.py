@@ -8,14 +8,13 @@ in the bytecode of some version of Python counts as reading.
 
 from __future__ import annotations
 
-import itertools
 import types
 from collections import deque
 from typing import Any, NamedTuple
 
 from ..eager.errors import is_ours
 from ..eager.tensor import Tensor
-from .bytecode import instructions
+from .bytecode import instructions, reads_by_name
 from .paths import Members, Path, steps
 from .recorder import Recorder
 from .state import State
@@ -23,7 +22,7 @@ from .state import State
 _ADDING: dict[type, tuple[str, ...]] = {
     list: ("append", "extend"), deque: ("append", "extend"), set: ("add", "update"), dict: (),
 }  # how items are added; to a dictionary by `d[k] = v`
-_BY_NAME = {"vars", "attrgetter", "__dict__", "locals", "globals", "eval", "exec"}
+_ALL_NAMES = {"locals", "globals", "eval", "exec"}
 _SIMPLE = ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_SMALL_INT")
 _NO_WORK = ("CACHE", "EXTENDED_ARG", "PRECALL", "RESUME", "NOP")
 
@@ -38,7 +37,7 @@ class Step(NamedTuple):
 def find_added(recorder: Recorder) -> None:
     """Notes which changed containers were only added to, and forgets what stood in them."""
     state = recorder.state
-    if any(not is_ours(code) and _reads_by_name(code) for code in state.codes):
+    if any(not is_ours(code) and _reads_unseen(code) for code in state.codes):
         return
     for path, before, now in list(state.changes()):
         if type(state.values[path]) in _ADDING and _is_unread(recorder, path):
@@ -46,23 +45,9 @@ def find_added(recorder: Recorder) -> None:
             _forget(state, [path.item(key) for key in _replaced(state.values[path], before, now)])
 
 
-def _reads_by_name(code: types.CodeType) -> bool:
-    """Whether attributes may be read whose names stand nowhere in the code, as
-    `getattr(x, "name")` has it."""
-    if "getattr" in code.co_names:
-        found = [step for step in _instructions(code) if step.op != "PUSH_NULL"]
-        if any(value == "getattr" and not _with_constant(found[i + 1:i + 5])
-               for i, (_, value) in enumerate(found)):
-            return True
-    return not _BY_NAME.isdisjoint(code.co_names)
-
-
-def _with_constant(after: list[Step]) -> bool:
-    """Whether what follows the load of `getattr` is `(x, "name")` or `(x, "name", y)`."""
-    loads = list(itertools.takewhile(lambda step: step.op in _SIMPLE, after))
-    call = after[len(loads):][:1]
-    return len(loads) > 1 and loads[1].op == "LOAD_CONST" and bool(call) \
-        and call[0].op.startswith("CALL") and call[0].value == len(loads)
+def _reads_unseen(code: types.CodeType) -> bool:
+    """Whether code may read what it does not name."""
+    return reads_by_name(code) or not _ALL_NAMES.isdisjoint(code.co_names)
 
 
 def _is_unread(recorder: Recorder, path: Path) -> bool:

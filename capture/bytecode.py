@@ -26,4 +26,37 @@ def names_of(code: types.CodeType) -> frozenset[str]:
     return texts.union(code.co_names, code.co_freevars, (code.co_name,))
 
 
+@functools.lru_cache(maxsize=4096)
+def reads_by_name(code: types.CodeType) -> bool:
+    """Whether code may read attributes whose names do not stand in it."""
+    if not _ALL_NAMES.isdisjoint(code.co_names):
+        return True
+    return not _BY_NAME.isdisjoint(code.co_names) and any(
+        step.opname in _GLOBALS and step.argval in _BY_NAME and not _names_constant(code, n)
+        for n, step in enumerate(instructions(code)))
+
+
+def _names_constant(code: types.CodeType, function: int) -> bool:
+    """Whether the function that instruction number `function` loads is called, and its second
+    argument is a text in the code."""
+    depth, made = 0, dict[int, dis.Instruction]()  # above the function: what made each operand
+    for step in instructions(code)[function + 1:]:
+        if step.opname in _CALLS and step.arg == depth:
+            return depth > 1 and made[2].opname == "LOAD_CONST" and type(made[2].argval) is str
+        argument = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+        before, depth = depth, depth + dis.stack_effect(step.opcode, argument)
+        if depth < 1 or is_jump(step):
+            return False
+        made.update(dict.fromkeys(range(min(before, depth - 1) + 1, depth + 1), step))
+    return False
+
+
+def is_jump(step: dis.Instruction) -> bool:
+    """Whether code may go on elsewhere after an instruction."""
+    return step.opcode in dis.hasjrel or step.opcode in dis.hasjabs
+
+
 _GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
+_CALLS = ("PRECALL" if "PRECALL" in dis.opmap else "CALL", "CALL_FUNCTION")
+_BY_NAME = {"getattr", "hasattr"}
+_ALL_NAMES = {"vars", "dir", "attrgetter", "__dict__"}

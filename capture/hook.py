@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..eager.errors import is_our_file, is_ours
-from .bytecode import names_of
+from .bytecode import names_of, reads_by_name
 from .impure import impure, passed_on
 from .members import is_users
-from .state import BY_NAME
 
 _STDLIB = sysconfig.get_path("stdlib")
 _PACKAGES = os.path.join(_STDLIB, "site-packages")
@@ -91,7 +90,7 @@ class Hook:
     def enter(self, code: types.CodeType, names: dict[str, Any]) -> None:
         """Notes the names of a code object and of those defined inside it."""
         self.names.update(names_of(code))
-        if not is_ours(code) and not BY_NAME.isdisjoint(code.co_names):
+        if not is_ours(code) and reads_by_name(code):
             self.any_attribute = True
         self._check(code, names)
         self._entered(code, names)

@@ -12,7 +12,7 @@ import functools
 import types
 from collections.abc import Iterator
 
-from .bytecode import instructions
+from .bytecode import instructions, is_jump
 
 # Questions, and how many operands they take up; what they leave is the answer. What is not here
 # is no place where a loop may begin: `max(a, b)` goes on with its operands.
@@ -63,11 +63,7 @@ def _in_for(code: types.CodeType, at: int) -> bool:
 
 
 def _jumps(code: types.CodeType) -> Iterator[tuple[int, int]]:
-    return ((i.offset, i.argval) for i in instructions(code) if _is_jump(i))
-
-
-def _is_jump(instruction: dis.Instruction) -> bool:
-    return instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs
+    return ((i.offset, i.argval) for i in instructions(code) if is_jump(i))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -86,7 +82,7 @@ def _depths(code: types.CodeType) -> dict[int, int] | None:
                 return None
             continue
         found[step.offset] = depth
-        if _is_jump(step):
+        if is_jump(step):
             todo.append((places[step.argval], depth + _effect(step, jump=True)))
         if step.opname not in _LEAVES and step.opname not in _ALWAYS:
             todo.append((n + 1, depth + _effect(step, jump=False)))

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..eager.errors import is_ours
 from ..eager.tensor import Tensor
-from .bytecode import globals_of, names_of
+from .bytecode import globals_of, names_of, reads_by_name
 from .hooked import hooks_of
 from .members import EMPTY, attributes, cells, is_users, of_class, of_instance, own_members
 from .numbers import plain
@@ -31,7 +31,6 @@ FIXED = (types.ModuleType, type, types.BuiltinFunctionType, types.MethodWrapperT
 SETS = (set, frozenset, bytearray)  # compared as a whole, their elements are not followed
 SEQUENCES = (list, tuple, deque)
 _ROOT = __name__.partition(".")[0]
-BY_NAME = {"getattr", "hasattr", "vars", "dir", "attrgetter", "__dict__"}  # read attributes unseen
 LARGE = 4096  # containers longer than this are not followed
 
 
@@ -79,7 +78,7 @@ class State:
     def walk_code(self, code: types.CodeType, scope: dict[str, Any]) -> None:
         """Notes what a code object that is about to run can read: globals, parts of modules."""
         names = names_of(code)
-        if is_users(scope.get("__name__")) and not BY_NAME.isdisjoint(code.co_names):
+        if is_users(scope.get("__name__")) and reads_by_name(code):
             self._any_name = True
         self.codes.append(code)
         self.walk_globals(code.co_names, scope, globals_of(code))
