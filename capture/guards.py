@@ -112,12 +112,12 @@ class Source:
         return name
 
 
-def find_guards(recorder: Recorder, names: set[str] | None) -> list[Guard]:
+def find_guards(recorder: Recorder, wanted: dict[Path, Any], names: set[str] | None) -> list[Guard]:
     """The conditions under which a call takes the path that `recorder` noted.
 
-    `names` are the names in the code that ran; None: it may have read any attribute.
+    `wanted` are the values that code can have read, `names` the names in it; None: any.
     """
-    wanted, aliases = _wanted(recorder, names), dict(recorder.state.aliases)
+    aliases = dict(recorder.state.aliases)
     guards = list(_of_call(recorder))
     guards += [g for path, value in wanted.items() if path not in aliases or not _matters(value)
                for g in _of_value(recorder, path, value)]
@@ -137,9 +137,9 @@ def _of_call(recorder: Recorder) -> Iterator[Guard]:
                 f"the keyword arguments are {', '.join(keys) or 'none'}", "keys")
 
 
-def _wanted(recorder: Recorder, names: set[str] | None) -> dict[Path, Any]:
+def find_wanted(recorder: Recorder, names: set[str] | None) -> dict[Path, Any]:
     """The values by path on which the run can depend: what code that ran can have followed, by its
-    names, and what stands on the way there."""
+    names, and what stands on the way there. None: it may have read any attribute."""
     values = recorder.state.values
     read = _read(recorder, names)
     wanted: dict[Path, Any] = {}

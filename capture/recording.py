@@ -10,9 +10,10 @@ from typing import Any
 
 from ..eager import interpreter
 from ..eager.ops.random import default_generator
+from .absent import find_absent
 from .added import find_added
 from .effects import Effect, changes_of_tape, find_effects
-from .guards import find_guards
+from .guards import find_guards, find_wanted
 from .hook import Hook
 from .hooked import goes_back
 from .joint import find_way_back
@@ -107,7 +108,8 @@ def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
     template = outputs.template(result)
     effects = find_effects(recorder, outputs) + changes_of_tape(recorder, outputs)
     way = find_way_back(recorder, outputs)
-    guards = find_guards(recorder, names)
+    wanted = find_wanted(recorder, names)
+    guards = [*find_guards(recorder, wanted, names), *find_absent(recorder.state, wanted)]
     if recorder.refusal:
         return None
     donated = {e.node: recorder.sources[e.target] for e in effects
