@@ -20,7 +20,7 @@ from . import reduce
 from .batching import folded, shifted
 from .composite import call, composite
 from .create import iota
-from .pointwise import equal, isnan, maximum, where
+from .pointwise import equal, isnan, maximum, minimum, where
 from .view import expand_to, flatten_index, reshape, take, unflatten_index
 from .window import fold, window, window_count, window_op
 
@@ -233,6 +233,14 @@ def stretches(n: int, size: int) -> Any:
     """
     begin, end = _ends(n, size)
     return np.minimum(begin[:, None] + np.arange((end - begin).max()), end[:, None] - 1)
+
+
+def places_of_stretches(n: int, size: int) -> Tensor:
+    """`stretches` as a tensor that is computed, so that recordings know where it comes from."""
+    begin, end = _ends(n, size)
+    at = iota((size, 1), 0)
+    last = (at * n + n + size - 1) // size - 1
+    return minimum(at * n // size + iota((1, int((end - begin).max())), 1), last)
 
 
 def _ends(n: int, size: int) -> tuple[Any, Any]:

@@ -9,8 +9,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ... import dtypes
 from ...casting import in_float32
 from ...errors import ArgumentError, DTypeError, ShapeError
@@ -22,7 +20,7 @@ from ...ops.reduce import floating, mean, widened
 from ...ops.scatter import along, gather, scatter
 from ...ops.view import expand_to, flatten, reshape, take
 from ...shapes import product
-from ...tensor import Tensor, as_tensor, tensor
+from ...tensor import Tensor, as_tensor
 from ...utils.arguments import check_at_least, per_axis
 from .inputs import as_given, with_samples
 
@@ -298,13 +296,13 @@ def _adaptive_largest(name: str, d: int, input: Any, output_size: Any, places: b
     if all(map(_divides, sizes, space)):
         kernel = tuple(n // size for n, size in zip(space, sizes, strict=True))
         return _largest(name, d, given, (kernel, kernel, 0), False, places)
-    table = np.zeros((1, 1), np.int64)  # for each window its elements, as places in all of space
+    table = iota((1, 1), 0)  # for each window its elements, as places in all of space
     for n, size in zip(space, sizes, strict=True):
-        inside = pool.stretches(n, size)
-        table = (table[:, None, :, None] * n + inside[None, :, None, :]).reshape(
-            len(table) * size, -1)
-    values = take(flatten(x.detach(), 2, -1), tensor(table), 2)
-    return _chosen(x, values, expand_to(tensor(table), values.shape), sizes, given, places)
+        inside = pool.places_of_stretches(n, size)
+        both = reshape(table, (-1, 1, table.shape[1], 1)) * n + reshape(inside, (1, size, 1, -1))
+        table = reshape(both, (-1, table.shape[1] * inside.shape[1]))
+    values = take(flatten(x.detach(), 2, -1), table, 2)
+    return _chosen(x, values, expand_to(table, values.shape), sizes, given, places)
 
 
 def _chosen(x: Tensor, values: Tensor, numbers: Tensor, sizes: Sizes, given: Tensor, places: bool
