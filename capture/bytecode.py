@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import types
+from typing import Any
 
 
 @functools.lru_cache(maxsize=512)
@@ -32,8 +33,8 @@ def reads_by_name(code: types.CodeType) -> bool:
     if not _ALL_NAMES.isdisjoint(code.co_names):
         return True
     return not _BY_NAME.isdisjoint(code.co_names) and any(
-        step.opname in _GLOBALS and step.argval in _BY_NAME and not _names_constant(code, n)
-        for n, step in enumerate(instructions(code)))
+        step.argval in _BY_NAME and not (step.opname in _GLOBALS and _names_constant(code, n))
+        for n, step in enumerate(instructions(code)) if step.opname != "LOAD_CONST")
 
 
 def _names_constant(code: types.CodeType, function: int) -> bool:
@@ -42,13 +43,18 @@ def _names_constant(code: types.CodeType, function: int) -> bool:
     depth, made = 0, dict[int, dis.Instruction]()  # above the function: what made each operand
     for step in instructions(code)[function + 1:]:
         if step.opname in _CALLS and step.arg == depth:
-            return depth > 1 and made[2].opname == "LOAD_CONST" and type(made[2].argval) is str
+            return depth > 1 and made[2].opname == "LOAD_CONST" and _is_name(made[2].argval)
         argument = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
         before, depth = depth, depth + dis.stack_effect(step.opcode, argument)
         if depth < 1 or is_jump(step):
             return False
         made.update(dict.fromkeys(range(min(before, depth - 1) + 1, depth + 1), step))
     return False
+
+
+def _is_name(value: Any) -> bool:
+    """Whether a constant is a text that `names_of` finds, and reads nothing but what it names."""
+    return type(value) is str and value.isidentifier() and value not in _BY_NAME | _ALL_NAMES
 
 
 def is_jump(step: dis.Instruction) -> bool:

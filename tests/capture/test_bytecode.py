@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,10 @@ def test_names_that_stand_in_the_code(function: Callable[..., Any]) -> None:
     lambda x, i: hasattr(x, f"layer{i}"), lambda xs: list(map(getattr, xs, ["name"])),
     lambda x: x.__dict__, lambda x: vars(x)["name"], lambda x: dir(x),
     lambda x, name: (getattr(x, "a"), getattr(x, name)),  # noqa: B009
-    lambda x, pick: pick(getattr, x, "name"),
+    lambda x, pick: pick(getattr, x, "name"), lambda x, name: builtins.getattr(x, name),
+    lambda x: getattr(x, "__dict__"), lambda x: getattr(x, "0"),  # noqa: B009
+    lambda x: getattr(x, "name".upper()), lambda x, y: getattr(x, "name" + y, None),
+    lambda x, y: getattr(x, y.get("a", "b")), lambda x: getattr(*x),
 ])
 def test_names_that_do_not(function: Callable[..., Any]) -> None:
     assert reads_by_name(function.__code__)
