@@ -18,8 +18,9 @@ def in_a_loop(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [
-    lambda x: x.name, lambda x: getattr(x, "name"), lambda x: getattr(x["key"], "name", None),  # noqa: B009
-    lambda f, y: hasattr(f(y, 2), "name"), lambda x: 1 if getattr(x, "name", False) else 2,
+    lambda x: x.name, lambda x: getattr(x, "name"),  # noqa: B009
+    lambda x: getattr(x["key"], "name", None), lambda f, y: hasattr(f(y, 2), "name"),
+    lambda x: 1 if getattr(x, "name", False) else 2,
     lambda x, y: getattr(x, "name", getattr(y, "name")), in_a_loop,  # noqa: B009
 ])
 def test_names_that_stand_in_the_code(function: Callable[..., Any]) -> None:
