@@ -159,7 +159,7 @@ STATEMENTS: dict[str, list[Form]] = {
             Form("store[{few}] = {scalar}"), Form("log.append({float})"),
             Form("if len(log) > 3:\n    log.clear()")],
     "list": [Form("{set:list} = {list}"), Form("{in:list}.append({vector})"),
-             Form("for {my:t} in {list}:\n    {loop}", {"t": "vector"})],
+             Form("for {my:t} in tuple({list}):\n    {loop}", {"t": "vector"})],
     "alias": [Form("{set:vector} = {var:vector}"),
               Form("{my:q} = {var:vector}\nif {test}:\n    {block}", {"q": "vector"}),
               Form("{set:vector}, {set:vector} = {var:vector}, {var:vector}")],

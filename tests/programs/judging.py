@@ -61,14 +61,25 @@ def judge(seed: int, wrap: Wrap = numpy_backed, tally: Tally = TALLY) -> str:
     program = write(seed)
     found = _compared(program, wrap)
     tally.add(program, found)
-    return found.difference if found.difference and is_steady(program) else ""
+    return found.difference if _counts(program, found.difference, PATIENCE) else ""
+
+
+def _counts(program: Program, difference: str, patience: float) -> bool:
+    """Whether a difference is none of rounding."""
+    if difference in ("", ENDLESS):  # what does not end is not run once more
+        return difference == ENDLESS
+    try:
+        with watched(program, patience):
+            return is_steady(program)
+    except Endless:
+        return True
 
 
 def smallest(seed: int, wrap: Wrap = numpy_backed, seconds: float = 60.0) -> str:
     """The smallest program that so many seconds find in `seed` which differs, and how it does."""
     def fails(program: Program) -> bool:
         found = _compared(program, wrap, BRIEFLY).difference
-        return found not in ("", ENDLESS) and is_steady(program)
+        return found != ENDLESS and _counts(program, found, BRIEFLY)
 
     least = shrink(write(seed), fails, seconds=seconds)
     return f"{_compared(least, wrap).difference}\n\n{least}"
