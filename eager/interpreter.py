@@ -68,13 +68,14 @@ class _State(threading.local):
 
     _active: Interpreter | None = None
     _casting: Any = None
+    _casts = False  # also while the autocast is put aside, beneath an op that has passed it
     _counted = 0  # what this thread adds to `in_use`
 
     def _count(self) -> None:
         """Counts this thread anew: Ctrl-C may have come in between the last time."""
         global in_use
         with _LOCK:
-            now = (self._active is not None) + (self._casting is not None)
+            now = (self._active is not None) + self._casts
             in_use, self._counted = in_use + now - self._counted, now  # both or none
 
     @property
@@ -94,7 +95,7 @@ class _State(threading.local):
 
     @casting.setter
     def casting(self, value: Any) -> None:
-        self._casting = value
+        self._casting, self._casts = value, value is not None
         self._count()
 
 
@@ -104,7 +105,7 @@ STATE = _State()
 @in_child
 def _forget_other_threads() -> None:
     global in_use
-    in_use = STATE._counted = (STATE.active is not None) + (STATE.casting is not None)
+    in_use = STATE._counted = (STATE.active is not None) + STATE._casts
 
 
 def set_casting(value: Any) -> Any:

@@ -532,3 +532,12 @@ def test_nothing_is_said_without_need():
         warnings.simplefilter("error")
         GradScaler("cuda", enabled=False)
         autocast("cpu", dtype=fw.bfloat16, cache_enabled=False)
+
+
+@pytest.mark.parametrize("low", LOW)
+def test_attention_by_hand(low):
+    """An autocast stays on, whatever sets an interpreter beneath one of its operations."""
+    q, k = numbers(4, 4), numbers(4, 4, seed=1)
+    with autocast("cpu", dtype=low):
+        weights = F.softmax(q @ k.T / 2, -1)
+        assert [x.dtype for x in (q @ k.T, weights, weights @ k, q @ k)] == [low] * 4
