@@ -21,6 +21,13 @@ def globals_of(code: types.CodeType) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=4096)
+def imports_of(code: types.CodeType) -> frozenset[str]:
+    """The modules that a code object imports itself, and the packages that these lie in."""
+    named = {i.argval for i in instructions(code) if i.opname == "IMPORT_NAME"}
+    return frozenset(named.union(name.partition(".")[0] for name in named))
+
+
+@functools.lru_cache(maxsize=4096)
 def names_of(code: types.CodeType) -> frozenset[str]:
     """The names in a code object, and its texts, which may be names of attributes as well."""
     texts = frozenset(c for c in code.co_consts if type(c) is str and c.isidentifier())

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..eager.errors import is_ours
 from ..eager.tensor import Tensor
-from .bytecode import globals_of, names_of, reads_by_name
+from .bytecode import globals_of, imports_of, names_of, reads_by_name
 from .hooked import hooks_of
 from .members import EMPTY, attributes, cells, is_users, of_class, of_instance, own_members
 from .numbers import plain
@@ -82,7 +82,7 @@ class State:
             self._any_name = True
         self.codes.append(code)
         self.walk_globals(code.co_names, scope, globals_of(code))
-        for name in code.co_names:
+        for name in imports_of(code):
             if isinstance(sys.modules.get(name), types.ModuleType):
                 self._open_module(sys.modules[name])
         new: Set[str] = names - self.names

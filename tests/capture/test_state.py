@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
@@ -449,3 +450,38 @@ def test_an_object_made_inside() -> None:
     with pytest.warns(CaptureWarning, match="an object of class SimpleNamespace is made"):
         compiled(X)
     assert_same(compiled(X + 1).y, (X + 1) * 2)
+
+
+def test_an_attribute_named_as_a_module_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`self.layers` says nothing of a module `layers` that was imported somewhere."""
+    module = types.ModuleType("layers")
+    module.rows = np.ones(3)
+    monkeypatch.setitem(sys.modules, "layers", module)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(3, 3)])
+
+        def forward(self, x: fw.Tensor, name: str = "rows") -> fw.Tensor:
+            return self.layers[0](x) * len(getattr(self, name, "four"))
+
+    model = fw.compile(Model(), fullgraph=True)
+    for _ in range(3):
+        model(X)
+    assert model.forward.stats.replays == 2
+
+
+def test_a_module_that_the_function_imports_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("settings_of_mine")
+    module.scale = 2.0
+    monkeypatch.setitem(sys.modules, "settings_of_mine", module)
+
+    @fw.compile(fullgraph=True)
+    def f(x: fw.Tensor) -> fw.Tensor:
+        import settings_of_mine
+        return x * settings_of_mine.scale
+
+    for scale in (2.0, 2.0, 3.0, 5.0, 7.0):
+        module.scale = scale
+        assert_same(f(X), X * scale)
