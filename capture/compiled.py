@@ -19,6 +19,7 @@ from ..eager.errors import CaptureError, CodegenError
 from ..eager.forking import in_child
 from ..eager.settings import settings
 from . import debug
+from .collecting import not_collecting
 from .dynamic import Dynamic, asked
 from .graph import Graph
 from .insight import Insight
@@ -136,7 +137,8 @@ class Compiled(Insight):
         with self._lock:
             start = time.perf_counter()
             try:
-                made = self.backend(graph)
+                with not_collecting():
+                    made = self.backend(graph)
             finally:
                 self.stats.compile_seconds += time.perf_counter() - start
         if hasattr(made, "spent"):  # it makes code later, for sizes that are met again
@@ -193,7 +195,8 @@ class Compiled(Insight):
                 raise
         if len(self.programs) >= LIMIT:
             self.programs.remove(min(self.programs, key=lambda p: p.uses))
-        program = Program(self.original, self.names, run, self._compile)
+        with not_collecting():
+            program = Program(self.original, self.names, run, self._compile)
         self.programs = [program, *self.programs]
 
     def _varying(self, args: Any, kwargs: Any) -> Varying:

@@ -7,23 +7,26 @@ there is no code, only its parts are compiled: every graph gives a program.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..capture.graph import Graph, Node, topological
+from ..capture.graph import Graph, Node, Nodes, topological
 from ..capture.passes.checks import Check, extract_checks
 from ..capture.passes.layout import turn_products
 from ..capture.passes.pieces import join_pieces
+from ..capture.passes.puts import join_puts
 from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import PIPELINE, run
 from ..eager.errors import CodegenError
+from .compose import Lowered, lower_sections
 from .donate import in_place
 from .executable import Executable, Plan
 from .forms import Place
 from .fuse import Group, fuse
-from .launches import Launch, Lowering
+from .fuse import given as is_given
+from .launches import Lowering
 from .llvm.program import Slot, Step, build
 from .llvm.target import Target, host
 from .llvm.threads import get_num_threads
@@ -31,11 +34,13 @@ from .loops import Buffer
 from .machine import Machine
 from .memory import plan_arena
 from .mixed import MixedExecutable, compile_mixed
+from .sections import cut_sections
 from .sized import SizedExecutable, has_symbols
 from .support import why_no_code
 
 PASSES = [
     *PIPELINE,
+    join_puts,
     join_pieces,
     turn_products,
     open_vector_products,
@@ -77,20 +82,47 @@ def machine_of(target: Target) -> Machine:
     return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads())
 
 
-def lower_graph(
-    graph: Graph, machine: Machine, checks: bool = True
-) -> tuple[Plan, list[Launch]]:
+def lower_graph(graph: Graph, machine: Machine, checks: bool = True) -> Lowered:
     """The kernels of a graph on their buffers, and the plan of its arguments, before any code."""
+    return _lower_parts(graph, Lowering(machine), checks, None)
+
+
+def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collection[Node] | None
+                 ) -> Lowered:
+    """Lowers what repeats in a graph once. `given` is None for a whole program; for a part of one,
+    its inputs that are arguments of the program."""
+    graph = join_pieces(join_puts(graph))  # over many turns
+    sections = cut_sections(graph)
+    if not sections:
+        return _lower_at_once(graph, lowering, checks, given)
+    return lower_sections(graph, sections, graph.inputs if given is None else given,
+                          lambda part, given: _lower_parts(part, lowering, checks, given))
+
+
+def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
+                   given: Collection[Node] | None) -> Lowered:
     ready, found = extract_checks(run(graph, PASSES))
     if not checks:
         ready, found = Graph(ready.inputs, ready.outputs[:len(graph.outputs)], ready.donated), []
     check_supported(ready)
-    values, outputs = strip_reshapes(ready)
+    values, shapes = strip_reshapes(ready)
+    if given is not None:
+        values = with_own_outputs(values, len(graph.outputs), given)
     groups = fuse(values)
-    plan = plan_values(values, groups, found, outputs, len(graph.outputs))
-    lowering = Lowering(plan.buffers, machine)
+    plan = plan_values(values, groups, found, shapes, len(graph.outputs))
     return plan, [launch for number, group in enumerate(groups)
-                  for launch in lowering.launches(group, f"k{number}_{_label(group)}")]
+                  for launch in lowering.launches(group, plan.buffers, f"k{number}_{_label(group)}")
+                  ]
+
+
+def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Graph:
+    """The graph with copies of inputs and constants in the place of outputs that are such; but for
+    what is only checked, and can be before the program runs."""
+    nodes, outputs = Nodes(), list(graph.outputs)
+    for j, n in enumerate(outputs):
+        if is_given(n) and (j < wanted or n not in given):
+            outputs[j] = nodes.make("alias", (n,), {}, n.type, n.site)
+    return Graph(graph.inputs, tuple(outputs), graph.donated)
 
 
 def check_supported(graph: Graph) -> None:

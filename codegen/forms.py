@@ -132,7 +132,7 @@ class _Reader:
             if any(by):
                 whole = operand.slices[0].inputs[0].type.shape
                 place = self.places[operand.number]
-                moved = Place(place.buffer, place.offset + _offset(by, whole))
+                moved = Place(place.buffer, place.offset + offset_of(by, whole))
                 self.places[operand.number] = moved
                 shifts |= dict.fromkeys(operand.slices, by)
         return shifts, tuple(starts)
@@ -160,7 +160,7 @@ def flat_source(node: Node, stop: Callable[[Node], bool]) -> Node:
     return node
 
 
-def _offset(start: Start, shape: tuple[int, ...]) -> int:
+def offset_of(start: Start, shape: tuple[int, ...]) -> int:
     """The position of an element in row-major memory."""
     total = 0
     for at, n in zip(start, shape):

@@ -46,18 +46,18 @@ class _Lowered:
 
 
 class Lowering:
-    """Makes kernels of groups whose values lie in `buffers`."""
+    """Makes kernels of groups. Those of a form that was met before are made of its kernels."""
 
-    def __init__(self, buffers: Mapping[Node, Buffer], machine: Machine) -> None:
-        self.places = {n: Place(b) for n, b in buffers.items()}
+    def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._made: dict[Any, _Lowered] = {}
 
-    def launches(self, group: Group, name: str) -> list[Launch]:
-        """The kernels of a group, in order."""
+    def launches(self, group: Group, buffers: Mapping[Node, Buffer], name: str) -> list[Launch]:
+        """The kernels of a group whose values lie in `buffers`, in order."""
+        places = {n: Place(buffers[n]) for n in (*group.reads, *group.members) if n in buffers}
         if group.kind != "pieces":
-            return self._launches(group, self.places, name)
-        return [launch for piece, place in pieces(group, self.places)
+            return self._launches(group, places, name)
+        return [launch for piece, place in pieces(group, places)
                 for launch in self._launches(piece, place, name)]
 
     def _launches(self, group: Group, places: Mapping[Node, Place], name: str) -> list[Launch]:

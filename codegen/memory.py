@@ -22,7 +22,7 @@ def plan_arena(
     """
     slots: dict[Buffer, Slot] = {b: Argument(i) for b, i in arguments.items()}
     life = _lifetimes(uses, slots)
-    order = sorted([(_bytes(buffer), n, buffer) for n, buffer in enumerate(life)], key=_size)
+    order = sorted([(in_bytes(buffer), n, buffer) for n, buffer in enumerate(life)], key=_size)
     first, last, start, end = np.zeros((4, len(order)), np.int64)
     for n, (size, _, buffer) in enumerate(order):
         first[n], last[n] = begin, stop = life[buffer]
@@ -38,7 +38,8 @@ def _size(entry: tuple[int, int, Buffer]) -> tuple[int, int]:
     return -entry[0], entry[1]
 
 
-def _bytes(buffer: Buffer) -> int:
+def in_bytes(buffer: Buffer) -> int:
+    """The bytes that a buffer takes, so that the next one is aligned."""
     return -(-max(1, buffer.size) * buffer.dtype.itemsize // _ALIGN) * _ALIGN
 
 

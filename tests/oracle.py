@@ -15,6 +15,7 @@ from fusewire.capture.names import Names
 from fusewire.capture.recording import record
 from fusewire.codegen.compile import lower_graph
 from fusewire.codegen.interpret import run
+from fusewire.codegen.loops import Buffer
 from fusewire.codegen.machine import Machine
 
 RELATIVE = {2: 4e-3, 4: 1e-5, 8: 1e-12}  # by size of the real dtype
@@ -43,10 +44,16 @@ def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = N
         if buffer not in memory:
             memory[buffer] = np.full(buffer.size, 77, buffer.dtype)
     for kernel, places in ((x.kernel, x.places) for x in launches):
-        own = {b: memory[p.buffer][p.offset:] for b, p in zip(kernel.arguments, places)}
+        own = {b: part(memory[p.buffer], p.offset, b) for b, p in zip(kernel.arguments, places)}
         run(kernel, own, order=range(kernel.tasks - 1, -1, -1))
     outputs = plan.graph.outputs[:plan.wanted]
     return [memory[plan.buffers[node]].reshape(shape) for node, shape in zip(outputs, plan.shapes)]
+
+
+def part(array: Any, offset: int, buffer: Buffer) -> Any:
+    """The elements of a buffer that lies in an array, from one of its elements on."""
+    start, size = offset * array.itemsize, buffer.size * buffer.dtype.itemsize
+    return array.view(np.uint8)[start:start + size].view(buffer.dtype)
 
 
 def assert_same(got: Any, expected: Any, loose: float = 1.0, where: str = "") -> None:

@@ -6,7 +6,6 @@ The way back of `x[0], x[1], ...` adds up as many arrays as there are parts, eac
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..graph import Graph, Node, Nodes, users
@@ -20,6 +19,14 @@ class _Part(NamedTuple):
     node: Node
 
 
+class _Sum(NamedTuple):
+    """What a sum adds up: parts along an axis, and at most one summand that is none."""
+
+    axis: int
+    parts: list[_Part]
+    others: list[Node]
+
+
 def _start(part: _Part) -> int:
     return part.start
 
@@ -27,20 +34,34 @@ def _start(part: _Part) -> int:
 def join_pieces(graph: Graph) -> Graph:
     """The graph with each sum of many disjoint parts made a concat."""
     order = list(dict.fromkeys((*graph.inputs, *graph.nodes())))
-    readers, outputs = users(order), set(graph.outputs)
-    alone = {n for n in order if n.op == "add" and len(readers[n]) == 1 and n not in outputs}
+    sums = _sums(order, set(graph.outputs))
+    if not sums:
+        return graph
     nodes, new = Nodes(), dict[Node, Node]()
     for node in order:
-        inputs = tuple(new[i] for i in node.inputs)
-        new[node] = nodes.again(node, inputs)
-        if node.op == "add" and not (node in alone and readers[node][0].op == "add"):
-            new[node] = _joined(nodes, node, alone, new) or new[node]
+        new[node] = nodes.again(node, tuple([new[i] for i in node.inputs]))
+        if node in sums:
+            axis, parts, others = sums[node]
+            whole = _concat(nodes, node, axis, [_Part(p.start, new[p.node]) for p in parts])
+            new[node] = nodes.apply("add", (new[others[0]], whole), {}, node.site) \
+                if others else whole
     return Graph(tuple(new[i] for i in graph.inputs), tuple(new[o] for o in graph.outputs),
                  graph.donated)
 
 
-def _joined(nodes: Nodes, root: Node, alone: set[Node], new: Mapping[Node, Node]) -> Node | None:
-    """The sum as a concat, and at most one summand that is not a part added to it."""
+def _sums(order: list[Node], outputs: set[Node]) -> dict[Node, _Sum]:
+    """The sums that are mostly of disjoint parts."""
+    if sum(n.op == "unslice" for n in order) < _FEWEST:
+        return {}
+    readers = users(order)
+    alone = {n for n in order if n.op == "add" and len(readers[n]) == 1 and n not in outputs}
+    roots = [n for n in order if n.op == "add"
+             and not (n in alone and readers[n][0].op == "add")]
+    return {n: found for n in roots if (found := _sum_of(n, alone)) is not None}
+
+
+def _sum_of(root: Node, alone: set[Node]) -> _Sum | None:
+    """What a tree of additions adds up, if that is as good as put together."""
     summands = _summands(root, alone)
     others = [n for n in summands if n.op != "unslice"]
     slices = [n for n in summands if n.op == "unslice"]
@@ -51,8 +72,7 @@ def _joined(nodes: Nodes, root: Node, alone: set[Node], new: Mapping[Node, Node]
     ends = [p.start + p.node.type.shape[axis] for p in parts]
     if len(parts) < _FEWEST or any(end > p.start for end, p in zip(ends, parts[1:])):
         return None
-    found = _concat(nodes, root, axis, [_Part(p.start, new[p.node]) for p in parts])
-    return nodes.apply("add", (new[others[0]], found), {}, root.site) if others else found
+    return _Sum(axis, parts, others)
 
 
 def _summands(root: Node, alone: set[Node]) -> list[Node]:

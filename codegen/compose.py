@@ -1,0 +1,177 @@
+"""Sections as one program: each is lowered once, and its launches stand for every call of it.
+
+A call puts other memory in the place of the section's buffers: what it was given for inputs, memory
+of its own for outputs. Temporaries are used again by the next call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..capture.graph import Graph, Node, params_key
+from ..capture.passes.checks import Check
+from .executable import Plan
+from .forms import Place
+from .launches import Launch
+from .llvm.program import Arena
+from .loops import Buffer
+from .memory import in_bytes, plan_arena
+from .sections import Call, Section
+
+Lowered = tuple[Plan, list[Launch]]
+Lower = Callable[[Graph, Collection[Node]], Lowered]
+
+_BYTE = np.dtype(np.uint8)
+
+
+def lower_sections(graph: Graph, sections: Sequence[Section], given: Collection[Node],
+                   lower: Lower) -> Lowered:
+    """The plan and the launches of a graph that was cut into sections.
+
+    lower(part, given) does this for one of them. `given` are the inputs that are arguments of the
+    whole program, whose elements can be checked before it runs.
+    """
+    bodies = _lower_each(sections, given, lower)
+    if any(_fails_late(section, given, plan) for section, (plan, _) in zip(sections, bodies)):
+        graph = Graph(graph.inputs, graph.outputs)  # nothing may be overwritten before
+        sections = [Section(Graph(s.graph.inputs, s.graph.outputs), s.calls) for s in sections]
+        bodies = _lower_each(sections, given, lower)
+    composer = _Composer(graph)
+    for section, body in zip(sections, bodies):
+        composer.add(section, *body)
+    return composer.plan(), composer.launches
+
+
+def _lower_each(sections: Sequence[Section], given: Collection[Node], lower: Lower
+                ) -> list[Lowered]:
+    return [lower(s.graph, _always_given(s, given)) for s in sections]
+
+
+def _always_given(section: Section, given: Collection[Node]) -> set[Node]:
+    """The inputs of a section that stand for arguments of the program in every call."""
+    operands = zip(*[c.operands for c in section.calls])
+    return {n for n, found in zip(section.graph.inputs, operands)
+            if all(o.node in given for o in found)}
+
+
+def _fails_late(section: Section, given: Collection[Node], plan: Plan) -> bool:
+    """Whether what a section computes must be checked, when parts of the program have run."""
+    before = _always_given(section, given)
+    return any(plan.graph.outputs[c.output] not in before for c in plan.checks)
+
+
+class _Composer:
+    """Puts the calls of sections together."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.outputs = graph, set(graph.outputs)
+        self.launches: list[Launch] = []
+        self.owner: dict[Buffer, Node] = {}  # inputs, constants and results, by their memory
+        self.places = {n: self._owned(n, n.params["name"]) for n in graph.inputs}
+        self.constants: dict[Any, Node] = {}
+        self.results: list[Node] = []
+        self.taken: dict[Node, Node] = {}
+        self.checks: dict[tuple[Node, Any, str], None] = {}
+
+    def add(self, section: Section, plan: Plan, launches: Sequence[Launch]) -> None:
+        """Adds all calls of a section."""
+        fixed = {**self._temporaries(plan, launches), **self._constants(plan)}
+        for call in section.calls:
+            where = {**fixed, **self._inputs(plan, call)}
+            self._add_outputs(plan, call, where)
+            self.launches += [Launch(x.kernel, tuple([_moved(p, where) for p in x.places]))
+                              for x in launches]
+
+    def plan(self) -> Plan:
+        """The plan of the whole graph."""
+        graph, checks = self.graph, list[Check]()
+        outputs = [self.owner[self.places[n].buffer] for n in graph.outputs]
+        for node, size, what in self.checks:
+            outputs += [] if node in outputs else [node]
+            checks.append(Check(outputs.index(node), size, what))
+        buffers, constants = {n: b for b, n in self.owner.items()}, [*self.constants.values()]
+        arguments = {buffers[n]: i
+                     for i, n in enumerate((*graph.inputs, *constants, *self.results))}
+        return Plan(Graph(graph.inputs, tuple(outputs)), buffers, arguments, constants,
+                    self.results, self.taken, checks,
+                    tuple([n.type.shape for n in graph.outputs]), len(graph.outputs))
+
+    def _owned(self, node: Node, name: str) -> Place:
+        """A buffer that is an argument of the program."""
+        buffer = Buffer(name, node.type.dtype, node.type.size)
+        self.owner[buffer] = node
+        return Place(buffer)
+
+    def _temporaries(self, plan: Plan, launches: Sequence[Launch]) -> dict[Buffer, Place]:
+        """Places in one buffer, which all calls use, for what only one call needs."""
+        slots, size = plan_arena([[p.buffer for p in x.places] for x in launches], plan.arguments)
+        whole = Buffer("temporaries", _BYTE, size)
+        return {b: Place(whole, s.offset) for b, s in slots.items() if isinstance(s, Arena)}
+
+    def _constants(self, plan: Plan) -> dict[Buffer, Place]:
+        return {plan.buffers[n]: self._constant(n) for n in plan.constants}
+
+    def _constant(self, node: Node) -> Place:
+        """Where a constant lies; equal ones are one."""
+        known = self.constants.setdefault((params_key(node.params), node.type), node)
+        if known not in self.places:
+            self.places[known] = self._owned(known, f"c{len(self.constants)}")
+        return self.places[known]
+
+    def _inputs(self, plan: Plan, call: Call) -> dict[Buffer, Place]:
+        found = {}
+        for node, operand in zip(plan.graph.inputs, call.operands):
+            of, size = operand.node, node.type.dtype.itemsize
+            place = self._constant(of) if of.op == "const" else self.places[of]
+            part = operand.offset * size // place.buffer.dtype.itemsize
+            found[plan.buffers[node]] = Place(place.buffer, place.offset + part)
+        return found
+
+    def _add_outputs(self, plan: Plan, call: Call, where: dict[Buffer, Place]) -> None:
+        """Finds memory for what a call gives, and adds it to `where`."""
+        made = [plan.buffers[n] for n in plan.graph.outputs]
+        whole = {b: n for b, n in zip(made, call.outputs) if n in self.outputs}
+        for check in plan.checks:
+            of = plan.graph.outputs[check.output].type
+            whole.setdefault(made[check.output], Node("checked", (), {}, of))
+        for buffer, node in whole.items():
+            if buffer not in where:
+                where[buffer] = self._owned(node, f"b{len(self.results)}")
+                self.results.append(node)
+        where |= _frames({b: end for b, end in zip(made, call.last) if b not in where})
+        for node, buffer in zip(call.outputs, made):
+            self.places[node] = where[buffer]
+        self.taken |= {call.outputs[j]: call.operands[i].node for j, i in _taken(plan)}
+        for check in plan.checks:
+            node = self.owner[where[made[check.output]].buffer]
+            self.checks[node, check.size, check.what] = None
+
+
+def _taken(plan: Plan) -> list[tuple[int, int]]:
+    """The outputs that take an input's memory, and these inputs, by their numbers."""
+    number = {plan.buffers[n]: i for i, n in enumerate(plan.graph.inputs)}
+    outputs = enumerate(plan.graph.outputs[:plan.wanted])
+    return [(j, number[plan.buffers[n]]) for j, n in outputs if plan.buffers[n] in number]
+
+
+def _frames(ends: Mapping[Buffer, int]) -> dict[Buffer, Place]:
+    """Places for buffers: those that are needed until the same call lie in one."""
+    sizes: dict[int, int] = {}
+    offsets = {}
+    for buffer, end in ends.items():
+        offsets[buffer] = sizes.get(end, 0)
+        sizes[end] = offsets[buffer] + in_bytes(buffer)
+    frames = {end: Buffer(f"until{end}", _BYTE, size) for end, size in sizes.items()}
+    return {b: Place(frames[end], offsets[b]) for b, end in ends.items()}
+
+
+def _moved(place: Place, where: Mapping[Buffer, Place]) -> Place:
+    """A place of a section in the memory of a call."""
+    to = where[place.buffer]
+    if not place.offset:
+        return to
+    scale = place.buffer.dtype.itemsize // to.buffer.dtype.itemsize
+    return Place(to.buffer, to.offset + place.offset * scale)
