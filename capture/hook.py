@@ -6,14 +6,16 @@ others. Calls whose results come from outside the program (time, random, files) 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import os
 import sys
 import sysconfig
+import threading
 import types
 from collections.abc import Callable, Set
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,6 +32,27 @@ _NUMPY = os.path.dirname(np.__file__)
 _FOLLOWED = ("/amp/", "/nn/", "/optim/", "/utils/")
 
 
+class Observer(Protocol):
+    """A faster `sys.setprofile`: tells of what runs, but for what is known already."""
+
+    def start(self) -> None:
+        """From now on, in this thread; `sys.setprofile(None)` ends it."""
+
+    def tell_all(self, all: bool) -> None:
+        """Whether it tells of everything from now on."""
+
+    def know(self, code: types.CodeType, calls_of_c: bool = False) -> None:
+        """Nothing is told any more of calls of this code, or of calls of C functions from it."""
+
+
+observer: Callable[[Callable[[Any, str, Any], None]], Observer] | None = None  # of an upper layer
+_RUNNING = threading.local()
+
+# Whether it pays to note nothing in the engine: before 3.12 all code runs slower that is watched,
+# from then on Python changes all of it whenever watching begins or ends.
+PAUSES = sys.version_info < (3, 12)
+
+
 class Hook:
     """Notes the names that running code can read, and calls `entered` at each code's first call."""
 
@@ -43,6 +66,8 @@ class Hook:
         callbacks = [getattr(c, "__code__", None) for c in gc.callbacks]
         self._collecting = {id(code): code for code in callbacks if code is not None}
         self._beside: Any = None  # the frame of such a callback while it runs
+        self._observer: Observer | None = None
+        self._passed: dict[int, types.CodeType] = {}  # whose calls of C functions do not matter
 
     @property
     def seen(self) -> Set[types.CodeType]:
@@ -51,28 +76,56 @@ class Hook:
 
     def start(self) -> None:
         """From now on it notes what runs."""
-        sys.setprofile(self._event)
+        _RUNNING.hook = self
+        self._observer = None if observer is None else observer(self._event)
+        self.__exit__()
 
     def stop(self) -> None:
         """Nothing any more."""
         sys.setprofile(None)
+        _RUNNING.hook = self._observer = None
+
+    def __enter__(self) -> None:
+        """A context in which it notes nothing."""
+        sys.setprofile(None)
+
+    def __exit__(self, *error: object) -> None:
+        if self._observer is None:
+            sys.setprofile(self._event)
+        else:
+            self._observer.start()
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
+        code = frame.f_code
         if self._beside is not None:
             if event == "return" and frame is self._beside:
-                self._beside = None
+                self._set_beside(None)
         elif event == "c_call":
-            if _WATCHED[frame.f_code.co_filename] and isinstance(arg, types.BuiltinFunctionType):
+            if not _WATCHED[code.co_filename] or _is_helper(frame):
+                self._pass(code)
+            elif isinstance(arg, types.BuiltinFunctionType):
                 self._called(frame, arg)
         elif event == "call":
-            code = frame.f_code
             if id(code) not in self._seen:
                 self._met(frame, code)
+            if self._observer is not None and id(code) in self._seen:
+                self._observer.know(code)
+
+    def _pass(self, code: types.CodeType) -> None:
+        """What C functions this code calls does not matter."""
+        if self._observer is not None:
+            self._passed[id(code)] = code  # nothing else may come to lie in its place
+            self._observer.know(code, True)
+
+    def _set_beside(self, frame: Any) -> None:
+        self._beside = frame
+        if self._observer is not None:
+            self._observer.tell_all(frame is not None)
 
     def _met(self, frame: Any, code: types.CodeType) -> None:
         """A function is called that was not called before, or one of the garbage collector's."""
         if id(code) in self._collecting:
-            self._beside = frame
+            self._set_beside(frame)
         elif not _is_our_errand(frame):
             self._seen[id(code)] = code
             if followed(code) and not _is_helper(frame):
@@ -107,6 +160,12 @@ class Hook:
             why = passed_on(code, names)
             if why:
                 self._outside(why)
+
+
+def unobserved() -> contextlib.AbstractContextManager[Any]:
+    """A context in which what runs is no part of a recorded function."""
+    hook: Hook | None = getattr(_RUNNING, "hook", None)
+    return contextlib.nullcontext() if hook is None else hook
 
 
 def is_numpy_random(value: Any, names: tuple[str, ...]) -> bool:

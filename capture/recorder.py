@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,11 +49,6 @@ class Decision(NamedTuple):
     site: str
 
 
-# Whether code begins and ceases to be watched for next to nothing: half of a recording's time is
-# watching. From 3.12 on Python changes the code that runs for it.
-_IS_WATCHED_CHEAPLY = sys.version_info < (3, 12)
-
-
 def outcome_of(kind: str, subject: Any, value: Any) -> Any:
     """What a decision of this kind tells apart in a value: of an array, or of a plain number."""
     if kind == "bool":
@@ -72,6 +68,7 @@ class Recorder:
                  sizes: Sizes | None = None, varying: Varying | None = None) -> None:
         self.state, self.names, self.nodes = state, names, names.nodes
         self.positional, self.keywords = positional, keywords
+        self.unwatched: AbstractContextManager[Any] = nullcontext()
         self.sizes, self.varying = sizes or Sizes({}), varying or Varying()
         self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
         self.made_numbers = False
@@ -101,17 +98,11 @@ class Recorder:
     # ---- the interpreter's side
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        watch = sys.getprofile() if _IS_WATCHED_CHEAPLY else None
-        if watch is not None:
-            sys.setprofile(None)  # only our own code runs in here
-        try:
+        with self.unwatched:  # only our own code runs in here
             params = {name: _settled(value) for name, value in params.items()}
             out = self._run(op, inputs, params)
             self._note(op, inputs, params, out)
             return out
-        finally:
-            if watch is not None:
-                sys.setprofile(watch)
 
     def _run(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         before, interpreter.STATE.active, self.listening = interpreter.STATE.active, None, False
@@ -312,9 +303,7 @@ class Recorder:
 
     def _note(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
         with self.sizes.listening(False):
-            known = [self.node_of(x) if isinstance(x, Tensor) else None for x in inputs]
-            types = tuple(x if n is None else n.type for x, n in zip(map(plain, inputs), known))
-            nodes = [self._number(x, types) if n is None else n for x, n in zip(inputs, known)]
+            nodes = self._operands(inputs)
         kind = self._type(op, nodes, params, out)
         with self.sizes.listening(False):
             made = self.nodes.make(op.name, nodes, params, kind, user_site())
@@ -322,6 +311,13 @@ class Recorder:
         self.learn(out._data, made)
         if out.edge is not None:
             self.entries[id(out.edge)] = (out.edge, made)
+
+    def _operands(self, inputs: tuple[Any, ...]) -> list[Node]:
+        known = [self.node_of(x) if isinstance(x, Tensor) else None for x in inputs]
+        if None not in known:
+            return known  # type: ignore[return-value]
+        types = tuple([plain(x) if n is None else n.type for x, n in zip(inputs, known)])
+        return [self._number(x, types) if n is None else n for x, n in zip(inputs, known)]
 
     def _type(self, op: Op, nodes: list[Node], params: dict[str, Any], out: Tensor) -> TensorType:
         """The type of a result; its shape by the op's own rule where sizes are symbols."""

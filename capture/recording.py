@@ -14,7 +14,7 @@ from .absent import find_absent
 from .added import find_added
 from .effects import Effect, changes_of_tape, find_effects
 from .guards import find_guards, find_wanted
-from .hook import Hook
+from .hook import PAUSES, Hook
 from .hooked import goes_back
 from .joint import find_way_back
 from .leaf import Leaf
@@ -65,6 +65,7 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
     hook, before = Hook(entered, recorder.refuse), interpreter.STATE.active
+    recorder.unwatched = hook if PAUSES else recorder.unwatched
     widening = Widening(varying.numbers, args, kwargs, recorder, read)
 
     def stop() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
-from ..capture import direct
+from ..capture import direct, hook
 from ..capture.check import checking, interval
 from ..capture.compiled import Compiled
 from ..capture.dynamic import Dynamic, check_dynamic
@@ -18,6 +18,8 @@ from ..eager.nn import module
 from ..eager.nn.module import Module
 from . import collect
 from .compile import compile_graph
+from .llvm.observer import Observer
+from .objects import LAYOUT
 from .sized import compile_sized
 
 
@@ -81,3 +83,4 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 module.compiler = compile
 direct.native = collect
+hook.observer = Observer if LAYOUT is not None else None

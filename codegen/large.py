@@ -8,11 +8,9 @@ rows and run over as many as there are, so that another number of rows needs no 
 from __future__ import annotations
 
 import array
-import contextlib
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,6 +18,7 @@ import numpy as np
 
 from ..capture.builder import literal
 from ..capture.graph import Graph, Node, Nodes, param_key
+from ..capture.hook import unobserved
 from ..eager import dispatch, kernels, memory
 from ..eager.errors import CodegenError
 from ..eager.forking import held_while_forking
@@ -180,23 +179,12 @@ _CALLS: Counter[Any] = Counter()  # of ops that draw, by how many numbers
 _LOCK = held_while_forking(threading.RLock())
 
 
-@contextlib.contextmanager
-def _unobserved() -> Iterator[None]:
-    """A context outside of any recording: the compiler is no part of the user's function."""
-    before = sys.getprofile()
-    sys.setprofile(None)
-    try:
-        yield
-    finally:
-        sys.setprofile(before)
-
-
 def _remembered(key: Any, op: Op, compiled: Callable[[], Any]) -> Any:
     """What `compiled()` gives, when first asked for; None when that is asked for too often."""
     with _LOCK:
         if key not in _PROGRAMS:
             _COUNTS[op.name] += 1
-            with _unobserved():
+            with unobserved():
                 _PROGRAMS[key] = compiled() if _COUNTS[op.name] <= _VARIANTS else None
         return _PROGRAMS[key]
 

@@ -19,6 +19,9 @@ class TensorType:
     shape: Shape
     dtype: DType
 
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
     @property
     def ndim(self) -> int:
         return len(self.shape)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from string import Template
 from typing import Any
 
@@ -336,8 +336,8 @@ bad:
 """
 
 _USED = {"PyEval_SaveThread": "ptr ()", "PyEval_RestoreThread": "void (ptr)",
-             "Py_IncRef": "void (ptr)", "Py_DecRef": "void (ptr)", "PyList_New": "ptr (i64)",
-             "PyMem_Malloc": "ptr (i64)", "PyMem_Free": "void (ptr)"}
+         "Py_IncRef": "void (ptr)", "Py_DecRef": "void (ptr)", "PyList_New": "ptr (i64)",
+         "PyMem_Malloc": "ptr (i64)", "PyMem_Free": "void (ptr)"}
 _CONTIGUOUS = 0x0101  # in C's order, and aligned
 _WRITEABLE = 0x0400
 _FASTCALL = 0x0080
@@ -367,15 +367,19 @@ def function(name: str, own: Any) -> Callable[..., Any]:
 @functools.cache
 def _loaded(layout: Layout) -> dict[str, int]:
     """The addresses of the functions."""
-    target = host()
-    declared = "\n".join(f"declare {kind.replace(' (', f' @{name}(')}"
-                         for name, kind in _USED.items())
     known = {"none": id(None), "true": id(True), "false": id(False), "ndarray": id(np.ndarray),
              "block": id(Block), "contiguous": _CONTIGUOUS, "writeable": _WRITEABLE}
     body = Template(_LAUNCH + _COLLECT).substitute(layout._asdict(), **known)
-    ir = (f"{target.header}{declared}\n"
-          "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
-          f"{body}\nattributes #0 = {{ {target.attributes} }}\n")
+    body += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
+    return load_functions(body, ["launch", "collect"], _USED)
+
+
+def load_functions(body: str, names: list[str], used: Mapping[str, str]) -> dict[str, int]:
+    """The addresses of functions that call these of Python, given by name and type."""
+    target = host()
+    declared = "\n".join(f"declare {kind.replace(' (', f' @{name}(')}"
+                         for name, kind in used.items())
+    ir = f"{target.header}{declared}\n{body}\nattributes #0 = {{ {target.attributes} }}\n"
     imports = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-               for name in _USED}
-    return load_object(compile_object(ir, target), ["launch", "collect"], imports, target)
+               for name in used}
+    return load_object(compile_object(ir, target), names, imports, target)
