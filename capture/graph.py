@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,6 +138,23 @@ def topological(roots: Iterable[Node]) -> list[Node]:
         else:
             seen[stack.pop()] = None
     return list(seen)
+
+
+def missing_below(
+    root: Node, done: Container[Node], ends: Callable[[Node], Any]
+) -> Iterator[Node]:
+    """What `root` is computed from, inputs before users and itself last, as far as that is not
+    among `done`, to which whoever takes a node adds it; nothing beyond a node that `ends`."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [] if node in done or ends(node) else [i for i in node.inputs if i not in done]
+        if missing:
+            stack += missing[::-1]
+        else:
+            stack.pop()
+            if node not in done:
+                yield node
 
 
 def users(nodes: Iterable[Node]) -> dict[Node, list[Node]]:

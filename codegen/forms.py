@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..capture.graph import Node, Nodes
+from ..capture.graph import Node, Nodes, missing_below
 from .fuse import Group, row_of
 from .loops import Buffer
 
@@ -63,7 +63,9 @@ class _Reader:
     def form(self) -> Form:
         group = self.group
         for member in group.members:
-            self._visit(member)
+            for node in missing_below(member, self.numbers, self._is_leaf):
+                self.rows.append(self._row(node))
+                self.numbers[node] = len(self.numbers)
         stored = tuple((self.numbers[m], self._place(self.given[m]))
                        for m in group.members if m in self.given)
         order = tuple(self.numbers[m] for m in group.members)
@@ -78,21 +80,8 @@ class _Reader:
             self.places.append(place)
         return self.buffers[place]
 
-    def _visit(self, root: Node) -> None:
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in self.numbers:
-                stack.pop()
-                continue
-            alone = self._is_operand(node) or self._sliced(node) is not None
-            missing = [] if alone else [i for i in node.inputs if i not in self.numbers]
-            if missing:
-                stack.extend(reversed(missing))
-                continue
-            stack.pop()
-            self.rows.append(self._row(node))
-            self.numbers[node] = len(self.numbers)
+    def _is_leaf(self, node: Node) -> bool:
+        return self._is_operand(node) or self._sliced(node) is not None
 
     def _is_operand(self, node: Node) -> bool:
         return node in self.given and node not in self.members
@@ -175,17 +164,13 @@ def shifted(group: Group, given: Mapping[Node, Any], shifts: Mapping[Node, Start
     new: dict[Node, Node] = {}
     if not shifts:
         return group, new
-    stack = list(reversed(group.members))
-    while stack:
-        node = stack[-1]
-        outside = node in given and node not in members
-        missing = [] if outside else [i for i in node.inputs if i not in new]
-        if missing and node not in new:
-            stack.extend(missing)
-            continue
-        stack.pop()
-        if node not in new:
-            new[node] = node if outside else _moved(made, node, new, shifts.get(node, ()))
+
+    def outside(node: Node) -> bool:
+        return node in given and node not in members
+
+    for member in group.members:
+        for node in missing_below(member, new, outside):
+            new[node] = node if outside(node) else _moved(made, node, new, shifts.get(node, ()))
     return replace(group, members=[new[m] for m in group.members]), new
 
 

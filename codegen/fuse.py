@@ -13,7 +13,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..capture.graph import SPECIAL, Graph, Node, params_key, users
+from ..capture.graph import SPECIAL, Graph, Node, missing_below, params_key, users
 from .index import Index, as_index, variable
 from .inline import Indices, Inliner, broadcast_index
 from .values import BUILDER, Value
@@ -220,19 +220,14 @@ class Reads:
         number: dict[Node, int] = {}
         rows: list[Any] = []
         leaves: list[Node] = []
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            leaf = node in self.placed and node is not root
-            missing = [] if leaf else [i for i in node.inputs if i not in number]
-            if missing and node not in number:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            if node not in number:
-                number[node] = len(number)
-                leaves += [node] if leaf else []
-                rows.append(node.type if leaf else row_of(node, number))
+
+        def is_leaf(node: Node) -> bool:
+            return node in self.placed and node is not root
+
+        for node in missing_below(root, number, is_leaf):
+            number[node] = len(number)
+            leaves += [node] if is_leaf(node) else []
+            rows.append(node.type if is_leaf(node) else row_of(node, number))
         return tuple(rows), leaves
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..capture.graph import Node, params_key
+from ..capture.graph import Node, missing_below, params_key
 from ..eager.shapes import TensorType
 from .forms import flat_source, offset_of
 from .fuse import row_of
@@ -149,28 +149,14 @@ class _Reader:
         self.operands: dict[tuple[Operand, TensorType], int] = {}
 
     def turn(self) -> Turn:
-        for node in self.members:
-            self._visit(node)
+        for member in self.members:
+            for node in missing_below(member, self.numbers, self._leaf):
+                self.rows.append(self._leaf(node) or row_of(node, self.numbers))
+                self.numbers[node] = len(self.nodes)
+                self.nodes.append(node)
         own = tuple(self.numbers[n] for n in self.members)
         return Turn(self.members, tuple(self.rows), self.nodes, [o for o, _ in self.operands], own,
                     tuple(self._donated()))
-
-    def _visit(self, root: Node) -> None:
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in self.numbers:
-                stack.pop()
-                continue
-            row = self._leaf(node)
-            missing = [] if row else [i for i in node.inputs if i not in self.numbers]
-            if missing:
-                stack += missing[::-1]
-                continue
-            stack.pop()
-            self.rows.append(row or row_of(node, self.numbers))
-            self.numbers[node] = len(self.nodes)
-            self.nodes.append(node)
 
     def _leaf(self, node: Node) -> Any:
         """The row of what comes from outside; None for what is computed here."""
