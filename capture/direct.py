@@ -1,14 +1,16 @@
-"""The short way of a call: one generated function for a program with one way and nothing to decide.
+"""The short way of a call: one generated function for a program.
 
 Made after calls have gone the long way, it does in straight lines what these did: it looks at what
 differs from call to call, has all else compared with what it was, and runs the program. Where
-anything is not as it was, it does nothing; the call goes the long way, which alone decides.
+anything is not as it was, it does nothing; the call goes the long way, which alone knows what to do
+about ways that were not recorded.
 """
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..eager import interpreter
@@ -18,7 +20,10 @@ from .guards import Guard, Source, written
 from .leaf import Leaf
 from .paths import Path
 from .pins import Contents, Pins, Words
+from .planning import walk
 from .reading import Reader
+from .straight import SCOPE, NoShortWay, Straight, needed
+from .tree import Ends, Place
 
 Direct = Callable[[Any, Any], Any]
 _ARGS, _KWARGS = Path("args"), Path("kwargs")
@@ -49,7 +54,12 @@ class Situation(NamedTuple):
     fn: Any
     held: dict[int, Any]
     guards: Sequence[Guard]
-    leaf: Leaf
+    root: Place
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        """The ends of all ways."""
+        return [leaf for at in walk(self.root) if isinstance(at, Ends) for leaf in at.leaves]
 
 
 def compile_direct(at: Situation, constants: dict[str, Any]) -> Direct | None:
@@ -59,13 +69,13 @@ def compile_direct(at: Situation, constants: dict[str, Any]) -> Direct | None:
     freed: all that is known of it can be, too; UNSEEN, to give where a call does not fit; RAISED
     and AGAIN, errors to let through, and errors with which a call does not fit.
     """
-    stage = at.leaf.stage
-    if native is None or stage is None or stage.executable is None or at.leaf.formulas \
-            or at.leaf.way is not None or stage.inputs.numbers or stage.inputs.registers:
+    if native is None:
         return None
     read = Reader(at.args, at.kwargs, at.fn, at.held)
-    changing = {id(read(e.target)) for e in at.leaf.effects}
-    return _Writer(at, read, Pins(read, native.contents, changing)).function(constants)
+    changing = {id(read(e.target)) for leaf in at.leaves for e in leaf.effects}
+    with contextlib.suppress(NoShortWay):
+        return _Writer(at, read, Pins(read, native.contents, changing)).function(constants)
+    return None
 
 
 class _PinnedSource(Source):
@@ -95,14 +105,13 @@ class _Writer:
     def __init__(self, at: Situation, read: Reader, pins: Pins) -> None:
         self.at, self.read, self.pins = at, read, pins
         self.source = _PinnedSource(at, read, pins)
+        self.targets: dict[Leaf, str] = {}  # what each changes, as it is read
 
     def function(self, constants: dict[str, Any]) -> Direct | None:
         tensors = self._tensors()
-        if tensors is None:
-            return None
         left = [g for g in self.at.guards if not self._told(g, tensors) and not self.pins.omits(g)]
         given = [p for p in tensors if not self.pins.pinned(p)]
-        targets = [e.target for e in self.at.leaf.effects]
+        targets = [e.target for leaf in self.at.leaves for e in leaf.effects]
         for path in [*targets, *(p for g in left for p in g.paths)]:
             self.pins.pinned(path)
         assert native is not None
@@ -114,9 +123,13 @@ class _Writer:
             return None
         lines = [*self._looks(constants["FORGET"]), *self._guards(left, given),
                  *self._collected(given)]
+        ways = Straight(tensors, self.source, checked=len(self.at.leaves) == 1)
+        lines += self._computed(ways)
         body = "\n".join(["def direct(args, kwargs):", *self._head(), "    try:",
-                          *_indented(lines), *self._computed(targets), *self._made()])
-        scope = {**self.source.constants, **constants, **self._constants(collect)}
+                          *_indented(lines), "    except RAISED: raise",
+                          "    except AGAIN: return UNSEEN", "    PROGRAM.uses += 1",
+                          *self._made(ways)])
+        scope = {**self.source.constants, **constants, **self._constants(collect), **SCOPE}
         exec(compile(body, "<direct>", "exec"), scope)
         return scope.pop("direct")  # type: ignore[no-any-return]
 
@@ -127,14 +140,15 @@ class _Writer:
             return all(p in tensors for p in guard.paths)
         return guard.of == "sizes" or (guard.path == _KWARGS and not self.at.kwargs)
 
-    def _tensors(self) -> dict[Path, int] | None:
+    def _tensors(self) -> dict[Path, int]:
         """Paths of the tensors whose types matter, arguments first, and their places among the
-        arrays; None where one is used of whose type nothing is said."""
-        assert self.at.leaf.stage is not None
-        number = {p: i for i, p in enumerate(self.at.leaf.stage.paths)}
+        arrays, which are in the order of the first stage; NoShortWay where one is used of whose
+        type nothing is said."""
+        used = dict.fromkeys(p for stage in needed(self.at.root) for p in stage.paths)
+        number = {p: i for i, p in enumerate(used)}
         typed = [g.path for g in self.at.guards if g.of == "sizes"]
-        if not number.keys() <= set(typed) or len(number) != len(self.at.leaf.stage.paths):
-            return None
+        if not number.keys() <= set(typed):
+            raise NoShortWay
         first = {p: i for i, p in enumerate(self._arguments())}
         ordered = sorted(dict.fromkeys(typed), key=lambda p: first.get(p, len(first)))
         return {p: number.get(p, -1) for p in ordered}
@@ -177,41 +191,41 @@ class _Writer:
             yield f"    arrays = COLLECT({names})"
         yield "    if arrays is None: return UNSEEN"
 
-    def _computed(self, targets: Sequence[Path]) -> Iterator[str]:
+    def _computed(self, ways: Straight) -> Iterator[str]:
         start = len(self.source.lines)
-        names = ", ".join([self.source.read(p) for p in targets])
-        yield from _indented(self.source.lines[start:])
-        if self.at.leaf.single() is None:
-            yield f"        targets = [{names}]"
-        yield "        arrays = EXECUTE(arrays)"
-        yield "    except RAISED: raise"
-        yield "    except AGAIN: return UNSEEN"
-        yield "    PROGRAM.uses += 1"
-        yield "    LEAF.uses += 1"
+        for leaf in self.at.leaves:
+            self.targets[leaf] = ", ".join([self.source.read(e.target) for e in leaf.effects])
+        lines = ways.lines(self.at.root)
+        yield from self.source.lines[start:]
+        yield from _indented(lines)
 
-    def _made(self) -> Iterator[str]:
-        """The lines that give the result: one tensor without a detour, all else as a leaf does."""
-        single = self.at.leaf.single()
+    def _made(self, ways: Straight) -> Iterator[str]:
+        """The lines that give the result."""
+        for number, leaf in enumerate(ways.ends):
+            name = self.source.constant(leaf)
+            if len(ways.ends) == 1:
+                yield from _indented(self._result(leaf, name))
+            else:
+                yield f"    if end == {number}:"
+                yield from _indented(_indented(self._result(leaf, name)))
+
+    def _result(self, leaf: Leaf, name: str) -> list[str]:
+        """One tensor without a detour, all else as a leaf does it."""
+        single, used = leaf.single(), f"{name}.uses += 1"
         if single is None:
-            yield "    read = READER(args, kwargs, FN, HELD)"
-            yield "    result, commit = LEAF.finish(arrays, targets, None, read)"
-            yield "    commit()"
-            yield "    return result"
-        else:
-            yield "    result = NEW(TENSOR)"
-            yield f"    result._data = arrays[{single[0]}]"
-            yield f"    result.edge = {self.source.constant(single[1])}"
-            yield "    result._grad = None"
-            yield "    return result"
+            numbers = ["read.number = values.__getitem__"] if leaf.formulas else []
+            return [used, "read = READER(args, kwargs, FN, HELD)", *numbers,
+                    f"result, commit = {name}.finish(found, [{self.targets[leaf]}], None, read)",
+                    "commit()", "return result"]
+        return [used, "result = NEW(TENSOR)", f"result._data = found[{single[0]}]",
+                f"result.edge = {self.source.constant(single[1])}", "result._grad = None",
+                "return result"]
 
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
-        leaf = self.at.leaf
-        assert leaf.stage is not None and leaf.stage.executable is not None
-        return {"COLLECT": collect, "EXECUTE": leaf.stage.executable.__call__, "LEAF": leaf,
-                "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled, "READER": Reader,
-                "HELD": self.at.held, "KEPT": self.pins.kept, "NEW": object.__new__,
-                "TENSOR": Tensor}
+        return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
+                "READER": Reader, "HELD": self.at.held, "KEPT": self.pins.kept,
+                "NEW": object.__new__, "TENSOR": Tensor}
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
+def _indented(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]

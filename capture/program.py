@@ -162,17 +162,17 @@ class Program:
         """Makes the short way of such calls, after the second that went the long way; after the
         fourth, the eighth and so on again, as calls that always differ have no use for one."""
         self._long += 1
-        if self._long < 2 or self._long & (self._long - 1) or self.casting is not None \
-                or not isinstance(self.root, Ends) or len(self.root.leaves) > 1 or self.root.stages:
+        if self._long < 2 or self._long & (self._long - 1) or self.casting is not None:
             return
-        leaf = self.root.leaves[0]
-        at = Situation(args, kwargs, self.fn, self.names.held, [*self.guards, *leaf.own], leaf)
+        leaves = self.leaves()
+        own = leaves[0].own if len(leaves) == 1 else []  # of several ways, each checks its own
+        at = Situation(args, kwargs, self.fn, self.names.held, [*self.guards, *own], self.root)
         constants = {"PROGRAM": self, "FORGET": self._forget, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
                      "RAISED": (CheckError, CodegenError)}
         try:
             made = compile_direct(at, constants)
             # What it takes as given was read before this: it is as the guards say.
-            holds = self.fits(args, kwargs) and leaf.check(args, kwargs) < 0
+            holds = self.fits(args, kwargs) and (not own or leaves[0].check(args, kwargs) < 0)
         except _MISSING:
             return
         self.direct = made if made is not None and holds else _none
@@ -198,6 +198,7 @@ class Program:
         """Takes in another run whose entry guards hold; False where it does not go the same way
         up to a decision with another answer."""
         assert run.leaf is not None
+        self.direct, self._long = _none, 0
         self.root, grown = grow(self.root, run.path, run.leaf)
         if not grown:
             return False

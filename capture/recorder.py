@@ -143,6 +143,7 @@ class Recorder:
         """The run has ended: nothing holds its arrays any longer, but a tape that goes through a
         loop which is rolled up."""
         self.settle_tape()
+        self.unwatched = nullcontext()
         self.sizes.asked = self.sizes.number = None
         if not self.loops.rolled_gradients:
             self.loops.end()

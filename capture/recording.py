@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -113,8 +114,9 @@ def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
     guards = [*find_guards(recorder, wanted, names), *find_absent(recorder.state, wanted)]
     if recorder.refusal:
         return None
+    holders = Counter(e.node for e in effects)  # what several tensors hold, none may overwrite
     donated = {e.node: recorder.sources[e.target] for e in effects
-               if e.node is not None and e.target in recorder.sources
+               if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources
                and _same_type(recorder, outputs, e)}
     return Leaf(guards, effects, outputs, template, donated, way)
 

@@ -93,10 +93,11 @@ class _Composer:
             outputs += [] if node in outputs else [node]
             checks.append(Check(outputs.index(node), size, what))
         buffers, constants = {n: b for b, n in self.owner.items()}, [*self.constants.values()]
-        arguments = {buffers[n]: i
-                     for i, n in enumerate((*graph.inputs, *constants, *self.results))}
+        own = dict.fromkeys(self.results)  # in the order of the outputs: then they are these
+        results = [*dict.fromkeys((*(n for n in outputs if n in own), *own))]
+        arguments = {buffers[n]: i for i, n in enumerate((*graph.inputs, *constants, *results))}
         return Plan(Graph(graph.inputs, tuple(outputs)), buffers, arguments, constants,
-                    self.results, self.taken, checks,
+                    results, self.taken, checks,
                     tuple([n.type.shape for n in graph.outputs]), len(graph.outputs))
 
     def _owned(self, node: Node, name: str) -> Place:

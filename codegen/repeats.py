@@ -165,7 +165,7 @@ class _Reader:
                 ("operand", self._number(Operand(node), node.type), node.type)
         if not self.moving:
             return None
-        if node.op == "const" and not node.type.shape:
+        if node.op == "full" or (node.op == "const" and not node.type.shape):
             return "number", node.type
         return self._part(node) if node.op == "slice" else None
 
@@ -189,8 +189,9 @@ class _Reader:
     def _donated(self) -> Iterator[tuple[int, int]]:
         """The nodes that may take the memory of an operand which nobody reads after these."""
         order, values = self.order, Counter(o.node for o, _ in self.operands)
-        for (operand, _), number in self.operands.items():
-            out = order.donated.get(operand.node)
+        for (operand, of), number in self.operands.items():
+            out, whole = order.donated.get(operand.node), not operand.offset
             if out in self.inside and values[operand.node] == 1 \
+                    and whole and of == operand.node.type \
                     and order.last[operand.node] <= order.at[self.members[-1]]:
                 yield self.numbers[out], number

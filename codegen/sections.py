@@ -57,6 +57,8 @@ def _section(order: Order, turns: Sequence[Turn], calls: Sequence[int]) -> Secti
     """Equal turns as one graph; its outputs are what is read outside of any of them."""
     first = turns[0]
     wanted = [i for i in range(len(first.own)) if any(_leaves(order, t, i) for t in turns)]
+    over = {row for row, _ in first.donated}  # who overwrites comes after those who read
+    wanted.sort(key=lambda i: first.own[i] in over)
     numbers = _varying_numbers(turns)
     found = []
     for k, turn in enumerate(turns):
@@ -91,7 +93,9 @@ def _graph_of(turn: Turn, wanted: Sequence[int], numbers: Mapping[int, int]) -> 
 
     for i, (node, row) in enumerate(zip(turn.nodes, turn.rows)):
         if i in numbers:
-            new.append(given(numbers[i], node.type))
+            number = given(numbers[i], TensorType((), node.type.dtype))
+            new.append(number if not node.type.shape else made.apply(
+                "broadcast_to", (number,), {"shape": node.type.shape}, node.site))
         elif row[0] == "operand":
             new.append(given(*row[1:]))
         elif row[0] == "part":

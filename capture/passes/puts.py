@@ -7,7 +7,10 @@ A loop of `out[t] = h` makes as many arrays as it has turns, each a copy of the 
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..graph import Graph, Node, Nodes, rebuild, users
 
@@ -20,10 +23,6 @@ class _Box(NamedTuple):
     start: tuple[int, ...]
     end: tuple[int, ...]
 
-    def misses(self, other: _Box) -> bool:
-        """Whether they have no element in common."""
-        return any(e <= r or f <= s for s, e, r, f in zip(*other, *self))
-
     def holds(self, other: _Box) -> bool:
         """Whether it has all elements of the other."""
         return all(r <= s and e <= f for s, e, r, f in zip(*other, *self))
@@ -33,33 +32,80 @@ def join_puts(graph: Graph) -> Graph:
     """The graph without most of the copies that arrays were which are filled part by part."""
     if not any(n.op == "put_slice" for n in graph.nodes()):
         return graph
-    return _joined(rebuild(graph, _read_through))
+    return _joined(_read_through(graph))
 
 
-def _read_through(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-    """A slice of what was put there, or of what had been there before other parts were put."""
-    box = _box(node, node.params.get("size"))
-    source = inputs[0] if inputs else node
-    while node.op == "slice" and box is not None and source.op == "put_slice":
-        put = _box(source, source.inputs[1].type.shape)
-        if put is None:
-            break
-        if put.holds(box) and source.inputs[1].type.dtype == node.type.dtype:
-            start = tuple(a - b for a, b in zip(box.start, put.start))
-            return nodes.make("slice", (source.inputs[1],), {**node.params, "start": start},
-                              node.type, node.site)
-        if not put.misses(box):
-            break
-        source = source.inputs[0]
-    return nodes.again(node, (source, *inputs[1:]) if inputs else ())
-
-
-def _box(node: Node, size: tuple[int, ...] | None) -> _Box | None:
-    """The part that a node takes or puts; None where it has steps, or is nothing of the kind."""
-    if size is None or any(s != 1 for s in node.params["step"]):
+def _box_of(node: Node) -> _Box | None:
+    """The part that a slice takes, or that is put; None where it has steps."""
+    if any(s != 1 for s in node.params["step"]):
         return None
     start = node.params["start"]
+    size = node.inputs[1].type.shape if node.op == "put_slice" else node.type.shape
     return _Box(start, tuple(a + n for a, n in zip(start, size)))
+
+
+# ---- what is read of it
+class _Chain:
+    """Puts, each into what the one before it gave."""
+
+    def __init__(self) -> None:
+        self.puts: list[Node] = []
+        self._boxes: Any = None
+
+    def last(self, box: _Box, count: int) -> int:
+        """The last of the first `count` puts that has an element of `box`; -1: none of them."""
+        if self._boxes is None:
+            boxes = [_box_of(p) or _Box((0,) * p.type.ndim, p.type.shape) for p in self.puts]
+            self._boxes = np.array(boxes).swapaxes(0, 1)
+        start, end = self._boxes[:, :count]
+        met = ((start < box.end) & (end > box.start)).all(-1)
+        return int(met.nonzero()[0].max(initial=-1))
+
+
+def _chains(order: Sequence[Node]) -> dict[Node, tuple[_Chain, int]]:
+    """The chain of each put, and its place there, counted from 1."""
+    found: dict[Node, tuple[_Chain, int]] = {}
+    for node in order:
+        if node.op == "put_slice":
+            chain, place = found.get(node.inputs[0], (_Chain(), 0))
+            if place < len(chain.puts):  # something else was put there, too
+                chain, place = _Chain(), 0
+            chain.puts.append(node)
+            found[node] = chain, place + 1
+    return found
+
+
+def _read_through(graph: Graph) -> Graph:
+    """The graph whose slices read what was put there, or what was there before other parts."""
+    order = list(dict.fromkeys((*graph.inputs, *graph.nodes())))
+    chains, nodes, new = _chains(order), Nodes(), dict[Node, Node]()
+    for node in order:
+        inputs = tuple([new[i] for i in node.inputs])
+        if node.op == "slice" and node.inputs[0] in chains:
+            new[node] = _slice(nodes, node, new, chains)
+        else:
+            new[node] = nodes.again(node, inputs)
+    return Graph(tuple(new[i] for i in graph.inputs), tuple(new[o] for o in graph.outputs),
+                 graph.donated)
+
+
+def _slice(nodes: Nodes, node: Node, new: Mapping[Node, Node],
+           chains: Mapping[Node, tuple[_Chain, int]]) -> Node:
+    box, (source,) = _box_of(node), node.inputs
+    while box is not None and source in chains:
+        chain, count = chains[source]
+        place = chain.last(box, count)
+        if place < 0:
+            source = chain.puts[0].inputs[0]
+            continue
+        source = chain.puts[place]
+        put, value = _box_of(source), source.inputs[1]
+        if put is None or not put.holds(box) or value.type.dtype != node.type.dtype:
+            break
+        start = tuple(a - b for a, b in zip(box.start, put.start))
+        return nodes.make("slice", (new[value],), {**node.params, "start": start}, node.type,
+                          node.site)
+    return nodes.again(node, (new[source],))
 
 
 # ---- the whole
@@ -83,13 +129,12 @@ def _joined(graph: Graph) -> Graph:
 
 def _whole(nodes: Nodes, last: Node, length: int) -> Node | None:
     """What was put in `length` steps as one concat; None where parts lie on each other."""
-    puts, base = [], last
+    puts, base = list[Node](), last
     for _ in range(length):
         puts.append(base)
         base = base.inputs[0]
-    shape = last.type.shape
-    boxes = [_box(p, p.inputs[1].type.shape) for p in puts]
-    axes = {a for box in boxes if box is not None for a, n in enumerate(shape)
+    boxes = [_box_of(p) for p in puts]
+    axes = {a for box in boxes if box is not None for a, n in enumerate(last.type.shape)
             if box.end[a] - box.start[a] != n}
     if None in boxes or len(axes) != 1 or any(p.inputs[1].type.dtype != last.type.dtype
                                               for p in puts):

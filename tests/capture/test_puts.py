@@ -50,6 +50,18 @@ def test_a_slice_of_some_of_both_stays() -> None:
     becomes(text, text)
 
 
+def test_ops_with_a_size_of_their_own_are_no_slices() -> None:
+    def run(x: fw.Tensor, i: fw.Tensor) -> fw.Tensor:
+        y = x * 1.0
+        for t in range(3):
+            y[t] = x[t] * t
+        return fw.nn.functional.cross_entropy(y, i)
+
+    graph, arrays = recorded(run, fw.ones(6, 3), fw.arange(6) % 3)
+    for got, want in zip(evaluate(join_puts(graph), arrays), evaluate(graph, arrays), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_disjoint_parts_are_a_concat_with_what_was_there_between_them() -> None:
     def run(x: fw.Tensor, v: fw.Tensor) -> fw.Tensor:
         x = x * 2

@@ -17,6 +17,7 @@ from fusewire import nn, optim
 from fusewire.capture.evaluate import evaluate
 from fusewire.capture.graph import Graph
 from fusewire.capture.pipeline import watching
+from fusewire.codegen import compile as compiling
 from fusewire.codegen import order, repeats
 from fusewire.codegen.compile import compile_native, lower_graph
 from fusewire.codegen.machine import Machine
@@ -230,6 +231,45 @@ def test_training_of_equal_layers(kind: str, optimizer: Any) -> None:
     same_in_both(make, fw.from_numpy(normal(5, 6)))
 
 
+class Shifting(nn.Module):
+    """Keeps the last rows that it has given, each call one more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("rows", fw.zeros(5, 4))
+
+    def forward(self, h: fw.Tensor) -> fw.Tensor:
+        h = fw.tanh(self.linear(h))
+        self.rows.copy_(fw.concat([self.rows[1:], h]))
+        return h + self.rows.mean(axis=0)
+
+
+def test_states_that_read_themselves_from_another_place_on() -> None:
+    """What takes the memory of an array must not read its other elements."""
+    results = []
+    for compiled in (False, True):
+        fw.manual_seed(1)
+        model = nn.Sequential(*[Shifting() for _ in range(10)])
+        run = fw.compile(model.__call__, fullgraph=True) if compiled else model
+        with fw.no_grad():
+            out = [run(fw.full((1, 4), i + 1.0)).numpy().copy() for i in range(5)]
+        results.append([*out, *(layer.rows.numpy().copy() for layer in model)])
+    for got, want in zip(*results):
+        assert_same(got, want, 10.0)
+
+
+def test_as_many_parameters_are_overwritten_as_in_one_piece(monkeypatch: Any) -> None:
+    """A product that reads a weight comes before its update. The counter of steps, one array that
+    all states hold, is not overwritten at all."""
+    graph, arrays = training_of(24)
+    taken = lower_graph(graph, Machine())[0].taken
+    agrees(graph, arrays, 100.0)
+    assert len(graph.donated) == 24 * 2 * 3
+    monkeypatch.setattr(compiling, "cut_sections", lambda graph: [])
+    assert len(taken) >= len(lower_graph(graph, Machine())[0].taken) >= 24 * 3
+
+
 class Reader(nn.Module):
     """Reads words one after the other, each looked up where it is needed."""
 
@@ -293,6 +333,17 @@ def test_numbers_may_differ_from_turn_to_turn() -> None:
 
     graph, arrays = recorded(run, fw.from_numpy(normal(4, 4)), fw.from_numpy(normal(4, 4)))
     assert max(calls_of(graph)) >= 6
+    agrees(graph, arrays)
+
+
+def test_filled_arrays_may_differ_from_turn_to_turn() -> None:
+    def run(x: fw.Tensor, w: fw.Tensor) -> fw.Tensor:
+        for t in range(9):
+            x = fw.tanh(fw.concat([x, fw.full((4, 1), t / 9.0)], 1) @ w)
+        return x
+
+    graph, arrays = recorded(run, fw.from_numpy(normal(4, 4)), fw.from_numpy(normal(5, 4)))
+    assert max(calls_of(graph)) >= 8
     agrees(graph, arrays)
 
 
