@@ -48,7 +48,8 @@ def test_asarray_of_a_tensor() -> None:
     assert x.grad.tolist() == [3.0, 3.0] and x.grad.dtype == fw.float32
 
 
-@pytest.mark.parametrize("data", ["x", object(), [1, [2]], None, [2 ** 64]], ids=str)
+@pytest.mark.parametrize("data", ["x", object(), [1, [2]], None, [2 ** 64]],
+                         ids=["text", "object", "ragged", "None", "large"])
 def test_asarray_refuses_what_is_no_numbers(data: Any) -> None:
     with pytest.raises(fw.FusewireError, match="cannot make a tensor"):
         fw.asarray(data)

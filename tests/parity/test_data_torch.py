@@ -117,7 +117,7 @@ def test_tensors_are_collated(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("samples", [
     [np.ones(2), np.ones(3)], [(1, 2), (1,)], [object()], [None], [np.array(["a"])], [{1, 2}],
-], ids=str)
+], ids=["sizes", "lengths", "object", "None", "texts", "set"])
 def test_what_does_not_go_together(samples: list[Any]) -> None:
     for library in (ours, theirs):
         with pytest.raises((TypeError, ValueError, RuntimeError)):
