@@ -205,10 +205,10 @@ def test_a_worker_that_dies_is_named(failure, text):
 
 def test_a_batch_that_takes_too_long():
     began = time.monotonic()
-    with pytest.raises(WorkerError, match=r"within timeout=0.2 seconds; worker 0 is reading the "
+    with pytest.raises(WorkerError, match=r"within timeout=3.0 seconds; worker 0 is reading the "
                                           r"batch \[4, 5\]"):
-        list(loader(Failing(12, data_sets.asleep), batch_size=2, timeout=0.2))
-    assert time.monotonic() - began < 8 and nothing_left()  # not the 30 s that the sample takes
+        list(loader(Failing(12, data_sets.asleep), batch_size=2, timeout=3.0))
+    assert time.monotonic() - began < 20 and nothing_left()  # not the 30 s that the sample takes
 
 
 def test_what_cannot_be_sent_is_said_before_anything_runs():
