@@ -121,6 +121,7 @@ class _Writer:
                                     if self.pins.pinned(p)])
         if collect is None:
             return None
+        self.pins.close()
         lines = [*self._looks(constants["FORGET"]), *self._guards(left, given),
                  *self._collected(given)]
         ways = Straight(tensors, self.source, checked=len(self.at.leaves) == 1)

@@ -46,12 +46,17 @@ class Pins:
         self.kept: list[Any] = []  # whether these may be freed; what must not be
         self._pinned: dict[Path, bool] = {}
         self._loose: set[int] = set()  # the objects that may be freed, by id
+        self._closed = False
 
     def pinned(self, path: Path) -> bool:
         """Whether `path` leads to the same object while the words and the looks hold."""
         if path not in self._pinned:
-            self._pinned[path] = self._pin(path)
+            self._pinned[path] = not self._closed and self._pin(path)
         return self._pinned[path]
+
+    def close(self) -> None:
+        """No more words and looks: paths that nobody has asked about are read in each call."""
+        self._closed = True
 
     def _pin(self, path: Path) -> bool:
         if path.parent is None:

@@ -55,6 +55,7 @@ class Program:
         self.uses = 0
         self.direct: Direct = _none
         self._long = 0  # calls that went the long way
+        self._grown = 0  # how often it began or ended to take in a run: odd while it does
         self._planner = Planner(names, fn, backend)
         self._guarded: Callable[[Any, Any], list[bool]] | None = None  # made when it is asked for
         self._guard(run.leaf.guards)
@@ -162,20 +163,22 @@ class Program:
         """Makes the short way of such calls, after the second that went the long way; after the
         fourth, the eighth and so on again, as calls that always differ have no use for one."""
         self._long += 1
-        if self._long < 2 or self._long & (self._long - 1) or self.casting is not None:
+        grown = self._grown
+        if grown % 2 or self._long < 2 or self._long & (self._long - 1) or self.casting is not None:
             return
         leaves = self.leaves()
         own = leaves[0].own if len(leaves) == 1 else []  # of several ways, each checks its own
         at = Situation(args, kwargs, self.fn, self.names.held, [*self.guards, *own], self.root)
+        # Where no code can be made, the long way says so.
         constants = {"PROGRAM": self, "FORGET": self._forget, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
-                     "RAISED": (CheckError, CodegenError)}
+                     "RAISED": CheckError}
         try:
             made = compile_direct(at, constants)
             # What it takes as given was read before this: it is as the guards say.
             holds = self.fits(args, kwargs) and (not own or leaves[0].check(args, kwargs) < 0)
-        except _MISSING:
+        except (*_MISSING, RuntimeError):  # RuntimeError: another thread adds a way to the tree
             return
-        self.direct = made if made is not None and holds else _none
+        self.direct = made if made is not None and holds and self._grown == grown else _none
 
     def _forget(self, _: object) -> None:
         """What the short way knows is gone: it keeps what belonged to it no longer."""
@@ -197,8 +200,16 @@ class Program:
     def graft(self, run: Run) -> bool:
         """Takes in another run whose entry guards hold; False where it does not go the same way
         up to a decision with another answer."""
+        self._grown += 1
+        try:
+            return self._take_in(run)
+        finally:
+            self.direct, self._long = _none, 0  # also what another thread has made of half of it
+            self._grown += 1
+
+    def _take_in(self, run: Run) -> bool:
         assert run.leaf is not None
-        self.direct, self._long = _none, 0
+        self.direct = _none
         self.root, grown = grow(self.root, run.path, run.leaf)
         if not grown:
             return False

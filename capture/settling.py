@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..eager.tape import Entry, Leaf  # the recorder settles the tape
 from ..eager.tensor import Tensor
 from .members import EMPTY, attributes, cells, own_members
 from .numbers import SYMBOLS, plain
@@ -31,7 +32,7 @@ def _settled(value: Any, seen: dict[int, Any]) -> Any:
         parts = [_settled(v, seen) for v in value]
         same = all(a is b for a, b in zip(parts, value))
         return value if same else tuple.__new__(type(value), parts)
-    if id(value) not in seen and not isinstance(value, (Tensor, *FIXED)):
+    if id(value) not in seen and not isinstance(value, (Tensor, Entry, Leaf, *FIXED)):
         seen[id(value)] = value
         _settle_inside(value, seen)
     return value

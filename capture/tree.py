@@ -306,12 +306,15 @@ def grow(root: Place | None, path: Sequence[Element], leaf: Leaf) -> tuple[Place
     that was answered anew; where it does not, the tree is as it was."""
     loops: dict[Any, Loop] = {}
     above: tuple[Place, Element] | None = None
+    joint: tuple[Place, Element] | None = None  # where it leaves the tree
     at, first = root, root
     for element in path:
         if at is None:
             at = _made(element, loops)
             first = _attach(above, at) or first
+            joint = joint or above
         elif not at.same(element):
+            _detach(joint)
             return first or at, False
         if isinstance(at, Loop):
             loops[at.enter.token] = at
@@ -320,6 +323,7 @@ def grow(root: Place | None, path: Sequence[Element], leaf: Leaf) -> tuple[Place
         end: Place = Ends(leaf)
         return _attach(above, end) or first or end, True
     if not isinstance(at, Ends):
+        _detach(joint)
         return first or at, False
     at.leaves.insert(0, leaf)
     assert first is not None
@@ -351,3 +355,17 @@ def _attach(above: tuple[Place, Element] | None, place: Place) -> Place | None:
         assert isinstance(head, (Loop, Return, Measured)) and head.body is None
         head.body = place
     return None
+
+
+def _detach(joint: tuple[Place, Element] | None) -> None:
+    """Takes away again what was put under a place: nothing has been planned there."""
+    if joint is None:
+        return
+    over, element = joint
+    if isinstance(over, Branch):
+        assert isinstance(element, Decision)
+        del over.outcomes[element.outcome]
+    else:
+        head = over.loop if isinstance(over, Back) else over
+        assert isinstance(head, (Loop, Return, Measured))
+        head.body = None

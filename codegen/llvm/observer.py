@@ -99,13 +99,23 @@ _install = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.py_object)(
     ("PyEval_SetProfile", ctypes.pythonapi))
 
 
+class _Own(tuple[Any, ...]):
+    """What `observe` is called with. Code that reads `sys.getprofile()` gets it, and may hand it
+    to `sys.setprofile` later: then it is the profile function."""
+
+    __slots__ = ()
+
+    def __call__(self, frame: Any, event: str, arg: Any) -> None:
+        self[1](frame, event, arg)
+
+
 class Observer:
     """Tells `tell(frame, event, arg)` of what runs in this thread, but for what is known."""
 
     def __init__(self, tell: Callable[[Any, str, Any], None]) -> None:
         assert LAYOUT is not None
         self._words = np.zeros(1 + 2 * _TABLE, np.uint64)
-        self._self = (self._words, tell, *_EVENTS)
+        self._self = _Own((self._words, tell, *_EVENTS))
         self._address = _address(LAYOUT)
 
     def start(self) -> None:

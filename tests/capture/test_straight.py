@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import fusewire as fw
 from fusewire import nn, optim
 from fusewire.capture.program import UNSEEN
 from fusewire.codegen.objects import LAYOUT
+from fusewire.eager.errors import CodegenError
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="objects do not lie as in this CPython")
 
@@ -244,3 +246,66 @@ def test_long_chains_of_decisions_go_the_long_way() -> None:
     for x in given(6, 3):
         same(compiled(x), f(x))
     assert shortly(compiled, given(1, 3)[0]) is UNSEEN
+
+
+class Settings:
+    factor = 2.0
+
+
+SETTINGS = Settings()
+
+
+def helper(x: fw.Tensor) -> fw.Tensor:
+    return x * SETTINGS.factor
+
+
+def test_a_number_that_only_one_way_reads_is_read_anew() -> None:
+    def f(x: fw.Tensor) -> fw.Tensor:
+        return helper(x) if x.sum() > 0 else x + 1
+
+    compiled = fw.compile(f, fullgraph=True)
+    for number in range(60):
+        SETTINGS.factor += 0.5 * (number < 4 or number % 4 == 0)
+        x = -fw.ones(3) if number > 4 and number % 3 == 1 else fw.ones(3)
+        same(compiled(x), f(x))
+
+
+def test_a_run_that_fits_no_further_leaves_the_tree_as_it_was() -> None:
+    def f(x: fw.Tensor, v: fw.Tensor) -> Any:
+        i = 0
+        while i < 3:
+            i += 1
+            if x.sum() > 0:
+                j = 0
+                while v.sum() < 2 and j < 4:
+                    v, j = fw.tanh(v * 0.5) + 0.42, j + 1
+            else:
+                x = x + 0.8
+            k = 0
+            while x.sum() + v.sum() < 3 and k < 3:
+                x, k = x * 1.1 + 0.2, k + 1
+        return x, v
+
+    compiled, rng = fw.compile(f), np.random.default_rng(1)
+    for _ in range(70):
+        x, v = (fw.tensor([*rng.uniform(-3, 3, 2).tolist(), 0.1]) for _ in range(2))
+        same(compiled(x, v), f(x, v))
+
+
+def test_a_way_without_code_runs_in_pieces() -> None:
+    def f(x: fw.Tensor) -> fw.Tensor:
+        return x * 2 if x.sum() > 0 else fw.sin(x)
+
+    compiled = fw.compile(f)
+    backend = compiled.backend
+
+    def refusing(graph: Any) -> Any:
+        if any(n.op == "sin" for n in graph.nodes()):
+            raise CodegenError("no code for sin")
+        return backend(graph)
+
+    compiled.backend = refusing
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for sign in (1, -1, 1, 1, 1, 1, -1, 1, -1):
+            same(compiled(sign * fw.ones(3)), f(sign * fw.ones(3)))

@@ -136,3 +136,14 @@ def test_recordings_depend_on_the_same() -> None:
         box.factor = factor
         assert f(fw.ones(2)).tolist() == [factor, factor]
     assert f.stats.recordings == 2
+
+
+@pytest.mark.usefixtures("way")
+def test_code_may_put_the_profile_function_aside_and_back() -> None:
+    def aside() -> None:
+        before = sys.getprofile()
+        sys.setprofile(None)
+        sys.setprofile(before)
+        helper(1)
+
+    assert "helper" in {code.co_name for code in watched(aside).seen}
