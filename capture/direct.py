@@ -20,10 +20,10 @@ from .guards import Guard, Source, written
 from .leaf import Leaf
 from .paths import Path
 from .pins import Contents, Pins, Words
-from .planning import walk
+from .planning import leaves_of, stages_of
 from .reading import Reader
-from .straight import SCOPE, NoShortWay, Straight, needed
-from .tree import Ends, Place
+from .straight import SCOPE, NoShortWay, Straight
+from .tree import Place
 
 Direct = Callable[[Any, Any], Any]
 _ARGS, _KWARGS = Path("args"), Path("kwargs")
@@ -56,11 +56,6 @@ class Situation(NamedTuple):
     guards: Sequence[Guard]
     root: Place
 
-    @property
-    def leaves(self) -> list[Leaf]:
-        """The ends of all ways."""
-        return [leaf for at in walk(self.root) if isinstance(at, Ends) for leaf in at.leaves]
-
 
 def compile_direct(at: Situation, constants: dict[str, Any]) -> Direct | None:
     """The short way of calls like this one; None where there is none.
@@ -72,7 +67,7 @@ def compile_direct(at: Situation, constants: dict[str, Any]) -> Direct | None:
     if native is None:
         return None
     read = Reader(at.args, at.kwargs, at.fn, at.held)
-    changing = {id(read(e.target)) for leaf in at.leaves for e in leaf.effects}
+    changing = {id(read(e.target)) for leaf in leaves_of(at.root) for e in leaf.effects}
     with contextlib.suppress(NoShortWay):
         return _Writer(at, read, Pins(read, native.contents, changing)).function(constants)
     return None
@@ -105,13 +100,14 @@ class _Writer:
     def __init__(self, at: Situation, read: Reader, pins: Pins) -> None:
         self.at, self.read, self.pins = at, read, pins
         self.source = _PinnedSource(at, read, pins)
+        self.leaves = leaves_of(at.root)
         self.targets: dict[Leaf, str] = {}  # what each changes, as it is read
 
     def function(self, constants: dict[str, Any]) -> Direct | None:
         tensors = self._tensors()
         left = [g for g in self.at.guards if not self._told(g, tensors) and not self.pins.omits(g)]
         given = [p for p in tensors if not self.pins.pinned(p)]
-        targets = [e.target for leaf in self.at.leaves for e in leaf.effects]
+        targets = [e.target for leaf in self.leaves for e in leaf.effects]
         for path in [*targets, *(p for g in left for p in g.paths)]:
             self.pins.pinned(path)
         assert native is not None
@@ -124,7 +120,7 @@ class _Writer:
         self.pins.close()
         lines = [*self._looks(constants["FORGET"]), *self._guards(left, given),
                  *self._collected(given)]
-        ways = Straight(tensors, self.source, checked=len(self.at.leaves) == 1)
+        ways = Straight(tensors, self.source, checked=len(self.leaves) == 1)
         lines += self._computed(ways)
         body = "\n".join(["def direct(args, kwargs):", *self._head(), "    try:",
                           *_indented(lines), "    except RAISED: raise",
@@ -143,9 +139,9 @@ class _Writer:
 
     def _tensors(self) -> dict[Path, int]:
         """Paths of the tensors whose types matter, arguments first, and their places among the
-        arrays, which are in the order of the first stage; NoShortWay where one is used of whose
+        arrays, which are in the order of the stages; NoShortWay where one is used of whose
         type nothing is said."""
-        used = dict.fromkeys(p for stage in needed(self.at.root) for p in stage.paths)
+        used = dict.fromkeys(p for stage in stages_of(self.at.root) for p in stage.paths)
         number = {p: i for i, p in enumerate(used)}
         typed = [g.path for g in self.at.guards if g.of == "sizes"]
         if not number.keys() <= set(typed):
@@ -194,7 +190,7 @@ class _Writer:
 
     def _computed(self, ways: Straight) -> Iterator[str]:
         start = len(self.source.lines)
-        for leaf in self.at.leaves:
+        for leaf in self.leaves:
             self.targets[leaf] = ", ".join([self.source.read(e.target) for e in leaf.effects])
         lines = ways.lines(self.at.root)
         yield from self.source.lines[start:]

@@ -167,11 +167,13 @@ def users(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
     return found
 
 
-def rebuild(graph: Graph, visit: Any, nodes: Nodes | None = None) -> Graph:
+def rebuild(graph: Graph, visit: Any, nodes: Nodes | None = None,
+            new: dict[Node, Node] | None = None) -> Graph:
     """The graph with every node replaced by `visit(nodes, node, new_inputs)`, inputs first; the
-    graph itself where that changes nothing."""
+    graph itself where that changes nothing. `new` is filled on the way: the new nodes by the
+    old."""
     made = nodes or Nodes()
-    new: dict[Node, Node] = {}
+    new = {} if new is None else new
     for node in (*graph.inputs, *graph.nodes()):
         if node not in new:
             new[node] = visit(made, node, tuple([new[i] for i in node.inputs]))

@@ -8,6 +8,7 @@ from typing import Any
 
 from .formulas import elements
 from .graph import Node
+from .leaf import Leaf
 from .names import Names
 from .stage import Backend, Stage, cone
 from .tree import Back, Ends, Loop, Measured, Place, Return
@@ -22,6 +23,17 @@ def walk(root: Place) -> Iterator[Place]:
         at = stack.pop()
         yield at
         stack.extend(at.children())
+
+
+def leaves_of(root: Place) -> list[Leaf]:
+    """Every leaf of a tree."""
+    return [leaf for at in walk(root) if isinstance(at, Ends) for leaf in at.leaves]
+
+
+def stages_of(root: Place) -> list[Stage]:
+    """Every stage of a tree, those of its leaves last."""
+    found = [s for at in walk(root) for s in at.stages]
+    return found + [leaf.stage for leaf in leaves_of(root) if leaf.stage is not None]
 
 
 class Planner:

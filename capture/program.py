@@ -19,7 +19,7 @@ from .formulas import Formula
 from .guards import Guard, Source, compile_check, compile_each
 from .leaf import Leaf
 from .names import Names
-from .planning import Planner, walk
+from .planning import Planner, leaves_of, stages_of
 from .reading import Reader
 from .recording import Run
 from .stage import Backend, Stage
@@ -262,12 +262,11 @@ class Program:
 
     def leaves(self) -> list[Leaf]:
         """Every leaf."""
-        return [leaf for at in walk(self.root) if isinstance(at, Ends) for leaf in at.leaves]
+        return leaves_of(self.root)
 
     def stages(self) -> list[Stage]:
         """Every stage that has something to compute."""
-        found = [s for at in walk(self.root) for s in at.stages]
-        return found + [leaf.stage for leaf in self.leaves() if leaf.stage is not None]
+        return stages_of(self.root)
 
 
 def crowded(run: Run, programs: Sequence[Program]) -> str:

@@ -148,8 +148,8 @@ class Straight:
     def _given(self, stage: Stage, last: bool = False) -> Iterator[str]:
         """`given`: what a stage is called with."""
         places = [self.numbers[p] for p in stage.paths]
-        count = sum(number >= 0 for number in self.numbers.values())
-        if last and places == list(range(count)) and stage.inputs == (stage.inputs.tensors, [], []):
+        every = [number for number in self.numbers.values() if number >= 0]
+        if last and places == sorted(every) and stage.inputs == (stage.inputs.tensors, [], []):
             yield "given = arrays"
             return
         if len(places) > _FEW:
@@ -197,15 +197,6 @@ class Straight:
         if key not in self._constants:
             self._constants[key] = self.source.constant(value)
         return self._constants[key]
-
-
-def needed(root: Place) -> Iterable[Stage]:
-    """All stages of a tree, those of its leaves too."""
-    for at in walk(root):
-        yield from at.stages
-        for leaf in at.leaves if isinstance(at, Ends) else ():
-            if leaf.stage is not None:
-                yield leaf.stage
 
 
 SCOPE = {"OUTCOME": outcome_of, "OPERAND": operand}  # what the lines use

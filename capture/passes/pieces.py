@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ..graph import Graph, Node, Nodes, users
+from ..graph import Graph, Node, Nodes, rebuild, users
 
 _FEWEST = 9  # parts, below which the sum is as good
 _DEEPEST = 20  # parts of parts of parts
@@ -33,20 +33,19 @@ def _start(part: _Part) -> int:
 
 def join_pieces(graph: Graph) -> Graph:
     """The graph with each sum of many disjoint parts made a concat."""
-    order = list(dict.fromkeys((*graph.inputs, *graph.nodes())))
-    sums = _sums(order, set(graph.outputs))
+    sums = _sums(graph.nodes(), set(graph.outputs))
     if not sums:
         return graph
-    nodes, new = Nodes(), dict[Node, Node]()
-    for node in order:
-        new[node] = nodes.again(node, tuple([new[i] for i in node.inputs]))
-        if node in sums:
-            axis, parts, others = sums[node]
-            whole = _concat(nodes, node, axis, [_Part(p.start, new[p.node]) for p in parts])
-            new[node] = nodes.apply("add", (new[others[0]], whole), {}, node.site) \
-                if others else whole
-    return Graph(tuple(new[i] for i in graph.inputs), tuple(new[o] for o in graph.outputs),
-                 graph.donated)
+    new: dict[Node, Node] = {}
+
+    def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node not in sums:
+            return nodes.again(node, inputs)
+        axis, parts, others = sums[node]
+        whole = _concat(nodes, node, axis, [_Part(p.start, new[p.node]) for p in parts])
+        return nodes.apply("add", (new[others[0]], whole), {}, node.site) if others else whole
+
+    return rebuild(graph, visit, new=new)
 
 
 def _sums(order: list[Node], outputs: set[Node]) -> dict[Node, _Sum]:

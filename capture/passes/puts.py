@@ -77,16 +77,14 @@ def _chains(order: Sequence[Node]) -> dict[Node, tuple[_Chain, int]]:
 
 def _read_through(graph: Graph) -> Graph:
     """The graph whose slices read what was put there, or what was there before other parts."""
-    order = list(dict.fromkeys((*graph.inputs, *graph.nodes())))
-    chains, nodes, new = _chains(order), Nodes(), dict[Node, Node]()
-    for node in order:
-        inputs = tuple([new[i] for i in node.inputs])
+    chains, new = _chains(graph.nodes()), dict[Node, Node]()
+
+    def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op == "slice" and node.inputs[0] in chains:
-            new[node] = _slice(nodes, node, new, chains)
-        else:
-            new[node] = nodes.again(node, inputs)
-    return Graph(tuple(new[i] for i in graph.inputs), tuple(new[o] for o in graph.outputs),
-                 graph.donated)
+            return _slice(nodes, node, new, chains)
+        return nodes.again(node, inputs)
+
+    return rebuild(graph, visit, new=new)
 
 
 def _slice(nodes: Nodes, node: Node, new: Mapping[Node, Node],
