@@ -40,6 +40,7 @@ def _number(low: int, high: float = float("inf")) -> Kind:
 SWITCH = Kind("0 or 1", lambda text: {"0": False, "1": True}[text], lambda v: isinstance(v, bool))
 PROCESSOR = Kind("the name of a processor, such as x86-64-v3", str,
                  lambda v: isinstance(v, str) and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
+FOLDER = Kind("the path of a folder", str, lambda v: isinstance(v, str))
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ KNOBS: dict[str, Knob] = {
                     "threads of compiled code; 0: OMP_NUM_THREADS, or else one per processor"),
     "cache_mb": Knob("FUSEWIRE_CACHE_MB", _number(0), 1024,
                      "memory of large results that is kept for later ones, in MiB"),
+    "disk_mb": Knob("FUSEWIRE_DISK_MB", _number(0), 256,
+                    "compiled code that is kept on disk for later processes, in MiB; 0: none"),
+    "disk_dir": Knob("FUSEWIRE_DISK_DIR", FOLDER, "",
+                     "the folder it is kept in; empty: the user's folder for caches"),
     "cpu": Knob("FUSEWIRE_CPU", PROCESSOR, "",
                 "the processor to generate code for, such as x86-64-v3; empty: this one"),
 }
@@ -79,6 +84,8 @@ class Settings:
     debug: int
     threads: int
     cache_mb: int
+    disk_mb: int
+    disk_dir: str
     cpu: str
 
     def __init__(self, environment: Mapping[str, str]) -> None:

@@ -1,11 +1,15 @@
-"""Golden files: texts kept beside the tests, written anew with `pytest --update-golden`."""
+"""Golden files: texts kept beside the tests, written anew with `pytest --update-golden`. Nothing is
+kept on disk beyond a test."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+os.environ["FUSEWIRE_DISK_MB"] = "0"  # tests compile what they test
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

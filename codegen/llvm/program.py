@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..loops import Kernel
-from . import threads
+from . import store, threads
 from .blocks import Rows
 from .emit import task_function
 from .jit import assembly, c_function, compile_object, load_object
@@ -74,13 +74,23 @@ def build(
     times = [time.perf_counter()]
     ir, symbols = text(steps, name, target, rows=rows)
     times.append(time.perf_counter())
-    image = compile_object(ir, target)
+    image = stored_object(ir, target)
     times.append(time.perf_counter())
     program = NativeProgram(ir, image, symbols, target, len(steps))
     times.append(time.perf_counter())
     stages = zip(("emit", "compile", "load"), times, times[1:], strict=False)
     program.seconds = {stage: end - start for stage, start, end in stages}
     return program
+
+
+def stored_object(ir: str, target: Target) -> bytes:
+    """The object file of a module: from disk, where it was made before."""
+    name = store.key(ir, target)
+    image = store.load(name)
+    if image is None:
+        image = compile_object(ir, target)
+        store.save(name, image)
+    return image
 
 
 def _load(image: bytes, symbols: set[str], target: Target) -> dict[str, int]:

@@ -19,7 +19,8 @@ VARIABLES = [knob.variable for knob in KNOBS.values()]
 def test_an_empty_environment_gives_the_defaults() -> None:
     settings = Settings({})
     assert {name: getattr(settings, name) for name in KNOBS} == \
-        {"compile": True, "debug": 0, "threads": 0, "cache_mb": 1024, "cpu": ""}
+        {"compile": True, "debug": 0, "threads": 0, "cache_mb": 1024, "disk_mb": 256,
+         "disk_dir": "", "cpu": ""}
 
 
 def test_variables_are_read() -> None:

@@ -1,0 +1,139 @@
+"""Object code kept on disk: what was compiled once, on this machine, is not compiled again.
+
+An entry's name is a digest of everything that the code depends on: the module's text, which holds
+all of a program, the processor, LLVM's version and how it is called. So nothing that is stored is
+ever out of date; a changed function has another text. An entry holds a digest of its name and its
+contents, too: what was cut off, damaged or moved is made anew. Entries are written beside their
+place and renamed, so that processes may share a folder and be killed at any time. Whatever the disk
+refuses, such as a home that cannot be written, only costs the time to compile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import os
+import stat
+import sys
+import tempfile
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from ...eager.settings import settings
+from . import jit
+from .target import Target
+
+_FORMAT = b"fusewire object 1\n"
+_SPARE = 0.8  # of the limit, to which the oldest entries are removed
+
+
+def folder() -> Path | None:
+    """Where entries lie; None where nothing is kept."""
+    if not settings.disk_mb:
+        return None
+    return Path(settings.disk_dir) if settings.disk_dir else _users_cache() / "fusewire" / "objects"
+
+
+def _users_cache() -> Path:
+    """The folder of the system's for what can be made again."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def key(ir: str, target: Target) -> str:
+    """The name of the entry of a module for a processor."""
+    versions = llvmlite.__version__, ".".join(map(str, llvm.llvm_version_info)), _ways()
+    return _digest(*versions, target.triple, target.cpu, target.features, ir).hex()
+
+
+@functools.cache
+def _ways() -> str:
+    """How LLVM is called, so that a change of that needs no thought for what is stored."""
+    try:
+        return inspect.getsource(jit)
+    except OSError:  # a program without its sources
+        return ""
+
+
+def _digest(*parts: str | bytes) -> bytes:
+    found = hashlib.sha256(_FORMAT)
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        found.update(f"{len(raw)}:".encode() + raw)
+    return found.digest()
+
+
+def load(name: str) -> bytes | None:
+    """What an entry holds; None where there is none that is whole and ours."""
+    with contextlib.suppress(OSError, RuntimeError):  # no home
+        place = _place(name)
+        if place is None or not _is_ours(place):
+            return None
+        raw = place.read_bytes()
+        digest, image = raw[len(_FORMAT):len(_FORMAT) + 32], raw[len(_FORMAT) + 32:]
+        if raw.startswith(_FORMAT) and digest == _digest(name, image):
+            os.utime(place)  # it was of use
+            return image
+    return None
+
+
+def save(name: str, image: bytes) -> None:
+    """Makes an entry, as a whole or not at all."""
+    with contextlib.suppress(OSError, RuntimeError):
+        place = _place(name)
+        if place is None:
+            return
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _is_ours(place.parent):
+            _replace(place, _FORMAT + _digest(name, image) + image)
+            _make_room(place.parent)
+
+
+def _place(name: str) -> Path | None:
+    found = folder()
+    return None if found is None else found / f"{name}.o"
+
+
+def _replace(place: Path, raw: bytes) -> None:
+    """Writes a file that is there with all it holds, or not there."""
+    descriptor, part = tempfile.mkstemp(dir=place.parent, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(raw)
+        os.replace(part, place)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def _is_ours(place: Path) -> bool:
+    """Whether nobody else can have written it: what is loaded from here is run."""
+    if not hasattr(os, "geteuid"):
+        return True
+    found = os.stat(place)
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _make_room(where: Path) -> None:
+    """Removes what was of no use for longest, where all of it is more than the limit."""
+    found = []
+    for entry in os.scandir(where):
+        with contextlib.suppress(OSError):  # another process was faster
+            about = entry.stat()
+            found.append((about.st_mtime, about.st_size, entry.path))
+    total, limit = sum(size for _, size, _ in found), settings.disk_mb << 20
+    if total > limit:
+        for _, size, path in sorted(found):
+            if total <= limit * _SPARE:
+                break
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+                total -= size

@@ -1,0 +1,214 @@
+"""Code on disk: found again by other processes, and never in anybody's way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fusewire as fw
+from fusewire.codegen.llvm import program, store
+from fusewire.codegen.llvm.target import host, named
+from fusewire.eager.settings import settings
+
+PARENT = Path(fw.__file__).resolve().parent.parent
+POSIX = pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder for entries, empty."""
+    before = settings.disk_mb, settings.disk_dir
+    settings.disk_mb, settings.disk_dir = 64, str(tmp_path / "objects")
+    yield tmp_path / "objects"
+    settings.disk_mb, settings.disk_dir = before
+
+
+@pytest.fixture
+def made(monkeypatch: Any) -> list[str]:
+    """The modules that LLVM had to compile."""
+    found: list[str] = []
+    compile_object = program.compile_object
+
+    def noting(ir: str, target: Any) -> bytes:
+        found.append(ir)
+        return compile_object(ir, target)
+
+    monkeypatch.setattr(program, "compile_object", noting)
+    return found
+
+
+def run(factor: float = 2.0) -> float:
+    """What a compiled function gives that is new each time."""
+    return settled(lambda x: (x * factor).sum(), fw.ones(3))
+
+
+def settled(function: Any, x: fw.Tensor) -> float:
+    """What a function gives once its code is there."""
+    compiled = fw.compile(function)
+    return [compiled(x).item() for _ in range(3)][-1]
+
+
+def entries(disk: Path) -> list[Path]:
+    return sorted(disk.iterdir()) if disk.exists() else []
+
+
+def test_the_same_code_is_made_once(disk: Path, made: list[str]) -> None:
+    assert [run(), run(), run()] == [6.0, 6.0, 6.0]
+    assert len(made) == 1 == len(entries(disk))
+
+
+def test_another_function_has_other_code(disk: Path, made: list[str]) -> None:
+    assert [run(2.0), run(3.0)] == [6.0, 9.0]
+    assert len(made) == 2 == len(entries(disk))
+
+
+def test_an_edited_source_has_other_code(disk: Path, made: list[str], tmp_path: Path) -> None:
+    """The same name in the same file: what counts is what the function does."""
+    source = tmp_path / "model.py"
+
+    def said(text: str) -> float:
+        source.write_text(f"def loss(x):\n    return {text}\n")
+        names: dict[str, Any] = {}
+        exec(compile(source.read_text(), source, "exec"), names)  # as a new process would
+        return settled(names["loss"], fw.full(3, 2.0))
+
+    assert [said("x.sum() * 2"), said("x.sum() * 3"), said("x.sum() * 2")] == [12.0, 18.0, 12.0]
+    assert len(made) == 2 == len(entries(disk))
+
+
+def test_an_entry_under_another_name_is_none(disk: Path, made: list[str]) -> None:
+    run(2.0)
+    first, = entries(disk)
+    run(3.0)
+    second, = set(entries(disk)) - {first}
+    second.write_bytes(first.read_bytes())
+    assert run(3.0) == 9.0 and len(made) == 3
+
+
+def test_another_processor_has_other_code() -> None:
+    ir = "; the same text"
+    assert store.key(ir, host()) != store.key(ir, named("x86-64-v2"))
+
+
+def test_nothing_is_kept_where_that_is_asked_for(disk: Path, made: list[str]) -> None:
+    settings.disk_mb = 0
+    assert [run(), run()] == [6.0, 6.0]
+    assert len(made) == 2 and not disk.exists()
+
+
+@pytest.mark.parametrize("damage", [
+    lambda raw: b"", lambda raw: raw[:-1], lambda raw: raw[:40], lambda raw: b"x" + raw[1:],
+    lambda raw: raw[:-5] + bytes([raw[-5] ^ 1]) + raw[-4:], lambda raw: raw + b"more"])
+def test_what_is_damaged_is_made_anew(disk: Path, made: list[str], damage: Any) -> None:
+    run()
+    entry, = entries(disk)
+    good = entry.read_bytes()
+    entry.write_bytes(damage(good))
+    assert run() == 6.0 and len(made) == 2
+    assert entry.read_bytes() == good and run() == 6.0 and len(made) == 2
+
+
+@POSIX
+def test_what_others_may_write_is_not_run(disk: Path, made: list[str]) -> None:
+    run()
+    entry, = entries(disk)
+    entry.chmod(0o666)
+    assert run() == 6.0 and len(made) == 2
+
+
+@POSIX
+def test_a_folder_that_others_may_write_is_not_used(disk: Path, made: list[str]) -> None:
+    disk.mkdir()
+    disk.chmod(0o777)
+    assert [run(), run()] == [6.0, 6.0]
+    assert len(made) == 2 and entries(disk) == []
+
+
+def test_a_folder_that_cannot_be_written(disk: Path, made: list[str], monkeypatch: Any) -> None:
+    def refused(**where: Any) -> Any:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(store.tempfile, "mkstemp", refused)
+    assert [run(), run()] == [6.0, 6.0]
+    assert len(made) == 2 and entries(disk) == []
+
+
+def test_a_file_in_the_place_of_the_folder(disk: Path, made: list[str]) -> None:
+    disk.write_text("no folder")
+    assert [run(), run()] == [6.0, 6.0]
+    assert len(made) == 2 and disk.read_text() == "no folder"
+
+
+def test_what_a_killed_process_left_is_no_entry(disk: Path, made: list[str]) -> None:
+    disk.mkdir(mode=0o700)
+    name = store.key("; a text", host())
+    (disk / "half.part").write_bytes(b"fusewire object 1\nhalf")
+    assert store.load(name) is None
+    store.save(name, b"image")
+    assert store.load(name) == b"image"
+
+
+def test_the_oldest_go_where_there_is_too_much(disk: Path) -> None:
+    settings.disk_mb = 1
+    names = [f"{i:064d}" for i in range(8)]
+    for age, name in enumerate(names):
+        store.save(name, bytes(200_000))
+        os.utime(disk / f"{name}.o", (age, age))
+    assert store.load(names[4]) is not None  # of use: now it is the newest
+    store.save("f" * 64, bytes(200_000))
+    kept = {p.stem for p in entries(disk)}
+    assert names[4] in kept and "f" * 64 in kept and names[0] not in kept
+    assert sum(p.stat().st_size for p in entries(disk)) <= 1 << 20
+
+
+def test_threads_that_write_the_same(disk: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: store.save("a" * 64, bytes([1]) * 100_000), range(40)))
+        found = list(pool.map(lambda i: store.load("a" * 64), range(40)))
+    assert found == [bytes([1]) * 100_000] * 40 and len(entries(disk)) == 1
+
+
+_SCRIPT = """
+import fusewire as fw
+from fusewire.codegen.llvm import program
+made = []
+compile_object = program.compile_object
+program.compile_object = lambda *args: made.append(args) or compile_object(*args)
+layers = fw.nn.Sequential(*[fw.nn.Linear(8, 8) for _ in range(8)], fw.nn.GELU())
+optimizer = fw.optim.Adam(layers.parameters())
+
+@fw.compile(fullgraph=True)
+def step(x):
+    optimizer.zero_grad()
+    loss = layers(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+losses = [step(fw.ones(4, 8)).item() for _ in range(3)]
+print(len(made), losses[-1] < losses[0])
+"""
+
+
+def test_processes_find_what_others_made(disk: Path) -> None:
+    """Two at once, both with nothing to begin with; then one that has nothing to compile."""
+    environment = {**os.environ, "FUSEWIRE_DISK_DIR": str(disk), "FUSEWIRE_DISK_MB": "64",
+                   "PYTHONPATH": str(PARENT)}
+
+    def started() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", _SCRIPT], env=environment, text=True,
+                                stdout=subprocess.PIPE)
+
+    first = [started(), started()]
+    for process in first:
+        said, _ = process.communicate(timeout=300)
+        assert process.returncode == 0 and said.split()[1] == "True"
+    said, _ = started().communicate(timeout=300)
+    assert said.split() == ["0", "True"]
