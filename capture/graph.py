@@ -111,11 +111,13 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A function from `inputs` to `outputs`; `donated[j] = i`: output j may replace input i."""
+    """A function from `inputs` to `outputs`. `donated[j] = i`: output j may replace input i; `kept`
+    are the inputs that mostly are the same arrays from call to call."""
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
     donated: Mapping[int, int] = field(default_factory=dict)
+    kept: frozenset[int] = frozenset()
 
     def nodes(self) -> list[Node]:
         """Every node that an output needs, inputs before users."""
@@ -180,4 +182,4 @@ def rebuild(graph: Graph, visit: Any, nodes: Nodes | None = None,
     if all(map(operator.is_, new, new.values())):
         return graph
     return Graph(tuple([new[i] for i in graph.inputs]), tuple([new[o] for o in graph.outputs]),
-                 graph.donated)
+                 graph.donated, graph.kept)

@@ -58,8 +58,8 @@ class Leaf:
             return
         stage = Stage(names, fn, self.outputs, known, backend)
         place = {n: i for i, n in enumerate(stage.inputs.tensors)}
-        stage.donate({j: place[n] for j, n in self._donated.items() if n in place})
         targets = [e.target for e in self.effects]
+        stage.change(targets, {j: place[n] for j, n in self._donated.items() if n in place})
         if self.way is not None:
             self.way.prepare(fn, backend)
         self._known = known

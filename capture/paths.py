@@ -38,6 +38,15 @@ class Path:
     def cell(self, index: int, name: str = "") -> Path:
         return Path("cell", index, self, name)
 
+    @property
+    def is_given(self) -> bool:
+        """Whether it leads to an argument of the call, or to an element of one: not to what an
+        object holds."""
+        above = self
+        while above.parent is not None and above.kind != "attr":
+            above = above.parent
+        return above.kind in ("args", "kwargs")
+
     def __str__(self) -> str:
         return describe(self)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -79,7 +80,9 @@ class Stage:
         self.inputs = Inputs([n for n in found if n in names.paths and n not in known],
                              [n for n in found if n in names.numbers and n not in known],
                              [n for n in found if n in known])
-        self.graph = cut(nodes, self.wanted, [n for kind in self.inputs for n in kind])
+        graph = cut(nodes, self.wanted, [n for kind in self.inputs for n in kind])
+        kept = frozenset(i for i, path in enumerate(self.paths) if not path.is_given)
+        self.graph = replace(graph, kept=kept)
         self.gather = compile_gather(self.paths, (), Source(fn, names.held))
         self.executable: Executable | None = None
 
@@ -88,9 +91,10 @@ class Stage:
         """Where the tensors are that it reads."""
         return [self.names.paths[n] for n in self.inputs.tensors]
 
-    def donate(self, donated: Mapping[int, int]) -> None:
-        """Allows outputs to take the memory of inputs."""
-        self.graph = Graph(self.graph.inputs, self.graph.outputs, donated)
+    def change(self, changed: Collection[Path], donated: Mapping[int, int]) -> None:
+        """Notes which tensors each call changes, and allows outputs to take inputs' memory."""
+        kept = frozenset(i for i in self.graph.kept if self.paths[i] not in changed)
+        self.graph = replace(self.graph, donated=donated, kept=kept)
 
     def compile(self) -> Executable:
         """Its code, made once."""

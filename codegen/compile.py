@@ -26,7 +26,9 @@ from .executable import Executable, Plan
 from .forms import Place
 from .fuse import Group, fuse
 from .fuse import given as is_given
-from .launches import Lowering
+from .keeping import KeepingExecutable
+from .kept import Kept, kept_launches, kept_part
+from .launches import Launch, Lowering
 from .llvm.program import Slot, Step, build
 from .llvm.target import Target, host
 from .llvm.threads import get_num_threads
@@ -65,9 +67,30 @@ def compile_native(graph: Graph, target: Target | None = None, checks: bool = Tr
     `checks` its indices are those that somebody else has looked at."""
     target = target or host()
     plan, launches = lower_graph(graph, machine_of(target), checks)
-    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], plan.arguments)
+    kept, launches, arguments = _keep(plan, launches)
+    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], arguments)
     steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
-    return Executable(plan, [x.kernel for x in launches], build(steps, "program", target), arena)
+    program = build(steps, "program", target, kept=0 if kept is None else kept.steps)
+    kernels = [x.kernel for x in launches]
+    if kept is None:
+        return Executable(plan, kernels, program, arena)
+    return KeepingExecutable(plan, kernels, program, arena, kept)
+
+
+def _keep(plan: Plan, launches: list[Launch]
+          ) -> tuple[Kept | None, list[Launch], dict[Buffer, int]]:
+    """What is kept from call to call, the launches with those first that make it, and all
+    arguments of the program: what is kept stands behind the constants."""
+    inputs = [plan.buffers[n] for n in plan.graph.inputs]
+    constants = [plan.buffers[n] for n in plan.constants]
+    stay = {inputs[i] for i in plan.graph.kept}
+    first, others = kept_launches(launches, {*stay, *constants}, plan.arguments)
+    kept, left = kept_part(first, others, inputs)
+    if not left:
+        return None, launches, plan.arguments
+    results = [b for b in plan.arguments if b not in {*inputs, *constants}]
+    given = dict.fromkeys((*inputs, *constants, *left, *results))
+    return kept, [*first, *others], {b: i for i, b in enumerate(given)}
 
 
 def slot_of(place: Place, slots: Mapping[Buffer, Slot]) -> Slot:
@@ -103,16 +126,16 @@ def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
                    given: Collection[Node] | None) -> Lowered:
     ready, found = extract_checks(run(graph, PASSES))
     if not checks:
-        ready, found = Graph(ready.inputs, ready.outputs[:len(graph.outputs)], ready.donated), []
+        ready, found = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
     check_supported(ready)
     values, shapes = strip_reshapes(ready)
     if given is not None:
         values = with_own_outputs(values, len(graph.outputs), given)
     groups = fuse(values)
     plan = plan_values(values, groups, found, shapes, len(graph.outputs))
-    return plan, [launch for number, group in enumerate(groups)
-                  for launch in lowering.launches(group, plan.buffers, f"k{number}_{_label(group)}")
-                  ]
+    kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
+    return plan, [launch for number, group in enumerate(groups) for launch in
+                  lowering.launches(group, plan.buffers, f"k{number}_{_label(group)}", kept)]
 
 
 def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Graph:
@@ -122,7 +145,7 @@ def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Grap
     for j, n in enumerate(outputs):
         if is_given(n) and (j < wanted or n not in given):
             outputs[j] = nodes.make("alias", (n,), {}, n.type, n.site)
-    return Graph(graph.inputs, tuple(outputs), graph.donated)
+    return replace(graph, outputs=tuple(outputs))
 
 
 def check_supported(graph: Graph) -> None:
@@ -147,7 +170,7 @@ def strip_reshapes(graph: Graph) -> tuple[Graph, tuple[Any, ...]]:
             node = node.inputs[0]
         stripped.append(node)
     donated = {j: i for j, i in graph.donated.items() if stripped[j] is graph.outputs[j]}
-    return Graph(graph.inputs, tuple(stripped), donated), tuple(shapes)
+    return replace(graph, outputs=tuple(stripped), donated=donated), tuple(shapes)
 
 
 def plan_values(

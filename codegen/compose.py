@@ -7,6 +7,7 @@ of its own for outputs. Temporaries are used again by the next call.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..capture.graph import Graph, Node, params_key
 from ..capture.passes.checks import Check
 from .executable import Plan
 from .forms import Place
+from .kept import buffers_of, kept_launches
 from .launches import Launch
 from .llvm.program import Arena
 from .loops import Buffer
@@ -34,10 +36,11 @@ def lower_sections(graph: Graph, sections: Sequence[Section], given: Collection[
     lower(part, given) does this for one of them. `given` are the inputs that are arguments of the
     whole program, whose elements can be checked before it runs.
     """
+    sections = [s._replace(graph=replace(s.graph, kept=_kept(s, graph))) for s in sections]
     bodies = _lower_each(sections, given, lower)
     if any(_fails_late(section, given, plan) for section, (plan, _) in zip(sections, bodies)):
-        graph = Graph(graph.inputs, graph.outputs)  # nothing may be overwritten before
-        sections = [Section(Graph(s.graph.inputs, s.graph.outputs), s.calls) for s in sections]
+        graph = replace(graph, donated={})  # nothing may be overwritten before
+        sections = [s._replace(graph=replace(s.graph, donated={})) for s in sections]
         bodies = _lower_each(sections, given, lower)
     composer = _Composer(graph)
     for section, body in zip(sections, bodies):
@@ -50,8 +53,14 @@ def _lower_each(sections: Sequence[Section], given: Collection[Node], lower: Low
     return [lower(s.graph, _always_given(s, given)) for s in sections]
 
 
+def _kept(section: Section, graph: Graph) -> frozenset[int]:
+    """The inputs of a section that stand for kept inputs of the graph in every call."""
+    always = _always_given(section, {graph.inputs[i] for i in graph.kept})
+    return frozenset(i for i, n in enumerate(section.graph.inputs) if n in always)
+
+
 def _always_given(section: Section, given: Collection[Node]) -> set[Node]:
-    """The inputs of a section that stand for arguments of the program in every call."""
+    """The inputs of a section that stand for one of these in every call."""
     operands = zip(*[c.operands for c in section.calls])
     return {n for n, found in zip(section.graph.inputs, operands)
             if all(o.node in given for o in found)}
@@ -78,9 +87,11 @@ class _Composer:
 
     def add(self, section: Section, plan: Plan, launches: Sequence[Launch]) -> None:
         """Adds all calls of a section."""
-        fixed = {**self._temporaries(plan, launches), **self._constants(plan)}
+        lasting = _lasting(plan, launches)
+        fixed = {**self._temporaries(plan, launches, lasting), **self._constants(plan)}
         for call in section.calls:
-            where = {**fixed, **self._inputs(plan, call)}
+            own = {b: Place(Buffer(b.name, b.dtype, b.size)) for b in lasting}
+            where = {**fixed, **own, **self._inputs(plan, call)}
             self._add_outputs(plan, call, where)
             self.launches += [Launch(x.kernel, tuple([_moved(p, where) for p in x.places]))
                               for x in launches]
@@ -96,8 +107,8 @@ class _Composer:
         own = dict.fromkeys(self.results)  # in the order of the outputs: then they are these
         results = [*dict.fromkeys((*(n for n in outputs if n in own), *own))]
         arguments = {buffers[n]: i for i, n in enumerate((*graph.inputs, *constants, *results))}
-        return Plan(Graph(graph.inputs, tuple(outputs)), buffers, arguments, constants,
-                    results, self.taken, checks,
+        return Plan(replace(graph, outputs=tuple(outputs), donated={}), buffers, arguments,
+                    constants, results, self.taken, checks,
                     tuple([n.type.shape for n in graph.outputs]), len(graph.outputs))
 
     def _owned(self, node: Node, name: str) -> Place:
@@ -106,9 +117,11 @@ class _Composer:
         self.owner[buffer] = node
         return Place(buffer)
 
-    def _temporaries(self, plan: Plan, launches: Sequence[Launch]) -> dict[Buffer, Place]:
+    def _temporaries(self, plan: Plan, launches: Sequence[Launch], lasting: Collection[Buffer]
+                     ) -> dict[Buffer, Place]:
         """Places in one buffer, which all calls use, for what only one call needs."""
-        slots, size = plan_arena([[p.buffer for p in x.places] for x in launches], plan.arguments)
+        elsewhere = {**plan.arguments, **dict.fromkeys(lasting, 0)}
+        slots, size = plan_arena([[p.buffer for p in x.places] for x in launches], elsewhere)
         whole = Buffer("temporaries", _BYTE, size)
         return {b: Place(whole, s.offset) for b, s in slots.items() if isinstance(s, Arena)}
 
@@ -149,6 +162,13 @@ class _Composer:
         for check in plan.checks:
             node = self.owner[where[made[check.output]].buffer]
             self.checks[node, check.size, check.what] = None
+
+
+def _lasting(plan: Plan, launches: Sequence[Launch]) -> list[Buffer]:
+    """What a section makes of kept inputs alone: each call has its own, which outlives it."""
+    given = [plan.graph.inputs[i] for i in plan.graph.kept] + plan.constants
+    first, _ = kept_launches(launches, {plan.buffers[n] for n in given}, plan.arguments)
+    return [*dict.fromkeys(b for x in first for b in buffers_of(x)[1])]
 
 
 def _taken(plan: Plan) -> list[tuple[int, int]]:

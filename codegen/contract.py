@@ -2,11 +2,11 @@
 
     task = one batch element, one block of columns, a share of the rows
         for each block of the summed axes:
-            pack the columns' operand:       columns[k][j]
+            pack the columns' operand:       columns[panel][k][j]
             for each tile of rows:
-                pack the rows' operand:      rows[i][k]
+                pack the rows' operand:      rows[k][i]
                 for each panel of columns (lanes):
-                    sums[i] += rows[i][k] * columns[k][j] for all k
+                    sums[i] += rows[k][i] * columns[panel][k][j] for all k
                     epilogue: what the group computes from the sums, and its stores
 
 Packing reads the operands through whatever views stand before them (windows of a convolution,
@@ -15,49 +15,94 @@ transposes, slices), so none of those is ever written to memory.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..capture.graph import Node
+from . import loops
 from .contraction import Contraction
 from .fuse import Group
-from .index import as_index, atom
-from .loops import Buffer, For, Kernel, Var
+from .index import Index, as_index, atom
+from .loops import Buffer, For, If, Kernel, Stmt, Var, const
 from .lower import bounds, buffers_of, chunks
 from .machine import Machine
 from .nest import counter
-from .tile import Task, decode
+from .packing import pack_columns, pack_rows, packing_cost
+from .part import Part, decode
+from .tile import Task
 
 
 def lower_contract(
-    group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+    group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
+    kept: Collection[Buffer] = (),
 ) -> list[Kernel]:
-    """The kernels of a group that begins with a contraction, in the orientation that moves less."""
-    both = [Contraction(group, buffers, machine, name, operand) for operand in (0, 1)]
+    """The kernels of a group that begins with a contraction, in the orientation that moves less.
+    What depends on `kept` alone is packed by kernels of its own."""
+    both = [Contraction(group, buffers, machine, name, operand, kept) for operand in (0, 1)]
     best = min(both, key=moves)
-    return [*([packing_kernel(best)] if best.shared else []), tile_kernel(best)]
+    return [*([rows_kernel(best)] if best.shared else []),
+            *([columns_kernel(best)] if best.kept_columns else []), tile_kernel(best)]
 
 
 def moves(of: Contraction) -> float:
     """Roughly what packing and storing cost in one orientation, in vector operations."""
-    task = Task(of, *[as_index(0)] * 3)
+    part = _whole(of)
     roles = of.roles
-    columns = task.packing_cost(roles.summed, roles.columns) * of.tasks
-    repeats = of.row_batches if of.shared else of.batches * of.column_blocks
-    rows = task.packing_cost(roles.summed, roles.rows) * repeats
+    columns = rows = 0.0
+    if not of.kept_columns:
+        columns = packing_cost(part, roles.summed, roles.columns) * of.batches * of.shares
+    if not of.kept[roles.row_operand]:
+        repeats = of.row_batches if of.shared else of.batches * of.column_blocks
+        rows = packing_cost(part, roles.summed, roles.rows) * repeats
     stored = of.batches * of.rows * of.columns
     contiguous = of.letters[2][-1] in roles.columns
     return columns + rows + stored * (1 / of.vector if contiguous else 2.0)
 
 
-def packing_kernel(of: Contraction) -> Kernel:
-    """Packs the rows once, for all tasks."""
-    total = of.row_batches * of.rows
-    tasks, piece = chunks(total, max(1, 4096 // of.block_depth))
+def _whole(of: Contraction) -> Part:
+    """The part that begins with the first of everything."""
+    return Part(of, dict.fromkeys(of.roles.batch, as_index(0)), as_index(0), as_index(0))
+
+
+def columns_kernel(of: Contraction) -> Kernel:
+    """Packs all blocks of columns: a task for each."""
+    var = Var("task")
+    number = atom(var, (0, of.column_areas - 1))
+    depth, number = number % of.depth_blocks, number // of.depth_blocks
+    block, batch = number % of.column_blocks, number // of.column_blocks
+    letters = of.own_batch(1 - of.roles.row_operand)
+    part = Part(of, decode(batch, letters, of.roles.size), block, as_index(0))
+    body = tuple(pack_columns(part, part.column_base(depth), *part.depth_block(depth)))
+    areas = of.column_areas
+    return Kernel(of.name + "_pack_columns", *buffers_of(body), (), var, areas, body,
+                  areas * of.column_area * 0.5)
+
+
+def rows_kernel(of: Contraction) -> Kernel:
+    """Packs the rows once, for all tasks: a tile after the other."""
+    total = of.row_batches * of.row_tiles
+    tasks, piece = chunks(total, max(1, 4096 // of.row_area))
     var, task = counter("task", tasks)
-    line, i = counter("i", total)
-    batch = decode(i // of.rows, of.row_letters, of.roles.size)
-    inner = Task(of, *[as_index(0)] * 3).packed_row(batch, i % of.rows, i, of.shared_rows)
+    line, number = counter("t", total)
+    tile = number % of.row_tiles
+    whole, rest = divmod(of.rows, of.tile)
+    inner = _packed_tile(of, number, tile, of.tile)
+    if rest:
+        here = [loops.call(op, (tile.expr(), const(whole)), loops.BOOL) for op in ("lt", "eq")]
+        inner = [If(here[0], tuple(inner)),
+                 If(here[1], tuple(_packed_tile(of, number, tile, rest)))]
     body = (For(line, *bounds(task, piece, total), tuple(inner)),)
-    cost = total * of.block_depth * 0.5
-    return Kernel(of.name + "_pack", *buffers_of(body), (), var, tasks, body, cost)
+    cost = total * of.row_area * 0.5
+    return Kernel(of.name + "_pack_rows", *buffers_of(body), (), var, tasks, body, cost)
+
+
+def _packed_tile(of: Contraction, number: Index, tile: Index, count: int) -> list[Stmt]:
+    """Packs a tile's rows, which is number `number` over the whole batch."""
+    roles = of.roles
+    batch = decode(number // of.row_tiles, of.row_letters, roles.size)
+    part = _whole(of)
+    summed = {a: roles.size[a] for a in roles.summed}
+    return pack_rows(part, batch, tile, count, number * of.row_area, of.shared_rows, as_index(0),
+                     summed, {})
 
 
 def tile_kernel(of: Contraction) -> Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,12 +10,16 @@ from ..capture.graph import Node
 from ..eager.ops.contract import parts
 from ..eager.shapes import product
 from .fuse import Group
+from .index import Index
 from .loops import Buffer
 from .machine import Machine
 
 _BLOCK = 128  # columns of a block
 _DEPTH = 512  # summed elements of a block
 _PAD = 16  # keeps rows of packed blocks out of the same cache sets
+_READING = 1.5  # the columns' share in the time of a tile, in rows
+_MANY_ROWS = 1024
+_LATENCY = 4  # rows below which a tile waits for its own sums
 
 
 @dataclass
@@ -52,15 +57,28 @@ class Contraction:
 
     def __init__(
         self, group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-        row_operand: int,
+        row_operand: int, kept: Collection[Buffer] = (),
     ) -> None:
+        """`kept`: what mostly is the same in every call of the program."""
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
         self.node = group.members[0]
         self.dtype = self.node.type.dtype
         self.vector = machine.lanes(self.dtype.itemsize)
         self.roles = roles_of(self.node, self.vector, row_operand)
         self.letters = parts(self.node.params["spec"])
+        self.kept = [self._is_kept(n, kept) for n in self.node.inputs]
         self._choose_blocks()
+
+    def _is_kept(self, operand: Node, kept: Collection[Buffer]) -> bool:
+        """Whether an operand depends on nothing but what is kept."""
+        found, nodes = set[Buffer](), [operand]
+        while nodes:
+            node = nodes.pop()
+            if node in self.buffers:
+                found.add(self.buffers[node])
+            else:
+                nodes += node.inputs
+        return bool(found) and found.issubset(kept)
 
     def _choose_blocks(self) -> None:
         roles = self.roles
@@ -85,6 +103,16 @@ class Contraction:
         self.column_step, self.column_blocks = step, -(-first // step)
         self.block = step * inner
         self.pitch = -(-self.block // wide) * wide + _PAD
+        self._choose_panels(wide)
+
+    def _choose_panels(self, wide: int) -> None:
+        """How wide the panels are in which a block of columns lies, each of them one stream for the
+        tiles that read it; and the letter that is cut into them. A block whose letters cannot be
+        cut is a single panel."""
+        long = [a for a in self.roles.columns if self.roles.size[a] > 1] or self.roles.columns
+        whole = self.roles.size[long[-1]] % wide == 0
+        self.cut = long[-1] if whole or long[-1] == self.roles.columns[0] else None
+        self.panel = self.pitch if self.cut is None else wide
 
     def _choose_rows(self) -> None:
         """Tiles of rows, and shares of them where there would be too few tasks."""
@@ -116,41 +144,77 @@ class Contraction:
     @property
     def scratch(self) -> tuple[Buffer, ...]:
         """The memory that a task needs for itself."""
-        own = [self.packed_columns]
+        own = [] if self.kept_columns else [self.packed_columns]
         own += [] if self.shared else [self.packed_rows]
         own += [self.sums] if self.depth_blocks > 1 else []
         return tuple(own)
 
+    @property
+    def kept_columns(self) -> bool:
+        """Whether the columns are packed beforehand, all of them, as that need not be done in every
+        call; where there are many rows, packing takes little of the time, but memory."""
+        return self.kept[1 - self.roles.row_operand] and self.rows <= _MANY_ROWS
+
     @cached_property
     def packed_columns(self) -> Buffer:
-        return Buffer("columns", self.dtype, self.block_depth * self.pitch, scratch=True)
+        if not self.kept_columns:
+            return Buffer("columns", self.dtype, self.column_area, scratch=True)
+        return Buffer(f"{self.name}_columns", self.dtype, self.column_areas * self.column_area)
+
+    @property
+    def column_area(self) -> int:
+        """How many elements a packed block of columns takes, for one block of the sums."""
+        return -(-self.block // self.panel) * self.panel * self.block_depth
+
+    @property
+    def column_areas(self) -> int:
+        """How many such blocks there are."""
+        batches = self.roles.count(self.own_batch(1 - self.roles.row_operand))
+        return batches * self.column_blocks * self.depth_blocks
+
+    def place(self, k: Index, column: Index) -> Index:
+        """Where an element of the block of columns is packed."""
+        panel, lane = column // self.panel, column % self.panel
+        return panel * (self.block_depth * self.panel) + k * self.panel + lane
 
     @cached_property
     def packed_rows(self) -> Buffer:
-        return Buffer("rows", self.dtype, self.tile * self.row_pitch, scratch=True)
+        return Buffer("rows", self.dtype, self.row_area, scratch=True)
 
     @cached_property
     def shared(self) -> bool:
         """Whether many tasks use the same rows: they are packed once, by a kernel of its own."""
-        own = set(self.letters[self.roles.row_operand])
-        repeats = self.roles.count([a for a in self.roles.batch if a not in own])
-        return repeats * self.column_blocks >= 4 and self.depth_blocks == 1
+        repeats = self.batches // self.row_batches
+        return repeats * self.column_blocks >= 4 or self.kept[self.roles.row_operand]
 
     @cached_property
     def shared_rows(self) -> Buffer:
-        """The rows of every batch element, each `row_pitch` apart."""
-        size = self.row_batches * self.rows * self.row_pitch
+        """The tiles of rows of every batch element, each `row_area` apart."""
+        size = self.row_batches * self.row_tiles * self.row_area
         return Buffer(f"{self.name}_rows", self.dtype, size)
 
     @property
-    def row_pitch(self) -> int:
-        return self.block_depth + _PAD
+    def row_tiles(self) -> int:
+        """Tiles of rows in one element of the batch."""
+        return -(-self.rows // self.tile)
+
+    @property
+    def row_area(self) -> int:
+        """How many elements a packed tile of rows takes."""
+        return self.tile * (self.depth if self.shared else self.block_depth) + _PAD
+
+    def row_place(self, k: Index, row: Index) -> Index:
+        """Where an element of a tile of rows is packed."""
+        return k * self.tile + row
+
+    def own_batch(self, operand: int) -> list[str]:
+        """The batch letters that an operand has."""
+        return [a for a in self.roles.batch if a in self.letters[operand]]
 
     @property
     def row_letters(self) -> list[str]:
         """The batch letters that the rows' operand has."""
-        own = self.letters[self.roles.row_operand]
-        return [a for a in self.roles.batch if a in own]
+        return self.own_batch(self.roles.row_operand)
 
     @property
     def row_batches(self) -> int:
@@ -162,8 +226,9 @@ class Contraction:
 
 
 def tile_rows(rows: int, most: int) -> int:
-    """How many rows a tile has: a divisor of `rows`, if one is not much smaller than `most`."""
-    if rows <= most:
-        return rows
-    divisors = [t for t in range(most, most // 2, -1) if rows % t == 0]
-    return divisors[0] if divisors else most
+    """How many rows a tile has, of which the last has what is left over."""
+    def time(tile: int) -> float:
+        whole, rest = divmod(rows, tile)
+        return whole * (tile + _READING) + (max(rest, _LATENCY) + _READING if rest else 0)
+
+    return rows if rows <= most else min(range(most, most // 2, -1), key=time)

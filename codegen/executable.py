@@ -6,7 +6,7 @@ import array
 import statistics
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,16 @@ from .report import kernel_rows, kernel_table
 # References to an array that only its tensor holds: the tensor, the argument list, the question.
 _EXCLUSIVE = 3
 _SHORT_NANOSECONDS = 20_000  # programs that take less keep Python's lock
+
+
+Launch = Callable[[list[Any], list[Any], Any], bool]
+NOTHING: Mapping[int, Any] = {}
+
+
+class _Words(bytes):
+    """What native code reads, and the objects that have to stay as long as it may."""
+
+    kept: Any
 
 
 @dataclass
@@ -61,7 +71,7 @@ class Executable:
         self._before = [(number[plan.graph.outputs[c.output]], c) for c in before]
         self._after = [c for c in plan.checks if c not in before]
         self._straight = self._gives_results()
-        self._launch = self._launcher()
+        self._launch = self._launcher(program.address, self._constants)
 
     def _where(self, node: Node, number: dict[Node, int]) -> int:
         """The output's place among inputs, constants and results."""
@@ -78,16 +88,20 @@ class Executable:
             and not self._after and self.plan.wanted == len(self._results) \
             and all(n.type.shape == s for n, s in zip(self.plan.results, self.plan.shapes))
 
-    def _launcher(self) -> Callable[[list[Any], list[Any], Any], bool]:
-        """launch(arrays, results, arena) runs the program, or refuses what needs a closer look."""
+    def _launcher(self, run: int, constants: list[Any], same: Mapping[int, Any] = NOTHING
+                  ) -> Launch:
+        """launch(arrays, results, arena) calls the function at `run`, or refuses what needs a
+        closer look: inputs, too, that are not the `same` arrays."""
         if LAYOUT is None:
             return lambda arrays, results, arena: False
-        cost = sum(k.cost for k in self.kernels)
-        keeps_lock = cost < _SHORT_NANOSECONDS
-        sizes = (len(self.plan.graph.inputs), len(self._constants), len(self._results))
-        words = (self.program.address, keeps_lock, *sizes, len(self._overwritten),
-                 *map(address, self._constants), *self._overwritten)
-        return function("launch", struct.pack(f"{len(words)}Q", *words))
+        keeps_lock = sum(k.cost for k in self.kernels) < _SHORT_NANOSECONDS
+        sizes = (len(self.plan.graph.inputs), len(constants), len(self._results))
+        words = (run, keeps_lock, *sizes, len(self._overwritten), len(same),
+                 *map(address, constants), *self._overwritten,
+                 *[word for number, array in same.items() for word in (number, id(array))])
+        held = _Words(struct.pack(f"{len(words)}Q", *words))
+        held.kept = constants, same
+        return function("launch", held)
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs; IndexError for indices out of range."""
@@ -99,12 +113,16 @@ class Executable:
         arena = self._take_arena() if self.arena else None
         try:
             if not self._launch(arrays, results, arena):
-                self._make_ready(arrays)
-                self.run(arrays, results, arena, self.program.run)
+                self._closer(arrays, results, arena)
         finally:
             if arena is not None:
                 self._arenas.append(arena)
         return results if self._straight else self._found(arrays, results)
+
+    def _closer(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
+        """Runs what `launch` refused."""
+        self._make_ready(arrays)
+        self.run(arrays, results, arena, self._constants, self.program.run)
 
     def _make_ready(self, arrays: list[Any]) -> None:
         """Copies what is overwritten and not ours alone, and what is not contiguous."""
@@ -131,7 +149,8 @@ class Executable:
         for _ in range(repeats):
             arrays = [np.ones(n.type.shape, n.type.dtype) for n in self.plan.graph.inputs]
             results = [make() for make in self._results]
-            times.append(self.run(arrays, results, self._take_arena(), self.program.profile))
+            times.append(self.run(arrays, results, self._take_arena(), self._all_constants(),
+                                  self.program.profile))
         return kernel_rows(self.kernels, [statistics.median(t) for t in zip(*times)])
 
     def explain(self) -> str:
@@ -148,9 +167,14 @@ class Executable:
         """The machine code of the program as text."""
         return self.program.assembly()
 
-    def run(self, arrays: list[Any], results: list[Any], arena: Any, call: Any) -> Any:
+    def _all_constants(self) -> list[Any]:
+        """What the program is given between inputs and results."""
+        return self._constants
+
+    def run(self, arrays: list[Any], results: list[Any], arena: Any, constants: list[Any],
+            call: Any) -> Any:
         """call(table, arena) with the addresses of these arrays: what `launch` does, in Python."""
-        held = [*arrays, *self._constants, *results]
+        held = [*arrays, *constants, *results]
         table = array.array("Q", map(address, held))  # a third of what a ctypes array takes
         return call(table.buffer_info()[0], 0 if arena is None else address(arena))
 

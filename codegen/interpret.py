@@ -160,7 +160,7 @@ class _Machine:
         flags = self.written.get(s.buffer)
 
         def transpose(frame: Frame) -> None:
-            for r in range(s.size):
+            for r in range(s.rows):
                 for c in range(s.size):
                     start = source_index(frame) + r * s.source_pitch + c
                     at = self._checked(s.buffer, index(frame) + c * s.pitch + r, "store")

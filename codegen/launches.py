@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,29 +52,33 @@ class Lowering:
         self.machine = machine
         self._made: dict[Any, _Lowered] = {}
 
-    def launches(self, group: Group, buffers: Mapping[Node, Buffer], name: str) -> list[Launch]:
-        """The kernels of a group whose values lie in `buffers`, in order."""
+    def launches(self, group: Group, buffers: Mapping[Node, Buffer], name: str,
+                 kept: Collection[Buffer] = ()) -> list[Launch]:
+        """The kernels of a group whose values lie in `buffers`, in order. What is made of `kept`
+        alone need not be made in every call."""
         places = {n: Place(buffers[n]) for n in (*group.reads, *group.members) if n in buffers}
         if group.kind != "pieces":
-            return self._launches(group, places, name)
+            return self._launches(group, places, name, kept)
         return [launch for piece, place in pieces(group, places)
-                for launch in self._launches(piece, place, name)]
+                for launch in self._launches(piece, place, name, kept)]
 
-    def _launches(self, group: Group, places: Mapping[Node, Place], name: str) -> list[Launch]:
+    def _launches(self, group: Group, places: Mapping[Node, Place], name: str,
+                  kept: Collection[Buffer]) -> list[Launch]:
         form = form_of(group, places)
-        if form.key not in self._made:
-            self._made[form.key] = self._lower(group, places, form, name)
-        return self._made[form.key].launches(form.places)
+        key = form.key, tuple([p.buffer in kept for p in form.places])
+        if key not in self._made:
+            self._made[key] = self._lower(group, places, form, name, kept)
+        return self._made[key].launches(form.places)
 
-    def _lower(
-        self, group: Group, places: Mapping[Node, Place], form: Form, name: str
-    ) -> _Lowered:
+    def _lower(self, group: Group, places: Mapping[Node, Place], form: Form, name: str,
+               kept: Collection[Buffer]) -> _Lowered:
         numbers = {p.buffer: i for i, p in enumerate(form.places)}
         moved, new = shifted(group, places, form.shifts)
         values = [n for n in (*group.reads, *group.members) if n in places]
         buffers = {new.get(n, n): places[n].buffer for n in values}
-        make = lower_contract if group.kind == "contract" else lower
-        return _Lowered(make(moved, buffers, self.machine, name), numbers)
+        if group.kind == "contract":
+            return _Lowered(lower_contract(moved, buffers, self.machine, name, kept), numbers)
+        return _Lowered(lower(moved, buffers, self.machine, name), numbers)
 
 
 def pieces(

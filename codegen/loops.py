@@ -149,7 +149,8 @@ class Store:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Transpose:
-    """target[index + c * pitch + r] = source[source_index + r * source_pitch + c], r, c < size.
+    """target[index + c * pitch + r] = source[source_index + r * source_pitch + c], r < rows <= size
+    and c < size.
 
     The two buffers are different ones and of one dtype; it never stands inside a lane loop.
     """
@@ -161,6 +162,7 @@ class Transpose:
     source_index: Expr
     source_pitch: int
     size: int
+    rows: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)

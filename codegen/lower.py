@@ -17,6 +17,7 @@ from .nest import Axes, Body, counter, decode, work
 
 _TASK = 8192  # elements that make a task worth while
 _MOST_TASKS = 64
+_WAITS = 4.0  # simple operations, fewer than those that a sum takes to be ready for the next
 _PARTIAL = 1 << 15  # a reduction longer than this is cut into pieces of fixed size
 
 
@@ -36,9 +37,9 @@ class Nest:
         widest = max((n.type.dtype.itemsize for n in self.group.members), default=4)
         return self.machine.lanes(min(4, widest) if widest < 8 else 8)
 
-    def fitting(self, size: int) -> int:
+    def fitting(self, size: int, vectors: int = 1) -> int:
         """Lanes for a loop of `size`: no more than it has turns, rounded up to a power of two."""
-        return max(2, min(self.lanes, 1 << (size - 1).bit_length()))
+        return max(2, min(vectors * self.lanes, 1 << (size - 1).bit_length()))
 
     @property
     def outer(self) -> int:
@@ -343,7 +344,14 @@ def _column_block(
         _, partial, number = piece
         at = (number * nest.outer + row * runs[-1][1] + i).expr()
         body += [loops.Store(b, at, loops.read(nest.body.registers[r])) for r, b in partial.items()]
-    return [For(lane, *limits, tuple(body), nest.fitting(runs[-1][1]))]
+    return [For(lane, *limits, tuple(body), _column_lanes(nest, runs[-1][1]))]
+
+
+def _column_lanes(nest: Nest, width: int) -> int:
+    """Lanes over columns; several vectors of them where one sum would wait for itself."""
+    waits = nest.inner > SHORT and nest.cost <= _WAITS and \
+        len(nest.body.sweeps) == len(nest.body.sweeps[0].reductions) == 1
+    return nest.fitting(width, 4 if waits else 1)
 
 
 def _column_sweep(

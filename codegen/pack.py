@@ -63,18 +63,20 @@ class Nest:
         return [atom(v, (0, n - 1)) if n > 1 else as_index(0)
                 for v, n in zip(self.variables, self.sizes)]
 
-    def statements(self, starts: dict[int, int] | None = None,
-                   stops: dict[int, int] | None = None) -> list[Stmt]:
-        """The loops, those of some runs from or to another place than their ends."""
+    def once(self, n: int) -> bool:
+        """Whether a run needs no loop."""
+        return self.sizes[n] == 1 and isinstance(self.stops[n], loops.Const)
+
+    def statements(self, starts: dict[int, int] | None = None) -> list[Stmt]:
+        """The loops, those of some runs from another place on than their beginning."""
         body: tuple[Stmt, ...] = (self.store(self.local(self.places())),)
         last = len(self.order) - 1
         for n in range(last, -1, -1):
-            if self.sizes[n] == 1:
+            if self.once(n):
                 continue
             start = const((starts or {}).get(n, 0))
-            stop = const(stops[n]) if stops and n in stops else self.stops[n]
             lanes = min(self.vector, 1 << (self.sizes[n] - 1).bit_length()) if n == last else 0
-            body = (For(self.variables[n], start, stop, body, lanes),)
+            body = (For(self.variables[n], start, self.stops[n], body, lanes),)
         return list(body)
 
 
@@ -82,7 +84,7 @@ def _turned(
     probe: loops.Store, local: dict[str, Index], nest: Nest
 ) -> int | None:
     """The run that is contiguous where it is written, if the innermost one is only where it is
-    read, and both are long and of known length: then blocks can be turned."""
+    read, and long, and both are of known length: then blocks can be turned."""
     value, last = probe.value, len(nest.order) - 1
     if not isinstance(value, loops.Load) or value.mask is not None or last < 1:
         return None
@@ -93,36 +95,50 @@ def _turned(
                     if local[a].terms), None)
         return (reads.get(var, 0), writes.get(var, 0)) if var is not None else (0, 0)
 
-    def long(n: int) -> bool:
-        return nest.sizes[n] >= nest.vector and isinstance(nest.stops[n], loops.Const)
+    def known(n: int) -> bool:
+        return isinstance(nest.stops[n], loops.Const)
 
-    if factors(last)[0] != 1 or factors(last)[1] == 1 or not long(last):
+    long = nest.sizes[last] >= nest.vector and known(last)
+    if factors(last)[0] != 1 or factors(last)[1] == 1 or not long:
         return None
-    return next((n for n in range(last) if factors(n)[1] == 1 and factors(n)[0] and long(n)), None)
+    return next((n for n in range(last) if factors(n)[1] == 1 and factors(n)[0] and known(n)), None)
 
 
 def _blocks(nest: Nest, other: int) -> list[Stmt]:
-    """Square blocks of `other` and the innermost run turned, what is left copied singly."""
+    """Blocks of `other` and the innermost run turned, those left of `other` with fewer rows; what
+    is left of the innermost run is copied singly."""
     w, last = nest.vector, len(nest.order) - 1
-    whole = {n: nest.sizes[n] // w * w for n in (other, last)}
+    count, rest = divmod(nest.sizes[other], w)
+    inner = nest.sizes[last] // w
+    out = []
+    if count:
+        out += _turning(nest, {other: (0, count), last: (0, inner)}, other, w)
+    if rest:
+        out += _turning(nest, {other: (count, count + 1), last: (0, inner)}, other, rest)
+    if inner * w < nest.sizes[last]:
+        out += nest.statements(starts={last: inner * w})
+    return out
+
+
+def _turning(nest: Nest, blocks: dict[int, tuple[int, int]], other: int, rows: int) -> list[Stmt]:
+    """Loops over these blocks of two runs and all of the others: each block is turned."""
+    w, last = nest.vector, len(nest.order) - 1
     places = nest.places()
-    for n in (other, last):
-        places[n] = atom(nest.variables[n], (0, nest.sizes[n] // w - 1)) * w
+    for n, (start, stop) in blocks.items():
+        places[n] = atom(nest.variables[n], (start, stop - 1)) * w
     made = nest.store(nest.local(places))
     pitch = _factor(made.index, nest.variables[last]) // w
     source_pitch = _factor(made.value.index, nest.variables[other]) // w
     body: tuple[Stmt, ...] = (loops.Transpose(
-        made.buffer, made.index, pitch, made.value.buffer, made.value.index, source_pitch, w),)
+        made.buffer, made.index, pitch, made.value.buffer, made.value.index, source_pitch, w,
+        rows),)
     for n in range(last, -1, -1):
-        stop = const(nest.sizes[n] // w) if n in whole else nest.stops[n]
-        if nest.sizes[n] > 1:
-            body = (For(nest.variables[n], const(0), stop, body),)
-    out = list(body)
-    if whole[last] < nest.sizes[last]:
-        out += nest.statements(starts={last: whole[last]})
-    if whole[other] < nest.sizes[other]:
-        out += nest.statements(starts={other: whole[other]}, stops={last: whole[last]})
-    return out
+        if n in blocks:
+            start, stop = blocks[n]
+            body = (For(nest.variables[n], const(start), const(stop), body),)
+        elif not nest.once(n):
+            body = (For(nest.variables[n], const(0), nest.stops[n], body),)
+    return list(body)
 
 
 def _factor(index: Expr, var: Var) -> int:

@@ -45,7 +45,8 @@ def _number(e: Expr) -> int:
     if isinstance(e, Call):
         values = [_number(a) for a in e.args]
         return {"add": sum(values), "sub": values[0] - values[-1], "minimum": min(values),
-                "mul": values[0] * values[-1]}.get(e.op, 0)
+                "mul": values[0] * values[-1], "idiv": values[0] // max(1, values[-1])
+                }.get(e.op, 0)
     return 0
 
 

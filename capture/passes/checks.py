@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...eager.op import OPS
@@ -37,4 +38,4 @@ def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:
         if node not in outputs:
             outputs.append(node)
         checks.append(Check(outputs.index(node), size, what))
-    return Graph(made.inputs, tuple(outputs), made.donated), checks
+    return replace(made, outputs=tuple(outputs)), checks

@@ -17,7 +17,8 @@ def open_vector_products(graph: Graph) -> Graph:
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op == "contract" and _is_vector(node):
-            return build(nodes, _multiply_and_sum, inputs, dict(node.params), node.site)
+            return build(nodes, _multiply_and_sum, inputs,
+                         {**node.params, "along": _along(node)}, node.site)
         return nodes.again(node, inputs)
 
     return rebuild(graph, visit)
@@ -34,14 +35,32 @@ def _is_vector(node: Node) -> bool:
     return not rows or not columns or not summed
 
 
-def _multiply_and_sum(x: Tensor, y: Tensor, spec: str) -> Tensor:
+def _along(node: Node) -> str:
+    """The letter along which the larger operand lies in memory; "" where it has one element."""
+    larger = max(range(2), key=lambda i: node.inputs[i].type.size)
+    letters, source = list(parts(node.params["spec"])[larger]), node.inputs[larger]
+    while source.op == "permute_dims":
+        axes = source.params["axes"]
+        letters = [letters[axes.index(i)] for i in range(len(axes))]
+        source = source.inputs[0]
+    long = [c for c, n in zip(letters, source.type.shape) if n != 1]
+    return long[-1] if long else ""
+
+
+def _multiply_and_sum(x: Tensor, y: Tensor, spec: str, along: str) -> Tensor:
+    """The product with `along` as its last letter, so that sums over others are sums of rows."""
     left, right, out = parts(spec)
-    summed = [c for c in left if c not in out]
-    letters = [*out, *summed]
     size: dict[str, Any] = dict(zip(left, x.shape)) | dict(zip(right, y.shape))
+    summed = [c for c in left if c not in out]
+    kept, last = [c for c in out if c != along], [c for c in out if c == along]
+    if not summed:
+        kept, last = [*out], []
+    letters = [*kept, *summed, *last]
     full = tuple(size[c] for c in letters)
-    product = _aligned(x, left, letters, full) * _aligned(y, right, letters, full)
-    return sum_along(product, axis=tuple(range(len(out), len(letters)))) if summed else product
+    terms = _aligned(x, left, letters, full) * _aligned(y, right, letters, full)
+    axes = tuple(range(len(kept), len(kept) + len(summed)))
+    total = sum_along(terms, axis=axes) if summed else terms
+    return permute_dims(total, [[*kept, *last].index(c) for c in out])
 
 
 def _aligned(x: Tensor, own: str, letters: list[str], full: tuple[Any, ...]) -> Tensor:

@@ -149,19 +149,26 @@ class Writer(Flow):
             raise ValueError("a block cannot be transposed inside a lane loop")
         source, target = self.affine(s.source_index), self.affine(s.index)
         kind, size = memory_type(s.buffer), s.buffer.dtype.itemsize
-        rows = []
-        for r in range(s.size):
+        rows = [Value("zeroinitializer", kind, s.size)] * s.size
+        for r in range(s.rows):
             p = self.pointer(s.source, total(source, Affine({}, r * s.source_pitch)))
-            rows.append(self._line(f"load {vector(kind, s.size)}, {p.typed}, align {size}",
-                                   kind, s.size))
+            rows[r] = self._line(f"load {vector(kind, s.size)}, {p.typed}, align {size}",
+                                 kind, s.size)
         step = 1
         while step < s.size:
             rows = self._exchanged(rows, step)
             step *= 2
         for c, row in enumerate(rows):
             p = self.pointer(s.buffer, total(target, Affine({}, c * s.pitch)))
-            self.raw(f"store {row.typed}, {p.typed}, align {size}")
+            self.raw(f"store {self._first(row, s.rows).typed}, {p.typed}, align {size}")
         self.changed(s.buffer)
+
+    def _first(self, row: Value, count: int) -> Value:
+        """The first elements of a vector."""
+        if count == row.lanes:
+            return row
+        mask = listed(list(range(count)), "i32").typed
+        return self._line(f"shufflevector {row.typed}, {row.typed}, {mask}", row.type, count)
 
     def _exchanged(self, rows: list[Value], step: int) -> list[Value]:
         """Rows `step` apart, with the blocks of `step` elements off their diagonals exchanged."""

@@ -21,8 +21,9 @@ from .jit import compile_object, load_object
 from .target import host
 
 # launch(arrays, results, arena) runs a program; whether it did.
-# self: bytes of the words `run, lock, inputs, constants, results, owned`, then the addresses of the
-# constants, then the numbers of the inputs that are overwritten, so that nobody else may hold them.
+# self: bytes of the words `run, lock, inputs, constants, results, owned, same`, then the addresses
+# of the constants, then the numbers of the inputs that are overwritten, so that nobody else may
+# hold them, then the numbers of those that must be certain objects, and these.
 _LAUNCH = """
 define ptr @launch(ptr %self, ptr %args, i64 %count) #0 {
 entry:
@@ -33,13 +34,16 @@ entry:
   %q3 = getelementptr i64, ptr %words, i64 3
   %q4 = getelementptr i64, ptr %words, i64 4
   %q5 = getelementptr i64, ptr %words, i64 5
+  %q6 = getelementptr i64, ptr %words, i64 6
   %lock = load i64, ptr %q1
   %inputs = load i64, ptr %q2
   %constants = load i64, ptr %q3
   %results = load i64, ptr %q4
   %owned = load i64, ptr %q5
-  %fixed = getelementptr i64, ptr %words, i64 6
+  %same = load i64, ptr %q6
+  %fixed = getelementptr i64, ptr %words, i64 7
   %places = getelementptr i64, ptr %fixed, i64 %constants
+  %wanted = getelementptr i64, ptr %places, i64 %owned
   %a1 = getelementptr ptr, ptr %args, i64 1
   %a2 = getelementptr ptr, ptr %args, i64 2
   %arrays = load ptr, ptr %args
@@ -61,7 +65,10 @@ next:
   br i1 %ok2, label %whose, label %drop
 whose:
   %ok3 = call i1 @exclusive(ptr %arrays, ptr %places, i64 %owned)
-  br i1 %ok3, label %copy, label %drop
+  br i1 %ok3, label %which, label %drop
+which:
+  %ok4 = call i1 @unchanged(ptr %arrays, ptr %wanted, i64 %same)
+  br i1 %ok4, label %copy, label %drop
 copy:
   %size = shl i64 %constants, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %table.constants, ptr %fixed, i64 %size, i1 false)
@@ -128,6 +135,32 @@ good:
   store i64 %data, ptr %to
   %up = add i64 %i, 1
   br label %loop
+end:
+  ret i1 1
+bad:
+  ret i1 0
+}
+
+; Whether these elements of a list are these objects: pairs of a number and an address.
+define internal i1 @unchanged(ptr %list, ptr %pairs, i64 %count) #0 {
+entry:
+  %items.place = getelementptr i8, ptr %list, i64 $items
+  %items = load ptr, ptr %items.place
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%up, %body]
+  %up = add i64 %i, 1
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %body, label %end
+body:
+  %pair = getelementptr {i64, ptr}, ptr %pairs, i64 %i
+  %wanted.place = getelementptr {i64, ptr}, ptr %pair, i64 0, i32 1
+  %number = load i64, ptr %pair
+  %wanted = load ptr, ptr %wanted.place
+  %place = getelementptr ptr, ptr %items, i64 %number
+  %there = load ptr, ptr %place
+  %equal = icmp eq ptr %there, %wanted
+  br i1 %equal, label %loop, label %bad
 end:
   ret i1 1
 bad:

@@ -41,19 +41,24 @@ class NativeProgram:
         self.steps = steps
         self.seconds: dict[str, float] = {}
         found = _load(image, symbols, target)
-        self.address = found["run"]
+        self.address, self.later = found["run"], found["later"]
         self._run, self._part = _ENTRY(self.address), _PART(found["steps"])
+        self.run_later = _ENTRY(self.later)
 
     def run(self, table: int, arena: int) -> None:
         """Runs the program on the addresses in the array at `table`, with the arena at `arena`."""
         self._run(table, arena)
+
+    def part(self, table: int, arena: int, first: int, stop: int) -> None:
+        """Runs the steps from number `first` on before `stop`."""
+        self._part(table, arena, first, stop)
 
     def profile(self, table: int, arena: int) -> list[float]:
         """Runs the program; returns the seconds that each step took."""
         times = []
         for number in range(self.steps):
             began = time.perf_counter()
-            self._part(table, arena, number, number + 1)
+            self.part(table, arena, number, number + 1)
             times.append(time.perf_counter() - began)
         return times
 
@@ -64,15 +69,16 @@ class NativeProgram:
 
 def build(
     steps: Sequence[Step], name: str = "program", target: Target | None = None,
-    rows: Rows | None = None,
+    rows: Rows | None = None, kept: int = 0,
 ) -> NativeProgram:
-    """Compiles a program for the present processor or another that it can stand in for.
+    """Compiles a program for the present processor or another that it can stand in for. Its `run`
+    makes all steps, its `later` those after the first `kept`.
 
     With `rows` the steps are for one block of rows, and the table begins with the number of rows.
     """
     target = target or host()
     times = [time.perf_counter()]
-    ir, symbols = text(steps, name, target, rows=rows)
+    ir, symbols = text(steps, name, target, rows, kept)
     times.append(time.perf_counter())
     image = stored_object(ir, target)
     times.append(time.perf_counter())
@@ -95,11 +101,11 @@ def stored_object(ir: str, target: Target) -> bytes:
 
 def _load(image: bytes, symbols: set[str], target: Target) -> dict[str, int]:
     imports = {name: _resolved(name) for name in sorted(symbols)} | threads.entries()
-    return load_object(image, ["run", "steps"], imports, target)
+    return load_object(image, ["run", "later", "steps"], imports, target)
 
 
 def text(
-    steps: Sequence[Step], name: str, target: Target, rows: Rows | None = None
+    steps: Sequence[Step], name: str, target: Target, rows: Rows | None = None, kept: int = 0
 ) -> tuple[str, set[str]]:
     """The LLVM IR of a program, and the functions of the C library that it calls."""
     module = Module(target)
@@ -117,7 +123,8 @@ def text(
     for entry, types in _ENTRIES.items():
         module.declare("void", entry, types)
     functions.append(steps_text([(step, tasks[step.kernel]) for step in steps]))
-    functions.append(entry_text("run" if rows is None else "block", len(steps)))
+    functions.append(entry_text("run" if rows is None else "block", 0, len(steps)))
+    functions.append(entry_text("later", kept, len(steps)))
     functions += [rows.text()] if rows is not None else []
     return f"; {name}\n" + module.text(functions), module.symbols
 

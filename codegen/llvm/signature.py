@@ -63,7 +63,7 @@ class _Reader:
         if isinstance(s, Transpose):
             places = (self._number(s.buffer), self._expr(s.index), s.pitch)
             source = (self._number(s.source), self._expr(s.source_index), s.source_pitch)
-            return ("transpose", *places, *source, s.size)
+            return ("transpose", *places, *source, s.size, s.rows)
         register = (self._number(s.register), s.register.dtype)
         if isinstance(s, Update):
             return ("update", s.op, *register, self._expr(s.value))

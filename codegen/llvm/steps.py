@@ -73,11 +73,11 @@ def _cost(kernel: Kernel) -> int:
     return 0 if kernel.cost < PARALLEL_NANOSECONDS else min(int(kernel.cost), 1 << 60)
 
 
-def entry_text(name: str, count: int) -> str:
-    """A function of table and arena that runs all steps."""
+def entry_text(name: str, first: int, count: int) -> str:
+    """A function of table and arena that runs all steps from number `first` on."""
     return f"""define void @{name}(ptr %table, ptr %arena) #0 {{
 entry:
-  call void @steps(ptr %table, ptr %arena, i64 0, i64 {count})
+  call void @steps(ptr %table, ptr %arena, i64 {first}, i64 {count})
   ret void
 }}
 """

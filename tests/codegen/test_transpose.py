@@ -14,11 +14,11 @@ from fusewire.eager.shapes import TensorType
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", [F32, F64, np.dtype("int32"), np.dtype("bool")])
-@pytest.mark.parametrize("size", [2, 4, 8, 16])
-def test_a_block_is_turned_as_the_interpreter_does(dtype, size, target):
+@pytest.mark.parametrize(("size", "rows"), [(2, 2), (4, 3), (8, 8), (8, 1), (16, 16), (16, 13)])
+def test_a_block_is_turned_as_the_interpreter_does(dtype, size, rows, target):
     x, y = Buffer("x", dtype, 600), Buffer("y", dtype, 900)
     turn = Transpose(y, add(times(TASK, 300), const(5)), 18, x, add(times(TASK, 290), const(3)),
-                     17, size)
+                     17, size, rows)
     check_all([kernel([x], [y], [turn], tasks=2)], target)
 
 
@@ -28,11 +28,13 @@ def product(spec, left, right, dtype=F32):
     return Graph((x, y), (made.apply("contract", (x, y), {"spec": spec}),))
 
 
-def test_a_product_with_a_transposed_matrix_turns_blocks():
-    _, (launch,) = lower_graph(product("ij,kj->ik", (32, 48), (64, 48)), Machine(64, 32))
-    assert any(isinstance(s, Transpose) for s in walk(launch.kernel.body))
-    _, (launch,) = lower_graph(product("ij,jk->ik", (32, 48), (48, 64)), Machine(64, 32))
-    assert not any(isinstance(s, Transpose) for s in walk(launch.kernel.body))
+@pytest.mark.parametrize(("spec", "left", "right", "turned"), [
+    ("ji,jk->ik", (48, 32), (48, 64), set()), ("ij,jk->ik", (32, 48), (48, 64), {"rows"}),
+    ("ij,kj->ik", (32, 48), (64, 48), {"rows", "columns"})])
+def test_what_lies_along_the_sums_is_turned_in_blocks(spec, left, right, turned):
+    _, (launch,) = lower_graph(product(spec, left, right), Machine(64, 32))
+    found = [s for s in walk(launch.kernel.body) if isinstance(s, Transpose)]
+    assert {s.buffer.name for s in found} == turned
 
 
 @pytest.mark.parametrize("target", TARGETS)

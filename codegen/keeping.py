@@ -1,0 +1,85 @@
+"""A program that keeps what it computes from arrays that stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .executable import Executable, Launch, Plan
+from .kept import Kept, Watch
+from .llvm.program import NativeProgram
+from .loops import Kernel
+
+
+@dataclass
+class _Memory:
+    """What the first steps leave, and the native call that reads it. `same`: the inputs that it
+    was made of, where it was."""
+
+    constants: list[Any]
+    launch: Launch
+    same: dict[int, Any]
+
+
+class KeepingExecutable(Executable):
+    """An executable whose first steps are left out while their inputs are the same arrays."""
+
+    def __init__(self, plan: Plan, kernels: Sequence[Kernel], program: NativeProgram, arena: int,
+                 kept: Kept) -> None:
+        self.kept, self._watch = kept, Watch(kept.inputs)
+        self._free: list[_Memory] = []  # for calls that make all steps
+        self._known: _Memory | None = None
+        super().__init__(plan, kernels, program, arena)
+        self._launch = self._watching
+
+    def _all_constants(self) -> list[Any]:
+        return [*self._constants, *self.kept.memory()]
+
+    def _take_memory(self) -> _Memory:
+        try:
+            return self._free.pop()
+        except IndexError:
+            constants = self._all_constants()
+            return _Memory(constants, self._launcher(self.program.address, constants), {})
+
+    def _watching(self, arrays: list[Any], results: list[Any], arena: Any) -> bool:
+        """Makes all steps, or begins to keep what the first ones leave."""
+        if self._watch.same(arrays) and self._keep(arrays, arena):
+            return self._launch(arrays, results, arena)
+        memory = self._take_memory()
+        try:
+            return memory.launch(arrays, results, arena)
+        finally:
+            self._free.append(memory)
+
+    def _keep(self, arrays: list[Any], arena: Any) -> bool:
+        """Makes the first steps, if their inputs are as native code reads them."""
+        same = {i: arrays[i] for i in self.kept.inputs}
+        if not all(a.flags.c_contiguous and a.flags.aligned for a in same.values()):
+            self._watch.changed()
+            return False
+        constants = self._all_constants()
+        self.run(arrays, [], arena, constants,
+                 lambda table, place: self.program.part(table, place, 0, self.kept.steps))
+        launch = self._launcher(self.program.later, constants, same)
+        self._known = _Memory(constants, launch, same)
+        self._free.clear()
+        self._launch = launch
+        return True
+
+    def _closer(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
+        known = self._known
+        if known is not None and all(arrays[i] is a for i, a in known.same.items()):
+            self._make_ready(arrays)
+            self.run(arrays, results, arena, known.constants, self.program.run_later)
+            return
+        if known is not None:
+            self._known, self._launch = None, self._watching
+            self._watch.changed()
+        self._make_ready(arrays)
+        memory = self._take_memory()
+        try:
+            self.run(arrays, results, arena, memory.constants, self.program.run)
+        finally:
+            self._free.append(memory)

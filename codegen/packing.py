@@ -1,0 +1,118 @@
+"""Operands of a contraction copied into the order in which its tiles read them: columns panel by
+panel, rows tile by tile, both with the summed axes outside, so that a tile reads two streams."""
+
+from __future__ import annotations
+
+from . import loops
+from .collapse import linear, merge_axes, whole_numbers
+from .index import Index, as_index, comparisons, variable
+from .loops import Buffer, Expr, For, Stmt, const
+from .nest import counter
+from .pack import loads_of, pack_loops
+from .part import Part, decode
+
+
+def pack_columns(part: Part, base: Index, first: Index, stop: Expr) -> list[Stmt]:
+    """Packs the part's block of columns, the summed elements from `first` on, at `base` of the
+    packed columns."""
+    of, roles = part.of, part.roles
+    sizes = _block_sizes(part, [*roles.summed, *roles.columns])
+    limits = {roles.columns[0]: part.column_stop, roles.summed[0]: stop}
+    if of.cut is None:
+        return _panels(part, sizes, limits, base, first)
+    wide = of.panel
+    cut = {a: sizes[a] // wide if a == of.cut else sizes[a] for a in sizes} | {"lane": wide}
+    whole = limits | ({of.cut: part.whole_panels()} if of.cut == roles.columns[0] else {})
+    out = _panels(part, cut, whole, base, first) if cut[of.cut] else []
+    rest = roles.size[of.cut] % wide
+    if rest:  # of a single letter: those with others are cut into whole panels only
+        tail = _panels(part, sizes | {of.cut: 1, "lane": rest}, {roles.summed[0]: stop}, base,
+                       first, as_index(part.last_panel()))
+        out += part.in_last_block(tail)
+    return out
+
+
+def _panels(
+    part: Part, sizes: dict[str, int], limits: dict[str, Expr], base: Index, first: Index,
+    panel: Index | None = None,
+) -> list[Stmt]:
+    """Loops that pack columns: the letter that is cut counts panels (or stands for the given one),
+    "lane" the columns in one."""
+    of, roles = part.of, part.roles
+    shift = {roles.columns[0]: part.first_column, roles.summed[0]: first}
+
+    def store(local: dict[str, Index]) -> loops.Store:
+        if of.cut is not None:
+            number = local[of.cut] if panel is None else panel
+            local = local | {of.cut: number * of.panel + local["lane"]}
+        where = part.fixed | {a: i + shift.get(a, 0) for a, i in local.items()}
+        value = part.operand(1 - roles.row_operand, where)
+        k, j = part.position(roles.summed, local), part.position(roles.columns, local)
+        return loops.Store(of.packed_columns, (base + of.place(k, j)).expr(), value.expr)
+
+    return pack_loops(sizes, limits, store, of.vector)
+
+
+def _block_sizes(part: Part, letters: list[str]) -> dict[str, int]:
+    """The sizes of letters in a block: those of the blocked ones are the blocks'."""
+    steps = {part.roles.columns[0]: part.of.column_step, part.roles.summed[0]: part.of.depth_step}
+    return {a: steps.get(a, part.roles.size[a]) for a in letters}
+
+
+def pack_rows(
+    part: Part, fixed: dict[str, Index], tile: Index, count: int, place: Index, into: Buffer,
+    first: Index, summed: dict[str, int], limits: dict[str, Expr],
+) -> list[Stmt]:
+    """Packs the `count` rows of a tile, at `place` of `into`: the summed elements from `first` on,
+    as many as the sizes and limits of their letters say."""
+    of, roles = part.of, part.roles
+    line, i = counter("i", count)
+    whole = _row_letter(part)
+
+    def store(local: dict[str, Index]) -> loops.Store:
+        row = local.get("row", i)
+        at = tile * of.tile + row
+        where = fixed | {a: local[a] for a in summed} | (
+            decode(at, roles.rows, roles.size) if whole is None
+            else dict.fromkeys(roles.rows, as_index(0)) | {whole: at})
+        where[roles.summed[0]] = where[roles.summed[0]] + first
+        value = part.operand(roles.row_operand, where)
+        k = part.position(roles.summed, local)
+        return loops.Store(into, (place + of.row_place(k, row)).expr(), value.expr)
+
+    if whole is not None:
+        return pack_loops({"row": count, **summed}, limits, store, of.vector)
+    return [For(line, const(0), const(count), tuple(pack_loops(summed, limits, store, of.vector)))]
+
+
+def _row_letter(part: Part) -> str | None:
+    """The letter that can count all rows, where the operand steps through them as one."""
+    roles = part.roles
+    long = [a for a in roles.rows if roles.size[a] > 1] or roles.rows[-1:]
+    local = {a: variable(a, roles.size[a]) for a in (*roles.rows, *roles.summed)}
+    with comparisons() as compared:
+        value = part.operand(roles.row_operand, part.fixed | local)
+    forms = whole_numbers([value.expr]) + [dict(x.terms) for x in compared]
+    sizes = tuple(roles.size[a] for a in long)
+    if len(merge_axes(sizes, tuple(local[a] for a in long), forms)) == 1:
+        return long[-1]
+    return None
+
+
+def packing_cost(part: Part, summed: list[str], others: list[str]) -> float:
+    """Vector operations that packing all of one operand takes, for one element of the batch."""
+    of, roles = part.of, part.roles
+    number = roles.row_operand if others == roles.rows else 1 - roles.row_operand
+    sizes = {a: roles.size[a] for a in (*others, *summed)}
+    local = {a: variable(a, n) for a, n in sizes.items()}
+    value = part.operand(number, part.fixed | local)
+    total, best = roles.count(list(sizes)), 3.0
+    plain = isinstance(value.expr, loops.Load) and value.expr.mask is None
+    for letter, n in sizes.items():
+        var = next(iter(local[letter].terms), None)
+        reads = [linear(e.index)[0].get(var, 0) for e in loads_of(value.expr)] if var else []
+        if reads and all(f == 1 for f in reads):
+            wide = min(n, of.vector)
+            turns = 0.4 if plain and n >= of.vector else 2.0  # in registers, or singly
+            best = min(best, 2 / wide if letter == others[-1] else 1 / wide + turns)
+    return total * best

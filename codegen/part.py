@@ -1,0 +1,103 @@
+"""One task's part of a contraction: its batch element, its block of columns, its share of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..capture.graph import Node
+from . import loops
+from .contraction import Contraction
+from .index import Index
+from .inline import Indices, Inliner, flat, load
+from .loops import Expr, If, Stmt, const
+from .values import Value
+
+
+class Part:
+    """Which elements a task works on, and how those of the operands are read."""
+
+    def __init__(self, of: Contraction, fixed: dict[str, Index], block: Index, share: Index
+                 ) -> None:
+        """`fixed`: the element of the batch, letter by letter."""
+        self.of, self.roles, self.fixed = of, of.roles, fixed
+        self.block, self.share = block, share
+        self.first_column = block * of.column_step
+        self.column_stop = stop(self.first_column, of.column_step,
+                                of.roles.size[of.roles.columns[0]])
+        self.inner_columns = of.roles.count(of.roles.columns[1:])
+
+    # ---- elements
+    def position(self, letters: list[str], local: dict[str, Index]) -> Index:
+        """The indices of several letters as one, the last counting fastest."""
+        return flat(tuple(local[a] for a in letters), [self.roles.size[a] for a in letters])
+
+    def operand(self, number: int, where: dict[str, Index]) -> Value:
+        """An element of an operand, read through the views before it."""
+        node = self.of.node.inputs[number]
+        return Inliner(self.leaf).value(node, tuple(where[a] for a in self.of.letters[number]))
+
+    def leaf(self, node: Node, index: Indices, mask: Any) -> Value | None:
+        """An element of what lies in memory."""
+        if node in self.of.buffers and node not in self.of.group.members:
+            return load(self.of.buffers[node], node.type, index, mask)
+        return None
+
+    # ---- blocks of the summed axes
+    def depth_block(self, number: Index) -> tuple[Index, Expr]:
+        """The first of the summed elements in a block, in steps of their first letter, and how many
+        there are."""
+        first = number * self.of.depth_step
+        return first, stop(first, self.of.depth_step, self.roles.size[self.roles.summed[0]])
+
+    def column_base(self, number: Index) -> Index:
+        """Where the block of columns begins among the packed ones, for a block of the sums."""
+        of = self.of
+        if not of.kept_columns:
+            return Index({}, 0)
+        letters = of.own_batch(1 - self.roles.row_operand)
+        batch = self.position(letters, self.fixed) if letters else Index({}, 0)
+        return ((batch * of.column_blocks + self.block) * of.depth_blocks + number) * of.column_area
+
+    # ---- panels of the block's columns
+    def whole_panels(self) -> Expr:
+        """How many whole panels the block has."""
+        wide = 2 * self.of.vector
+        if isinstance(self.column_stop, loops.Const):
+            return const(int(self.column_stop.value) * self.inner_columns // wide)
+        columns = times(self.column_stop, self.inner_columns)
+        return loops.call("idiv", (columns, const(wide)), loops.INT)
+
+    def last_panel(self) -> int:
+        """The number, in the last block, of the panel that is not whole."""
+        of = self.of
+        before = (of.column_blocks - 1) * of.column_step
+        return (of.columns - before * self.inner_columns) // (2 * of.vector)
+
+    def in_last_block(self, body: list[Stmt]) -> list[Stmt]:
+        """Statements that only the last block of columns runs."""
+        if self.of.column_blocks == 1:
+            return body
+        last = loops.call("eq", (self.block.expr(), const(self.of.column_blocks - 1)), loops.BOOL)
+        return [If(last, tuple(body))]
+
+
+def stop(first: Index, step: int, size: int) -> Expr:
+    """How many of `step` there are from `first` on before `size`."""
+    if first.range()[1] + step <= size:
+        return const(step)
+    return loops.call("minimum", (const(step), (size - first).expr()), loops.INT)
+
+
+def times(e: Expr, factor: int) -> Expr:
+    """A multiple of a number."""
+    return loops.call("mul", (e, const(factor)), loops.INT) if factor > 1 else e
+
+
+def decode(position: Index, letters: list[str], size: dict[str, int]) -> dict[str, Index]:
+    """A position as the indices of several letters, the last counting fastest."""
+    out: dict[str, Index] = {}
+    for n, letter in enumerate(reversed(letters)):
+        last = n == len(letters) - 1
+        out[letter] = position if last else position % size[letter]
+        position = position if last else position // size[letter]
+    return out
