@@ -26,7 +26,7 @@ def pack_loops(
     order = sorted(names, key=lambda run: _contiguous(probe, separate, run, sizes))
     nest = Nest(order, sizes, limits, store, vector)
     turned = _turned(probe, separate, nest)
-    return nest.statements() if turned is None else _blocks(nest, turned)
+    return nest.statements() if turned is None else _blocks(nest, *turned)
 
 
 class Nest:
@@ -80,28 +80,42 @@ class Nest:
 
 def _turned(
     probe: loops.Store, local: dict[str, Index], nest: Nest
-) -> int | None:
+) -> tuple[int, int, int] | None:
     """The run that is contiguous where it is written, if the innermost one is only where it is
-    read, and both are long and of known length: then blocks can be turned."""
+    read, and both are long and of known length: then blocks can be turned. And how far apart the
+    rows of a block are, written and read."""
     value, last = probe.value, len(nest.order) - 1
     if not isinstance(value, loops.Load) or value.mask is not None or last < 1:
         return None
-    reads, writes = linear(value.index)[0], linear(probe.index)[0]
+    load = value
 
     def factors(n: int) -> tuple[int, int]:
         var = next((next(iter(local[a].terms)) for a in reversed(nest.order[n])
                     if local[a].terms), None)
-        return (reads.get(var, 0), writes.get(var, 0)) if var is not None else (0, 0)
+        return (0, 0) if var is None else (_factor(load.index, var), _factor(probe.index, var))
 
     def long(n: int) -> bool:
         return nest.sizes[n] >= nest.vector and isinstance(nest.stops[n], loops.Const)
 
-    if factors(last)[0] != 1 or factors(last)[1] == 1 or not long(last):
+    if factors(last)[0] != 1 or factors(last)[1] in (0, 1) or not long(last):
         return None
-    return next((n for n in range(last) if factors(n)[1] == 1 and factors(n)[0] and long(n)), None)
+    for n in range(last):
+        if factors(n)[1] == 1 and factors(n)[0] and long(n):
+            return n, factors(last)[1], factors(n)[0]
+    return None
 
 
-def _blocks(nest: Nest, other: int) -> list[Stmt]:
+def _factor(index: Expr, var: Expr) -> int:
+    """How far the index moves with each step of `var`; 0 where that is not always the same."""
+    terms, _ = linear(index)
+    return 0 if any(e is not var and _contains(e, var) for e in terms) else terms.get(var, 0)
+
+
+def _contains(e: Expr, var: Expr) -> bool:
+    return e is var or any(_contains(x, var) for x in loops.children(e))
+
+
+def _blocks(nest: Nest, other: int, pitch: int, source_pitch: int) -> list[Stmt]:
     """Square blocks of `other` and the innermost run turned, what is left copied singly."""
     w, last = nest.vector, len(nest.order) - 1
     whole = {n: nest.sizes[n] // w * w for n in (other, last)}
@@ -109,8 +123,6 @@ def _blocks(nest: Nest, other: int) -> list[Stmt]:
     for n in (other, last):
         places[n] = atom(nest.variables[n], (0, nest.sizes[n] // w - 1)) * w
     made = nest.store(nest.local(places))
-    pitch = _factor(made.index, nest.variables[last]) // w
-    source_pitch = _factor(made.value.index, nest.variables[other]) // w
     body: tuple[Stmt, ...] = (loops.Transpose(
         made.buffer, made.index, pitch, made.value.buffer, made.value.index, source_pitch, w),)
     for n in range(last, -1, -1):
@@ -123,10 +135,6 @@ def _blocks(nest: Nest, other: int) -> list[Stmt]:
     if whole[other] < nest.sizes[other]:
         out += nest.statements(starts={other: whole[other]}, stops={last: whole[last]})
     return out
-
-
-def _factor(index: Expr, var: Var) -> int:
-    return linear(index)[0].get(var, 0)
 
 
 def _contiguous(
