@@ -54,8 +54,8 @@ def inputs_of(row: Row) -> list[tuple[Any, ...]]:
 
 def any_size(row: Row, own: list[tuple[Any, ...]]) -> bool:
     """Whether the row and its reference take other shapes than their own."""
-    usual = np.broadcast_arrays(*own[0])
     try:
+        usual = np.broadcast_arrays(*own[0])
         with np.errstate(all="ignore"):
             for shape in ((0,), (2, 3)):
                 arrays = [np.resize(a, shape) for a in usual]
