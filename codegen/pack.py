@@ -22,11 +22,21 @@ def pack_loops(
         probe = store(separate)
     forms = whole_numbers([probe.index, probe.value]) + [dict(x.terms) for x in compared]
     runs = merge_axes(tuple(sizes.values()), tuple(separate.values()), forms)
-    names = [[letters[i] for i in run] for run in runs]
+    names = [part for run in runs for part in _limited_first([letters[i] for i in run], limits)]
     order = sorted(names, key=lambda run: _contiguous(probe, separate, run, sizes))
     nest = Nest(order, sizes, limits, store, vector)
     turned = _turned(probe, separate, nest)
-    return nest.statements() if turned is None else _blocks(nest, turned)
+    return nest.statements() if turned is None else _blocks(nest, *turned)
+
+
+def _limited_first(run: list[str], limits: dict[str, Expr]) -> list[list[str]]:
+    """A run of letters, cut so that one that may end early begins its part."""
+    parts: list[list[str]] = [[]]
+    for letter in run:
+        if parts[-1] and not isinstance(limits.get(letter, const(0)), loops.Const):
+            parts.append([])
+        parts[-1].append(letter)
+    return parts
 
 
 class Nest:
@@ -82,53 +92,67 @@ class Nest:
 
 def _turned(
     probe: loops.Store, local: dict[str, Index], nest: Nest
-) -> int | None:
+) -> tuple[int, int, int] | None:
     """The run that is contiguous where it is written, if the innermost one is only where it is
-    read, and long, and both are of known length: then blocks can be turned."""
+    read, and long, and both are of known length: then blocks can be turned. And how far apart the
+    rows of a block are, written and read."""
     value, last = probe.value, len(nest.order) - 1
     if not isinstance(value, loops.Load) or value.mask is not None or last < 1:
         return None
-    reads, writes = linear(value.index)[0], linear(probe.index)[0]
+    load = value
 
     def factors(n: int) -> tuple[int, int]:
         var = next((next(iter(local[a].terms)) for a in reversed(nest.order[n])
                     if local[a].terms), None)
-        return (reads.get(var, 0), writes.get(var, 0)) if var is not None else (0, 0)
+        return (0, 0) if var is None else (_factor(load.index, var), _factor(probe.index, var))
 
     def known(n: int) -> bool:
         return isinstance(nest.stops[n], loops.Const)
 
     long = nest.sizes[last] >= nest.vector and known(last)
-    if factors(last)[0] != 1 or factors(last)[1] == 1 or not long:
+    if factors(last)[0] != 1 or factors(last)[1] in (0, 1) or not long:
         return None
-    return next((n for n in range(last) if factors(n)[1] == 1 and factors(n)[0] and known(n)), None)
+    for n in range(last):
+        if factors(n)[1] == 1 and factors(n)[0] and known(n):
+            return n, factors(last)[1], factors(n)[0]
+    return None
 
 
-def _blocks(nest: Nest, other: int) -> list[Stmt]:
+def _factor(index: Expr, var: Expr) -> int:
+    """How far the index moves with each step of `var`; 0 where that is not always the same."""
+    terms, _ = linear(index)
+    return 0 if any(e is not var and _contains(e, var) for e in terms) else terms.get(var, 0)
+
+
+def _contains(e: Expr, var: Expr) -> bool:
+    return e is var or any(_contains(x, var) for x in loops.children(e))
+
+
+def _blocks(nest: Nest, other: int, pitch: int, source_pitch: int) -> list[Stmt]:
     """Blocks of `other` and the innermost run turned, those left of `other` with fewer rows; what
     is left of the innermost run is copied singly."""
     w, last = nest.vector, len(nest.order) - 1
     count, rest = divmod(nest.sizes[other], w)
     inner = nest.sizes[last] // w
     out = []
-    if count:
-        out += _turning(nest, {other: (0, count), last: (0, inner)}, other, w)
-    if rest:
-        out += _turning(nest, {other: (count, count + 1), last: (0, inner)}, other, rest)
+    for places, rows in (((0, count), w), ((count, count + 1), rest)):
+        if rows and places[0] < places[1]:
+            blocks = {other: places, last: (0, inner)}
+            out += _turning(nest, blocks, rows, pitch, source_pitch)
     if inner * w < nest.sizes[last]:
         out += nest.statements(starts={last: inner * w})
     return out
 
 
-def _turning(nest: Nest, blocks: dict[int, tuple[int, int]], other: int, rows: int) -> list[Stmt]:
-    """Loops over these blocks of two runs and all of the others: each block is turned."""
+def _turning(nest: Nest, blocks: dict[int, tuple[int, int]], rows: int, pitch: int,
+             source_pitch: int) -> list[Stmt]:
+    """Loops over these blocks of two runs and all of the others: each block is turned. Its rows are
+    `pitch` apart where they are written, `source_pitch` where they are read."""
     w, last = nest.vector, len(nest.order) - 1
     places = nest.places()
     for n, (start, stop) in blocks.items():
         places[n] = atom(nest.variables[n], (start, stop - 1)) * w
     made = nest.store(nest.local(places))
-    pitch = _factor(made.index, nest.variables[last]) // w
-    source_pitch = _factor(made.value.index, nest.variables[other]) // w
     body: tuple[Stmt, ...] = (loops.Transpose(
         made.buffer, made.index, pitch, made.value.buffer, made.value.index, source_pitch, w,
         rows),)
@@ -139,10 +163,6 @@ def _turning(nest: Nest, blocks: dict[int, tuple[int, int]], other: int, rows: i
         elif not nest.once(n):
             body = (For(nest.variables[n], const(0), nest.stops[n], body),)
     return list(body)
-
-
-def _factor(index: Expr, var: Var) -> int:
-    return linear(index)[0].get(var, 0)
 
 
 def _contiguous(

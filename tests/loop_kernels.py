@@ -10,6 +10,7 @@ from fusewire.codegen.loops import INT, For, Kernel, Var, call, const
 F32, F64, BOOL = np.dtype("float32"), np.dtype("float64"), np.dtype("bool")
 INTS = [np.dtype(name) for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()]
 DTYPES = [BOOL, *INTS, F32, F64]
+X86 = named("").triple.startswith(("x86_64", "amd64"))
 TARGETS = ["", "x86-64-v3", "x86-64"]
 TASK = Var("task")
 

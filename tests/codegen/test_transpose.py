@@ -44,3 +44,18 @@ def test_what_does_not_fill_a_block_is_copied_singly(m, n, k, target):
     x, y = rng.standard_normal((m, k), np.float32), rng.standard_normal((n, k), np.float32)
     (out,) = compile_graph(product("ij,kj->ik", (m, k), (n, k)), named(target))([x, y])
     np.testing.assert_allclose(out, x.astype(np.float64) @ y.T, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("z, i, j, y, k", [(2, 3, 4, 5, 2), (2, 12, 8, 20, 2), (2, 24, 64, 50, 3)])
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_blocks_are_turned_behind_a_reshape(z, i, j, y, k, dtype, target):
+    """Rows are as far apart as ever, though the place of a block is a quotient and a remainder."""
+    rng, made = np.random.default_rng(0), Nodes()
+    arrays = [rng.standard_normal(shape).astype(dtype) for shape in ((z, 1, i, j), (y, j, k))]
+    nodes = [made.input(f"x{n}", TensorType(a.shape, a.dtype)) for n, a in enumerate(arrays)]
+    rows = made.apply("reshape", (nodes[0],), {"shape": (z, i, j)})
+    out = made.apply("contract", (rows, nodes[1]), {"spec": "zij,yjk->zyik"})
+    (got,) = compile_graph(Graph(tuple(nodes), (out,)), named(target))(list(arrays))
+    wide = arrays[0][:, 0].astype(np.float64), arrays[1].astype(np.float64)
+    np.testing.assert_allclose(got, np.einsum("zij,yjk->zyik", *wide), rtol=1e-4, atol=1e-4)

@@ -1,0 +1,105 @@
+"""Code for processors that are not here is at least made: for AArch64, on Linux and on macOS."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import llvmlite.binding as llvm
+import pytest
+from kinds import KINDS, NUMBERS
+from sampling import sample
+
+from fusewire.codegen.compile import lower_graph, machine_of, slot_of
+from fusewire.codegen.llvm import entry, observer
+from fusewire.codegen.llvm.jit import assembly, compile_object
+from fusewire.codegen.llvm.pool import parallel_text
+from fusewire.codegen.llvm.program import Argument, Step, text
+from fusewire.codegen.llvm.steps import LOOP
+from fusewire.codegen.llvm.target import Target
+from fusewire.codegen.objects import LAYOUT
+from fusewire.codegen.support import why_no_code
+
+ARM = {
+    "linux": Target("aarch64-unknown-linux-gnu", "generic", "", 16, True),
+    "macos": Target("arm64-apple-darwin", "apple-m1", "", 16, True),
+}
+FORMAT = {"linux": b"\x7fELF", "macos": b"\xcf\xfa\xed\xfe"}  # how object files begin
+MULTIPLY_ADD = {"float32": r"\.4s", "float64": r"\.2d"}
+MATRICES = [name for name in KINDS if name.startswith(("matmul", "conv", "attention"))]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def every_processor() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def module_of(name: str, dtype: str, target: Target, size: int = 37) -> str:
+    """The text of a program for a target; an empty one where there is no code for it anywhere."""
+    graph, _ = KINDS[name].graph(size, dtype)
+    if any(map(why_no_code, graph.nodes())):
+        return ""
+    plan, launches = lower_graph(graph, machine_of(target))
+    buffers = dict.fromkeys((*plan.arguments, *(p.buffer for x in launches for p in x.places)))
+    slots = {b: Argument(i) for i, b in enumerate(buffers)}
+    steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    return text(steps, name, target)[0]
+
+
+def check_object(ir: str, system: str) -> None:
+    """The module becomes an object file, and names nothing that only x86 has."""
+    assert "x86" not in ir
+    assert compile_object(ir, ARM[system]).startswith(FORMAT[system])
+
+
+@pytest.mark.parametrize("system", ARM)
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_every_kind_of_kernel_becomes_an_object(dtype: str, system: str) -> None:
+    names = sample([n for n in KINDS if dtype == "float32" or n in NUMBERS], 10)
+    modules = [module_of(name, dtype, ARM[system]) for name in names]
+    for ir in filter(None, modules):
+        check_object(ir, system)
+    assert sum(map(bool, modules)) > 0.8 * len(names)
+
+
+@pytest.mark.parametrize("dtype", MULTIPLY_ADD)
+@pytest.mark.parametrize("name", sample(MATRICES, 4))
+def test_products_are_vectors_of_multiply_adds(name: str, dtype: str) -> None:
+    made = assembly(module_of(name, dtype, ARM["linux"]), ARM["linux"])
+    assert re.search(rf"fmla\s+v\d+{MULTIPLY_ADD[dtype]}", made)
+
+
+@pytest.mark.parametrize("name", ["pointwise", "softmax", "layer_norm", "adam", "dropout"])
+def test_elements_are_computed_in_vectors(name: str) -> None:
+    made = assembly(module_of(name, "float32", ARM["linux"]), ARM["linux"])
+    assert re.search(r"f(mul|mla|add)\s+v\d+\.4s", made)
+
+
+@pytest.mark.parametrize("system", ARM)
+def test_the_thread_pool_becomes_an_object(system: str) -> None:
+    target = ARM[system]
+    body = f"{parallel_text(0x1000, target.triple)}\n{LOOP}"
+    check_object(f"{target.header}{body}attributes #0 = {{ {target.attributes} }}\n", system)
+
+
+@pytest.mark.skipif(LAYOUT is None, reason="Python's objects are not those that we know")
+@pytest.mark.parametrize("system", ARM)
+def test_the_entries_become_objects(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def kept(ir: str, target: Target) -> bytes:
+        made.append(ir)
+        return b""
+
+    def addresses(image: bytes, names: list[str], *others: Any) -> dict[str, int]:
+        return dict.fromkeys(names, 0)
+
+    monkeypatch.setattr(entry, "host", lambda: ARM[system])
+    monkeypatch.setattr(entry, "compile_object", kept)
+    monkeypatch.setattr(entry, "load_object", addresses)
+    entry._loaded.__wrapped__(LAYOUT)
+    observer._address.__wrapped__(LAYOUT)
+    assert len(made) == 2
+    for ir in made:
+        check_object(ir, system)

@@ -1,0 +1,99 @@
+"""Memory that ends, or begins, at a page nobody may touch, and programs run with every buffer in
+such memory: what they read or write beyond an end is a crash, not a number by chance.
+
+Buffers inside a program lie in one arena, scratch on a stack. Here each is an argument of its own,
+so that it has its guards as well. Tasks run one after the other, as they share scratch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fusewire.capture.evaluate import evaluate_node
+from fusewire.capture.graph import Graph
+from fusewire.codegen.compile import lower_graph, machine_of, slot_of
+from fusewire.codegen.llvm.program import Argument, Step, build
+from fusewire.codegen.llvm.target import named
+from fusewire.codegen.loops import Buffer, Kernel
+
+POSSIBLE = os.name == "posix"
+
+
+def guarded(size: int, dtype: Any, at_end: bool) -> Any:
+    """A flat array that ends at a page nobody may touch, or else begins behind one."""
+    dtype = np.dtype(dtype)
+    room = -(-size * dtype.itemsize // mmap.PAGESIZE) * mmap.PAGESIZE
+    block = mmap.mmap(-1, room + 2 * mmap.PAGESIZE)
+    first = ctypes.addressof(ctypes.c_char.from_buffer(block))
+    for page in (first, first + mmap.PAGESIZE + room):
+        _forbid(page)
+    start = mmap.PAGESIZE + (room - size * dtype.itemsize if at_end else 0)
+    return np.frombuffer(block, dtype, size, start)
+
+
+def _forbid(page: int) -> None:
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    if protect(page, mmap.PAGESIZE, 0):
+        raise OSError(ctypes.get_errno(), "mprotect")
+
+
+class Run:
+    """One run of a graph on a processor, every buffer between guards."""
+
+    def __init__(self, graph: Graph, cpu: str, at_end: bool) -> None:
+        self.target, self.at_end = named(cpu), at_end
+        self.plan, self.launches = lower_graph(graph, machine_of(self.target))
+        self.memory: dict[Buffer, Any] = {}
+        self.open: dict[Kernel, Kernel] = {}
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        """The graph's outputs for these inputs."""
+        plan = self.plan
+        for node, array in zip(plan.graph.inputs, arrays):
+            self._put(plan.buffers[node], array)
+        for node in plan.constants:
+            self._put(plan.buffers[node], evaluate_node(node, []))
+        steps = [self._step(launch) for launch in self.launches]
+        for buffer in plan.buffers.values():
+            self._place(buffer)
+        table = np.array([a.ctypes.data for a in self.memory.values()], np.uint64)
+        build(steps, "guarded", self.target).run(table.ctypes.data, 0)
+        outputs = plan.graph.outputs[:plan.wanted]
+        found = [self.memory[plan.buffers[node]] for node in outputs]
+        return [a[:math.prod(s)].reshape(s).copy() for a, s in zip(found, plan.shapes)]
+
+    def _step(self, launch: Any) -> Step:
+        kernel = self._opened(launch.kernel)
+        for place in launch.places:
+            self._place(place.buffer)
+        slots = {b: Argument(i) for i, b in enumerate(self.memory)}
+        own = dict(zip(launch.kernel.arguments, launch.places))
+        return Step(kernel, [slot_of(own[b], slots) if b in own else Argument(self._place(b))
+                             for b in kernel.arguments])
+
+    def _opened(self, kernel: Kernel) -> Kernel:
+        """The kernel with its scratch as arguments, and one task after the other."""
+        if kernel not in self.open:
+            self.open[kernel] = replace(
+                kernel, outputs=kernel.outputs + kernel.scratch, scratch=(), cost=0.0)
+        return self.open[kernel]
+
+    def _put(self, buffer: Buffer, array: Any) -> None:
+        self._place(buffer)
+        self.memory[buffer][:] = np.asarray(array).reshape(-1)
+
+    def _place(self, buffer: Buffer) -> int:
+        """The buffer's number in the table; its memory is made when it is first met."""
+        if buffer not in self.memory:
+            self.memory[buffer] = guarded(buffer.size, buffer.dtype, self.at_end)
+            self.memory[buffer][:] = 77
+        return list(self.memory).index(buffer)

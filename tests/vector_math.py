@@ -1,0 +1,70 @@
+"""Functions as the emitter writes them, run alone, and how far they are from the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fusewire.codegen.llvm.program import Argument, Step, build
+from fusewire.codegen.llvm.target import named
+from fusewire.codegen.loops import Buffer, For, Kernel, Store, Var, call, const, load
+
+F32, F64 = np.dtype("float32"), np.dtype("float64")
+BITS = {F32: np.int32, F64: np.int64}
+UNITS = 4.0  # in the last place: the bound that all functions keep
+UNARY: dict[str, Callable[..., Any]] = {
+    "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
+    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos,
+    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
+    "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "erf": np.vectorize(math.erf, otypes=[np.float64]),
+}  # fmt: skip
+
+
+class Functions:
+    """Each operation on arrays of one size, as one native program."""
+
+    def __init__(self, operations: Sequence[str], dtype: Any, size: int, target: str = "",
+                 lanes: int = 16, inputs: int = 1) -> None:
+        self.operations, self.dtype, self.size = operations, dtype, size
+        steps = [Step(_kernel(op, dtype, size, lanes, inputs),
+                      [*map(Argument, range(inputs)), Argument(inputs + number)])
+                 for number, op in enumerate(operations)]
+        self.program = build(steps, target=named(target))
+
+    def __call__(self, *arrays: Any) -> dict[str, Any]:
+        """The results by name."""
+        results = [np.empty(self.size, self.dtype) for _ in self.operations]
+        table = np.array([a.ctypes.data for a in (*arrays, *results)])
+        self.program.run(table.ctypes.data, 0)
+        return dict(zip(self.operations, results))
+
+
+def _kernel(op: str, dtype: Any, size: int, lanes: int, count: int) -> Kernel:
+    inputs = [Buffer(f"x{i}", dtype, size) for i in range(count)]
+    y, j = Buffer("y", dtype, size), Var("j")
+    body = Store(y, j, call(op, tuple(load(b, j) for b in inputs), dtype))
+    loop = For(j, const(0), const(size), (body,), lanes)
+    return Kernel(op, tuple(inputs), (y,), (), Var("task"), 1, (loop,))
+
+
+def errors(got: Any, exact: Any) -> Any:
+    """How far each number is from the exact one, in units in the last place of that; 0 where
+    either is not finite."""
+    with np.errstate(all="ignore"):
+        wanted = exact.astype(got.dtype)
+        off = np.abs(got.astype(exact.dtype) - exact) / np.spacing(np.abs(wanted))
+        return np.where(np.isfinite(wanted) & np.isfinite(got), off, 0)
+
+
+def wrong(got: Any, exact: Any) -> Any:
+    """Where nan, an infinity or the sign of a zero is not as it should be."""
+    with np.errstate(all="ignore"):
+        wanted = exact.astype(got.dtype)
+    same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+    zeros = (wanted == 0) & (got == 0)
+    special = ~np.isfinite(wanted) | ~np.isfinite(got)
+    return special & ~same | zeros & (np.signbit(wanted) ^ np.signbit(got))
