@@ -18,7 +18,6 @@ import fusewire as fw
 from .workload import Inputs, Maker
 
 Function = Callable[..., Any]
-COLD_CALLS = {"fusewire": 2}  # calls after which compiled code has run: here the second compiles
 
 
 def installed(name: str) -> bool:
@@ -77,15 +76,23 @@ def onnx_maker(graph: str, constants: Callable[[Inputs], Inputs] | None = None) 
     def make(inputs: Inputs) -> Callable[[], Any]:
         import onnxruntime
 
-        fixed = constants(inputs) if constants else {}
-        session = onnxruntime.InferenceSession(_onnx_model(graph, fixed).SerializeToString(),
-                                               providers=["CPUExecutionProvider"])
+        session = onnx_session(graph, constants(inputs) if constants else {})
         feed = {i.name: onnxruntime.OrtValue.ortvalue_from_numpy(inputs[i.name])
                 for i in session.get_inputs()}
         names = [o.name for o in session.get_outputs()]
         return lambda: session.run_with_ort_values(names, feed)
 
     return make
+
+
+def onnx_session(graph: str, constants: Inputs) -> Any:
+    """What runs `graph`; `constants` are part of the model."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = fw.get_num_threads()  # by itself it would take one per core
+    return onnxruntime.InferenceSession(_onnx_model(graph, constants).SerializeToString(), options,
+                                        providers=["CPUExecutionProvider"])
 
 
 def _onnx_model(graph: str, constants: Inputs) -> Any:

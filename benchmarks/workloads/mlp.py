@@ -19,13 +19,13 @@ BATCH, SIZES, LAYERS = 128, (784, 512, 512, 10), (0, 2, 4)
 PRODUCTS = [m * n for m, n in pairwise(SIZES)]
 PARAMETERS = sum(PRODUCTS) + sum(SIZES[1:])
 
-GRAPH = f"""mlp (float[{BATCH},784] x) => (float[{BATCH},10] y) {{
+GRAPH = """mlp (float[N,784] x) => (float[N,10] y) {
     a = Gemm<transB=1>(x, w0, b0)
     b = Relu(a)
     c = Gemm<transB=1>(b, w2, b2)
     d = Relu(c)
     y = Gemm<transB=1>(d, w4, b4)
-}}"""
+}"""
 
 
 def inputs() -> Inputs:
@@ -127,6 +127,7 @@ WORKLOADS = [
         size=28 * PARAMETERS,
         tolerance=2e-3,
         training=True,
+        memory=True,
     ),
     Workload(
         name="mlp_infer",
