@@ -10,7 +10,7 @@ import numpy as np
 import fusewire as fw
 from fusewire import nn
 
-from ..peers import fusewire_maker, onnx_maker
+from ..peers import fusewire_maker, onnx_makers
 from ..training import trainings
 from ..workload import Call, Inputs, Maker, Workload
 from .weights import normal
@@ -136,7 +136,7 @@ WORKLOADS = [
         makers={
             "fusewire": fusewire_infer(True), "fusewire eager": fusewire_infer(False),
             "torch": torch_infer(False), "torch.compile": torch_infer(True),
-            "jax.jit": jax_infer, "onnxruntime": onnx_maker(GRAPH, constants),
+            "jax.jit": jax_infer, **onnx_makers(GRAPH, constants),
         },
         flops=2 * BATCH * sum(PRODUCTS),
         size=4 * (PARAMETERS + BATCH * (784 + 10)),

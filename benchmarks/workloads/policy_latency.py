@@ -9,7 +9,7 @@ import numpy as np
 
 import fusewire as fw
 
-from ..peers import fusewire_maker, jax_maker, onnx_maker, onnx_session, torch_maker
+from ..peers import fusewire_maker, jax_maker, onnx_makers, torch_maker
 from ..workload import Call, Inputs, Maker, Workload
 from .weights import normal
 
@@ -86,18 +86,11 @@ def constants(inputs: Inputs) -> Inputs:
             for i in LAYERS for kind in ("weight", "bias")}
 
 
-def onnx_numpy(inputs: Inputs) -> Call:
-    """With NumPy's arrays as they are, which takes less than values of its own do."""
-    session, feed = onnx_session(GRAPH, constants(inputs)), {"x": inputs["x"]}
-    return lambda: session.run(["y"], feed)
-
-
 WORKLOADS = [Workload(
     name="policy_latency",
     about="4-64-64-2 with tanh, batch 1",
     inputs=inputs,
     makers={"fusewire": fusewire(True), "fusewire eager": fusewire(False),
             "torch": torch(False), "torch.compile": torch(True), "jax.jit": jax,
-            "onnxruntime": onnx_maker(GRAPH, constants), "onnxruntime numpy": onnx_numpy,
-            "numpy": numpy},
+            "numpy": numpy, **onnx_makers(GRAPH, constants)},
 )]
