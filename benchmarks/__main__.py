@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: one table of medians, ratios and physical limits."""
+"""`python -m benchmarks`: tables of medians, ratios and physical limits, first calls and memory."""
 
 from __future__ import annotations
 
@@ -15,23 +15,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0, 1 where a workload has no time of fusewire, 2 for wrong usage."""
     prepare_environment()
     # Only now, since NumPy and the other libraries read these settings when they are imported.
-    from .run import measure_all
+    from .fresh import alone, measured_afresh
+    from .run import Row, measure_all
     from .table import kernel_text, text
     from .workloads import WORKLOADS
 
     options = parser(list(WORKLOADS)).parse_args(arguments)
     chosen = [WORKLOADS[name] for name in options.workloads or WORKLOADS]
-    rows = measure_all(chosen, options.peers, options.rounds, options.kernels)
+    if options.alone:
+        write(options.json, alone(chosen[0], *options.alone))
+        return 0
+    rows: list[Row] = []
+    for row in measure_all(chosen, options.peers, options.rounds, options.kernels):
+        if options.fresh:
+            row |= measured_afresh(WORKLOADS[row["workload"]], row, options.peers, options.rounds)
+        rows.append(row)
+        if options.json:  # as far as it goes, for a run that is stopped
+            write(options.json, rows)
     print(text(rows))
     if options.kernels:
         print(kernel_text(rows))
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return int(any(row["fusewire"] is None for row in rows))
 
 
+def write(place: Path, found: object) -> None:
+    """Writes results for a program to read."""
+    place.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
 def prepare_environment() -> None:
-    """As many threads for every library as fusewire takes, and an empty cache of compiled code."""
+    """As many threads for every library as fusewire takes, and no code compiled in earlier runs."""
     affinity = getattr(os, "sched_getaffinity", None)
     threads = len(affinity(0)) if affinity else os.cpu_count() or 1
     for name in ("OMP", "MKL", "OPENBLAS"):
@@ -39,6 +52,7 @@ def prepare_environment() -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     # Threads of OpenMP that spin for long take the processor from whichever library is next.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    os.environ["FUSEWIRE_DISK_MB"] = "0"
     os.environ.setdefault("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")  # what is compiled, is
     if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="benchmarks-")
@@ -50,10 +64,14 @@ def parser(names: list[str]) -> argparse.ArgumentParser:
     made.add_argument("workloads", nargs="*", metavar="workload", type=_one_of(names),
                       help=f"which to run (default: all): {', '.join(names)}")
     made.add_argument("--peers", type=lambda text: [p for p in text.split(",") if p],
-                      default=["torch", "jax", "onnxruntime"], metavar="A,B",
-                      help='libraries to compare with (default: all three; "" for none)')
+                      default=["torch", "jax", "onnxruntime", "numpy"], metavar="A,B",
+                      help='libraries to compare with (default: all four; "" for none)')
     made.add_argument("--rounds", type=int, default=40, metavar="N",
                       help="samples of each, at most (default: %(default)s)")
+    made.add_argument("--fresh", action=argparse.BooleanOptionalAction, default=True,
+                      help="measure in fresh processes as well: code from disk, peak memory, and "
+                           "others with an allocator that keeps memory (default: yes)")
+    made.add_argument("--alone", nargs=2, metavar=("VARIANT", "FOLDER"), help=argparse.SUPPRESS)
     made.add_argument("--kernels", action="store_true", help="show fusewire's kernels as well")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE")
     return made

@@ -18,7 +18,6 @@ import fusewire as fw
 from .workload import Inputs, Maker
 
 Function = Callable[..., Any]
-COLD_CALLS = {"fusewire": 2}  # calls after which compiled code has run: here the second compiles
 
 
 def installed(name: str) -> bool:
@@ -33,7 +32,7 @@ def pure(fusewire: Function, torch: Callable[[], Function], jax: Callable[[], Fu
             "fusewire eager": fusewire_maker(fusewire, False),
             "torch": torch_maker(torch, False), "torch.compile": torch_maker(torch, True),
             "jax.jit": jax_maker(jax)}
-    return made | ({"onnxruntime": onnx_maker(onnx)} if onnx else {})
+    return made | (onnx_makers(onnx) if onnx else {})
 
 
 def fusewire_maker(function: Function, compiled: bool) -> Maker:
@@ -72,20 +71,33 @@ def jax_maker(factory: Callable[[], Function]) -> Maker:
     return make
 
 
-def onnx_maker(graph: str, constants: Callable[[Inputs], Inputs] | None = None) -> Maker:
-    """Runs `graph` on the inputs it names; `constants` become part of the model."""
-    def make(inputs: Inputs) -> Callable[[], Any]:
+def onnx_makers(graph: str, constants: Callable[[Inputs], Inputs] | None = None
+                ) -> dict[str, Maker]:
+    """Makers that run `graph` on the inputs it names; `constants` become part of the model.
+
+    One passes values of its own, the other NumPy's arrays: which is faster depends on the sizes.
+    """
+    def make(inputs: Inputs, arrays: bool) -> Callable[[], Any]:
         import onnxruntime
 
-        fixed = constants(inputs) if constants else {}
-        session = onnxruntime.InferenceSession(_onnx_model(graph, fixed).SerializeToString(),
-                                               providers=["CPUExecutionProvider"])
-        feed = {i.name: onnxruntime.OrtValue.ortvalue_from_numpy(inputs[i.name])
-                for i in session.get_inputs()}
-        names = [o.name for o in session.get_outputs()]
-        return lambda: session.run_with_ort_values(names, feed)
+        session = onnx_session(graph, constants(inputs) if constants else {})
+        value_of = np.asarray if arrays else onnxruntime.OrtValue.ortvalue_from_numpy
+        feed = {i.name: value_of(inputs[i.name]) for i in session.get_inputs()}
+        run = session.run if arrays else session.run_with_ort_values
+        return functools.partial(run, [o.name for o in session.get_outputs()], feed)
 
-    return make
+    return {"onnxruntime": functools.partial(make, arrays=False),
+            "onnxruntime numpy": functools.partial(make, arrays=True)}
+
+
+def onnx_session(graph: str, constants: Inputs) -> Any:
+    """What runs `graph`; `constants` are part of the model."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = fw.get_num_threads()  # by itself it would take one per core
+    return onnxruntime.InferenceSession(_onnx_model(graph, constants).SerializeToString(), options,
+                                        providers=["CPUExecutionProvider"])
 
 
 def _onnx_model(graph: str, constants: Inputs) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from . import machine
-from .peers import COLD_CALLS, arrays_of, installed, warm_up
+from .peers import arrays_of, installed, warm_up
 from .timing import Timing, interleaved
 from .workload import Call, Inputs, Maker, Workload, library
 
@@ -19,6 +19,9 @@ OURS = ("fusewire", "fusewire eager")  # the first that a workload has is compar
 LOSSES = 3
 
 Row = dict[str, Any]
+UNMEASURED: Row = {  # until a process of its own is asked
+    "compile_warm": None, "peak_rss": None, "grown_rss": None, "peers_rss": {}, "peers_grown": {},
+    "peers_kept": {}, "fusewire_kept": None, "best_kept": None, "ratio_kept": None}
 
 
 @dataclass
@@ -33,22 +36,21 @@ class Prepared:
 
 def measure_all(
     workloads: Sequence[Workload], peers: Iterable[str], rounds: int, kernels: bool = False
-) -> list[Row]:
+) -> Iterator[Row]:
     """A row for each workload; progress goes to standard error."""
     libraries = ["fusewire", *(p for p in peers if _usable(p))]
     for variant in ("fusewire", "torch.compile", "jax.jit"):
         if library(variant) in libraries:
             warm_up(variant)
-    here, rows = machine.describe(), []
+    here = machine.describe()
     for workload in workloads:
-        _say(f"{workload.name}: {workload.about}")
-        rows.append(measure(workload, libraries, rounds, kernels) | {"machine": here})
-    return rows
+        say(f"{workload.name}: {workload.about}")
+        yield measure(workload, libraries, rounds, kernels) | {"machine": here}
 
 
 def _usable(peer: str) -> bool:
     if not installed(peer):
-        _say(f"{peer} is not installed: left out")
+        say(f"{peer} is not installed: left out")
     return installed(peer)
 
 
@@ -59,7 +61,7 @@ def measure(
     makers = {n: m for n, m in workload.makers.items() if library(n) in libraries}
     ready = prepare(workload, makers)
     for note in ready.notes:
-        _say(f"  {note}")
+        say(f"  {note}")
     times = interleaved(ready.calls, rounds) if ready.calls else {}
     row = _row(workload, ready, times)
     if kernels and "fusewire" in ready.calls:
@@ -73,11 +75,11 @@ def prepare(workload: Workload, makers: dict[str, Maker]) -> Prepared:
     inputs, checked = workload.inputs(), workload.checked and workload.checked()
     for name, maker in makers.items():
         try:
-            call, ready.cold[name], found = _first_calls(name, maker, inputs, workload.training)
+            call, ready.cold[name], found = _first_calls(name, maker, inputs, workload)
             if workload.recompiles:
-                _, ready.again[name], _ = _first_calls(name, maker, inputs, workload.training)
+                _, ready.again[name], _ = _first_calls(name, maker, inputs, workload)
             if checked:
-                _, _, found = _first_calls(name, maker, checked, workload.training)
+                _, _, found = _first_calls(name, maker, checked, workload)
         except Exception as error:  # whatever another library raises, the rest is still of use
             ready.notes.append(f"{name} failed: {type(error).__name__}: {str(error)[:300]}")
             continue
@@ -91,17 +93,26 @@ def prepare(workload: Workload, makers: dict[str, Maker]) -> Prepared:
 
 
 def _first_calls(
-    name: str, maker: Maker, inputs: Inputs, training: bool
+    name: str, maker: Maker, inputs: Inputs, workload: Workload
 ) -> tuple[Call, float, list[np.ndarray]]:
     """The call, the seconds until compiled code had run, and the results to be compared."""
     start = time.perf_counter()
     call = maker(inputs)
-    results = [arrays_of(call()) for _ in range(COLD_CALLS.get(name, 1))]
+    results: list[list[np.ndarray]] = []
+    for _ in range(cold_calls(workload, name)):
+        if not workload.training:
+            results.clear()  # as a program would let go of them
+        results.append(arrays_of(call()))
     cold = time.perf_counter() - start
-    if not training:
+    if not workload.training:
         return call, cold, results[-1]
     results += [arrays_of(call()) for _ in range(LOSSES - len(results))]
     return call, cold, [array for result in results for array in result]
+
+
+def cold_calls(workload: Workload, variant: str) -> int:
+    """The number of calls after which the code that a variant compiles has run."""
+    return workload.cold_calls if variant == "fusewire" else 1
 
 
 def error_of(found: list[np.ndarray], wanted: list[np.ndarray]) -> float:
@@ -129,18 +140,27 @@ def _row(workload: Workload, ready: Prepared, times: dict[str, Timing]) -> Row:
         "python": seconds - native if seconds and native else None,
         "ratio": peers[best] / seconds if best and seconds else None, "limit": limit or None,
         "of_limit": seconds / limit if limit and seconds else None,
+        "recordings": _recordings(ready.calls.get("fusewire")),
         "compile_cold": ready.cold.get("fusewire"),
         "peers_cold": {n: s for n, s in ready.cold.items() if library(n) != "fusewire"},
         "compile_again": ready.again.get("fusewire"),
         "peers_again": {n: s for n, s in ready.again.items() if library(n) != "fusewire"},
+        **UNMEASURED,
         "fastest": {n: t.fastest for n, t in times.items()},
         "quiet": {n: f"{t.quiet}/{t.rounds}" for n, t in times.items()}, "notes": ready.notes,
     }
+
+
+def _recordings(call: Any) -> int | None:
+    """How often a compiled function was recorded; None where it cannot be seen."""
+    stats = getattr(getattr(call, "func", None), "stats", None)
+    return getattr(stats, "recordings", None)
 
 
 def _median(times: dict[str, Timing], name: str) -> float | None:
     return times[name].median if name in times else None
 
 
-def _say(text: str, write: Callable[[str], Any] = sys.stderr.write) -> None:
+def say(text: str, write: Callable[[str], Any] = sys.stderr.write) -> None:
+    """Tells how far the measurements are."""
     write(text + "\n")

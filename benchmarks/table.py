@@ -1,39 +1,64 @@
-"""Rows as text: one table that is Markdown as well."""
+"""Rows as text: tables that are Markdown as well."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Row = dict[str, Any]
-VARIANTS = ("torch", "torch fused", "torch.compile", "jax", "jax.jit", "onnxruntime")
+VARIANTS = ("torch", "torch fused", "torch.compile", "torch.compile loop", "jax", "jax.jit",
+            "onnxruntime", "onnxruntime numpy", "numpy")
+COMPILERS = ("torch.compile", "jax.jit")
+NONE = "-"
+
+Cells = dict[str, str]  # by the heads of their columns
 
 
 def text(rows: Sequence[Row]) -> str:
-    """The machine, the table, and what it means."""
+    """The machine, its tables, and what was noted: times, first calls, and fresh processes."""
     if not rows:
         return "nothing was run"
     here = rows[0]["machine"]
     head = ", ".join(f"{name} {value}" for name, value in here.items())
-    variants = [v for v in VARIANTS if any(v in row["peers"] for row in rows)]
-    columns = ["workload", "fusewire", "of it Python", "fusewire eager", *variants,
-               "best peer / fusewire", "limit", "fusewire / limit", "cold s: fusewire",
-               "torch.compile", "jax.jit", "again s: fusewire", "torch.compile", "jax.jit"]
-    body = [_cells(row, variants) for row in rows]
     notes = [f"{row['workload']}: {note}" for row in rows for note in row["notes"]]
-    return "\n".join([head, "", *table(columns, body), *(["", *notes] if notes else [])])
+    parts = [[head], *(filled(cells, rows) for cells in (_times, _first_calls, _fresh)), notes]
+    return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def _cells(row: Row, variants: Sequence[str]) -> list[str]:
+def _times(row: Row) -> Cells:
     compiled = row["fusewire"] if row["compile_cold"] is not None else None
-    cold, again = row["peers_cold"], row.get("peers_again", {})
-    return [row["workload"], seconds(compiled), seconds(row.get("python")),
-            seconds(row["fusewire_eager"]),
-            *(seconds(row["peers"].get(v)) for v in variants), times(row["ratio"]),
-            seconds(row["limit"]), times(row["of_limit"]),
-            *(_cold(s) for s in (row["compile_cold"], cold.get("torch.compile"),
-                                 cold.get("jax.jit"), row.get("compile_again"),
-                                 again.get("torch.compile"), again.get("jax.jit")))]
+    return {"fusewire": seconds(compiled), "of it Python": seconds(row.get("python")),
+            "fusewire eager": seconds(row["fusewire_eager"]),
+            **{v: seconds(row["peers"].get(v)) for v in VARIANTS},
+            "best peer / fusewire": times(row["ratio"]), "limit": seconds(row["limit"]),
+            "fusewire / limit": times(row["of_limit"])}
+
+
+def _first_calls(row: Row) -> Cells:
+    """Times of the first call, and again with a new function where that was measured."""
+    cells = {"cold": seconds(row["compile_cold"]), "warm from disk": seconds(row["compile_warm"])}
+    cells |= {f"{v} cold": seconds(row["peers_cold"].get(v)) for v in COMPILERS}
+    cells["again"] = seconds(row["compile_again"])
+    return cells | {f"{v} again": seconds(row["peers_again"].get(v)) for v in COMPILERS}
+
+
+def _fresh(row: Row) -> Cells:
+    """Memory, in MiB, and times with an allocator that keeps freed blocks."""
+    cells = {"peak MiB": _mebibytes(row["peak_rss"]), "grown MiB": _mebibytes(row["grown_rss"])}
+    cells |= {f"{v} grown": _mebibytes(row["peers_grown"].get(v)) for v in VARIANTS}
+    cells["fusewire kept"] = seconds(row["fusewire_kept"])
+    cells |= {f"{v} kept": seconds(row["peers_kept"].get(v)) for v in VARIANTS}
+    return cells | {"best kept / fusewire": times(row["ratio_kept"])}
+
+
+def filled(cells_of: Callable[[Row], Cells], rows: Sequence[Row]) -> list[str]:
+    """Lines of a table without the rows and columns in which nothing was measured."""
+    found = {row["workload"]: cells_of(row) for row in rows}
+    found = {name: cells for name, cells in found.items() if set(cells.values()) != {NONE}}
+    columns = [head for head in cells_of(rows[0])
+               if any(cells[head] != NONE for cells in found.values())]
+    body = [[name, *(cells[head] for head in columns)] for name, cells in found.items()]
+    return table(["workload", *columns], body) if body else []
 
 
 def table(columns: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
@@ -51,7 +76,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 def seconds(value: float | None) -> str:
     """A time in three digits with its unit."""
     if value is None:
-        return "-"
+        return NONE
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if value * scale >= 1:
             return f"{_three(value * scale)} {unit}"
@@ -59,11 +84,11 @@ def seconds(value: float | None) -> str:
 
 
 def times(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return NONE if value is None else f"{value:.2f}"
 
 
-def _cold(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _mebibytes(size: float | None) -> str:
+    return NONE if size is None else f"{size / 2**20:.0f}"
 
 
 def _three(value: float) -> str:

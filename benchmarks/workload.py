@@ -30,6 +30,9 @@ class Workload:
     training: bool = False
     checked: Callable[[], Inputs] | None = None
     recompiles: bool = False
+    cold_calls: int = 2             # of fusewire until compiled code has run: the first records
+    kept: bool = False              # bound by memory: what is freed and cleared again counts
+    memory: bool = False            # the peak memory of others is measured as well
 
 
 def library(variant: str) -> str:

@@ -125,25 +125,6 @@ def jax_call(inputs: Inputs) -> Call:
     return lambda: jax.block_until_ready(run(weights, x))
 
 
-# ---- a loop that ends when its values say so
-def root(a: Any) -> Any:
-    x, turns = a, a * 0
-    while (abs(x * x - a)).max() > 1e-3:
-        x, turns = (x + a / x) / 2, turns + 1
-    return x, turns
-
-
-def jax_root() -> Callable[..., Any]:
-    import jax
-
-    def loop(a: Any) -> Any:
-        return jax.lax.while_loop(
-            lambda s: jax.numpy.abs(s[0] * s[0] - a).max() > 1e-3,
-            lambda s: ((s[0] + a / s[0]) / 2, s[1] + 1), (a, a * 0))
-
-    return loop
-
-
 WORKLOADS = [
     Workload(
         name="call_three",
@@ -160,11 +141,5 @@ WORKLOADS = [
                 "fusewire native": native(lambda inputs: fusewire_model(inputs).forward, "x"),
                 "torch": torch_call(False), "torch.compile": torch_call(True),
                 "jax.jit": jax_call},
-    ),
-    Workload(
-        name="newton_loop",
-        about="roots of 64 numbers by Newton's iteration, in a while loop that looks at them",
-        inputs=lambda: {"a": abs(normal(9, 64)) * 50 + 1},
-        makers=pure(root, lambda: root, jax_root),
     ),
 ]

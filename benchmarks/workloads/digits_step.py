@@ -94,5 +94,6 @@ WORKLOADS = [Workload(
     size=28 * 151_306,  # a parameter, its gradient and both means: 4 read, 3 written
     tolerance=2e-3,
     training=True,
+    memory=True,
     checked=lambda: inputs((0.0, 0.0)),
 )]

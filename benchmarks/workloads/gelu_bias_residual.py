@@ -48,4 +48,5 @@ WORKLOADS = [Workload(
     makers=pure(fusewire, torch, jax, GRAPH),
     flops=40 * ROWS * COLUMNS,
     size=8 * ROWS * COLUMNS,
+    kept=True,
 )]

@@ -91,6 +91,7 @@ WORKLOADS = [
         makers=pure(fusewire, torch, jax, GRAPH),
         flops=9 * ROWS * COLUMNS,
         size=8 * ROWS * COLUMNS,
+        kept=True,
     ),
     Workload(
         name="layernorm_train",
@@ -104,5 +105,7 @@ WORKLOADS = [
         },
         flops=20 * ROWS * COLUMNS,
         size=16 * ROWS * COLUMNS,
+        kept=True,
+        memory=True,
     ),
 ]

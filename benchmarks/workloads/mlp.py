@@ -10,7 +10,7 @@ import numpy as np
 import fusewire as fw
 from fusewire import nn
 
-from ..peers import fusewire_maker, onnx_maker
+from ..peers import fusewire_maker, onnx_makers
 from ..training import trainings
 from ..workload import Call, Inputs, Maker, Workload
 from .weights import normal
@@ -19,13 +19,13 @@ BATCH, SIZES, LAYERS = 128, (784, 512, 512, 10), (0, 2, 4)
 PRODUCTS = [m * n for m, n in pairwise(SIZES)]
 PARAMETERS = sum(PRODUCTS) + sum(SIZES[1:])
 
-GRAPH = f"""mlp (float[{BATCH},784] x) => (float[{BATCH},10] y) {{
+GRAPH = """mlp (float[N,784] x) => (float[N,10] y) {
     a = Gemm<transB=1>(x, w0, b0)
     b = Relu(a)
     c = Gemm<transB=1>(b, w2, b2)
     d = Relu(c)
     y = Gemm<transB=1>(d, w4, b4)
-}}"""
+}"""
 
 
 def inputs() -> Inputs:
@@ -127,6 +127,7 @@ WORKLOADS = [
         size=28 * PARAMETERS,
         tolerance=2e-3,
         training=True,
+        memory=True,
     ),
     Workload(
         name="mlp_infer",
@@ -135,7 +136,7 @@ WORKLOADS = [
         makers={
             "fusewire": fusewire_infer(True), "fusewire eager": fusewire_infer(False),
             "torch": torch_infer(False), "torch.compile": torch_infer(True),
-            "jax.jit": jax_infer, "onnxruntime": onnx_maker(GRAPH, constants),
+            "jax.jit": jax_infer, **onnx_makers(GRAPH, constants),
         },
         flops=2 * BATCH * sum(PRODUCTS),
         size=4 * (PARAMETERS + BATCH * (784 + 10)),

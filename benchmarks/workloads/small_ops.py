@@ -1,7 +1,8 @@
-"""Ops on eight numbers, run one by one: what a library adds to each."""
+"""Ops on eight numbers: what a library adds to each, and to a gradient that is compiled whole."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import fusewire as fw
@@ -41,32 +42,45 @@ def jax_add(inputs: Inputs) -> Call:
     return lambda: jax.block_until_ready(a + b)
 
 
-def backward(a: Any, b: Any) -> Call:
-    """The call for tensors of torch or of fusewire."""
-    def call() -> Any:
-        a.grad = None
-        (a * b).sum().backward()
-        return a.grad
-
-    return call
+def dot(a: Any, b: Any) -> Any:
+    return (a * b).sum()
 
 
-def fusewire_backward(inputs: Inputs) -> Call:
-    return backward(fw.tensor(inputs["a"], requires_grad=True), fw.from_numpy(inputs["b"]))
+def backward(product: Any, a: Any, b: Any) -> Any:
+    """The gradient of a tensor of torch or of fusewire, which the tensor keeps."""
+    a.grad = None
+    product(a, b).backward()
+    return a.grad
 
 
-def torch_backward(inputs: Inputs) -> Call:
-    import torch
+def fusewire_backward(compiled: bool) -> Maker:
+    def make(inputs: Inputs) -> Call:
+        a, b = fw.tensor(inputs["a"], requires_grad=True), fw.from_numpy(inputs["b"])
+        return functools.partial(fw.compile(backward) if compiled else backward, dot, a, b)
 
-    return backward(torch.tensor(inputs["a"], requires_grad=True), torch.from_numpy(inputs["b"]))
+    return make
 
 
-def jax_backward(inputs: Inputs) -> Call:
-    import jax
+def torch_backward(compiled: bool) -> Maker:
+    """`compiled` means the way forward, whose gradient is compiled with it."""
+    def make(inputs: Inputs) -> Call:
+        import torch
 
-    a, b = (jax.numpy.asarray(inputs[name]) for name in "ab")
-    gradient = jax.grad(lambda a, b: (a * b).sum())
-    return lambda: jax.block_until_ready(gradient(a, b))
+        a, b = torch.tensor(inputs["a"], requires_grad=True), torch.from_numpy(inputs["b"])
+        return functools.partial(backward, torch.compile(dot) if compiled else dot, a, b)
+
+    return make
+
+
+def jax_backward(compiled: bool) -> Maker:
+    def make(inputs: Inputs) -> Call:
+        import jax
+
+        a, b = (jax.numpy.asarray(inputs[name]) for name in "ab")
+        gradient = jax.jit(jax.grad(dot)) if compiled else jax.grad(dot)
+        return lambda: jax.block_until_ready(gradient(a, b))
+
+    return make
 
 
 WORKLOADS = [
@@ -74,6 +88,8 @@ WORKLOADS = [
              {"fusewire eager": fusewire_add(False), "torch": torch_add(False), "jax": jax_add}),
     Workload("add_small_grad", "the same with a gradient to be taken later", inputs,
              {"fusewire eager": fusewire_add(True), "torch": torch_add(True)}),
-    Workload("backward_small", "(a * b).sum().backward(), eagerly", inputs,
-             {"fusewire eager": fusewire_backward, "torch": torch_backward, "jax": jax_backward}),
+    Workload("backward_small", f"(a * b).sum().backward() of {COUNT} numbers", inputs,
+             {"fusewire": fusewire_backward(True), "fusewire eager": fusewire_backward(False),
+              "torch": torch_backward(False), "torch.compile": torch_backward(True),
+              "jax": jax_backward(False), "jax.jit": jax_backward(True)}),
 ]

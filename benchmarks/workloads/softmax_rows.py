@@ -44,4 +44,5 @@ WORKLOADS = [Workload(
     makers=pure(fusewire, torch, jax, GRAPH),
     flops=25 * ROWS * COLUMNS,
     size=8 * ROWS * COLUMNS,
+    kept=True,
 )]

@@ -13,4 +13,13 @@ def normal(seed: int, *shape: int, scale: float = 1.0, fan_in: bool = False) -> 
     if fan_in:
         scale = math.sqrt(2.0 / math.prod(shape[1:]))
     values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-    return values * np.float32(scale)
+    values *= np.float32(scale)
+    return values
+
+
+def uniform(seed: int, low: float, high: float, *shape: int) -> Any:
+    """float32 numbers from `low` to `high`, each as likely."""
+    values = np.random.default_rng(seed).random(shape, dtype=np.float32)
+    values *= np.float32(high - low)
+    values += np.float32(low)
+    return values

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -24,20 +25,63 @@ def benchmarks() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules["benchmarks"] = module
     spec.loader.exec_module(module)
-    for name in ("run", "table", "timing", "workloads"):
+    for name in ("fresh", "run", "table", "timing", "workloads"):
         importlib.import_module(f"benchmarks.{name}")
     return module
 
 
-def test_the_command_writes_rows(tmp_path: Path) -> None:
-    out = tmp_path / "rows.json"
-    command = [sys.executable, "-m", "benchmarks", "call_overhead", "--peers", "", "--rounds", "2",
-               "--kernels", "--json", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+def command(out: Path, *arguments: str) -> tuple[Any, str]:
+    """What the command writes for a program to read, and what it prints."""
+    line = [sys.executable, "-m", "benchmarks", *arguments, "--json", str(out)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    row, = json.loads(out.read_text(encoding="utf-8"))
+    return json.loads(out.read_text(encoding="utf-8")), done.stdout
+
+
+def test_the_command_writes_rows(tmp_path: Path) -> None:
+    (row,), shown = command(tmp_path / "rows.json", "call_overhead", "--peers", "", "--rounds", "2",
+                            "--kernels")
     assert row["workload"] == "call_overhead" and row["fusewire"] > 0 and row["peers"] == {}
-    assert len(row["kernels"]) == 1 and "| call_overhead" in done.stdout
+    assert row["compile_cold"] > 0 and row["compile_warm"] > 0 and row["peers_kept"] == {}
+    assert row["recordings"] == 1 and "limit" in row and row["notes"] == []
+    assert sys.platform == "win32" or row["peak_rss"] > row["grown_rss"] > 0
+    assert len(row["kernels"]) == 1 and shown.count("| call_overhead") == 3
+
+
+def test_without_fresh_processes(tmp_path: Path) -> None:
+    (row,), shown = command(tmp_path / "rows.json", "data_dependent", "--peers", "numpy",
+                            "--rounds", "2", "--no-fresh")
+    assert row["peers"]["numpy"] > 0 and row["compile_warm"] is row["peak_rss"] is None
+    assert shown.count("| data_dependent") == 2
+
+
+def test_a_second_process_takes_its_code_from_disk(tmp_path: Path) -> None:
+    disk = tmp_path / "objects"
+    kept = []
+    for _ in range(2):
+        found, _ = command(tmp_path / "out.json", "call_overhead", "--alone", "fusewire", str(disk))
+        kept.append({entry.name for entry in disk.iterdir()})
+        assert found["cold"] > 0
+    assert kept[0] and kept[0] == kept[1]
+
+
+def test_others_are_timed_with_an_allocator_that_keeps_memory(
+    benchmarks: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def again(*arguments: str, **environment: str) -> Any:
+        asked.append((arguments, environment))
+        return [{"peers": {"torch": 2.0}, "fusewire": 1.0, "best_peer": "torch", "ratio": 2.0}]
+
+    monkeypatch.setattr(benchmarks.fresh, "_command", again)
+    monkeypatch.setattr(benchmarks.fresh.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    made = benchmarks.workloads.WORKLOADS["black_scholes"]
+    row = benchmarks.fresh._kept(made, {"peers": {"torch": 3.0}}, ["torch"], 7)
+    assert row["peers_kept"] == {"torch": 2.0} and row["ratio_kept"] == 2.0
+    (arguments, environment), = asked
+    assert arguments[:1] == ("black_scholes",) and "--no-fresh" in arguments
+    assert environment["MALLOC_MMAP_MAX_"] == "0"
 
 
 def test_every_workload_has_peers_and_says_what_it_is(benchmarks: ModuleType) -> None:
