@@ -57,7 +57,7 @@ def packing_kernel(of: Contraction) -> Kernel:
     inner = Task(of, *[as_index(0)] * 3).packed_row(batch, i % of.rows, i, of.shared_rows)
     body = (For(line, *bounds(task, piece, total), tuple(inner)),)
     cost = total * of.block_depth * 0.5
-    return Kernel(of.name + "_pack", *buffers_of(body), (), var, tasks, body, cost)
+    return Kernel(of.name + "_pack", *buffers_of(body), (), var, tasks, body, cost, _sites(of))
 
 
 def tile_kernel(of: Contraction) -> Kernel:
@@ -69,5 +69,9 @@ def tile_kernel(of: Contraction) -> Kernel:
     body = tuple(Task(of, batch, block, share).statements())
     flops = 2.0 * of.batches * of.rows * of.columns * of.depth
     nanoseconds = flops / (10 * of.vector) * 1.3
-    sites = tuple(dict.fromkeys(n.site for n in of.group.members if n.site))
-    return Kernel(of.name, *buffers_of(body), of.scratch, var, of.tasks, body, nanoseconds, sites)
+    return Kernel(of.name, *buffers_of(body), of.scratch, var, of.tasks, body, nanoseconds,
+                  _sites(of))
+
+
+def _sites(of: Contraction) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(n.site for n in of.group.members if n.site))

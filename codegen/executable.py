@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import functools
 import statistics
 import struct
 import sys
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..capture import watching
+from ..capture.costs import Memory
 from ..capture.evaluate import evaluate_node
 from ..capture.graph import Graph, Node
 from ..capture.passes.checks import Check
@@ -22,7 +25,7 @@ from .llvm.entry import function
 from .llvm.program import NativeProgram
 from .loops import Buffer, Kernel
 from .objects import LAYOUT
-from .report import kernel_rows, kernel_table
+from .report import bytes_of, kernel_facts, kernel_table
 
 # References to an array that only its tensor holds: the tensor, the argument list, the question.
 _EXCLUSIVE = 3
@@ -98,13 +101,21 @@ class Executable:
             results.append(make())
         arena = self._take_arena() if self.arena else None
         try:
-            if not self._launch(arrays, results, arena):
+            if watching.active:
+                self._watched(arrays, results, arena)
+            elif not self._launch(arrays, results, arena):
                 self._make_ready(arrays)
                 self.run(arrays, results, arena, self.program.run)
         finally:
             if arena is not None:
                 self._arenas.append(arena)
         return results if self._straight else self._found(arrays, results)
+
+    def _watched(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
+        """The same step by step, for who looks on."""
+        with watching.Span("program", "program", about=self) as span:
+            self._make_ready(arrays)
+            span.parts = self.run(arrays, results, arena, self.program.profile)
 
     def _make_ready(self, arrays: list[Any]) -> None:
         """Copies what is overwritten and not ours alone, and what is not contiguous."""
@@ -131,8 +142,22 @@ class Executable:
         for _ in range(repeats):
             arrays = [np.ones(n.type.shape, n.type.dtype) for n in self.plan.graph.inputs]
             results = [make() for make in self._results]
-            times.append(self.run(arrays, results, self._take_arena(), self.program.profile))
-        return kernel_rows(self.kernels, [statistics.median(t) for t in zip(*times)])
+            steps = self.run(arrays, results, self._take_arena(), self.program.profile)
+            times.append([ended - began for began, ended in steps])
+        medians = [statistics.median(t) for t in zip(*times)]
+        return [{**row, "seconds": s} for row, s in zip(self.facts, medians)]
+
+    @functools.cached_property
+    def facts(self) -> list[dict[str, Any]]:
+        """What is known of each kernel before it has run: a row of `rows`, without times."""
+        return kernel_facts(self.kernels)
+
+    @property
+    def memory(self) -> Memory:
+        """What a call takes."""
+        graph = self.plan.graph
+        inputs, results = [*graph.inputs, *self.plan.constants], self.plan.results
+        return Memory(bytes_of(inputs), bytes_of(results), self.arena)
 
     def explain(self) -> str:
         """The kernels as a table."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ...capture.costs import phase, program_made
 from ..loops import Kernel
 from . import store, threads
 from .blocks import Rows
@@ -39,7 +40,6 @@ class NativeProgram:
         self.image = image
         self.target = target
         self.steps = steps
-        self.seconds: dict[str, float] = {}
         found = _load(image, symbols, target)
         self.address = found["run"]
         self._run, self._part = _ENTRY(self.address), _PART(found["steps"])
@@ -48,13 +48,13 @@ class NativeProgram:
         """Runs the program on the addresses in the array at `table`, with the arena at `arena`."""
         self._run(table, arena)
 
-    def profile(self, table: int, arena: int) -> list[float]:
-        """Runs the program; returns the seconds that each step took."""
+    def profile(self, table: int, arena: int) -> list[tuple[float, float]]:
+        """Runs the program; returns when each step began and ended."""
         times = []
         for number in range(self.steps):
             began = time.perf_counter()
             self._part(table, arena, number, number + 1)
-            times.append(time.perf_counter() - began)
+            times.append((began, time.perf_counter()))
         return times
 
     def assembly(self) -> str:
@@ -71,24 +71,22 @@ def build(
     With `rows` the steps are for one block of rows, and the table begins with the number of rows.
     """
     target = target or host()
-    times = [time.perf_counter()]
-    ir, symbols = text(steps, name, target, rows=rows)
-    times.append(time.perf_counter())
+    with phase("lowering"):
+        ir, symbols = text(steps, name, target, rows=rows)
     image = stored_object(ir, target)
-    times.append(time.perf_counter())
-    program = NativeProgram(ir, image, symbols, target, len(steps))
-    times.append(time.perf_counter())
-    stages = zip(("emit", "compile", "load"), times, times[1:], strict=False)
-    program.seconds = {stage: end - start for stage, start, end in stages}
-    return program
+    with phase("loading"):
+        return NativeProgram(ir, image, symbols, target, len(steps))
 
 
 def stored_object(ir: str, target: Target) -> bytes:
     """The object file of a module: from disk, where it was made before."""
     name = store.key(ir, target)
-    image = store.load(name)
+    with phase("loading"):
+        image = store.load(name)
+    program_made(from_disk=image is not None)
     if image is None:
-        image = compile_object(ir, target)
+        with phase("llvm"):
+            image = compile_object(ir, target)
         store.save(name, image)
     return image
 
