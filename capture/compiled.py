@@ -104,7 +104,7 @@ class Compiled(Insight):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:
             return self.original(*args, **kwargs)
-        if self.check is None and not watching.active:
+        if self.check is None and not watching.on:
             for program in self.programs:
                 result = program.direct(args, kwargs)
                 if result is not UNSEEN:

@@ -163,7 +163,7 @@ class Program:
     def _shorten(self, args: Any, kwargs: Any) -> None:
         """Makes the short way of such calls, after the second that went the long way; after the
         fourth, the eighth and so on again, as calls that always differ have no use for one."""
-        if watching.active:  # nobody takes it
+        if watching.on:  # nobody takes it
             return
         self._long += 1
         grown = self._grown

@@ -17,7 +17,8 @@ from ..eager.forking import held_while_forking, in_child
 
 Watcher = Callable[["Span"], None]
 
-active: tuple[Watcher, ...] = ()  # of all threads; while there is one, no call goes the short way
+on = False  # whether anybody looks on, in any thread: no call goes the short way then
+_WATCHERS: list[Watcher] = []
 _LOCK = held_while_forking(threading.Lock())
 _OUTERMOST = ("call", "backward")  # what eager code runs beside these is not shown
 
@@ -55,7 +56,7 @@ class Span:
         if self._depth:
             _STATE.open[-1].inner.append(self)
         elif self.kind in _OUTERMOST:
-            for watcher in active:
+            for watcher in list(_WATCHERS):
                 watcher(self)
 
     @property
@@ -66,26 +67,31 @@ class Span:
 def span(kind: str, name: str, line: str = "", about: Any = None
          ) -> AbstractContextManager[Span | None]:
     """A context whose time is noted, where anybody looks on."""
-    return Span(kind, name, line, about) if active else contextlib.nullcontext()
+    return Span(kind, name, line, about) if on else contextlib.nullcontext()
 
 
 def watch(watcher: Watcher) -> None:
     """Hands all spans that end from now on to `watcher`, until `unwatch`."""
-    global active
     with _LOCK:
-        active = (*active, watcher)
+        _WATCHERS.append(watcher)
+        _look()
 
 
 def unwatch(watcher: Watcher) -> None:
     """The opposite of `watch`."""
-    global active
     with _LOCK:
-        active = tuple([w for w in active if w != watcher])
+        _WATCHERS[:] = [w for w in _WATCHERS if w != watcher]
+        _look()
+
+
+def _look() -> None:
+    global on
+    on = bool(_WATCHERS)
 
 
 @in_child
 def _nobody() -> None:
     """Who looks on stays in the process that was forked."""
-    global active
-    active = ()
+    _WATCHERS.clear()
     _STATE.open.clear()
+    _look()

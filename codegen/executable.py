@@ -101,7 +101,7 @@ class Executable:
             results.append(make())
         arena = self._take_arena() if self.arena else None
         try:
-            if watching.active:
+            if watching.on:
                 self._watched(arrays, results, arena)
             elif not self._launch(arrays, results, arena):
                 self._make_ready(arrays)

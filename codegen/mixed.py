@@ -207,7 +207,7 @@ def _caller(step: Step) -> Run:
         with watching.Span("kernel", facts["name"], facts["line"], facts):
             return run(arrays)
 
-    return lambda arrays: (watched if watching.active else run)(arrays)
+    return lambda arrays: (watched if watching.on else run)(arrays)
 
 
 # ---- insight

@@ -143,8 +143,8 @@ class Profile:
         if kernels:
             more = len(kernels) - _SHOWN
             left = [Part(f"and {more} more kernels")] if more > 0 else []
-            total = sum(row["seconds"] for row in kernels)
-            parts += [Part("by kernel, the median call", left, _kernel_table(kernels[:_SHOWN], total)),
+            table = _kernel_table(kernels[:_SHOWN], sum(row["seconds"] for row in kernels))
+            parts += [Part("by kernel, the median call", left, table),
                       Part(f"memory of the largest program: {self.memory()}")]
         return Explanation(parts)
 
