@@ -5,6 +5,7 @@ import sys as _sys
 from .codegen import large as _large
 from .codegen.decorator import compile
 from .codegen.llvm.threads import get_num_threads, set_num_threads
+from .codegen.profile import profile
 from .eager import advice as _advice
 from .eager import amp, autograd, fft, func, linalg, nn, optim, random, special, utils
 from .eager import hints as _hints

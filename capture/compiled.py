@@ -11,15 +11,16 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..eager import interpreter
 from ..eager.errors import CaptureError, CodegenError
 from ..eager.forking import in_child
 from ..eager.settings import settings
-from . import debug
+from . import debug, watching
 from .collecting import not_collecting
+from .costs import Costs, making
 from .dynamic import Dynamic, asked
 from .graph import Graph
 from .insight import Insight
@@ -27,7 +28,7 @@ from .names import Names
 from .pieces import Pieces
 from .program import UNSEEN, Program, crowded
 from .reading import Reader
-from .recording import Run, record
+from .recording import Run, defined_at, record
 from .rerun import is_due, rerun
 from .stage import Backend, Executable
 from .varying import History, Varying
@@ -39,12 +40,14 @@ LIMIT = 64  # programs kept per function; the least used one makes room
 
 @dataclass
 class Stats:
-    """Counts of a compiled function's calls."""
+    """Counts of a compiled function's calls, and what it took beside them."""
 
     recordings: int = 0
     replays: int = 0
     fallbacks: int = 0
     compile_seconds: float = 0.0
+    peak_bytes: int = 0  # of one call, by the largest program
+    costs: Costs = field(default_factory=Costs)
 
 
 _ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
@@ -80,6 +83,7 @@ class Compiled(Insight):
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
         self.stats = Stats()
+        self._line = defined_at(fn)
         self._lock = threading.RLock()
         _ALL.add(self)
 
@@ -100,18 +104,19 @@ class Compiled(Insight):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:
             return self.original(*args, **kwargs)
-        if self.check is None:
+        if self.check is None and not watching.on:
             for program in self.programs:
                 result = program.direct(args, kwargs)
                 if result is not UNSEEN:
                     self.stats.replays += 1
                     return result
-        result = self._replay(args, kwargs)
-        if result is not UNSEEN:
-            return result
-        with self._lock:  # another thread may have recorded the same call by now
+        with watching.span("call", self.__name__, self._line):
             result = self._replay(args, kwargs)
-            return self._record(args, kwargs) if result is UNSEEN else result
+            if result is not UNSEEN:
+                return result
+            with self._lock:  # another thread may have recorded the same call by now
+                result = self._replay(args, kwargs)
+                return self._record(args, kwargs) if result is UNSEEN else result
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
         for program in self.programs:
@@ -135,19 +140,23 @@ class Compiled(Insight):
 
     def _compile(self, graph: Graph) -> Executable:
         with self._lock:
-            start = time.perf_counter()
+            start, costs = time.perf_counter(), Costs()
             try:
-                with not_collecting():
+                with not_collecting(), making(self.__name__, costs):
                     made = self.backend(graph)
             finally:
-                self.stats.compile_seconds += time.perf_counter() - start
+                self._spent(time.perf_counter() - start, costs)
+        self.stats.peak_bytes = max(self.stats.peak_bytes, made.memory.peak)
         if hasattr(made, "spent"):  # it makes code later, for sizes that are met again
             made.spent = self._spent
         debug.show_code(self.__name__, made)
         return made
 
-    def _spent(self, seconds: float) -> None:
+    def _spent(self, seconds: float, costs: Costs, peak: int = 0) -> None:
+        """Counts what making code took, and the bytes that a call of it takes at most."""
         self.stats.compile_seconds += seconds
+        self.stats.costs.add(costs)
+        self.stats.peak_bytes = max(self.stats.peak_bytes, peak)
 
     def _record(self, args: Any, kwargs: Any) -> Any:
         if sum(self.refusals.values()) >= ATTEMPTS:
@@ -163,7 +172,10 @@ class Compiled(Insight):
         if self._records_too_often():
             self._refuse(f"it is recorded again on most calls, first {self.misses[0]}")
             return self._in_pieces(args, kwargs)
-        run = record(self.original, args, kwargs, self.names, varying)
+        began = time.perf_counter()
+        with watching.span("recording", self.__name__):
+            run = record(self.original, args, kwargs, self.names, varying)
+        self.stats.costs.recording += time.perf_counter() - began
         if run.again:
             self.stats.fallbacks += 1
             self._note(run.refusal)

@@ -39,7 +39,7 @@ def explain(function: Recorded) -> Explanation:
     s, programs = function.stats, function.programs
     parts = [Part(f"{function.__name__}: {_number(s.recordings, 'recording')}, "
                   f"{_number(s.replays, 'replay')}, {_number(s.fallbacks, 'eager call')}, "
-                  f"{s.compile_seconds:.2f} s compiling")]
+                  f"{s.compile_seconds:.2f} s compiling", [Part(str(s.costs))])]
     parts += _titled("runs eagerly or in pieces", [
         Part(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()])
     parts += _titled("recorded again", [
@@ -71,10 +71,11 @@ def _of_program(program: Program) -> list[Part]:
         Part(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
     found.append(Part("what it does, and how often replays went each way", _of_way(program.root)))
     rows = [row for s in program.stages() if s.executable for row in s.executable.rows()]
-    made = any(s.executable for s in program.stages())
-    found.append(_kernels(rows) if made else
-                 Part("not compiled yet: that happens on the first call that fits"))
-    return found
+    memory = [s.executable.memory for s in program.stages() if s.executable]
+    if not memory:
+        return [*found, Part("not compiled yet: that happens on the first call that fits")]
+    largest = max(memory, key=lambda m: m.peak)
+    return [*found, Part(f"memory of one call: {largest}"), _kernels(rows)]
 
 
 # ---- the tree
@@ -177,12 +178,13 @@ def _answer(at: Branch, outcome: Any) -> str:
 def _kernels(rows: list[dict[str, Any]]) -> Part:
     """The table of kernels, the costliest first, each with its share of the time."""
     total = max(sum(r["seconds"] for r in rows), 1e-12)
-    cells = [("kernel", "us", "share", "KB", "GB/s", "line")]
+    cells = [("kernel", "us", "share", "KB", "GB/s", "limit", "line")]
     for r in sorted(rows, key=lambda r: -r["seconds"])[:_SHOWN]:
         seconds = max(r["seconds"], 1e-9)
         note = f"  not native: {r['why']}" if "why" in r else ""
         cells.append((r["name"][:40], f"{seconds * 1e6:.1f}", f"{seconds / total:.0%}",
                       f"{r['bytes'] / 1e3:.1f}", f"{r['bytes'] / seconds / 1e9:.1f}",
+                      f"{r['limit'] / seconds:.0%}" if r["limit"] else "-",
                       f"{r['line']}{note}"))
     more = len(rows) - len(cells) + 1
     left = [Part(f"and {more} more kernels")] if more > 0 else []

@@ -60,7 +60,7 @@ def _sides(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _is_number(cell: str) -> bool:
-    return cell.rstrip("%").replace(".", "", 1).strip().isdigit()
+    return cell == "-" or cell.rstrip("%").replace(".", "", 1).strip().isdigit()
 
 
 def _html(part: Part) -> str:

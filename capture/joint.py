@@ -23,6 +23,7 @@ from ..eager.op import OPS, Op
 from ..eager.tape import Entry, extra_of, no_grad
 from ..eager.tape import Leaf as TapeLeaf
 from ..eager.tensor import Tensor
+from . import watching
 from .builder import Builder, as_tensor, building
 from .dims import Dim, Sizes
 from .evaluate import evaluate_node
@@ -96,10 +97,12 @@ class Variant:
     def run(self, arrays: Sequence[Any], gradients: Sequence[Tensor]
             ) -> list[tuple[int, Tensor]] | None:
         """(which stop, its gradient), or None where there is no code."""
-        if self.executable is None and not self._compiles():
-            return None
-        assert self.executable is not None
-        made = self.executable([*[arrays[i] for i in self._reads], *[g._data for g in gradients]])
+        with watching.span("backward", "backward", self.way.place):
+            if self.executable is None and not self._compiles():
+                return None
+            assert self.executable is not None
+            read = [arrays[i] for i in self._reads]
+            made = self.executable([*read, *[g._data for g in gradients]])
         return [(i, Tensor(a)) for i, a in zip(self.places, made)]
 
     def _compiles(self) -> bool:

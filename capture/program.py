@@ -14,6 +14,7 @@ from typing import Any
 from ..eager import interpreter
 from ..eager.errors import CheckError, CodegenError, FusewireError
 from ..eager.tape import is_grad_enabled
+from . import watching
 from .direct import Direct, Situation, compile_direct
 from .formulas import Formula
 from .guards import Guard, Source, compile_check, compile_each
@@ -162,6 +163,8 @@ class Program:
     def _shorten(self, args: Any, kwargs: Any) -> None:
         """Makes the short way of such calls, after the second that went the long way; after the
         fourth, the eighth and so on again, as calls that always differ have no use for one."""
+        if watching.on:  # nobody takes it
+            return
         self._long += 1
         grown = self._grown
         if grown % 2 or self._long < 2 or self._long & (self._long - 1) or self.casting is not None:

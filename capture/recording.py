@@ -104,7 +104,7 @@ def _surely(*steps: Callable[[], Any]) -> None:
 
 def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
             result: Any) -> Leaf | None:
-    recorder.place = _place(fn)
+    recorder.place = defined_at(fn)
     find_added(recorder)
     outputs = Outputs(recorder)
     template = outputs.template(result)
@@ -121,7 +121,7 @@ def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
     return Leaf(guards, effects, outputs, template, donated, way)
 
 
-def _place(fn: Any) -> str:
+def defined_at(fn: Any) -> str:
     """`file.py:line` where a function is defined, or an empty text."""
     code = getattr(fn, "__code__", None) or getattr(type(fn).__call__, "__code__", None)
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""

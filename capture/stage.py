@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..eager.errors import CheckError, CodegenError
+from .costs import Memory
 from .dims import Dim
 from .formulas import Origins, compute
 from .graph import Graph, Node, Nodes
@@ -32,6 +33,10 @@ class Executable(Protocol):
 
     def explain(self) -> str:
         """The kernels in words."""
+
+    @property
+    def memory(self) -> Memory:
+        """What a call of it takes."""
 
     @property
     def code(self) -> str:

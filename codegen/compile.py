@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..capture.costs import phase
 from ..capture.graph import Graph, Node, Nodes, topological
 from ..capture.passes.checks import Check, extract_checks
 from ..capture.passes.layout import turn_products
@@ -66,10 +67,11 @@ def compile_native(graph: Graph, target: Target | None = None, checks: bool = Tr
     """A graph as one native program; CodegenError where something in it has no code. Without
     `checks` its indices are those that somebody else has looked at."""
     target = target or host()
-    plan, launches = lower_graph(graph, machine_of(target), checks)
-    kept, launches, arguments = _keep(plan, launches)
-    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], arguments)
-    steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    with phase("lowering"):
+        plan, launches = lower_graph(graph, machine_of(target), checks)
+        kept, launches, arguments = _keep(plan, launches)
+        slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], arguments)
+        steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
     program = build(steps, "program", target, kept=0 if kept is None else kept.steps)
     kernels = [x.kernel for x in launches]
     if kept is None:
@@ -124,7 +126,8 @@ def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collecti
 
 def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
                    given: Collection[Node] | None) -> Lowered:
-    ready, found = extract_checks(run(graph, PASSES))
+    with phase("passes"):
+        ready, found = extract_checks(run(graph, PASSES))
     if not checks:
         ready, found = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
     check_supported(ready)

@@ -74,7 +74,7 @@ def columns_kernel(of: Contraction) -> Kernel:
     body = tuple(pack_columns(part, part.column_base(depth), *part.depth_block(depth)))
     areas = of.column_areas
     return Kernel(of.name + "_pack_columns", *buffers_of(body), (), var, areas, body,
-                  areas * of.column_area * 0.5)
+                  areas * of.column_area * 0.5, _sites(of))
 
 
 def rows_kernel(of: Contraction) -> Kernel:
@@ -92,7 +92,8 @@ def rows_kernel(of: Contraction) -> Kernel:
                  If(here[1], tuple(_packed_tile(of, number, tile, rest)))]
     body = (For(line, *bounds(task, piece, total), tuple(inner)),)
     cost = total * of.row_area * 0.5
-    return Kernel(of.name + "_pack_rows", *buffers_of(body), (), var, tasks, body, cost)
+    return Kernel(of.name + "_pack_rows", *buffers_of(body), (), var, tasks, body, cost,
+                  _sites(of))
 
 
 def _packed_tile(of: Contraction, number: Index, tile: Index, count: int) -> list[Stmt]:
@@ -114,5 +115,9 @@ def tile_kernel(of: Contraction) -> Kernel:
     body = tuple(Task(of, batch, block, share).statements())
     flops = 2.0 * of.batches * of.rows * of.columns * of.depth
     nanoseconds = flops / (10 * of.vector) * 1.3
-    sites = tuple(dict.fromkeys(n.site for n in of.group.members if n.site))
-    return Kernel(of.name, *buffers_of(body), of.scratch, var, of.tasks, body, nanoseconds, sites)
+    return Kernel(of.name, *buffers_of(body), of.scratch, var, of.tasks, body, nanoseconds,
+                  _sites(of))
+
+
+def _sites(of: Contraction) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(n.site for n in of.group.members if n.site))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import functools
 import statistics
 import struct
 import sys
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..capture import watching
+from ..capture.costs import Memory
 from ..capture.evaluate import evaluate_node
 from ..capture.graph import Graph, Node
 from ..capture.passes.checks import Check
@@ -22,7 +25,7 @@ from .llvm.entry import function
 from .llvm.program import NativeProgram
 from .loops import Buffer, Kernel
 from .objects import LAYOUT
-from .report import kernel_rows, kernel_table
+from .report import bytes_of, kernel_facts, kernel_table
 
 # References to an array that only its tensor holds: the tensor, the argument list, the question.
 _EXCLUSIVE = 3
@@ -112,7 +115,7 @@ class Executable:
             results.append(make())
         arena = self._take_arena() if self.arena else None
         try:
-            if not self._launch(arrays, results, arena):
+            if watching.on or not self._launch(arrays, results, arena):
                 self._closer(arrays, results, arena)
         finally:
             if arena is not None:
@@ -120,9 +123,20 @@ class Executable:
         return results if self._straight else self._found(arrays, results)
 
     def _closer(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
-        """Runs what `launch` refused."""
+        """Runs what `launch` refused, and what somebody looks at."""
         self._make_ready(arrays)
-        self.run(arrays, results, arena, self._constants, self.program.run)
+        self._steps(arrays, results, arena, self._constants)
+
+    def _steps(self, arrays: list[Any], results: list[Any], arena: Any, constants: list[Any],
+               first: int = 0) -> None:
+        """Runs the steps from number `first` on: one by one for who looks on."""
+        if not watching.on:
+            call = self.program.later if first else self.program.run
+            self.run(arrays, results, arena, constants, call)
+            return
+        with watching.Span("program", "program", about=self) as span:
+            span.parts = self.run(arrays, results, arena, constants,
+                                  lambda table, own: self.program.profile(table, own, first))
 
     def _make_ready(self, arrays: list[Any]) -> None:
         """Copies what is overwritten and not ours alone, and what is not contiguous."""
@@ -149,9 +163,23 @@ class Executable:
         for _ in range(repeats):
             arrays = [np.ones(n.type.shape, n.type.dtype) for n in self.plan.graph.inputs]
             results = [make() for make in self._results]
-            times.append(self.run(arrays, results, self._take_arena(), self._all_constants(),
-                                  self.program.profile))
-        return kernel_rows(self.kernels, [statistics.median(t) for t in zip(*times)])
+            steps = self.run(arrays, results, self._take_arena(), self._all_constants(),
+                             self.program.profile)
+            times.append([ended - began for began, ended in steps])
+        medians = [statistics.median(t) for t in zip(*times)]
+        return [{**row, "seconds": s} for row, s in zip(self.facts, medians)]
+
+    @functools.cached_property
+    def facts(self) -> list[dict[str, Any]]:
+        """What is known of each kernel before it has run: a row of `rows`, without times."""
+        return kernel_facts(self.kernels)
+
+    @property
+    def memory(self) -> Memory:
+        """What a call takes."""
+        graph = self.plan.graph
+        inputs, results = [*graph.inputs, *self.plan.constants], self.plan.results
+        return Memory(bytes_of(inputs), bytes_of(results), self.arena)
 
     def explain(self) -> str:
         """The kernels as a table."""

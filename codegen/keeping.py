@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..capture import watching
+from ..capture.costs import Memory
 from .executable import Executable, Launch, Plan
 from .kept import Kept, Watch
 from .llvm.program import NativeProgram
 from .loops import Kernel
+from .report import kernel_facts
 
 
 @dataclass
@@ -62,7 +66,7 @@ class KeepingExecutable(Executable):
         constants = self._all_constants()
         self.run(arrays, [], arena, constants,
                  lambda table, place: self.program.part(table, place, 0, self.kept.steps))
-        launch = self._launcher(self.program.later, constants, same)
+        launch = self._launcher(self.program.later_address, constants, same)
         self._known = _Memory(constants, launch, same)
         self._free.clear()
         self._launch = launch
@@ -70,16 +74,27 @@ class KeepingExecutable(Executable):
 
     def _closer(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
         known = self._known
-        if known is not None and all(arrays[i] is a for i, a in known.same.items()):
-            self._make_ready(arrays)
-            self.run(arrays, results, arena, known.constants, self.program.run_later)
-            return
-        if known is not None:
-            self._known, self._launch = None, self._watching
+        if known is not None and not all(arrays[i] is a for i, a in known.same.items()):
+            self._known, self._launch, known = None, self._watching, None
             self._watch.changed()
+        if known is None and watching.on and self._watch.same(arrays) and self._keep(arrays, arena):
+            known = self._known
+        memory = known or self._take_memory()
         self._make_ready(arrays)
-        memory = self._take_memory()
         try:
-            self.run(arrays, results, arena, memory.constants, self.program.run)
+            self._steps(arrays, results, arena, memory.constants, self.kept.steps if known else 0)
         finally:
-            self._free.append(memory)
+            if not known:
+                self._free.append(memory)
+
+    @functools.cached_property
+    def facts(self) -> list[dict[str, Any]]:
+        rows = kernel_facts(self.kernels)
+        for row in rows[:self.kept.steps]:
+            row["name"] += ", kept"
+        return rows
+
+    @property
+    def memory(self) -> Memory:
+        needed = super().memory
+        return needed._replace(arena=needed.arena + sum(self.kept.sizes))

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..capture import watching
+from ..capture.costs import Memory, phase
 from ..capture.evaluate import evaluate_node
 from ..capture.graph import SPECIAL, Graph, Node
 from ..capture.passes.checks import Check, extract_checks
@@ -21,8 +23,8 @@ from ..eager.errors import CodegenError, FusewireError
 from ..eager.op import OPS
 from ..eager.ops.check import require
 from ..eager.tensor import Tensor
-from .partition import Call, Part, Step, partition
-from .report import kernel_table
+from .partition import Call, Part, Step, only_shows, partition
+from .report import bytes_of, kernel_table
 from .support import why_no_code
 
 Run = Callable[[list[Any]], Sequence[Any]]
@@ -34,6 +36,8 @@ class Native(Protocol):
     def __call__(self, arrays: list[Any]) -> list[Any]: ...
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]: ...
     @property
+    def memory(self) -> Memory: ...
+    @property
     def code(self) -> str: ...
     @property
     def assembly(self) -> str: ...
@@ -41,8 +45,9 @@ class Native(Protocol):
 
 def compile_mixed(graph: Graph, native: Callable[[Graph], Native]) -> MixedExecutable:
     """The graph with everything compiled by `native` that it can compile."""
-    opened = open_composites(graph, lambda node: not why_no_code(node))
-    ready, checks = extract_checks(opened)
+    with phase("passes"):
+        opened = open_composites(graph, lambda node: not why_no_code(node))
+        ready, checks = extract_checks(opened)
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
     refused: dict[Node, str] = {}
     while True:
@@ -87,6 +92,7 @@ class MixedExecutable:
         place = {n: i for i, n in enumerate([*graph.inputs, *constants, *made])}
         self._rest = [evaluate_node(n, []) for n in constants] + [None] * len(made)
         self._outputs = [place[n] for n in graph.outputs[:wanted]]
+        self._values = list(place)
         looked = [(place[graph.outputs[c.output]], c) for c in _distinct(checks)]
         self._before = [(i, c) for i, c in looked if i < len(graph.inputs)]
         self._taken = _taken(steps, place)
@@ -117,8 +123,24 @@ class MixedExecutable:
             if program is not None:
                 found += program.rows(repeats)
             elif isinstance(step, Call):
-                found.append(_row(step, repeats))
+                found.append({**_facts(step), "seconds": _seconds(step, repeats)})
         return found
+
+    @property
+    def memory(self) -> Memory:
+        """What a call takes; its arena is what lies between inputs and results at the worst, with
+        the arena of the program that runs then."""
+        sizes = [bytes_of([n]) for n in self._values]
+        given = set(range(len(sizes) - sum(len(a.makes) for a in self._actions)))
+        outputs, results, between, worst = set(self._outputs), 0, 0, 0
+        for step, program, action in zip(self.steps, self.programs, self._actions):
+            inner = sum(sizes[i] for i in action.makes if i not in outputs)
+            made = _made(step) if program is None else program.memory.results
+            between += min(inner, made)
+            results += max(made - inner, 0)
+            worst = max(worst, between + (0 if program is None else program.memory.arena))
+            between -= sum(sizes[i] for i in action.dead if i not in given)
+        return Memory(sum(sizes[i] for i in given), results, worst)
 
     def explain(self) -> str:
         """Kernels and calls as a table."""
@@ -176,12 +198,16 @@ def _actions(
 def _caller(step: Step) -> Run:
     """One op on arrays, as eager runs it."""
     assert isinstance(step, Call)
-    op, params = OPS[step.node.op], dict(step.node.params)
+    op, params, facts = OPS[step.node.op], dict(step.node.params), _facts(step)
 
     def run(arrays: list[Any]) -> Sequence[Any]:
         return (evaluate(op, tuple([Tensor(a) for a in arrays]), params)._data,)
 
-    return run
+    def watched(arrays: list[Any]) -> Sequence[Any]:
+        with watching.Span("kernel", facts["name"], facts["line"], facts):
+            return run(arrays)
+
+    return lambda arrays: (watched if watching.on else run)(arrays)
 
 
 # ---- insight
@@ -194,11 +220,16 @@ def _comment(step: Step) -> str:
     return f"; {_name(step)} {step.node.site}: {step.why}"
 
 
-def _row(call: Call, repeats: int) -> dict[str, Any]:
+def _facts(call: Call) -> dict[str, Any]:
+    """The row of a call without its time; how fast it could be is not known."""
     node = call.node
-    moved = sum(n.type.size * n.type.dtype.itemsize for n in (node, *node.inputs))
-    return {"name": _name(call), "line": node.site, "seconds": _seconds(call, repeats),
-            "bytes": moved, "flops": 0, "tasks": 1, "why": call.why}
+    return {"name": _name(call), "line": node.site, "bytes": bytes_of([node, *node.inputs]),
+            "flops": 0, "tasks": 1, "limit": 0.0, "why": call.why}
+
+
+def _made(step: Step) -> int:
+    """Bytes that are new after a call."""
+    return bytes_of(n for n in step.makes if not only_shows(n))
 
 
 def _seconds(call: Call, repeats: int) -> float:

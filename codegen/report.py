@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..capture.graph import Node
 from . import loops
-from .loops import Call, Expr, For, Kernel, Stmt
+from .limits import limit
+from .loops import Buffer, Call, Expr, For, Kernel, Load, Stmt
+
+Work = dict[Any, float]  # "flops", and elements by ("read", buffer) and ("written", buffer)
 
 
-def kernel_rows(kernels: Sequence[Kernel], seconds: Sequence[float]) -> list[dict[str, Any]]:
-    """A row per kernel: name, the user's lines, seconds, bytes moved, operations, tasks."""
-    return [
-        {"name": k.name, "line": ", ".join(k.sites[:3]), "seconds": s,
-         "bytes": sum(b.size * b.dtype.itemsize for b in (*k.inputs, *k.outputs)),
-         "flops": round(k.tasks * _operations(k.body)), "tasks": k.tasks}
-        for k, s in zip(kernels, seconds)
-    ]
+def kernel_facts(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:
+    """A row per kernel: name, the user's lines, bytes moved, operations, tasks, and the seconds
+    below which it cannot go on this machine, which the first call measures."""
+    known = {k: _facts(k) for k in dict.fromkeys(kernels)}
+    return [known[k] for k in kernels]
 
 
-def _operations(body: tuple[Stmt, ...]) -> float:
-    """Floating point operations of one task, every loop taken at its full length."""
-    total = 0.0
+def _facts(kernel: Kernel) -> dict[str, Any]:
+    work: Work = defaultdict(float)
+    _add_work(kernel.body, kernel.tasks, work)
+    size = sum(_moved(b, work["read", b]) for b in kernel.inputs) + \
+        sum(_moved(b, work["written", b]) for b in kernel.outputs)
+    wide = any(b.dtype.kind == "f" and b.dtype.itemsize == 8 for b in kernel.arguments)
+    flops = round(work["flops"])
+    return {"name": kernel.name, "line": ", ".join(kernel.sites[:3]), "bytes": size,
+            "flops": flops, "tasks": kernel.tasks, "limit": limit(flops, size, 8 if wide else 4)}
+
+
+def bytes_of(nodes: Iterable[Node]) -> int:
+    """What the values of nodes take in memory."""
+    return sum(n.type.size * n.type.dtype.itemsize for n in nodes)
+
+
+def _moved(buffer: Buffer, elements: float) -> int:
+    """Bytes of a buffer that pass the memory, where so many elements are asked for: each once, as
+    what is asked for again is in a cache."""
+    return round(min(buffer.size, elements)) * buffer.dtype.itemsize
+
+
+def _add_work(body: tuple[Stmt, ...], times: float, work: Work) -> None:
+    """Adds what statements do that run so many times, every loop taken at its full length."""
     for s in body:
-        if isinstance(s, For):
-            total += _length(s) * _operations(s.body)
-        elif isinstance(s, loops.If):
-            total += _operations(s.body)
-        else:
-            total += sum(_count(e, set()) for e in loops.expressions(s))
-            total += isinstance(s, loops.Update)
-    return total
+        if isinstance(s, (For, loops.If)):
+            _add_work(s.body, times * (_length(s) if isinstance(s, For) else 1), work)
+            continue
+        seen: set[Expr] = set()
+        for e in loops.expressions(s):
+            _add_expression(e, times, work, seen)
+        if isinstance(s, loops.Update):
+            work["flops"] += times
+        elif isinstance(s, loops.Store):
+            work["written", s.buffer] += times
+        elif isinstance(s, loops.Transpose):
+            work["written", s.buffer] += times * s.size ** 2
+            work["read", s.source] += times * s.size ** 2
 
 
 def _length(loop: For) -> int:
@@ -50,19 +78,24 @@ def _number(e: Expr) -> int:
     return 0
 
 
-def _count(e: Expr, seen: set[Expr]) -> int:
+def _add_expression(e: Expr, times: float, work: Work, seen: set[Expr]) -> None:
     if e in seen:
-        return 0
+        return
     seen.add(e)
-    own = isinstance(e, Call) and e.dtype.kind == "f" and e.op not in ("cast", "where")
-    return int(own) + sum(_count(a, seen) for a in loops.children(e))
+    if isinstance(e, Call) and e.dtype.kind == "f" and e.op not in ("cast", "where"):
+        work["flops"] += times
+    elif isinstance(e, Load):
+        work["read", e.buffer] += times
+    for inner in loops.children(e):
+        _add_expression(inner, times, work, seen)
 
 
 def kernel_table(rows: list[dict[str, Any]]) -> str:
     """The rows as text, one line each."""
-    lines = [f"{'kernel':40} {'us':>9} {'GB/s':>7} {'GFLOP/s':>8}  lines"]
+    lines = [f"{'kernel':40} {'us':>9} {'GB/s':>7} {'GFLOP/s':>8} {'limit':>6}  lines"]
     for r in rows:
         s = max(r["seconds"], 1e-9)
+        share = f"{r['limit'] / s:.0%}" if r["limit"] else "-"
         lines.append(f"{r['name'][:40]:40} {s * 1e6:9.1f} {r['bytes'] / s / 1e9:7.1f} "
-                     f"{r['flops'] / s / 1e9:8.1f}  {r['line']}")
+                     f"{r['flops'] / s / 1e9:8.1f} {share:>6}  {r['line']}")
     return "\n".join(lines)

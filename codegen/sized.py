@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from ..capture.costs import Costs, Memory, making
 from ..capture.dims import formula
 from ..capture.graph import Graph
 from ..capture.passes.specialise import dims_in, has_symbols, specialise
@@ -39,6 +40,8 @@ class Compiled(Protocol):
     def __call__(self, arrays: list[Any]) -> list[Any]: ...
     def rows(self) -> list[dict[str, Any]]: ...
     def explain(self) -> str: ...
+    @property
+    def memory(self) -> Memory: ...
     @property
     def code(self) -> str: ...
     @property
@@ -69,10 +72,13 @@ class Variant:
         self.uses, self.compiled = 0, False
 
     @property
+    def at(self) -> str:
+        return ", ".join(f"{name} = {n}" for name, n in self.sizes.items())
+
+    @property
     def title(self) -> str:
         how = "as native code" if self.compiled else "op by op"
-        sizes = ", ".join(f"{name} = {n}" for name, n in self.sizes.items())
-        return f"{sizes}: met {self.uses} times, runs {how}"
+        return f"{self.at}: met {self.uses} times, runs {how}"
 
 
 def compile_sized(graph: Graph, backend: Backend) -> SizedExecutable:
@@ -87,7 +93,8 @@ class SizedExecutable:
     def __init__(self, graph: Graph, backend: Backend) -> None:
         self.graph, self.backend = graph, backend
         self.compile_seconds, self._made = 0.0, 0
-        self.spent: Callable[[float], None] = _ignore  # is told what was spent on making code
+        # Is told what making code took, and the memory that a call of it takes.
+        self.spent: Callable[[float, Costs, int], None] = _ignore
         self._places = find_places(graph)
         self._varying = [i for i, n in enumerate(graph.inputs)
                          if any(formula(size).number is None for size in n.type.shape)]
@@ -119,13 +126,15 @@ class SizedExecutable:
         with _LOCK:
             if variant.compiled:
                 return
-            start = time.perf_counter()
-            variant.program = self.backend(specialise(self.graph, variant.sizes))
+            start, costs = time.perf_counter(), Costs()
+            with making(variant.at, costs):
+                variant.program = self.backend(specialise(self.graph, variant.sizes))
             variant.compiled = True
             self._made += 1
             seconds = time.perf_counter() - start
             self.compile_seconds += seconds
-        self.spent(seconds)  # who listens may hold locks of its own
+        # Outside of the lock: who listens may hold locks of its own.
+        self.spent(seconds, costs, variant.program.memory.peak)
 
     def sizes_of(self, arrays: list[Any]) -> dict[str, int]:
         """The named sizes, read off the arrays' shapes."""
@@ -150,6 +159,12 @@ class SizedExecutable:
         return [{**row, "sizes": dict(v.sizes)} for v in self.variants if v.compiled
                 for row in v.program.rows()]
 
+    @property
+    def memory(self) -> Memory:
+        """What a call takes at the sizes, of those met so far, at which that is most."""
+        nothing = Memory(0, 0, 0)
+        return max([v.program.memory for v in self.variants], key=lambda m: m.peak, default=nothing)
+
     def explain(self) -> str:
         """The sets of sizes, with the kernels of each that has code."""
         return "\n".join(f"{v.title}\n{v.program.explain()}" if v.compiled else v.title
@@ -166,7 +181,7 @@ class SizedExecutable:
         return next((v.program.assembly for v in self.variants if v.compiled), "")
 
 
-def _ignore(seconds: float) -> None:
+def _ignore(seconds: float, costs: Costs, peak: int) -> None:
     pass
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ...capture.costs import phase, program_made
 from ..loops import Kernel
 from . import store, threads
 from .blocks import Rows
@@ -39,27 +40,31 @@ class NativeProgram:
         self.image = image
         self.target = target
         self.steps = steps
-        self.seconds: dict[str, float] = {}
         found = _load(image, symbols, target)
-        self.address, self.later = found["run"], found["later"]
-        self._run, self._part = _ENTRY(self.address), _PART(found["steps"])
-        self.run_later = _ENTRY(self.later)
+        self.address, self.later_address = found["run"], found["later"]
+        self._run, self._later = _ENTRY(self.address), _ENTRY(self.later_address)
+        self._part = _PART(found["steps"])
 
     def run(self, table: int, arena: int) -> None:
         """Runs the program on the addresses in the array at `table`, with the arena at `arena`."""
         self._run(table, arena)
 
+    def later(self, table: int, arena: int) -> None:
+        """Runs the steps after those whose results are kept."""
+        self._later(table, arena)
+
     def part(self, table: int, arena: int, first: int, stop: int) -> None:
         """Runs the steps from number `first` on before `stop`."""
         self._part(table, arena, first, stop)
 
-    def profile(self, table: int, arena: int) -> list[float]:
-        """Runs the program; returns the seconds that each step took."""
-        times = []
-        for number in range(self.steps):
+    def profile(self, table: int, arena: int, first: int = 0) -> list[tuple[float, float]]:
+        """Runs the steps from number `first` on; returns when each step began and ended, those
+        before in no time."""
+        times = [(time.perf_counter(),) * 2] * first
+        for number in range(first, self.steps):
             began = time.perf_counter()
             self.part(table, arena, number, number + 1)
-            times.append(time.perf_counter() - began)
+            times.append((began, time.perf_counter()))
         return times
 
     def assembly(self) -> str:
@@ -77,24 +82,22 @@ def build(
     With `rows` the steps are for one block of rows, and the table begins with the number of rows.
     """
     target = target or host()
-    times = [time.perf_counter()]
-    ir, symbols = text(steps, name, target, rows, kept)
-    times.append(time.perf_counter())
+    with phase("lowering"):
+        ir, symbols = text(steps, name, target, rows, kept)
     image = stored_object(ir, target)
-    times.append(time.perf_counter())
-    program = NativeProgram(ir, image, symbols, target, len(steps))
-    times.append(time.perf_counter())
-    stages = zip(("emit", "compile", "load"), times, times[1:], strict=False)
-    program.seconds = {stage: end - start for stage, start, end in stages}
-    return program
+    with phase("loading"):
+        return NativeProgram(ir, image, symbols, target, len(steps))
 
 
 def stored_object(ir: str, target: Target) -> bytes:
     """The object file of a module: from disk, where it was made before."""
     name = store.key(ir, target)
-    image = store.load(name)
+    with phase("loading"):
+        image = store.load(name)
+    program_made(from_disk=image is not None)
     if image is None:
-        image = compile_object(ir, target)
+        with phase("llvm"):
+            image = compile_object(ir, target)
         store.save(name, image)
     return image
 

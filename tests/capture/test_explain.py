@@ -60,7 +60,7 @@ def test_it_shows_numbers_as_one_writes_them() -> None:
 def test_it_says_why_it_recorded_again() -> None:
     choose = decides()
     choose(fw.ones(3, dtype=fw.float64), 2.0)
-    title, *why = choose.explain().splitlines()[1:4]
+    title, *why = choose.explain().splitlines()[2:5]
     assert title == "recorded again"
     assert re.fullmatch(rf"  {HERE}:\d+ decides as never before \(1 time\)", why[0])
     assert why[1] == "  no longer: argument 0 is float32[3] (1 time)"
@@ -98,7 +98,7 @@ def test_kernels_are_listed_by_cost_with_their_lines() -> None:
         f(fw.ones(64, 64), fw.ones(64, 64))
     heading, *rows = [line.split() for line in f.explain().partition("made-up values\n")[2]
                       .splitlines()]
-    assert heading == ["kernel", "us", "share", "KB", "GB/s", "line"]
+    assert heading == ["kernel", "us", "share", "KB", "GB/s", "limit", "line"]
     assert all(row[-1].startswith(HERE) for row in rows)
     assert [float(row[1]) for row in rows] == sorted((float(r[1]) for r in rows), reverse=True)
 

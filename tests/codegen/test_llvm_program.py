@@ -57,7 +57,6 @@ def test_each_step_can_be_timed_and_the_code_read():
     assert len(program.profile(table.ctypes.data, 0)) == 3
     np.testing.assert_array_equal(y, 2 * x)
     assert "ret" in program.assembly()
-    assert program.seconds.keys() == {"emit", "compile", "load"}
 
 
 @pytest.mark.parametrize("cost", [0.0, 1e9])

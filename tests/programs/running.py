@@ -14,6 +14,7 @@ import numpy as np
 import fusewire as fw
 from fusewire import nn
 from fusewire.capture.compiled import Compiled
+from fusewire.capture.costs import Memory
 from fusewire.capture.evaluate import evaluate
 from fusewire.capture.graph import Graph
 from fusewire.capture.passes.specialise import has_symbols
@@ -29,6 +30,7 @@ class Evaluated:
     """A graph as a backend's executable, run with NumPy: nothing is compiled."""
 
     code = ""
+    memory = Memory(0, 0, 0)
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -1,0 +1,128 @@
+"""What compiled functions cost beside their calls: seconds of making code, memory of a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fusewire as fw
+from fusewire.capture.costs import Costs, Memory, collecting, phase
+from fusewire.codegen import limits
+from fusewire.eager.settings import settings
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder for code, empty."""
+    before = settings.disk_mb, settings.disk_dir
+    settings.disk_mb, settings.disk_dir = 64, str(tmp_path / "objects")
+    yield tmp_path / "objects"
+    settings.disk_mb, settings.disk_dir = before
+
+
+def settled(function: Any, *args: Any, **options: Any) -> Any:
+    """A function that has been compiled."""
+    compiled = fw.compile(function, **options)
+    for _ in range(3):
+        compiled(*args)
+    return compiled
+
+
+def test_the_phases_of_compiling_are_timed_each_by_itself() -> None:
+    f = settled(lambda x: (x.softmax(-1) @ x).sum(), fw.ones(20, 20))
+    costs = f.stats.costs
+    phases = [costs.passes, costs.lowering, costs.llvm, costs.loading]
+    assert costs.recording > 0 and all(seconds > 0 for seconds in phases)
+    assert sum(phases) <= f.stats.compile_seconds
+    assert (costs.compiled, costs.from_disk) == (1, 0)
+
+
+def test_code_from_disk_is_told_apart(disk: Path) -> None:
+    cold, warm = (settled(lambda x: x * 3 + 1, fw.ones(20)) for _ in range(2))
+    assert (cold.stats.costs.compiled, cold.stats.costs.from_disk) == (1, 0)
+    assert (warm.stats.costs.compiled, warm.stats.costs.from_disk) == (0, 1)
+    assert warm.stats.costs.llvm == 0
+    assert "0 programs compiled, 1 found on disk" in warm.explain()
+    again = fw.compile(warm.original)
+    with fw.profile() as p:
+        for _ in range(2):
+            again(fw.ones(20))
+    assert (p.calls()[0]["compiled"], p.calls()[0]["from_disk"]) == (0, 1)
+
+
+def test_code_for_sizes_that_are_met_again_counts() -> None:
+    f = settled(lambda x: x.exp().sum(), fw.ones(20), dynamic=True)
+    before = f.stats.costs.compiled
+    f(fw.ones(30))
+    assert f.stats.costs.compiled == before == 1
+    for _ in range(3):
+        f(fw.ones(30_000))
+    assert f.stats.costs.compiled == 2 and f.stats.peak_bytes >= 120_000
+
+
+def test_a_phase_inside_of_another_counts_there_alone() -> None:
+    costs = Costs()
+    with collecting(costs), phase("lowering"):
+        with phase("passes"), phase("llvm"):
+            pass
+        with collecting(Costs()), phase("loading"):
+            pass
+    assert costs.loading == 0 and min(costs.lowering, costs.passes, costs.llvm) > 0
+    with phase("llvm"):  # nobody collects
+        pass
+
+
+def test_costs_are_a_line_of_words() -> None:
+    assert str(Costs(0.5, 0.25, 0.125, 1, 0, compiled=2)) == (
+        "recording 0.500 s, passes 0.250 s, lowering 0.125 s, LLVM 1.000 s, loading 0.000 s; "
+        "2 programs compiled, 0 found on disk")
+
+
+def memory(f: Any) -> Memory:
+    executable, = f._executables()
+    found: Memory = executable.memory
+    return found
+
+
+def test_memory_is_what_a_call_reads_gives_and_needs_in_between() -> None:
+    def f(x: fw.Tensor, w: fw.Tensor) -> fw.Tensor:
+        y = (x @ w).exp()
+        return y / (y @ w).sum()
+
+    compiled = settled(f, fw.ones(64, 64), fw.ones(64, 64))
+    found, square = memory(compiled), 64 * 64 * 4
+    assert (found.inputs, found.results) == (2 * square, square)
+    assert found.arena >= 4 and found.peak == found.inputs + found.results + found.arena
+    assert compiled.stats.peak_bytes == found.peak
+    line = next(x for x in compiled.explain().splitlines() if "memory of one call" in x)
+    assert re.search(r"\(inputs 32\.8 kB, results 16\.4 kB, arena .*\)", line)
+
+
+def test_what_is_written_over_counts_once() -> None:
+    weight = fw.ones(1000)
+
+    def step(x: fw.Tensor) -> None:
+        weight.mul_(x)
+
+    assert memory(settled(step, fw.ones(1000))) == Memory(8000, 0, 0)
+
+
+def test_memory_between_native_code_and_calls_of_libraries() -> None:
+    def f(x: fw.Tensor) -> fw.Tensor:
+        return (x.exp() * x.sum()).argsort() + 1
+
+    found = memory(settled(f, fw.ones(50_000)))
+    assert found.inputs == 200_000 + 8 and found.results == 400_000  # with the 1
+    assert found.arena >= 200_000 + 400_000  # what is sorted, and the places that this gives
+
+
+def test_the_limit_is_the_longer_of_moving_and_computing() -> None:
+    assert limits.limit(0, 0) == 0
+    assert limits.limit(1e9, 4) == pytest.approx(1e9 / limits.peak(fw.get_num_threads()))
+    assert limits.limit(1e9, 4, itemsize=8) == pytest.approx(2 * limits.limit(1e9, 4))
+    assert limits.limit(1, 1e6) == limits.limit(0, 1e6) > 0
+    assert limits.limit(0, 2e6) > limits.limit(0, 1e6)
