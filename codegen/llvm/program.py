@@ -17,7 +17,7 @@ from ..loops import Kernel
 from . import store, threads
 from .blocks import Rows
 from .emit import task_function
-from .jit import assembly, c_function, compile_object, load_object
+from .jit import assembly, c_function, load_object
 from .signature import signature
 from .steps import Arena, Argument, Slot, Step, entry_text, steps_text
 from .target import Target, host
@@ -84,22 +84,10 @@ def build(
     target = target or host()
     with phase("lowering"):
         ir, symbols = text(steps, name, target, rows, kept)
-    image = stored_object(ir, target)
+    image, from_disk = store.compiled(ir, target)
+    program_made(from_disk)
     with phase("loading"):
         return NativeProgram(ir, image, symbols, target, len(steps))
-
-
-def stored_object(ir: str, target: Target) -> bytes:
-    """The object file of a module: from disk, where it was made before."""
-    name = store.key(ir, target)
-    with phase("loading"):
-        image = store.load(name)
-    program_made(from_disk=image is not None)
-    if image is None:
-        with phase("llvm"):
-            image = compile_object(ir, target)
-        store.save(name, image)
-    return image
 
 
 def _load(image: bytes, symbols: set[str], target: Target) -> dict[str, int]:

@@ -22,7 +22,8 @@ from typing import Any
 
 from ...eager import forking
 from ...eager.settings import wanted_threads
-from .jit import c_function, compile_object, load_object
+from . import store
+from .jit import c_function
 from .pool import SERIAL, Word, parallel_text
 from .steps import LOOP
 from .target import host
@@ -85,11 +86,12 @@ class _Pool:
 
     def _load(self) -> None:
         target = host()
-        text = parallel_text(self.block, target.triple) if self.threads else SERIAL
+        text = parallel_text(target.triple) if self.threads else SERIAL
         ir = f"{target.header}{text}\n{LOOP}attributes #0 = {{ {target.attributes} }}\n"
         own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
         imports = {name: c_function(name) for name in _NATIVE} if self.threads else {}
-        self.code = load_object(compile_object(ir, target), [*_ENTRIES, *own], imports, target)
+        imports["fusewire_pool"] = self.block
+        self.code = store.loaded(ir, [*_ENTRIES, *own], imports, target)
 
     def _prepare(self) -> None:
         starter = ctypes.CFUNCTYPE(None)(self.start)
