@@ -21,9 +21,9 @@ from . import store
 from .target import host
 
 # launch(arrays, results, arena) runs a program; whether it did.
-# self: bytes of the words `run, lock, inputs, constants, results, owned, same`, then the addresses
-# of the constants, then the numbers of the inputs that are overwritten, so that nobody else may
-# hold them, then the numbers of those that must be certain objects, and these.
+# self: bytes of the words `run, program, lock, inputs, constants, results, owned, same`, then the
+# addresses of the constants, then the numbers of the inputs that are overwritten, so that nobody
+# else may hold them, then the numbers of those that must be certain objects, and these.
 _LAUNCH = """
 define ptr @launch(ptr %self, ptr %args, i64 %count) #0 {
 entry:
@@ -35,13 +35,15 @@ entry:
   %q4 = getelementptr i64, ptr %words, i64 4
   %q5 = getelementptr i64, ptr %words, i64 5
   %q6 = getelementptr i64, ptr %words, i64 6
-  %lock = load i64, ptr %q1
-  %inputs = load i64, ptr %q2
-  %constants = load i64, ptr %q3
-  %results = load i64, ptr %q4
-  %owned = load i64, ptr %q5
-  %same = load i64, ptr %q6
-  %fixed = getelementptr i64, ptr %words, i64 7
+  %q7 = getelementptr i64, ptr %words, i64 7
+  %program = load ptr, ptr %q1
+  %lock = load i64, ptr %q2
+  %inputs = load i64, ptr %q3
+  %constants = load i64, ptr %q4
+  %results = load i64, ptr %q5
+  %owned = load i64, ptr %q6
+  %same = load i64, ptr %q7
+  %fixed = getelementptr i64, ptr %words, i64 8
   %places = getelementptr i64, ptr %fixed, i64 %constants
   %wanted = getelementptr i64, ptr %places, i64 %owned
   %a1 = getelementptr ptr, ptr %args, i64 1
@@ -83,11 +85,11 @@ go:
   %held = icmp ne i64 %lock, 0
   br i1 %held, label %short, label %long
 short:
-  call void %run(ptr %table, ptr %arena)
+  call void %run(ptr %program, ptr %table, ptr %arena)
   br label %done
 long:
   %thread = call ptr @PyEval_SaveThread()
-  call void %run(ptr %table, ptr %arena)
+  call void %run(ptr %program, ptr %table, ptr %arena)
   call void @PyEval_RestoreThread(ptr %thread)
   br label %done
 done:

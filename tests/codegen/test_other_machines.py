@@ -12,6 +12,7 @@ from sampling import sample
 
 from fusewire.codegen.compile import lower_graph, machine_of, slot_of
 from fusewire.codegen.llvm import entry, observer, store
+from fusewire.codegen.llvm.blocks import RUN
 from fusewire.codegen.llvm.jit import assembly, compile_object
 from fusewire.codegen.llvm.pool import parallel_text
 from fusewire.codegen.llvm.program import Argument, Step, text
@@ -79,7 +80,7 @@ def test_elements_are_computed_in_vectors(name: str) -> None:
 @pytest.mark.parametrize("system", ARM)
 def test_the_thread_pool_becomes_an_object(system: str) -> None:
     target = ARM[system]
-    body = f"{parallel_text(target.triple)}\n{LOOP}"
+    body = f"{parallel_text(target.triple)}\n{LOOP}{RUN}"
     check_object(f"{target.header}{body}attributes #0 = {{ {target.attributes} }}\n", system)
 
 
