@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from ..eager.tensor import Tensor
@@ -12,6 +12,7 @@ from .graph import Node
 from .guards import Guard, Source, compile_check
 from .joint import WayBack
 from .names import Names
+from .paths import Path
 from .reading import Gather, Reader, compile_gather
 from .stage import Backend, Registers, Stage
 from .template import Make, Outputs
@@ -52,14 +53,17 @@ class Leaf:
         self.own = own
         self.check = compile_check(own, source)
 
-    def prepare(self, names: Names, fn: Any, known: frozenset[Node], backend: Backend) -> None:
-        """Makes the stage of the leaf, where `known` is computed before it."""
+    def prepare(self, names: Names, fn: Any, known: frozenset[Node], backend: Backend,
+                changed: Collection[Path] = ()) -> None:
+        """Makes the stage of the leaf, where `known` is computed before it, and calls change
+        `changed` on one way or another."""
         if self._plan is not None and self._known == known:
             return
         stage = Stage(names, fn, self.outputs, known, backend)
         place = {n: i for i, n in enumerate(stage.inputs.tensors)}
         targets = [e.target for e in self.effects]
-        stage.change(targets, {j: place[n] for j, n in self._donated.items() if n in place})
+        donated = {j: place[n] for j, n in self._donated.items() if n in place}
+        stage.change({*targets, *changed}, donated)
         if self.way is not None:
             self.way.prepare(fn, backend)
         self._known = known

@@ -10,6 +10,7 @@ from .formulas import elements
 from .graph import Node
 from .leaf import Leaf
 from .names import Names
+from .paths import Path
 from .stage import Backend, Stage, cone
 from .tree import Back, Ends, Loop, Measured, Place, Return
 
@@ -43,10 +44,12 @@ class Planner:
         self.names, self.fn, self.backend = names, fn, backend
         self._stages: dict[Any, Stage] = {}
         self._kept: dict[Any, Stage] = {}
+        self._changed: set[Path] = set()  # what calls change, on one way or another
 
     def plan(self, root: Place) -> None:
         """Sets the stages of every place."""
         self._kept, self._stages = self._stages, {}
+        self._changed = {e.target for leaf in leaves_of(root) for e in leaf.effects}
         order = list(walk(root))
         needs: dict[Place, Nodes] = {}
         wants: dict[Place, Nodes] = {}
@@ -77,7 +80,7 @@ class Planner:
         at.stages, known = self._staged(wanted, known, later, asked)
         if isinstance(at, Ends):
             for leaf in at.leaves:
-                leaf.prepare(self.names, self.fn, known, self.backend)
+                leaf.prepare(self.names, self.fn, known, self.backend, self._changed)
         if isinstance(at, Back):
             self._ways_back(at, known)
         if isinstance(at, Return):
@@ -128,5 +131,6 @@ class Planner:
         stage = self._kept.get(key)
         if stage is None:
             stage = Stage(self.names, self.fn, outputs, known, self.backend)
+            stage.change(self._changed, {})
         self._stages[key] = stage
         return stage

@@ -121,6 +121,27 @@ def test_a_model_between_steps_of_training() -> None:
         close(score(x).numpy(), model(x).numpy())
 
 
+def test_what_any_way_through_a_function_changes_is_not_kept() -> None:
+    """The stage that computes the loss reads parameters that only some calls update: were they held
+    there, these calls could not write over them."""
+    model = nn.Linear(4, 3)
+    optimizer = fw.optim.SGD(model.parameters(), lr=0.1)
+
+    @fw.compile
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        if loss < 5:
+            optimizer.step()
+        return loss
+
+    for scale in (1, 10, 1, 10, 1, 1):
+        step(fw.full((8, 4), float(scale)))
+    stages = step.programs[0].stages()
+    assert len(stages) > 1 and not any(s.graph.kept for s in stages)
+
+
 def test_weights_replaced_by_others() -> None:
     model = nn.Conv2d(4, 8, 3).eval()
     run = fw.compile(lambda x: model(x))
