@@ -23,6 +23,7 @@ from ..eager.ops.check import require
 from .address import address
 from .llvm.entry import function
 from .llvm.program import NativeProgram
+from .llvm.threads import entries
 from .loops import Buffer, Kernel
 from .objects import LAYOUT
 from .report import bytes_of, kernel_facts, kernel_table
@@ -91,16 +92,16 @@ class Executable:
             and not self._after and self.plan.wanted == len(self._results) \
             and all(n.type.shape == s for n, s in zip(self.plan.results, self.plan.shapes))
 
-    def _launcher(self, run: int, constants: list[Any], same: Mapping[int, Any] = NOTHING
+    def _launcher(self, program: int, constants: list[Any], same: Mapping[int, Any] = NOTHING
                   ) -> Launch:
-        """launch(arrays, results, arena) calls the function at `run`, or refuses what needs a
-        closer look: inputs, too, that are not the `same` arrays."""
+        """launch(arrays, results, arena) runs the `program`, or refuses what needs a closer look:
+        inputs, too, that are not the `same` arrays."""
         if LAYOUT is None:
             return lambda arrays, results, arena: False
         keeps_lock = sum(k.cost for k in self.kernels) < _SHORT_NANOSECONDS
         sizes = (len(self.plan.graph.inputs), len(constants), len(self._results))
-        words = (run, keeps_lock, *sizes, len(self._overwritten), len(same),
-                 *map(address, constants), *self._overwritten,
+        words = (entries()["fusewire_run"], program, keeps_lock, *sizes, len(self._overwritten),
+                 len(same), *map(address, constants), *self._overwritten,
                  *[word for number, array in same.items() for word in (number, id(array))])
         held = _Words(struct.pack(f"{len(words)}Q", *words))
         held.kept = constants, same

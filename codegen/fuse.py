@@ -22,6 +22,7 @@ from .values import BUILDER, Value
 _HEAVY = {"exp", "log", "tanh", "pow", "sin", "cos", "erf", "uniform", "expm1", "log1p", "sigmoid",
           "atan2"}
 _MOST_SUMS = 8  # reductions of one kernel: what comes after one passes over the rows again
+_COSTLY = 10  # simple operations that are worth one where every row would repeat them
 _WORTH = 4  # simple operations that are worth a place in memory when several readers need them
 SHORT = 9  # elements of a reduction that is unrolled
 _LARGEST_TREE = 200  # operations computed in place, before a value gets a home of its own
@@ -96,7 +97,7 @@ def choose_placed(
     fan: Mapping[Node, int],
 ) -> tuple[set[Node], dict[Node, int]]:
     """The nodes that get a home, and how many operations each node takes from there on."""
-    packed = _contracted(nodes)
+    packed, reach = _contracted(nodes), _reach(nodes, readers)
     placed: set[Node] = set()
     size: dict[Node, int] = {}
     for node in nodes:
@@ -105,21 +106,24 @@ def choose_placed(
         if node.op in SPECIAL:
             needed = given(node) or node in outputs
         else:
+            again = node in packed or reach[node] > 1.5 * max(1, node.type.size) or (
+                size[node] >= _COSTLY and any(_repeats(r, node) for r in readers[node]))
             needed = node in outputs or _needs_home(
-                node, size[node], fan[node], node in packed, readers[node])
+                node, size[node], fan[node], again, readers[node])
         if needed:
             placed.add(node)
     return placed, size
 
 
-def _needs_home(node: Node, size: int, fan: int, packed: bool, readers: list[Node]) -> bool:
+def _needs_home(node: Node, size: int, fan: int, again: bool, readers: list[Node]) -> bool:
+    """`again`: what reads the node would compute its elements many times."""
     if node.kind in ("reduce", "contract"):
         return True
     if is_pieces(node) or _is_cut_up(node, readers):
         return True
     if node.kind == "view" or not node.type.shape:
         return size > _LARGEST_TREE
-    if packed or any(_spreads(r, node) for r in readers) or size > _LARGEST_TREE:
+    if again or size > _LARGEST_TREE:
         return True
     return fan > 1 and size >= _WORTH
 
@@ -161,9 +165,21 @@ def _contracted(nodes: list[Node]) -> set[Node]:
     return found
 
 
-def _spreads(reader: Node, node: Node) -> bool:
-    """Whether a reader reads an element many times: it would be computed many times."""
-    return _passes_on(reader) and reader.type.size > 1.5 * max(1, node.type.size)
+def _reach(nodes: list[Node], readers: Mapping[Node, list[Node]]) -> dict[Node, int]:
+    """The most elements that a node is read as, through views."""
+    found: dict[Node, int] = {}
+    for node in reversed(nodes):
+        views = [found[r] for r in readers[node] if _passes_on(r)]
+        found[node] = max([node.type.size, *views])
+    return found
+
+
+def _repeats(reader: Node, node: Node) -> bool:
+    """Whether a reader computes each lane of a node anew in every row. What is the same for all of
+    a row is computed once for it."""
+    shape, whole = node.type.shape, reader.type.shape
+    return reader.kind == "pointwise" and bool(shape) and shape[-1] == whole[-1] > 1 \
+        and reader.type.size > 1.5 * node.type.size
 
 
 # ---- what a node reads, and at which element

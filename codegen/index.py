@@ -23,11 +23,12 @@ _RANGES: weakref.WeakKeyDictionary[Expr, Range] = weakref.WeakKeyDictionary()
 class Index:
     """A whole number that depends on loop variables: sum of atom * factor, plus a constant."""
 
-    __slots__ = ("const", "terms")
+    __slots__ = ("_expr", "const", "terms")
 
     def __init__(self, terms: Mapping[Expr, int], const: int = 0) -> None:
         self.terms = {e: c for e, c in terms.items() if c}
         self.const = const
+        self._expr: Expr | None = None
 
     # ---- arithmetic
     def __add__(self, other: Any) -> Index:
@@ -91,6 +92,11 @@ class Index:
     # ---- as expressions
     def expr(self) -> Expr:
         """The expression, the same object for equal indices."""
+        if self._expr is None:
+            self._expr = self._made()
+        return self._expr
+
+    def _made(self) -> Expr:
         total: Expr | None = None
         for e, c in sorted(self.terms.items(), key=_order):
             term = e if c == 1 else loops.call("mul", (e, loops.const(c)), INT)

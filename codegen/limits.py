@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .llvm.jit import compile_object, load_object
+from .llvm import store
 from .llvm.target import host
 from .llvm.threads import get_num_threads
 
@@ -63,9 +63,9 @@ def peak(threads: int) -> float:
     """float32 operations per second of so many threads, in multiply-adds from registers."""
     target = host()
     lanes = target.vector_bytes // 4
-    image = compile_object(target.header + _multiply_adds(lanes, target.attributes), target)
+    ir = target.header + _multiply_adds(lanes, target.attributes)
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(
-        load_object(image, ["chains"], {}, target)["chains"])
+        store.loaded(ir, ["chains"], {}, target)["chains"])
     values = [np.full(lanes, 0.5, np.float32) for _ in range(threads)]
     seconds = _together(lambda number: run(values[number].ctypes.data, _STEPS), threads, _TRIES)
     return 2.0 * lanes * _CHAINS * _STEPS * threads / seconds

@@ -217,33 +217,36 @@ _LIVE: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDic
 _E = TypeVar("_E", bound=Expr)
 
 
-def _intern(key: tuple[Any, ...], made: _E) -> _E:
-    return _LIVE.setdefault(key, made)  # type: ignore[return-value]
+def _intern(key: tuple[Any, ...], kind: type[_E], *fields: Any) -> _E:
+    """The one expression of this key, made of its fields where there is none."""
+    return _LIVE.get(key) or _LIVE.setdefault(key, kind(*fields))  # type: ignore[return-value]
 
 
 def const(value: Any, dtype: Any = INT) -> Const:
     """The literal `value` as `dtype`; 0.0 and -0.0, and 1 and True, are told apart."""
+    if dtype is INT and type(value) is int:  # most of them
+        return _intern(("const", INT, int, value), Const, INT.type(value).item(), INT)
     dtype = np.dtype(dtype)
     value = dtype.type(value).item()
     bits = struct.pack("<d", value) if dtype.kind == "f" else value
     key = ("const", dtype, type(value), bits)
-    return _intern(key, Const(value, dtype))
+    return _intern(key, Const, value, dtype)
 
 
 def read(register: Register) -> Read:
-    return _intern(("read", register), Read(register, register.dtype))
+    return _intern(("read", register), Read, register, register.dtype)
 
 
 def load(
     buffer: Buffer, index: Expr, mask: Expr | None = None, other: Expr | None = None
 ) -> Load:
     key = ("load", buffer, index, mask, other)
-    return _intern(key, Load(buffer, index, mask, other, buffer.dtype))
+    return _intern(key, Load, buffer, index, mask, other, buffer.dtype)
 
 
 def call(op: str, args: tuple[Expr, ...], dtype: Any) -> Call:
     dtype = np.dtype(dtype)
-    return _intern(("call", op, args, dtype), Call(op, args, dtype))
+    return _intern(("call", op, args, dtype), Call, op, args, dtype)
 
 
 def children(e: Expr) -> tuple[Expr, ...]:

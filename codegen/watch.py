@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .llvm.jit import compile_object, load_object
+from .llvm import store
 from .llvm.target import host
 from .objects import LAYOUT, half, slot, word
 
@@ -192,11 +192,13 @@ def _dict_versions() -> bool:
 
 # ---- counted changes, from Python 3.12 on
 _CHANGED = """
+@counters = external global [{count} x i64], align 8
+
 define i32 @changed(i32 %event, ptr %dictionary, ptr %key, ptr %value) #0 {{
   %address = ptrtoint ptr %dictionary to i64
   %part = lshr i64 %address, 4
   %number = and i64 %part, {mask}
-  %place = getelementptr i64, ptr inttoptr (i64 {counters} to ptr), i64 %number
+  %place = getelementptr i64, ptr @counters, i64 %number
   %count = load i64, ptr %place
   %more = add i64 %count, 1
   store i64 %more, ptr %place
@@ -224,10 +226,10 @@ class _Counters:
         """Has changes counted; False where this interpreter does not tell of them."""
         if sys.version_info < (3, 12):
             return False
-        text = _CHANGED.format(mask=_COUNTERS - 1, counters=ctypes.addressof(cls.memory))
-        target = host()
+        text, target = _CHANGED.format(count=_COUNTERS, mask=_COUNTERS - 1), host()
         ir = f"{target.header}{text}\nattributes #0 = {{ {target.attributes} }}\n"
-        code = load_object(compile_object(ir, target), ["changed"], {}, target)["changed"]
+        counters = {"counters": ctypes.addressof(cls.memory)}
+        code = store.loaded(ir, ["changed"], counters, target)["changed"]
         add = ctypes.pythonapi.PyDict_AddWatcher
         cls.watcher = add(ctypes.c_void_p(code))
         return cls.watcher >= 0

@@ -12,49 +12,91 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rows:
-    """How a program of `block` rows moves on: by `strides` bytes per row in each argument."""
+    """How a program of `block` rows moves on: by `strides` bytes per row in each argument. The
+    table of arguments begins with the number of rows."""
 
     block: int
     strides: Sequence[int]
     cost: float  # of a block, in nanoseconds
 
-    def text(self) -> str:
-        """The function run(table, arena), its table the number of rows, then the addresses."""
-        return _RUN.format(block=self.block, less=self.block - 1, cost=max(int(self.cost), 1),
-                           count=max(len(self.strides), 1), moves="\n".join(self._moves()))
 
-    def _moves(self) -> list[str]:
-        lines = []
-        for i, stride in enumerate(self.strides):
-            lines += [f"  %q{i} = getelementptr ptr, ptr %table, i64 {i + 1}",
-                      f"  %p{i} = load ptr, ptr %q{i}",
-                      f"  %o{i} = mul i64 %start, {stride}",
-                      f"  %r{i} = getelementptr i8, ptr %p{i}, i64 %o{i}",
-                      f"  %m{i} = getelementptr ptr, ptr %moved, i64 {i}",
-                      f"  store ptr %r{i}, ptr %m{i}"]
-        return lines
+WHOLE = Rows(0, (), 0.0)
+"""Of a program that has no rows."""
 
-
-_RUN = """define void @rows(ptr %table, i64 %number) #0 {{
+RUN = """
+; Runs a program on a table of arguments and an arena.
+define void @fusewire_run(ptr %self, ptr %table, ptr %arena) #0 {
 entry:
-  %moved = alloca [{count} x ptr], align 16
+  %job = alloca [2 x ptr], align 16
+  %block.place = getelementptr %program, ptr %self, i64 0, i32 3
+  %cost.place = getelementptr %program, ptr %self, i64 0, i32 4
+  %block = load i64, ptr %block.place
+  %cost = load i64, ptr %cost.place
+  %whole = icmp eq i64 %block, 0
+  br i1 %whole, label %once, label %blocks
+once:
+  call void @all(ptr %self, ptr %table, ptr %arena)
+  ret void
+blocks:
   %rows = load i64, ptr %table
-  %last = sub i64 %rows, {block}
-  %next = mul i64 %number, {block}
+  %less = sub i64 %block, 1
+  %more = add i64 %rows, %less
+  %tasks = sdiv i64 %more, %block
+  %work = mul i64 %tasks, %cost
+  %job.table = getelementptr ptr, ptr %job, i64 1
+  store ptr %self, ptr %job
+  store ptr %table, ptr %job.table
+  call void @fusewire_parallel(ptr @block, ptr %job, i64 %tasks, i64 %work)
+  ret void
+}
+
+; One block of a program's rows.
+define internal void @block(ptr %job, i64 %number) #0 {
+entry:
+  %job.table = getelementptr ptr, ptr %job, i64 1
+  %self = load ptr, ptr %job
+  %table = load ptr, ptr %job.table
+  %block.place = getelementptr %program, ptr %self, i64 0, i32 3
+  %arguments.place = getelementptr %program, ptr %self, i64 0, i32 5
+  %strides.place = getelementptr %program, ptr %self, i64 0, i32 6
+  %block = load i64, ptr %block.place
+  %arguments = load i64, ptr %arguments.place
+  %strides = load ptr, ptr %strides.place
+  %moved = alloca ptr, i64 %arguments, align 16
+  %rows = load i64, ptr %table
+  %last = sub i64 %rows, %block
+  %next = mul i64 %number, %block
   %beyond = icmp sgt i64 %next, %last
   %start = select i1 %beyond, i64 %last, i64 %next
-{moves}
-  call void @block(ptr %moved, ptr null)
+  br label %head
+head:
+  %i = phi i64 [0, %entry], [%up, %move]
+  %more = icmp slt i64 %i, %arguments
+  br i1 %more, label %move, label %run
+move:
+  %up = add i64 %i, 1
+  %from = getelementptr ptr, ptr %table, i64 %up
+  %base = load ptr, ptr %from
+  %stride.place = getelementptr i64, ptr %strides, i64 %i
+  %stride = load i64, ptr %stride.place
+  %bytes = mul i64 %start, %stride
+  %address = getelementptr i8, ptr %base, i64 %bytes
+  %to = getelementptr ptr, ptr %moved, i64 %i
+  store ptr %address, ptr %to
+  br label %head
+run:
+  call void @all(ptr %self, ptr %moved, ptr null)
   ret void
-}}
+}
 
-define void @run(ptr %table, ptr %arena) #0 {{
+; All steps of a program.
+define internal void @all(ptr %self, ptr %table, ptr %arena) #0 {
 entry:
-  %rows = load i64, ptr %table
-  %more = add i64 %rows, {less}
-  %tasks = sdiv i64 %more, {block}
-  %cost = mul i64 %tasks, {cost}
-  call void @fusewire_parallel(ptr @rows, ptr %table, i64 %tasks, i64 %cost)
+  %first.place = getelementptr %program, ptr %self, i64 0, i32 7
+  %end.place = getelementptr %program, ptr %self, i64 0, i32 8
+  %first = load i64, ptr %first.place
+  %end = load i64, ptr %end.place
+  call void @fusewire_steps(ptr %self, ptr %table, ptr %arena, i64 %first, i64 %end)
   ret void
-}}
+}
 """

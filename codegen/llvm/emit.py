@@ -196,14 +196,14 @@ class Writer(Flow):
     def _exchanged(self, rows: list[Value], step: int) -> list[Value]:
         """Rows `step` apart, with the blocks of `step` elements off their diagonals exchanged."""
         size, out = len(rows), list(rows)
+        first = listed([e if not e & step else size + e - step for e in range(size)], "i32")
+        second = listed([e + step if not e & step else size + e for e in range(size)], "i32")
         for r in range(size):
             if r & step:
                 continue
             a, b = rows[r], rows[r + step]
-            first = [e if not e & step else size + e - step for e in range(size)]
-            second = [e + step if not e & step else size + e for e in range(size)]
             for place, mask in ((r, first), (r + step, second)):
-                text = f"shufflevector {a.typed}, {b.typed}, {listed(mask, 'i32').typed}"
+                text = f"shufflevector {a.typed}, {b.typed}, {mask.typed}"
                 out[place] = self._line(text, a.type, size)
         return out
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from ...eager.memory import Block
 from ..objects import LAYOUT, Layout
-from .jit import compile_object, load_object
+from . import store
 from .target import host
 
 # launch(arrays, results, arena) runs a program; whether it did.
-# self: bytes of the words `run, lock, inputs, constants, results, owned, same`, then the addresses
-# of the constants, then the numbers of the inputs that are overwritten, so that nobody else may
-# hold them, then the numbers of those that must be certain objects, and these.
+# self: bytes of the words `run, program, lock, inputs, constants, results, owned, same`, then the
+# addresses of the constants, then the numbers of the inputs that are overwritten, so that nobody
+# else may hold them, then the numbers of those that must be certain objects, and these.
 _LAUNCH = """
 define ptr @launch(ptr %self, ptr %args, i64 %count) #0 {
 entry:
@@ -35,13 +35,15 @@ entry:
   %q4 = getelementptr i64, ptr %words, i64 4
   %q5 = getelementptr i64, ptr %words, i64 5
   %q6 = getelementptr i64, ptr %words, i64 6
-  %lock = load i64, ptr %q1
-  %inputs = load i64, ptr %q2
-  %constants = load i64, ptr %q3
-  %results = load i64, ptr %q4
-  %owned = load i64, ptr %q5
-  %same = load i64, ptr %q6
-  %fixed = getelementptr i64, ptr %words, i64 7
+  %q7 = getelementptr i64, ptr %words, i64 7
+  %program = load ptr, ptr %q1
+  %lock = load i64, ptr %q2
+  %inputs = load i64, ptr %q3
+  %constants = load i64, ptr %q4
+  %results = load i64, ptr %q5
+  %owned = load i64, ptr %q6
+  %same = load i64, ptr %q7
+  %fixed = getelementptr i64, ptr %words, i64 8
   %places = getelementptr i64, ptr %fixed, i64 %constants
   %wanted = getelementptr i64, ptr %places, i64 %owned
   %a1 = getelementptr ptr, ptr %args, i64 1
@@ -72,7 +74,7 @@ which:
 copy:
   %size = shl i64 %constants, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %table.constants, ptr %fixed, i64 %size, i1 false)
-  %without = icmp eq ptr %arena.object, inttoptr (i64 $none to ptr)
+  %without = icmp eq ptr %arena.object, @none
   br i1 %without, label %go, label %with
 with:
   %arena.place = getelementptr i8, ptr %arena.object, i64 $data
@@ -83,23 +85,23 @@ go:
   %held = icmp ne i64 %lock, 0
   br i1 %held, label %short, label %long
 short:
-  call void %run(ptr %table, ptr %arena)
+  call void %run(ptr %program, ptr %table, ptr %arena)
   br label %done
 long:
   %thread = call ptr @PyEval_SaveThread()
-  call void %run(ptr %table, ptr %arena)
+  call void %run(ptr %program, ptr %table, ptr %arena)
   call void @PyEval_RestoreThread(ptr %thread)
   br label %done
 done:
   call void @PyMem_Free(ptr %table)
-  call void @Py_IncRef(ptr inttoptr (i64 $true to ptr))
-  ret ptr inttoptr (i64 $true to ptr)
+  call void @Py_IncRef(ptr @true)
+  ret ptr @true
 drop:
   call void @PyMem_Free(ptr %table)
   br label %refuse
 refuse:
-  call void @Py_IncRef(ptr inttoptr (i64 $false to ptr))
-  ret ptr inttoptr (i64 $false to ptr)
+  call void @Py_IncRef(ptr @false)
+  ret ptr @false
 }
 
 ; Whether a list holds so many contiguous arrays; their addresses go to `out`.
@@ -120,7 +122,7 @@ body:
   %array = load ptr, ptr %place
   %kind.place = getelementptr i8, ptr %array, i64 $kind
   %kind = load ptr, ptr %kind.place
-  %plain = icmp eq ptr %kind, inttoptr (i64 $ndarray to ptr)
+  %plain = icmp eq ptr %kind, @ndarray
   br i1 %plain, label %known, label %bad
 known:
   %flags.place = getelementptr i8, ptr %array, i64 $flags
@@ -199,7 +201,7 @@ whole:
 shared:
   %kind.place = getelementptr i8, ptr %base, i64 $kind
   %kind = load ptr, ptr %kind.place
-  %block = icmp eq ptr %kind, inttoptr (i64 $block to ptr)
+  %block = icmp eq ptr %kind, @block
   br i1 %block, label %good, label %bad
 good:
   %up = add i64 %i, 1
@@ -273,8 +275,8 @@ drop:
   call void @Py_DecRef(ptr %list)
   br label %refuse
 refuse:
-  call void @Py_IncRef(ptr inttoptr (i64 $none to ptr))
-  ret ptr inttoptr (i64 $none to ptr)
+  call void @Py_IncRef(ptr @none)
+  ret ptr @none
 }
 
 ; Whether tensors are as their records say; their arrays go to `items`.
@@ -305,7 +307,7 @@ is.tensor:
   %edge.place = getelementptr i8, ptr %tensor, i64 $edge
   %edge = load ptr, ptr %edge.place
   %edge.set = icmp ne ptr %edge, null
-  %edge.there = icmp ne ptr %edge, inttoptr (i64 $none to ptr)
+  %edge.there = icmp ne ptr %edge, @none
   %edge.word = load i64, ptr %r1
   %edge.wanted = icmp ne i64 %edge.word, 0
   %edge.same = icmp eq i1 %edge.there, %edge.wanted
@@ -318,7 +320,7 @@ is.tensor:
 has.values:
   %array.kind.place = getelementptr i8, ptr %array, i64 $kind
   %array.kind = load ptr, ptr %array.kind.place
-  %plain = icmp eq ptr %array.kind, inttoptr (i64 $ndarray to ptr)
+  %plain = icmp eq ptr %array.kind, @ndarray
   br i1 %plain, label %is.array, label %bad
 is.array:
   %dtype.place = getelementptr i8, ptr %array, i64 $dtype
@@ -371,6 +373,7 @@ bad:
 _USED = {"PyEval_SaveThread": "ptr ()", "PyEval_RestoreThread": "void (ptr)",
          "Py_IncRef": "void (ptr)", "Py_DecRef": "void (ptr)", "PyList_New": "ptr (i64)",
          "PyMem_Malloc": "ptr (i64)", "PyMem_Free": "void (ptr)"}
+_OBJECTS = {"none": None, "true": True, "false": False, "ndarray": np.ndarray, "block": Block}
 _CONTIGUOUS = 0x0101  # in C's order, and aligned
 _WRITEABLE = 0x0400
 _FASTCALL = 0x0080
@@ -400,9 +403,8 @@ def function(name: str, own: Any) -> Callable[..., Any]:
 @functools.cache
 def _loaded(layout: Layout) -> dict[str, int]:
     """The addresses of the functions."""
-    known = {"none": id(None), "true": id(True), "false": id(False), "ndarray": id(np.ndarray),
-             "block": id(Block), "contiguous": _CONTIGUOUS, "writeable": _WRITEABLE}
-    body = Template(_LAUNCH + _COLLECT).substitute(layout._asdict(), **known)
+    flags = {"contiguous": _CONTIGUOUS, "writeable": _WRITEABLE}
+    body = Template(_LAUNCH + _COLLECT).substitute(layout._asdict(), **flags)
     body += "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"
     return load_functions(body, ["launch", "collect"], _USED)
 
@@ -410,9 +412,9 @@ def _loaded(layout: Layout) -> dict[str, int]:
 def load_functions(body: str, names: list[str], used: Mapping[str, str]) -> dict[str, int]:
     """The addresses of functions that call these of Python, given by name and type."""
     target = host()
-    declared = "\n".join(f"declare {kind.replace(' (', f' @{name}(')}"
-                         for name, kind in used.items())
-    ir = f"{target.header}{declared}\n{body}\nattributes #0 = {{ {target.attributes} }}\n"
+    declared = [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in used.items()]
+    declared += [f"@{name} = external global i8" for name in _OBJECTS]
+    text = "\n".join([*declared, body, f"attributes #0 = {{ {target.attributes} }}\n"])
     imports = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-               for name in used}
-    return load_object(compile_object(ir, target), names, imports, target)
+               for name in used} | {name: id(value) for name, value in _OBJECTS.items()}
+    return store.loaded(target.header + text, names, imports, target)

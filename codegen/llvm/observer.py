@@ -63,7 +63,7 @@ fill:
   %event.place = getelementptr ptr, ptr %items, i64 %event.number
   %event = load ptr, ptr %event.place
   %without = icmp eq ptr %arg, null
-  %value = select i1 %without, ptr inttoptr (i64 $none to ptr), ptr %arg
+  %value = select i1 %without, ptr @none, ptr %arg
   call void @Py_IncRef(ptr %frame)
   call void @Py_IncRef(ptr %event)
   call void @Py_IncRef(ptr %value)
@@ -90,8 +90,8 @@ _USED = {"PyFrame_GetCode": "ptr (ptr)", "Py_IncRef": "void (ptr)", "Py_DecRef":
 
 @functools.cache
 def _address(layout: Layout) -> int:
-    known = {"none": id(None), "second": 1 + _TABLE, "mask": _TABLE - 1}
-    body = Template(_OBSERVE).substitute(layout._asdict(), **known)
+    numbers = {"second": 1 + _TABLE, "mask": _TABLE - 1}
+    body = Template(_OBSERVE).substitute(layout._asdict(), **numbers)
     return load_functions(body, ["observe"], _USED)["observe"]
 
 

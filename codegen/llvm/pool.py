@@ -81,7 +81,7 @@ done:
 }}
 {_HEAD}
 entry:
-  %pool = load ptr, ptr @pool
+  %pool = getelementptr i64, ptr @fusewire_pool, i64 0
 {_WORDS}
   %take = cmpxchg ptr %busy, i64 0, i64 1 acquire monotonic
   %mine = extractvalue {{i64, i1}} %take, 1
@@ -272,10 +272,10 @@ declare i32 @sched_yield()
 """
 
 
-def parallel_text(block: int, triple: str) -> str:
-    """The pool over the block of words at an address."""
+def parallel_text(triple: str) -> str:
+    """The pool over the block of words at the symbol `fusewire_pool`."""
     x86 = triple.startswith(("x86_64", "i686", "amd64"))
     pause = "call void @llvm.x86.sse2.pause()" if x86 else ""
     declaration = "declare void @llvm.x86.sse2.pause()\n" if x86 else ""
-    address = f"@pool = internal constant ptr inttoptr (i64 {block} to ptr)\n"
-    return address + _PARALLEL.replace("PAUSE", pause) + declaration
+    block = f"@fusewire_pool = external global [{Word.COUNT} x i64], align 64\n"
+    return block + _PARALLEL.replace("PAUSE", pause) + declaration

@@ -1,4 +1,4 @@
-"""A list of kernels as one native function, `run(table, arena)`.
+"""A list of kernels as one native program, which is run with a table and an arena.
 
 The table holds the addresses of the arguments; buffers inside the program lie in the arena. Equal
 kernels share the function that runs one of their tasks. Long kernels give their tasks to the thread
@@ -8,26 +8,27 @@ pool, short ones run on the caller.
 from __future__ import annotations
 
 import ctypes
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...capture.costs import phase, program_made
 from ..loops import Kernel
 from . import store, threads
-from .blocks import Rows
+from .blocks import WHOLE, Rows
 from .emit import task_function
-from .jit import assembly, c_function, compile_object, load_object
+from .jit import assembly, c_function, load_object
 from .signature import signature
-from .steps import Arena, Argument, Slot, Step, entry_text, steps_text
+from .steps import Arena, Argument, Slot, Step, program_text
 from .target import Target, host
 from .text import Module
 
 __all__ = ["Arena", "Argument", "NativeProgram", "Slot", "Step", "build"]
 
 _SCRATCH_LIMIT = 8 << 20  # bytes, half of a worker's stack
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-_PART = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+_STEPS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
 
 
 class NativeProgram:
@@ -41,21 +42,20 @@ class NativeProgram:
         self.target = target
         self.steps = steps
         found = _load(image, symbols, target)
-        self.address, self.later_address = found["run"], found["later"]
-        self._run, self._later = _ENTRY(self.address), _ENTRY(self.later_address)
-        self._part = _PART(found["steps"])
+        self.address, self.later_address = found["program"], found["later"]
+        self._run, self._part = _entries()
 
     def run(self, table: int, arena: int) -> None:
         """Runs the program on the addresses in the array at `table`, with the arena at `arena`."""
-        self._run(table, arena)
+        self._run(self.address, table, arena)
 
     def later(self, table: int, arena: int) -> None:
         """Runs the steps after those whose results are kept."""
-        self._later(table, arena)
+        self._run(self.later_address, table, arena)
 
     def part(self, table: int, arena: int, first: int, stop: int) -> None:
         """Runs the steps from number `first` on before `stop`."""
-        self._part(table, arena, first, stop)
+        self._part(self.address, table, arena, first, stop)
 
     def profile(self, table: int, arena: int, first: int = 0) -> list[tuple[float, float]]:
         """Runs the steps from number `first` on; returns when each step began and ended, those
@@ -74,7 +74,7 @@ class NativeProgram:
 
 def build(
     steps: Sequence[Step], name: str = "program", target: Target | None = None,
-    rows: Rows | None = None, kept: int = 0,
+    rows: Rows = WHOLE, kept: int = 0,
 ) -> NativeProgram:
     """Compiles a program for the present processor or another that it can stand in for. Its `run`
     makes all steps, its `later` those after the first `kept`.
@@ -84,31 +84,25 @@ def build(
     target = target or host()
     with phase("lowering"):
         ir, symbols = text(steps, name, target, rows, kept)
-    image = stored_object(ir, target)
+    image, from_disk = store.compiled(ir, target)
+    program_made(from_disk)
     with phase("loading"):
         return NativeProgram(ir, image, symbols, target, len(steps))
 
 
-def stored_object(ir: str, target: Target) -> bytes:
-    """The object file of a module: from disk, where it was made before."""
-    name = store.key(ir, target)
-    with phase("loading"):
-        image = store.load(name)
-    program_made(from_disk=image is not None)
-    if image is None:
-        with phase("llvm"):
-            image = compile_object(ir, target)
-        store.save(name, image)
-    return image
-
-
 def _load(image: bytes, symbols: set[str], target: Target) -> dict[str, int]:
-    imports = {name: _resolved(name) for name in sorted(symbols)} | threads.entries()
-    return load_object(image, ["run", "later", "steps"], imports, target)
+    imports = {name: _resolved(name) for name in sorted(symbols)}
+    return load_object(image, ["program", "later"], imports, target)
+
+
+@functools.cache
+def _entries() -> tuple[Callable[..., None], Callable[..., None]]:
+    found = threads.entries()
+    return _RUN(found["fusewire_run"]), _STEPS(found["fusewire_steps"])
 
 
 def text(
-    steps: Sequence[Step], name: str, target: Target, rows: Rows | None = None, kept: int = 0
+    steps: Sequence[Step], name: str, target: Target, rows: Rows = WHOLE, kept: int = 0
 ) -> tuple[str, set[str]]:
     """The LLVM IR of a program, and the functions of the C library that it calls."""
     module = Module(target)
@@ -123,20 +117,8 @@ def text(
                 functions.append(task_function(step.kernel, numbers[key], module))
             tasks[step.kernel] = numbers[key]
         _check(step, name)
-    for entry, types in _ENTRIES.items():
-        module.declare("void", entry, types)
-    functions.append(steps_text([(step, tasks[step.kernel]) for step in steps]))
-    functions.append(entry_text("run" if rows is None else "block", 0, len(steps)))
-    functions.append(entry_text("later", kept, len(steps)))
-    functions += [rows.text()] if rows is not None else []
+    functions.append(program_text([(s, tasks[s.kernel]) for s in steps], rows, kept))
     return f"; {name}\n" + module.text(functions), module.symbols
-
-
-_ENTRIES = {
-    "fusewire_parallel": ("ptr", "ptr", "i64", "i64"),
-    "fusewire_serial": ("ptr", "ptr", "i64"),
-    "fusewire_steps": ("ptr", "ptr", "i64", "ptr", "ptr", "i64", "i64"),
-}
 
 
 def _check(step: Step, name: str) -> None:

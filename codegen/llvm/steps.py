@@ -1,8 +1,9 @@
 """The steps of a program as a table of constants, and the native loop that goes through it.
 
 A step is a task function, how many tasks there are, what they take, and where its buffers are: text
-and code of a program grow with its kernels, not with how often each of them runs. The loop is one
-for all programs and lies beside the thread pool: to compile it takes longer than a small kernel.
+and code of a program grow with its kernels, not with how often each of them runs. All else that
+runs programs is one for all of them and lies beside the thread pool: LLVM takes a millisecond for
+the smallest function, a quarter of what it takes for a small kernel.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..loops import Kernel
+from .blocks import Rows
 
 PARALLEL_NANOSECONDS = 20_000  # kernels that take less are not worth a second thread
 
@@ -47,9 +49,9 @@ class Step:
     slots: Sequence[Slot]
 
 
-def steps_text(calls: Sequence[tuple[Step, str]]) -> str:
-    """The table of steps, each with its task function, and `steps(table, arena, from, to)`, which
-    runs those numbered `from` to `to` - 1."""
+def program_text(calls: Sequence[tuple[Step, str]], rows: Rows, kept: int) -> str:
+    """The constants `program`, of steps, each with its task function, and how it goes over rows;
+    and `later`, the program without its first `kept` steps."""
     places: list[str] = []
     records = []
     for step, task in calls:
@@ -59,9 +61,11 @@ def steps_text(calls: Sequence[tuple[Step, str]]) -> str:
         fields = ", ".join(f"i64 {n}" for n in numbers)
         records.append(f"%step {{ptr @{task}, {fields}}}")
     most = max((len(step.slots) for step, _ in calls), default=0)
-    return f"{_TYPE}\n" + _STEPS.format(
-        most=max(most, 1), records=", ".join(records), count=len(records),
-        places=", ".join(places), slots=len(places))
+    return _TYPES + _PROGRAM.format(
+        most=max(most, 1), records=", ".join(records), count=len(records), kept=kept,
+        places=", ".join(places), slots=len(places), block=rows.block,
+        cost=max(int(rows.cost), 1), arguments=len(rows.strides),
+        strides=", ".join(f"i64 {n}" for n in rows.strides))
 
 
 def _words(slot: Slot) -> tuple[int, int]:
@@ -73,36 +77,34 @@ def _cost(kernel: Kernel) -> int:
     return 0 if kernel.cost < PARALLEL_NANOSECONDS else min(int(kernel.cost), 1 << 60)
 
 
-def entry_text(name: str, first: int, count: int) -> str:
-    """A function of table and arena that runs all steps from number `first` on."""
-    return f"""define void @{name}(ptr %table, ptr %arena) #0 {{
-entry:
-  call void @steps(ptr %table, ptr %arena, i64 {first}, i64 {count})
-  ret void
-}}
+# A step: task, tasks, cost, first place, end of places. A place: the number of an argument, or -1
+# for the arena, and bytes from there on. A program: steps, places, most places of a step, rows of a
+# block or 0, its cost, number of arguments, their strides, the first step, the end of steps.
+_TYPES = """%step = type {ptr, i64, i64, i64, i64}
+%program = type {ptr, ptr, i64, i64, i64, i64, ptr, i64, i64}
 """
 
-
-_TYPE = "%step = type {ptr, i64, i64, i64, i64}"  # task, tasks, cost, first place, end of places
-
-# A place is the number of an argument, or -1 for the arena, and bytes from there on.
-_STEPS = """@list = internal constant [{count} x %step] [{records}], align 16
+_PROGRAM = """
+@list = internal constant [{count} x %step] [{records}], align 16
 @places = internal constant [{slots} x {{i64, i64}}] [{places}], align 16
-
-define void @steps(ptr %table, ptr %arena, i64 %from, i64 %to) #0 {{
-entry:
-  call void @fusewire_steps(
-    ptr @list, ptr @places, i64 {most}, ptr %table, ptr %arena, i64 %from, i64 %to)
-  ret void
-}}
+@strides = internal constant [{arguments} x i64] [{strides}], align 16
+@program = constant %program {{
+  ptr @list, ptr @places, i64 {most}, i64 {block}, i64 {cost}, i64 {arguments}, ptr @strides,
+  i64 0, i64 {count}}}, align 16
+@later = constant %program {{
+  ptr @list, ptr @places, i64 {most}, i64 {block}, i64 {cost}, i64 {arguments}, ptr @strides,
+  i64 {kept}, i64 {count}}}, align 16
 """
 
-LOOP = f"{_TYPE}\n" + """
-; Runs the steps from ... to - 1 of a list, of which none has more than `most` buffers.
-define void @fusewire_steps(
-  ptr %list, ptr %places, i64 %most, ptr %table, ptr %arena, i64 %from, i64 %to
-) #0 {
+LOOP = _TYPES + """
+; Runs the steps from ... to - 1 of a program.
+define void @fusewire_steps(ptr %self, ptr %table, ptr %arena, i64 %from, i64 %to) #0 {
 entry:
+  %places.place = getelementptr %program, ptr %self, i64 0, i32 1
+  %most.place = getelementptr %program, ptr %self, i64 0, i32 2
+  %list = load ptr, ptr %self
+  %places = load ptr, ptr %places.place
+  %most = load i64, ptr %most.place
   %buffers = alloca ptr, i64 %most, align 16
   %own = alloca ptr, align 8
   store ptr %arena, ptr %own

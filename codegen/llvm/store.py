@@ -18,11 +18,13 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
 
+from ...capture.costs import phase
 from ...eager.settings import settings
 from . import jit
 from .target import Target
@@ -45,6 +47,29 @@ def _users_cache() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def loaded(
+    ir: str, exports: Iterable[str], imports: Mapping[str, int], target: Target
+) -> dict[str, int]:
+    """The addresses of functions of a module. What it reads of this process, and every function
+    that it calls, are `imports`: an address in its text would be another in the next process."""
+    image, _ = compiled(ir, target)
+    with phase("loading"):
+        return jit.load_object(image, exports, imports, target)
+
+
+def compiled(ir: str, target: Target) -> tuple[bytes, bool]:
+    """The object file of a module, and whether it was on disk, made before."""
+    name = key(ir, target)
+    with phase("loading"):
+        image = load(name)
+    if image is not None:
+        return image, True
+    with phase("llvm"):
+        image = jit.compile_object(ir, target)
+    save(name, image)
+    return image, False
 
 
 def key(ir: str, target: Target) -> str:

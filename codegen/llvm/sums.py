@@ -82,11 +82,12 @@ class Sums(Builder):
         while stack:
             top = stack[-1]
             missing = [x for x in children(top) if x not in known]
-            if missing and top not in known:
+            if missing:
                 stack.extend(missing)
                 continue
             stack.pop()
-            known.setdefault(top, self._derive(top))
+            if top not in known:
+                known[top] = self._derive(top)
         return known[e]
 
     def _derive(self, e: Expr) -> Facts:

@@ -22,7 +22,9 @@ from typing import Any
 
 from ...eager import forking
 from ...eager.settings import wanted_threads
-from .jit import c_function, compile_object, load_object
+from . import store
+from .blocks import RUN
+from .jit import c_function
 from .pool import SERIAL, Word, parallel_text
 from .steps import LOOP
 from .target import host
@@ -37,7 +39,7 @@ _SETUP = (
 _STACK = 16 << 20  # of a worker: kernels keep their scratch there
 _SPIN_SECONDS = 1e-4
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
-_ENTRIES = ("fusewire_parallel", "fusewire_serial", "fusewire_steps")
+_ENTRIES = ("fusewire_run", "fusewire_steps")
 
 
 def set_num_threads(count: int) -> None:
@@ -53,11 +55,10 @@ def get_num_threads() -> int:
 
 
 def entries() -> dict[str, int]:
-    """The functions that programs call: they run `task(arguments, number)` for each task of a job,
-    and `fusewire_steps` a list of jobs (see `steps.py`).
+    """The functions that run programs, which are constants (see `steps.py`).
 
-    void fusewire_parallel(task, arguments, tasks, nanoseconds of work), on all threads if worth it
-    void fusewire_serial(task, arguments, tasks), on this one
+    void fusewire_run(program, table, arena)
+    void fusewire_steps(program, table, arena, from, to), of the steps from ... to - 1
     """
     code = _pool().code
     return {name: code[name] for name in _ENTRIES}
@@ -85,11 +86,12 @@ class _Pool:
 
     def _load(self) -> None:
         target = host()
-        text = parallel_text(self.block, target.triple) if self.threads else SERIAL
-        ir = f"{target.header}{text}\n{LOOP}attributes #0 = {{ {target.attributes} }}\n"
+        text = parallel_text(target.triple) if self.threads else SERIAL
+        ir = f"{target.header}{text}\n{LOOP}{RUN}attributes #0 = {{ {target.attributes} }}\n"
         own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
         imports = {name: c_function(name) for name in _NATIVE} if self.threads else {}
-        self.code = load_object(compile_object(ir, target), [*_ENTRIES, *own], imports, target)
+        imports["fusewire_pool"] = self.block
+        self.code = store.loaded(ir, [*_ENTRIES, *own], imports, target)
 
     def _prepare(self) -> None:
         starter = ctypes.CFUNCTYPE(None)(self.start)

@@ -192,5 +192,18 @@ def test_groups_hold_each_placed_node_once_in_an_order_that_runs(seed: int) -> N
 
 
 def test_one_kernel_for_a_chain_of_pointwise_operations() -> None:
-    graph, _ = recorded(lambda x, y: fw.tanh(x * y + 1) / (fw.exp(y) + 2) - x, ones(9, 9), ones(9))
+    graph, _ = recorded(lambda x, y: fw.tanh(x * y + 1) / (fw.exp(y) + 2) - x,
+                        ones(9, 9), ones(9, 9))
     assert len(lower_graph(graph, Machine())[1]) == 1
+
+
+@pytest.mark.parametrize(("fn", "shape", "kernels"), [
+    (lambda x, w: x * fw.tanh(w), (64,), ["tanh", "multiply"]),  # else each row computes it anew
+    (lambda x, w: x * (w + 1), (64,), ["multiply"]),  # cheap
+    (lambda x, w: x * fw.tanh(w), (100, 1), ["multiply"]),  # once for a row as it is
+    (lambda x, w: (x * fw.tanh(w).reshape(1, 64).broadcast_to((100, 64))).sum(1), (64,),
+     ["tanh", "sum"]),  # through two views
+])
+def test_what_rows_would_repeat_is_computed_before(fn: Any, shape: Any, kernels: list[str]) -> None:
+    groups = groups_of(fn, ones(100, 64), ones(*shape))
+    assert [g.members[-1].op for g in groups] == kernels

@@ -11,7 +11,8 @@ from kinds import KINDS, NUMBERS
 from sampling import sample
 
 from fusewire.codegen.compile import lower_graph, machine_of, slot_of
-from fusewire.codegen.llvm import entry, observer
+from fusewire.codegen.llvm import entry, observer, store
+from fusewire.codegen.llvm.blocks import RUN
 from fusewire.codegen.llvm.jit import assembly, compile_object
 from fusewire.codegen.llvm.pool import parallel_text
 from fusewire.codegen.llvm.program import Argument, Step, text
@@ -79,7 +80,7 @@ def test_elements_are_computed_in_vectors(name: str) -> None:
 @pytest.mark.parametrize("system", ARM)
 def test_the_thread_pool_becomes_an_object(system: str) -> None:
     target = ARM[system]
-    body = f"{parallel_text(0x1000, target.triple)}\n{LOOP}"
+    body = f"{parallel_text(target.triple)}\n{LOOP}{RUN}"
     check_object(f"{target.header}{body}attributes #0 = {{ {target.attributes} }}\n", system)
 
 
@@ -88,16 +89,12 @@ def test_the_thread_pool_becomes_an_object(system: str) -> None:
 def test_the_entries_become_objects(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    def kept(ir: str, target: Target) -> bytes:
+    def addresses(ir: str, names: list[str], *others: Any) -> dict[str, int]:
         made.append(ir)
-        return b""
-
-    def addresses(image: bytes, names: list[str], *others: Any) -> dict[str, int]:
         return dict.fromkeys(names, 0)
 
     monkeypatch.setattr(entry, "host", lambda: ARM[system])
-    monkeypatch.setattr(entry, "compile_object", kept)
-    monkeypatch.setattr(entry, "load_object", addresses)
+    monkeypatch.setattr(store, "loaded", addresses)
     entry._loaded.__wrapped__(LAYOUT)
     observer._address.__wrapped__(LAYOUT)
     assert len(made) == 2

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import fusewire as fw
-from fusewire.codegen.llvm import program, store
+from fusewire.codegen.llvm import jit, store
 from fusewire.codegen.llvm.target import host, named
+from fusewire.codegen.objects import LAYOUT
 from fusewire.eager.settings import settings
 
 PARENT = Path(fw.__file__).resolve().parent.parent
@@ -23,7 +24,8 @@ POSIX = pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder for entries, empty."""
+    """A folder for entries, empty; what is the same for all programs is loaded already."""
+    run()
     before = settings.disk_mb, settings.disk_dir
     settings.disk_mb, settings.disk_dir = 64, str(tmp_path / "objects")
     yield tmp_path / "objects"
@@ -34,13 +36,13 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def made(monkeypatch: Any) -> list[str]:
     """The modules that LLVM had to compile."""
     found: list[str] = []
-    compile_object = program.compile_object
+    compile_object = jit.compile_object
 
     def noting(ir: str, target: Any) -> bytes:
         found.append(ir)
         return compile_object(ir, target)
 
-    monkeypatch.setattr(program, "compile_object", noting)
+    monkeypatch.setattr(jit, "compile_object", noting)
     return found
 
 
@@ -176,11 +178,15 @@ def test_threads_that_write_the_same(disk: Path) -> None:
 
 
 _SCRIPT = """
+import hashlib
 import fusewire as fw
-from fusewire.codegen.llvm import program
-made = []
-compile_object = program.compile_object
-program.compile_object = lambda *args: made.append(args) or compile_object(*args)
+from fusewire.codegen import watch
+from fusewire.codegen.llvm import jit, store
+made, used = [], set()
+compile_object, key = jit.compile_object, store.key
+jit.compile_object = lambda *args: made.append(args) or compile_object(*args)
+store.key = lambda ir, target: used.add(ir) or key(ir, target)
+watch._counts()  # loads code where this interpreter tells of changed dictionaries
 layers = fw.nn.Sequential(*[fw.nn.Linear(8, 8) for _ in range(8)], fw.nn.GELU())
 optimizer = fw.optim.Adam(layers.parameters())
 
@@ -193,22 +199,54 @@ def step(x):
     return loss
 
 losses = [step(fw.ones(4, 8)).item() for _ in range(3)]
-print(len(made), losses[-1] < losses[0])
+digests = sorted(hashlib.sha256(ir.encode()).hexdigest() for ir in used)
+print(len(made), losses[-1] < losses[0], *digests)
 """
 
 
-def test_processes_find_what_others_made(disk: Path) -> None:
-    """Two at once, both with nothing to begin with; then one that has nothing to compile."""
-    environment = {**os.environ, "FUSEWIRE_DISK_DIR": str(disk), "FUSEWIRE_DISK_MB": "64",
-                   "PYTHONPATH": str(PARENT)}
+def started(disk: Path, **environment: str) -> subprocess.Popen[str]:
+    """A process that compiles a program, with all that it needs besides."""
+    variables = {**os.environ, "FUSEWIRE_DISK_DIR": str(disk), "FUSEWIRE_DISK_MB": "64",
+                 "PYTHONPATH": str(PARENT), **environment}
+    return subprocess.Popen([sys.executable, "-c", _SCRIPT], env=variables, text=True,
+                            stdout=subprocess.PIPE)
 
-    def started() -> subprocess.Popen[str]:
-        return subprocess.Popen([sys.executable, "-c", _SCRIPT], env=environment, text=True,
-                                stdout=subprocess.PIPE)
 
-    first = [started(), started()]
-    for process in first:
-        said, _ = process.communicate(timeout=300)
-        assert process.returncode == 0 and said.split()[1] == "True"
-    said, _ = started().communicate(timeout=300)
-    assert said.split() == ["0", "True"]
+def said(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    """How many modules it had to compile, and a digest of each that it used."""
+    words = process.communicate(timeout=300)[0].split()
+    assert process.returncode == 0 and words[1] == "True"
+    return int(words[0]), words[2:]
+
+
+def test_processes_find_what_others_made(tmp_path: Path) -> None:
+    """Two at once, both with nothing to begin with; then one that has nothing to compile. What a
+    module says is the same in all of them: no address, no order of a set."""
+    seeds = iter("1234")
+
+    def another() -> subprocess.Popen[str]:
+        return started(tmp_path, PYTHONHASHSEED=next(seeds))
+
+    first = [said(process) for process in [another(), another()]]
+    again, modules = said(another())
+    assert again == 0 and [m for _, m in first] == [modules, modules]
+    assert len(entries(tmp_path)) == len(modules)
+    assert len(modules) >= (4 if LAYOUT else 2)  # the program, threads, entries, the observer
+
+
+@pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[:-1] + b"x"])
+def test_damage_to_what_all_programs_use(tmp_path: Path, damage: Any) -> None:
+    count, modules = said(started(tmp_path))
+    good = {entry: entry.read_bytes() for entry in entries(tmp_path)}
+    for entry, raw in good.items():
+        entry.write_bytes(damage(raw))
+    assert said(started(tmp_path)) == (count, modules)
+    assert {entry: entry.read_bytes() for entry in entries(tmp_path)} == good
+
+
+def test_processes_that_can_keep_nothing(tmp_path: Path) -> None:
+    """Its folder is a file."""
+    disk = tmp_path / "objects"
+    disk.write_text("no folder")
+    count, modules = said(started(disk))
+    assert count == len(modules) and disk.read_text() == "no folder"
