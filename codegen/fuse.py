@@ -357,8 +357,8 @@ class Fusing:
         return ""
 
     def _waits(self, reads: list[tuple[Node, Indices]], outside: set[int], number: int) -> bool:
-        """Whether a number would have to wait, or its kernel for it, only to spare reading something
-        small again: what reads the number could then not join what the others are made of."""
+        """Whether a number would have to wait, or its kernel for it, only to spare reading a small
+        array again: what reads the number could then not join what the others are made of."""
         needs = 0
         for other in outside:
             needs |= self._needs[other] | 1 << other
