@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..capture.graph import SPECIAL, Graph, Node, missing_below, params_key, users
+from ..eager.shapes import product
 from .index import Index, as_index, variable
 from .inline import Indices, Inliner, broadcast_index
 from .values import BUILDER, Value
@@ -29,6 +30,8 @@ _LONGEST = 500  # operations of a kernel: turns of a loop become several that ar
 _MOST_PIECES = 8  # of a concat that is read piece by piece rather than written
 _MOST_SLICES = 4  # of a value, before it gets a home: each is of use to another kernel
 _CANDIDATES = 8  # kernels that are asked for a place because they read the same
+_LARGE = 1 << 18  # elements of an array that is not read twice if once is enough
+_MANY_ROWS, _LONGEST_ROW = 256, 1 << 14  # of a kernel that adds up rows on its way
 _MOST_ALIKE = 8  # values of a kernel, before reading the same is no reason to join it
 
 
@@ -50,6 +53,10 @@ class Group:
     def kept(self) -> tuple[int, ...]:
         """The axes of the domain that are not reduced."""
         return tuple(i for i in range(len(self.domain)) if i not in (self.axes or ()))
+
+    def crosses(self, node: Node) -> bool:
+        """Whether a member is reduced over the rows, rather than along each of them."""
+        return node.kind == "reduce" and tuple(node.params["axis"]) != self.axes
 
     def variables(self) -> Indices:
         return axis_variables(self.domain)
@@ -286,8 +293,14 @@ class Fusing:
         for n, _ in reads:
             if n.type.size > 1 or node.type.size == 1:
                 near = self._readers.get(n, ())[-_CANDIDATES:]
-                found.update(i for i in near if len(self.groups[i].members) < _MOST_ALIKE)
+                found.update(i for i in near if self._is_worth(node, self.groups[i]))
         return sorted(found, reverse=True)
+
+    @staticmethod
+    def _is_worth(node: Node, group: Group) -> bool:
+        """Whether reading the same is a reason to join a group."""
+        return len(group.members) < _MOST_ALIKE or (
+            node.kind == "reduce" and domain_of(node) == group.domain and _may_cross(node, group))
 
     def _join(self, node: Node, reads: list[tuple[Node, Indices]], number: int) -> Group:
         group = self.groups[number]
@@ -331,14 +344,27 @@ class Fusing:
         if len([m for m in group.members if m.kind == "reduce"]) >= _MOST_SUMS:
             return "the kernel has many reductions already"
         for n, index in reads:
-            if n in group.members and not own_element(n, index, group, where):
+            if n in group.members and (
+                    group.crosses(n) or not own_element(n, index, group, where)):
                 return f"it reads other elements of {n.op}"
         if group.kind == "contract" and _stored_anyway(group) and _extra_reads(node, reads, group):
             return "the product is stored anyway, and a sweep of its own is faster"
         outside = {self.home[n] for n, _ in reads if n in self.home} - {number}
         if any(self._needs[other] >> number & 1 for other in outside):
             return "something between them runs in another kernel"
+        if node.type.size == 1 and self._waits(reads, outside, number):
+            return "one would wait for what only the other needs"
         return ""
+
+    def _waits(self, reads: list[tuple[Node, Indices]], outside: set[int], number: int) -> bool:
+        """Whether a number would have to wait, or its kernel for it, only to spare reading a small
+        array again: what reads the number could then not join what the others are made of."""
+        needs = 0
+        for other in outside:
+            needs |= self._needs[other] | 1 << other
+        group = self.groups[number]
+        return product(group.domain) < _LARGE and needs != self._needs[number] \
+            and all(n not in group.members for n, _ in reads)
 
     def in_order(self) -> list[Group]:
         """The groups, each after those it reads from."""
@@ -400,13 +426,22 @@ def _shape_refusal(node: Node, group: Group) -> str:
         if group.axes is None:
             plain = reduce_kind(node) == "rows" or len(group.members) == 0
             return "" if plain else "the kernel writes rows, it sums columns"
-        same = tuple(node.params["axis"]) == group.axes
-        return "" if same else f"it reduces axes {node.params['axis']}, the kernel {group.axes}"
+        fits = tuple(node.params["axis"]) == group.axes or _may_cross(node, group)
+        return "" if fits else f"it reduces axes {node.params['axis']}, the kernel {group.axes}"
     if node.type.shape == group.domain:
         return {"columns": "the kernel sums columns", "rows": ""}.get(group.kind, "")
     if group.axes and is_reduced_shape(node.type.shape, group):
         return ""
     return f"its shape is {node.type.shape}, the kernel's {group.domain}"
+
+
+def _may_cross(node: Node, group: Group) -> bool:
+    """Whether sums over rows are made while rows are computed: where that spares reading a large
+    array again, and what a task adds up is small beside what it reads."""
+    rows = product(group.domain[i] for i in group.kept)
+    leading = group.kept == tuple(range(len(group.kept)))
+    return group.kind == "rows" and leading and tuple(node.params["axis"]) == group.kept \
+        and rows >= _MANY_ROWS and _LARGE <= node.inputs[0].type.size <= rows * _LONGEST_ROW
 
 
 def is_reduced_shape(shape: tuple[int, ...], group: Group) -> bool:

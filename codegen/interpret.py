@@ -21,6 +21,7 @@ from .loops import (
     If,
     Kernel,
     Load,
+    Prefetch,
     Read,
     Register,
     Stmt,
@@ -96,6 +97,7 @@ class _Machine:
         make: dict[type, Callable[[Any], Run]] = {
             For: self._for, If: self._if, Assign: self._assign,
             Update: self._update, Store: self._store, Transpose: self._transpose,
+            Prefetch: self._prefetch,
         }  # fmt: skip
         evaluate, action = self._evaluations(expressions(s)), make[type(s)](s)
 
@@ -169,6 +171,10 @@ class _Machine:
                         flags[at] = True
 
         return transpose
+
+    def _prefetch(self, s: Prefetch) -> Run:
+        index = _get(s.index)
+        return lambda frame: void(self._checked(s.buffer, index(frame), "prefetch"))
 
     # Expressions: each is evaluated once per statement, operands first, and left in the frame
 

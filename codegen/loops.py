@@ -6,6 +6,7 @@
            | Update(register, op, expr)           register = op(register, expr), order left open
            | Store(buffer, index, expr)
            | Transpose(target, source, ...)       a square block of one buffer turned into another
+           | Prefetch(buffer, index, ahead, ...)  a hint: what lies ahead is used soon
            | If(condition, body)
     Expr   = Const | Var | Read(register) | Load(buffer, index, mask, other) | Call(op, args)
 
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 import struct
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -166,12 +167,23 @@ class Transpose:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Prefetch:
+    """Nothing but a hint that the element `ahead` of this one is read soon, or written; it may lie
+    behind the buffer."""
+
+    buffer: Buffer
+    index: Expr
+    ahead: int
+    writes: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class If:
     condition: Expr
     body: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = "For | Assign | Update | Store | Transpose | If"
+Stmt: TypeAlias = "For | Assign | Update | Store | Transpose | Prefetch | If"
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +258,7 @@ def children(e: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+def walk(body: Iterable[Stmt]) -> Iterator[Stmt]:
     """Every statement of `body`, outer before inner, in order."""
     for s in body:
         yield s
@@ -264,4 +276,6 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
         return (s.index, s.value)
     if isinstance(s, Transpose):
         return (s.index, s.source_index)
+    if isinstance(s, Prefetch):
+        return (s.index,)
     return (s.value,)

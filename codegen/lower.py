@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..capture.graph import Node
 from ..eager.op import OPS
 from ..eager.shapes import product
 from . import loops
+from .ahead import look_ahead
 from .fuse import SHORT, Group
 from .index import Index, as_index
-from .loops import Buffer, Expr, For, Kernel, Stmt, Var, const
+from .loops import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
 from .machine import Machine
-from .nest import Axes, Body, counter, decode, work
+from .nest import Axes, Body, counter, decode, identity, is_straight, work
 
 _TASK = 8192  # elements that make a task worth while
 _MOST_TASKS = 64
 _WAITS = 4.0  # simple operations, fewer than those that a sum takes to be ready for the next
+_ROWS = 16  # rows of a task that adds them up
 _PARTIAL = 1 << 15  # a reduction longer than this is cut into pieces of fixed size
 
 
@@ -31,6 +34,7 @@ class Nest:
     machine: Machine
     name: str
     cost: float  # simple operations of one element
+    vectors: int  # how many of them a lane loop takes at once
 
     @property
     def lanes(self) -> int:
@@ -40,6 +44,14 @@ class Nest:
     def fitting(self, size: int, vectors: int = 1) -> int:
         """Lanes for a loop of `size`: no more than it has turns, rounded up to a power of two."""
         return max(2, min(vectors * self.lanes, 1 << (size - 1).bit_length()))
+
+    def wide(self, size: int) -> int:
+        """Lanes for a loop of `size` steps that do not need one another: several vectors, so that
+        one is computed while another waits, but not more than the last turn can fill."""
+        vectors = self.vectors
+        while vectors > 1 and size % (vectors * self.lanes) and size < 4 * vectors * self.lanes:
+            vectors //= 2
+        return self.fitting(size, vectors)
 
     @property
     def outer(self) -> int:
@@ -54,7 +66,8 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
     """The kernels of a group without contraction, mostly one; `buffers`: what lies in memory."""
     body = Body(group, buffers)
     expressions, forms = body.expressions()
-    nest = Nest(group, body, Axes(group, forms), machine, name, work(expressions))
+    vectors = machine.vectors if is_straight(group, expressions, forms) else 1
+    nest = Nest(group, body, Axes(group, forms), machine, name, work(expressions), vectors)
     if any(group.domain[a] == 0 for a in group.kept):
         return []
     if 0 in group.domain:
@@ -66,13 +79,14 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
     return _rows(nest)
 
 
-def kernel(nest: Nest, var: Var, tasks: int, body: list[Stmt], name: str = "") -> Kernel:
+def kernel(nest: Nest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "") -> Kernel:
     """The kernel around a body; the buffers that it reads and writes are found in it."""
     reads, writes = buffers_of(tuple(body))
     elements = max(1, nest.outer * nest.inner)
+    body = look_ahead(body, elements, max(1, nest.inner))
     sites = tuple(dict.fromkeys(n.site for n in nest.group.members if n.site))
     nanoseconds = elements * nest.cost / (2.5 * nest.machine.lanes())
-    scratch = tuple(nest.body.rows.values())
+    scratch = (*nest.body.rows.values(), *nest.body.columns.values())
     return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body), nanoseconds,
                   sites)
 
@@ -140,13 +154,14 @@ def _line(nest: Nest, run: tuple[list[int], int]) -> Kernel:
     """One loop over everything: tasks are pieces of it."""
     axes, size = run
     tasks, piece = chunks(size, _TASK)
-    piece = -(-piece // nest.lanes) * nest.lanes if tasks > 1 else piece
+    lanes = nest.wide(piece) if tasks > 1 else nest.wide(size)
+    piece = -(-piece // lanes) * lanes if tasks > 1 else piece
     tasks = max(1, -(-size // piece))
     var, task = counter("task", tasks)
     lane, i = counter("i", size)
     where = nest.axes.where([(axes, i)] if axes else [])
     start, stop = bounds(task, piece, size)
-    loop = For(lane, start, stop, tuple(nest.body.step(0, where)), nest.lanes, 2)
+    loop = For(lane, start, stop, tuple(nest.body.step(0, where)), lanes)
     return kernel(nest, var, tasks, [loop])
 
 
@@ -173,8 +188,7 @@ def _outer_lines(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
     position, o = counter("o", outer)
     lane, i = counter("i", size)
     where = nest.axes.where([*decode(o, before), (axes, i)])
-    loop = For(lane, const(0), const(size), tuple(nest.body.step(0, where)), nest.fitting(size),
-               2 if size >= 2 * nest.lanes else 1)
+    loop = For(lane, const(0), const(size), tuple(nest.body.step(0, where)), nest.wide(size))
     start, stop = bounds(task, piece, outer)
     return kernel(nest, var, tasks, [For(position, start, stop, (loop,))])
 
@@ -184,7 +198,8 @@ def _rows(nest: Nest) -> list[Kernel]:
     if nest.outer < 4 and nest.inner > 2 * _PARTIAL and len(nest.body.sweeps) == 1:
         return _pieces(nest)
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
-    tasks, piece = chunks(nest.outer, max(1, _TASK // max(1, nest.inner)))
+    smallest = max(1, _TASK // max(1, nest.inner))
+    tasks, piece = chunks(nest.outer, max(smallest, _ROWS) if nest.body.columns else smallest)
     var, task = counter("task", tasks)
     position, o = counter("o", nest.outer)
     kept = decode(o, runs) if runs else []
@@ -193,8 +208,46 @@ def _rows(nest: Nest) -> list[Kernel]:
         body += nest.body.begin(i)
         body += _inner_loops(nest, i, kept)
         body += nest.body.finish(i, nest.axes.where(kept))
-    start, stop = bounds(task, piece, nest.outer)
-    return [kernel(nest, var, tasks, [For(position, start, stop, tuple(body))])]
+    rows = For(position, *bounds(task, piece, nest.outer), tuple(body))
+    if not nest.body.columns:
+        return [kernel(nest, var, tasks, [rows])]
+    return _adding_rows(nest, var, task, tasks, rows)
+
+
+def _adding_rows(nest: Nest, var: Var, task: Index, tasks: int, rows: For) -> list[Kernel]:
+    """Rows with sums over them: each task's own, which a second kernel adds up in order."""
+    columns, width = nest.body.columns, nest.inner
+    parts = {n: Buffer(f"{nest.name}_{b.name}", b.dtype, tasks * width)
+             for n, b in columns.items()}
+    lane, k = counter("k", width)
+    at = (task * width + k).expr()
+    clear = [loops.Store(b, lane, loops.const(identity(n), b.dtype)) for n, b in columns.items()]
+    keep = [loops.Store(parts[n], at, loops.load(b, lane)) for n, b in columns.items()]
+    first = [_whole_row(nest, lane, clear), rows, _whole_row(nest, lane, keep)]
+    return [kernel(nest, var, tasks, first), _total_of_tasks(nest, parts, tasks)]
+
+
+def _whole_row(nest: Nest, lane: Var, body: Sequence[Stmt]) -> For:
+    return For(lane, const(0), const(nest.inner), tuple(body), nest.fitting(nest.inner))
+
+
+def _total_of_tasks(nest: Nest, parts: dict[Node, Buffer], count: int) -> Kernel:
+    """The second kernel: for each column what the tasks have found for it."""
+    blocks, block = chunks(nest.inner, 4 * nest.lanes)
+    var, task = counter("task", blocks)
+    lane, i = counter("i", nest.inner)
+    number, p = counter("p", count)
+    body: list[Stmt] = []
+    for n, part in parts.items():
+        total = Register(part.name, part.dtype)
+        term = loops.load(part, (p * nest.inner + i).expr())
+        add = loops.Update(total, OPS[n.op].meaning.combine, term)
+        body += [loops.Assign(total, loops.const(identity(n), part.dtype)),
+                 For(number, const(0), const(count), (add,), 0, 4),
+                 loops.Store(nest.body.buffers[n], lane, loops.read(total))]
+    loop = For(lane, *bounds(task, block, nest.inner), tuple(body), nest.fitting(block))
+    made = kernel(nest, var, blocks, [loop], nest.name + "_total")
+    return replace(made, scratch=(), cost=made.cost * count / nest.outer)
 
 
 def _inner_loops(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
@@ -214,9 +267,7 @@ def _inner_loops(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
     for n in range(len(runs) - 1, -1, -1):
         size = nest.axes.size(runs[n])
         last = n == len(runs) - 1
-        unroll = 4 if last and size >= 8 * nest.lanes else 1
-        lanes = nest.fitting(size) if last else 0
-        body = (For(counters[n][0], const(0), const(size), body, lanes, unroll),)
+        body = (For(counters[n][0], const(0), const(size), body, nest.wide(size) if last else 0),)
     return list(body)
 
 
@@ -238,7 +289,7 @@ def _pieces(nest: Nest) -> list[Kernel]:
     for n in range(len(runs) - 1, -1, -1):
         limits = bounds(part, piece, sizes[n][1]) if n == cut else (const(0), const(sizes[n][1]))
         last = n == len(runs) - 1
-        inner = (For(counters[n][0], *limits, inner, nest.lanes if last else 0, 4 if last else 1),)
+        inner = (For(counters[n][0], *limits, inner, nest.wide(piece) if last else 0),)
     body += inner
     body += [loops.Store(partial[r], task.expr(), loops.read(nest.body.registers[r]))
              for r in nest.body.sweeps[0].reductions]

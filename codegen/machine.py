@@ -19,6 +19,11 @@ class Machine:
         return max(1, self.vector_bytes // itemsize)
 
     @property
+    def vectors(self) -> int:
+        """Vectors of a long computation whose temporaries stay in registers."""
+        return 1 if self.vector_bytes < 32 and self.registers < 32 else self.registers // 8
+
+    @property
     def tile_rows(self) -> int:
         """Rows of a matrix tile two vectors wide whose sums stay in registers."""
         return (self.registers - 4) // 2

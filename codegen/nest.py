@@ -22,18 +22,19 @@ from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Const, Expr, Load, Register, Stmt, Var
 from .values import Value
 
-_ROW = 1 << 14  # elements of a row that is kept in a cache for a later sweep
+_ROW = 1 << 15  # elements of a row that is kept in a cache for a later sweep
 _KEEP = 8  # simple operations that are worth keeping
 
 
 @dataclass
 class Sweep:
-    """One pass over the reduced axes: whole members stored on the way, reductions made, and the
-    reduced members computed after it."""
+    """One pass over the reduced axes: whole members stored on the way, reductions made, the
+    reduced members computed after it, and sums over rows."""
 
     full: list[Node] = field(default_factory=list)
     reductions: list[Node] = field(default_factory=list)
     after: list[Node] = field(default_factory=list)
+    crossing: list[Node] = field(default_factory=list)
 
 
 class Body:
@@ -44,13 +45,15 @@ class Body:
         self.registers = {n: Register(f"r{i}", n.type.dtype) for i, n in enumerate(group.members)
                           if self.is_reduced(n)}
         self.rows: dict[Node, Buffer] = {}  # members kept for later sweeps, one outer position each
+        self.columns = {n: Buffer(f"column{i}", n.type.dtype, self._inner, scratch=True)
+                        for i, n in enumerate(filter(group.crosses, group.members))}
         self.sweeps = self._plan()
         self._sweep_of = {n: i for i, s in enumerate(self.sweeps) for n in (*s.full, *s.reductions)}
 
     def is_reduced(self, node: Node) -> bool:
         """Whether a member has one value per outer position rather than one per element."""
         if node.kind == "reduce":
-            return True
+            return not self.group.crosses(node)
         return bool(self.group.axes) and node.type.shape != self.group.domain and \
             is_reduced_shape(node.type.shape, self.group)
 
@@ -58,11 +61,13 @@ class Body:
     def _plan(self) -> list[Sweep]:
         level: dict[Node, int] = {}  # the sweep after which a reduced member is known
         sweeps: list[Sweep] = []
-        kept = self._worth_keeping()
+        kept, together = self._worth_keeping(), 0
         for node in self.group.members:
             needs = [level[n] for n in self._reduced_needs(node)]
             first = max(needs, default=-1)
-            if node.kind == "reduce":
+            if node in self.columns:
+                together = max(together, first + 1)
+            elif node.kind == "reduce":
                 level[node] = first + 1
                 _at(sweeps, first + 1).reductions.append(node)
             elif self.is_reduced(node):
@@ -73,6 +78,7 @@ class Body:
                     name = f"row{len(self.rows)}"
                     self.rows[node] = Buffer(name, node.type.dtype, self._inner, scratch=True)
                 _at(sweeps, first + 1).full.append(node)
+        _at(sweeps, together).crossing.extend(self.columns)
         return sweeps
 
     @property
@@ -146,6 +152,8 @@ class Body:
                            for r, n in zip(held, now.full)]
         out += [loops.Update(self.registers[n], OPS[n.op].meaning.combine,
                              self._element(inline, n, where).expr) for n in now.reductions]
+        for i, n in enumerate(now.crossing):
+            out += self._added(n, Register(f"c{i}", n.type.dtype), inline, where)
         # Stores come last: one of them may overwrite what another value is computed from.
         for r, n in zip(held, now.full):
             if n in self.rows:
@@ -154,6 +162,14 @@ class Body:
                 at = flat(where, self.group.layout or self.group.domain).expr()
                 out.append(loops.Store(self.buffers[n], at, loops.read(r)))
         return out
+
+    def _added(self, node: Node, total: Register, inline: Inliner, where: Indices) -> list[Stmt]:
+        """Adds an element to the sum of its column, as far as that is this task's."""
+        buffer, at = self.columns[node], self._row_index(where)
+        return [loops.Assign(total, loops.load(buffer, at)),
+                loops.Update(total, OPS[node.op].meaning.combine,
+                             self._element(inline, node, where).expr),
+                loops.Store(buffer, at, loops.read(total))]
 
     def _row_index(self, where: Indices) -> Expr:
         """The place of an element among those of its outer position."""
@@ -273,3 +289,29 @@ def work(expressions: list[Expr]) -> float:
 
 _HEAVY = {"exp": 12, "log": 15, "pow": 40, "tanh": 20, "erf": 25, "sin": 20, "cos": 20, "div": 4,
           "sqrt": 4, "mulhi": 4, "log1p": 25, "expm1": 25}
+
+
+_OUTLINED = {"pow", "sin", "cos", "tan", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "fmod",
+             "remainder", "floor_divide", "nextafter"}
+
+
+def is_straight(group: Group, expressions: list[Expr], forms: list[dict[Expr, int]]) -> bool:
+    """Whether a vector of elements is read in one piece and computed without calls."""
+    long = [i for i, n in zip(group.variables(), group.domain) if n != 1]
+    lane = next(iter(long[-1].terms), None) if long else None
+    places = all(form[e] == 1 if e is lane else lane not in parts([e])
+                 for form in forms for e in form)
+    return places and not any(isinstance(e, loops.Call) and e.op in _OUTLINED
+                              for e in parts(expressions))
+
+
+def parts(expressions: list[Expr]) -> set[Expr]:
+    """Everything that stands in these expressions."""
+    seen: set[Expr] = set()
+    stack = list(expressions)
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen.add(e)
+            stack.extend(loops.children(e))
+    return seen

@@ -17,6 +17,7 @@ from ..loops import (
     For,
     If,
     Kernel,
+    Prefetch,
     Register,
     Stmt,
     Store,
@@ -32,6 +33,8 @@ from .text import Module, Value, constant, lane_numbers, listed, suffix, vector
 from .values import SPARE, memory_type
 
 _BOOL = np.dtype(bool)
+_LINE = 64  # bytes of a cache line
+_NEAR = 1 << 14  # bytes that are soon reached, half of the innermost cache
 _SPARE_LINE = "@fw.spare = internal constant [2 x i64] zeroinitializer, align 16"
 
 
@@ -72,6 +75,8 @@ class Writer(Flow):
                 self._store(s)
             elif isinstance(s, Transpose):
                 self._transpose(s)
+            elif isinstance(s, Prefetch):
+                self._prefetch(s)
             elif isinstance(s, If):
                 self._if(s)
             elif s.lanes:
@@ -141,6 +146,24 @@ class Writer(Flow):
         name = f"llvm.masked.{kind}.{suffix(value)}.{suffix(p)}"
         self.module.declare("void", name, [value.full, p.full, "i32", mask.full])
         self.raw(f"call void @{name}({value.typed}, {p.typed}, i32 {size}, {mask.typed})")
+
+    # Hints
+
+    def _prefetch(self, s: Prefetch) -> None:
+        """Asks for every cache line of a vector; a vector of scattered elements is left alone."""
+        if self.mask() is not None:
+            return
+        uniform, varying = self.parts(self.affine(s.index))
+        if self.lane is None or varying != {LANE: 1}:
+            return
+        self.module.declare("void", "llvm.prefetch.p0", ("ptr", "i32", "i32", "i32"))
+        here, size = self.pointer(s.buffer, uniform), s.buffer.dtype.itemsize
+        cache = 3 if s.ahead * size <= _NEAR else 2  # 3 is the innermost
+        for line in range(0, self.lane.lanes * size, _LINE):
+            text = f"getelementptr i8, {here.typed}, i64 {s.ahead * size + line}"
+            p = self.place(text, "ptr", 0, here.level)
+            numbers = f"i32 {s.writes:d}, i32 {cache}, i32 1"
+            self.raw(f"call void @llvm.prefetch.p0({p.typed}, {numbers})")
 
     # A square block turned: rows in registers, blocks exchanged between rows ever further apart
 

@@ -78,8 +78,7 @@ def _ln2_reduced(k: Builder, x: Value) -> tuple[Value, Value]:
 def _exp_reduced(k: Builder, x: Value) -> tuple[Value, Value]:
     """exp(r) and n with x = n ln 2 + r."""
     r, n = _ln2_reduced(k, x)
-    p = polynomial(k, r, _EXP)
-    return k.binary("fadd", fma(k, p, k.binary("fmul", r, r), r), 1.0), n
+    return polynomial(k, r, (*_EXP, 1.0, 1.0)), n
 
 
 def _exp(k: Builder, x: Value) -> Value:

@@ -13,6 +13,7 @@ from ..loops import (
     If,
     Kernel,
     Load,
+    Prefetch,
     Read,
     Stmt,
     Store,
@@ -64,6 +65,8 @@ class _Reader:
             places = (self._number(s.buffer), self._expr(s.index), s.pitch)
             source = (self._number(s.source), self._expr(s.source_index), s.source_pitch)
             return ("transpose", *places, *source, s.size, s.rows)
+        if isinstance(s, Prefetch):
+            return ("prefetch", self._number(s.buffer), self._expr(s.index), s.ahead, s.writes)
         register = (self._number(s.register), s.register.dtype)
         if isinstance(s, Update):
             return ("update", s.op, *register, self._expr(s.value))

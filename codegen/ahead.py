@@ -1,0 +1,72 @@
+"""Asks for memory ahead of its use: the next row's elements while this row is computed.
+
+Processors fetch ahead along lines that are read one after the other, but not what is to be
+written, and less well where arithmetic fills the time between two reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from . import loops
+from .loops import Buffer, Expr, For, If, Prefetch, Stmt, Store
+
+_CACHED = 1 << 20  # bytes of an array, of which most lies in a cache anyway
+_AHEAD = 1024  # bytes
+
+_Places: TypeAlias = "dict[Buffer, tuple[Expr, bool]]"
+
+
+def look_ahead(body: Sequence[Stmt], elements: int, row: int) -> tuple[Stmt, ...]:
+    """`body` with a prefetch for each large array of `elements`, in the last lane loop that uses
+    it; what is read several times, once for each row of `row` elements, by whole rows ahead."""
+    places: dict[For, _Places] = {}
+    last: dict[Buffer, For] = {}
+    for loop in _lane_loops(body):
+        places[loop] = dict(_places(loop, elements))
+        last |= dict.fromkeys(places[loop], loop)
+    wanted = {loop: {b: at for b, at in found.items() if last[b] is loop}
+              for loop, found in places.items()}
+    return _extended(body, wanted, row)
+
+
+def _lane_loops(body: Sequence[Stmt]) -> Iterator[For]:
+    return (s for s in loops.walk(body) if isinstance(s, For) and s.lanes)
+
+
+def _places(loop: For, elements: int) -> Iterator[tuple[Buffer, tuple[Expr, bool]]]:
+    """The large arrays that a loop itself uses: where, and whether it writes there."""
+    for s in loop.body:
+        if isinstance(s, (For, If)):
+            continue
+        stack = list(loops.expressions(s))
+        while stack:
+            e = stack.pop()
+            stack.extend(loops.children(e))
+            if isinstance(e, loops.Load) and _is_large(e.buffer, elements):
+                yield e.buffer, (e.index, False)
+        if isinstance(s, Store) and _is_large(s.buffer, elements):
+            yield s.buffer, (s.index, True)
+
+
+def _is_large(b: Buffer, elements: int) -> bool:
+    return not b.scratch and b.size >= elements and b.size * b.dtype.itemsize > _CACHED
+
+
+def _extended(body: Sequence[Stmt], wanted: dict[For, _Places], row: int) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, For) and s in wanted:
+            more = [_prefetch(b, *at, row) for b, at in wanted[s].items()]
+            s = replace(s, body=(*s.body, *more))
+        elif isinstance(s, (For, If)):
+            s = replace(s, body=_extended(s.body, wanted, row))
+        out.append(s)
+    return tuple(out)
+
+
+def _prefetch(buffer: Buffer, index: Expr, writes: bool, row: int) -> Prefetch:
+    near = _AHEAD // buffer.dtype.itemsize
+    return Prefetch(buffer, index, near if writes else -(-near // row) * row, writes)
