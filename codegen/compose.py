@@ -87,14 +87,14 @@ class _Composer:
 
     def add(self, section: Section, plan: Plan, launches: Sequence[Launch]) -> None:
         """Adds all calls of a section."""
-        lasting = _lasting(plan, launches)
-        fixed = {**self._temporaries(plan, launches, lasting), **self._constants(plan)}
+        lasting = _Lasting(plan, launches)
+        fixed = {**self._temporaries(plan, launches, lasting.sources), **self._constants(plan)}
         for call in section.calls:
-            own = {b: Place(Buffer(b.name, b.dtype, b.size)) for b in lasting}
-            where = {**fixed, **own, **self._inputs(plan, call)}
+            where = {**fixed, **self._inputs(plan, call)}
+            again = lasting.place(where)
             self._add_outputs(plan, call, where)
             self.launches += [Launch(x.kernel, tuple([_moved(p, where) for p in x.places]))
-                              for x in launches]
+                              for x in launches if x not in again]
 
     def plan(self) -> Plan:
         """The plan of the whole graph."""
@@ -164,11 +164,33 @@ class _Composer:
             self.checks[node, check.size, check.what] = None
 
 
-def _lasting(plan: Plan, launches: Sequence[Launch]) -> list[Buffer]:
-    """What a section makes of kept inputs alone: each call has its own, which outlives it."""
-    given = [plan.graph.inputs[i] for i in plan.graph.kept] + plan.constants
-    first, _ = kept_launches(launches, {plan.buffers[n] for n in given}, plan.arguments)
-    return [*dict.fromkeys(b for x in first for b in buffers_of(x)[1])]
+class _Lasting:
+    """What a section makes of kept inputs alone. Calls with other ones have each their own, which
+    outlives them; those with the same, such as the steps of a recurrent layer, share it."""
+
+    def __init__(self, plan: Plan, launches: Sequence[Launch]) -> None:
+        kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
+        given = {*kept, *[plan.buffers[n] for n in plan.constants]}
+        self.first, _ = kept_launches(launches, given, plan.arguments)
+        self.sources: dict[Buffer, dict[Buffer, None]] = {}  # the kept inputs it is made of
+        self._made: dict[Any, Place] = {}
+        for launch in self.first:
+            reads, writes = buffers_of(launch)
+            found = dict.fromkeys(s for b in reads
+                                  for s in (self.sources.get(b, ()) if b not in kept else (b,)))
+            for b in writes:
+                self.sources[b] = self.sources.get(b, {}) | found
+
+    def place(self, where: dict[Buffer, Place]) -> set[Launch]:
+        """Adds to `where` the places of a call, and gives the launches that need not run again."""
+        new = set()
+        for b, sources in self.sources.items():
+            key = b, *[where[s] for s in sources]
+            if key not in self._made:
+                self._made[key] = Place(Buffer(b.name, b.dtype, b.size))
+                new.add(b)
+            where[b] = self._made[key]
+        return {x for x in self.first if new.isdisjoint(buffers_of(x)[1])}
 
 
 def _taken(plan: Plan) -> list[tuple[int, int]]:

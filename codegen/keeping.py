@@ -49,43 +49,56 @@ class KeepingExecutable(Executable):
 
     def _watching(self, arrays: list[Any], results: list[Any], arena: Any) -> bool:
         """Makes all steps, or begins to keep what the first ones leave."""
-        if self._watch.same(arrays) and self._keep(arrays, arena):
-            return self._launch(arrays, results, arena)
-        memory = self._take_memory()
+        known = self._keep(arrays, arena) if self._watch.same(arrays) else None
+        memory = known or self._take_memory()
         try:
             return memory.launch(arrays, results, arena)
         finally:
+            if known is None:
+                self._give_back(memory)
+
+    def _give_back(self, memory: _Memory) -> None:
+        if self._known is None:
             self._free.append(memory)
 
-    def _keep(self, arrays: list[Any], arena: Any) -> bool:
+    def _keep(self, arrays: list[Any], arena: Any) -> _Memory | None:
         """Makes the first steps, if their inputs are as native code reads them."""
         same = {i: arrays[i] for i in self.kept.inputs}
         if not all(a.flags.c_contiguous and a.flags.aligned for a in same.values()):
             self._watch.changed()
-            return False
+            return None
         constants = self._all_constants()
         self.run(arrays, [], arena, constants,
                  lambda table, place: self.program.part(table, place, 0, self.kept.steps))
         launch = self._launcher(self.program.later_address, constants, same)
-        self._known = _Memory(constants, launch, same)
-        self._free.clear()
+        known = self._known = _Memory(constants, launch, same)
         self._launch = launch
-        return True
+        self._free.clear()
+        return known
+
+    def _still_known(self, arrays: list[Any]) -> _Memory | None:
+        """What is kept, where it was made from these arrays; else it is let go of. Another thread
+        may have kept something else at any time."""
+        known = self._known
+        if known is not None and known.launch is self._launch and \
+                all(arrays[i] is a for i, a in known.same.items()):
+            return known
+        if self._launch != self._watching:
+            self._known, self._launch = None, self._watching
+            self._watch.changed()
+        return None
 
     def _closer(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
-        known = self._known
-        if known is not None and not all(arrays[i] is a for i, a in known.same.items()):
-            self._known, self._launch, known = None, self._watching, None
-            self._watch.changed()
-        if known is None and watching.on and self._watch.same(arrays) and self._keep(arrays, arena):
-            known = self._known
+        known = self._still_known(arrays)
+        if known is None and watching.on and self._watch.same(arrays):
+            known = self._keep(arrays, arena)
         memory = known or self._take_memory()
         self._make_ready(arrays)
         try:
             self._steps(arrays, results, arena, memory.constants, self.kept.steps if known else 0)
         finally:
-            if not known:
-                self._free.append(memory)
+            if known is None:
+                self._give_back(memory)
 
     @functools.cached_property
     def facts(self) -> list[dict[str, Any]]:

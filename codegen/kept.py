@@ -27,20 +27,34 @@ _MOST = 1 << 16  # calls after which it is tried again at the latest
 def kept_launches(launches: Sequence[Launch], given: Collection[Buffer], results: Collection[Buffer]
               ) -> tuple[list[Launch], list[Launch]]:
     """The launches that only read what is given, or what such launches made; and the others."""
-    first: dict[Launch, None] = {}
-    made = set(given)
-    for launch in launches:
-        reads, writes = buffers_of(launch)
-        if reads and made.issuperset(reads) and not writes & set(results):
-            first[launch] = None
+    uses = [buffers_of(x) for x in launches]
+    first = _depending_on(uses, set(given), set(results))
+    users: dict[Buffer, list[int]] = {}
+    last: dict[Buffer, int] = {}  # who of the first writes it last
+    for n in first:
+        last |= dict.fromkeys(uses[n][1], n)
+        for b in set().union(*uses[n]):
+            users.setdefault(b, []).append(n)
+    gone = [n for n in range(len(uses)) if n not in first]
+    while gone:  # what they write as well, or read in between, is not known before they run
+        lost = {b for n in gone for b in uses[n][1]}
+        lost |= {b for n in gone for b in uses[n][0] if n < last.get(b, -1)}
+        gone = list(dict.fromkeys(n for b in lost for n in users.pop(b, ()) if n in first))
+        for n in gone:
+            del first[n]
+    return [launches[n] for n in first], [x for n, x in enumerate(launches) if n not in first]
+
+
+def _depending_on(uses: Sequence[tuple[set[Buffer], set[Buffer]]], made: set[Buffer],
+                  results: set[Buffer]) -> dict[int, None]:
+    """The numbers of the launches that read something, and all of it is given or made by such;
+    but for those that write results."""
+    found: dict[int, None] = {}
+    for n, (reads, writes) in enumerate(uses):
+        if reads and made.issuperset(reads) and not writes & results:
+            found[n] = None
             made |= writes
-    while True:  # what others write as well is not known before they run
-        others = [x for x in launches if x not in first]
-        written = set().union(*[buffers_of(x)[1] for x in others])
-        gone = [x for x in first if written & set().union(*buffers_of(x))]
-        if not gone:
-            return list(first), others
-        first = {x: None for x in first if x not in gone}
+    return found
 
 
 def buffers_of(launch: Launch) -> tuple[set[Buffer], set[Buffer]]:
@@ -80,12 +94,16 @@ def _aligned(size: int) -> Any:
     return raw[start:start + size]
 
 
+def _nothing(arrays: Any) -> tuple[()]:
+    return ()
+
+
 class Watch:
     """Tells when arrays have been the same for long enough. Some threads may ask at once: at worst
     they find it out a little later."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
-        self._of: Callable[[Any], Any] = operator.itemgetter(*numbers)
+        self._of: Callable[[Any], Any] = operator.itemgetter(*numbers) if numbers else _nothing
         self._last: Any = None
         self._pause = self._left = 0
 

@@ -59,7 +59,7 @@ def _multiply_and_sum(x: Tensor, y: Tensor, spec: str, along: str) -> Tensor:
     full = tuple(size[c] for c in letters)
     terms = _aligned(x, left, letters, full) * _aligned(y, right, letters, full)
     axes = tuple(range(len(kept), len(kept) + len(summed)))
-    total = sum_along(terms, axis=axes) if summed else terms
+    total = sum_along(terms, axis=axes, dtype=x.dtype) if summed else terms
     return permute_dims(total, [[*kept, *last].index(c) for c in out])
 
 
