@@ -200,7 +200,8 @@ def _merged(of: Contraction) -> bool:
     def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
         if node is of.node:
             return Value(loops.read(Register("sum", of.dtype)))
-        return load(of.buffers[node], node.type, index, mask) if node in of.buffers else None
+        here = node in of.buffers and node not in group.members
+        return load(of.buffers[node], node.type, index, mask) if here else None
 
     with comparisons() as compared:
         found = [Inliner(leaf).value(m, where).expr for m in group.members]

@@ -155,6 +155,13 @@ def test_epilogues_and_prologues(sizes: tuple[int, int, int], target: str) -> No
     agree(others, x, w, b, r, target=target, loose=5)
 
 
+@pytest.mark.parametrize("shape", [(9, 12), (9, 1), (1, 12), (8, 1, 1), (2, 8, 9, 1)])
+def test_what_an_epilogue_reads_along_some_axes_only(shape: tuple[int, ...]) -> None:
+    """The axes of an image are stepped through as one where everything read allows it."""
+    agree(lambda x, w, r: conv(x, w, (1, 1), (1, 1), (0, 0)) * r, normal(2, 3, 10, 12),
+          normal(8, 3, 2, 1), normal(*shape), loose=10)
+
+
 def test_attention() -> None:
     def attention(q: fw.Tensor, k: fw.Tensor, v: fw.Tensor) -> fw.Tensor:
         heads = [t.reshape(2, 9, 3, 8).permute_dims(0, 2, 1, 3) for t in (q, k, v)]
