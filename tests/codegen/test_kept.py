@@ -192,6 +192,64 @@ def test_equal_layers_keep_each_its_own() -> None:
             close(run(x).numpy(), model(x).numpy())
 
 
+def test_equal_layers_whose_weights_are_made_before() -> None:
+    """What layers make of them lies in one place, one after the other: it is not kept."""
+    weights, given = fw.from_numpy(normal(12, 32, 32)), [fw.from_numpy(normal(32, 300))] * 4
+
+    def layers(x: Any) -> Any:
+        made = fw.softmax(weights, -1)
+        for i in range(12):
+            x = fw.tanh(made[i] @ x) + 0.1
+        return x
+
+    run = fw.compile(layers)
+    for x in given:
+        close(run(x).numpy(), layers(x).numpy())
+    stage, = run.programs[0].stages()
+    assert keeps(stage.executable)
+
+
+def test_equal_layers_with_the_same_weights_share_what_is_kept() -> None:
+    first, second = (fw.from_numpy(normal(48, 48, seed=i) / 7) for i in range(2))
+
+    def layers(x: Any) -> Any:
+        for i in range(24):
+            x = fw.tanh(x @ (second if i % 3 else first) + x)
+        return x
+
+    run, x = fw.compile(layers), fw.from_numpy(normal(40, 48))
+    for _ in range(4):
+        close(run(x).numpy(), layers(x).numpy())
+    stage, = run.programs[0].stages()
+    assert keeps(stage.executable) and sum(stage.executable.kept.sizes) <= 4 * first._data.nbytes
+
+
+def test_what_depends_on_constants_alone_is_kept() -> None:
+    made = Nodes()
+    x = made.input("x", TensorType((8, 2000), np.dtype("float32")))
+    table = made.const(tuple(range(48)), np.dtype("float32"), (6, 8))
+    program = compile_native(Graph((x,), (made.apply("contract", (table, x), {
+        "spec": "ij,jk->ik"}),)))
+    for seed in range(3):
+        array = normal(8, 2000, seed=seed)
+        close(program([array])[0], np.arange(48.0).reshape(6, 8) @ array)
+    assert isinstance(program, KeepingExecutable) and keeps(program)
+
+
+def test_two_threads_that_begin_to_keep_at_once() -> None:
+    """Each notes what it made, and one of both notes its native call last."""
+    program, x = product({1}), normal(5, 70)
+    first, second = normal(70, 90, seed=1), normal(70, 90, seed=2)
+    for weights in (first, first, second, second):
+        program([x, weights])
+    known = program._keep([x, first], None)
+    program._keep([x, second], None)
+    program._known = known
+    for weights in (first, second, second, first, first):
+        close(program([x, weights])[0], x @ weights)
+    assert program._launch == program._watching or keeps(program)
+
+
 def test_threads_with_weights_that_change() -> None:
     program, x = product({1}), normal(5, 70)
     choices = [normal(70, 90, seed=s) for s in range(3)]
