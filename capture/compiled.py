@@ -131,7 +131,8 @@ class Compiled(Insight):
         """A program's result; UNSEEN where no code can be made for it, which is said once."""
         try:
             if is_due(self.check, program):
-                return rerun(program, args, kwargs, self.__name__)
+                with self._lock:  # it records
+                    return rerun(program, args, kwargs, self.__name__)
             return program.run(args, kwargs)
         except CodegenError as error:
             self.programs.remove(program)

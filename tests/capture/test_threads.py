@@ -74,3 +74,13 @@ def test_recording_in_a_thread_other_than_the_main_one() -> None:
     for k, o in enumerate(out):
         assert_same(o, fw.full(2, 2.0 * k))
     assert f.stats.recordings == 1 and f.stats.replays == 2
+
+
+def test_calls_that_are_checked_record_one_after_the_other() -> None:
+    for _ in range(5):
+        f = fw.compile(lambda x: fw.tanh(x @ x.T) + 1, check="always")
+        given = [fw.from_numpy(np.full((n, 4), 0.1, np.float32)) for n in (3, 5, 9)]
+        outs = together(*[lambda x=x, f=f: [f(x) for _ in range(6)] for x in given])
+        for x, found in zip(given, outs):
+            for out in found:
+                assert_same(out, f.original(x), 10)
