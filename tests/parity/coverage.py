@@ -20,7 +20,7 @@ for names, why in {
     "from_dlpack from_numpy": "takes over an array",
     "load save": "files: test_module_torch.py and test_models_torch.py compare them",
     "get_autocast_dtype is_autocast_enabled": "a setting, of no values: see test_amp_torch.py",
-    "compile empty_cache get_num_threads set_num_threads printoptions set_printoptions":
+    "compile empty_cache get_num_threads profile set_num_threads printoptions set_printoptions":
         "a setting, of no values",
     "bernoulli binomial multinomial normal poisson rand rand_like randint randint_like randn "
     "randn_like randperm": "random numbers: the streams of the two are not the same",
