@@ -19,7 +19,7 @@ from ..eager.tensor import Tensor
 from . import hooked
 from .dims import Condition
 from .graph import param_key
-from .members import own_count
+from .members import dictionary, own_count
 from .opaque import unreadable
 from .paths import Members, Path, describe, item, steps
 from .polynomial import constant
@@ -296,8 +296,9 @@ def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) ->
             yield Guard(path, "not hasattr({0}, {K})", {"K": name}, f"{path}.{name} is not there",
                         "contents")
     seen = path in recorder.state.held and not isinstance(value, (Tensor, types.FunctionType))
-    if names is None and seen and hasattr(value, "__dict__"):
-        keys = set(value.__dict__) - {n for p, n in recorder.created if p == path}
+    own = dictionary(value) if names is None and seen else None
+    if own is not None:
+        keys = set(own) - {n for p, n in recorder.created if p == path}
         yield Guard(path, "{0}.__dict__.keys() == {K}", {"K": keys},
                     f"{describe(path)} has the attributes {', '.join(sorted(map(str, keys)))}",
                     "contents")

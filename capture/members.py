@@ -44,7 +44,7 @@ def attributes(value: Any) -> dict[str, Any]:
     only = getattr(type(value), "__captured__", None)
     if only is not None:
         return {name: getattr(value, name) for name in only}
-    found = dict(getattr(value, "__dict__", None) or {})
+    found = dict(dictionary(value) or {})
     for cls in type(value).__mro__:
         for name, member in cls.__dict__.items():
             if isinstance(member, types.MemberDescriptorType) and not _is_dunder(name):
@@ -57,10 +57,20 @@ def attributes(value: Any) -> dict[str, Any]:
     return found
 
 
+def dictionary(value: Any) -> dict[str, Any] | None:
+    """The dictionary of an object's attributes; None where it has none. A class without may answer
+    any name by its `__getattr__`, this one too, which is not asked."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def own_count(value: Any, held: Any) -> int | None:
     """How many of the attributes `held` stand in an object's dictionary; None where it has none."""
     cls = type(value)
-    if not isinstance(held, dict) or not hasattr(value, "__dict__") or hasattr(cls, "__captured__"):
+    if not isinstance(held, dict) or dictionary(value) is None or hasattr(cls, "__captured__"):
         return None
     slots = sum(isinstance(getattr(cls, n, None), types.MemberDescriptorType) for n in held)
     return len(held) - slots - isinstance(value, BaseException)

@@ -428,3 +428,21 @@ def test_a_value_that_leaves_into_numpy_and_comes_back() -> None:
     assert len(warned) == 1
     with pytest.raises(fw.CaptureError, match=r"test_behaviour_python.py:\d+"):
         fw.compile(f, fullgraph=True)(X)
+
+
+def test_objects_that_answer_every_name() -> None:
+    """Such as wrappers of libraries: they have no dictionary, but would answer for one."""
+    class Wrapper:
+        __slots__ = ("scale",)
+
+        def __init__(self) -> None:
+            self.scale = 2.0
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *args: name
+
+    wrapper = Wrapper()
+    run = fw.compile(lambda x: x * wrapper.scale, fullgraph=True)
+    for scale in (2.0, 2.0, 3.0, 3.0, 4.0):
+        wrapper.scale = scale
+        assert_equal(run(X), X * scale)
