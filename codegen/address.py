@@ -34,3 +34,10 @@ def _choose() -> Callable[[Any], int]:
 
 
 address: Callable[[Any], int] = _choose()
+
+
+def aligned(size: int) -> Any:
+    """Memory of so many bytes that begins on a cache line."""
+    raw = np.empty(size + 64, np.uint8)
+    start = -address(raw) % 64
+    return raw[start:start + size]

@@ -20,7 +20,7 @@ from ..capture.graph import Graph, Node
 from ..capture.passes.checks import Check
 from ..eager import memory
 from ..eager.ops.check import require
-from .address import address
+from .address import address, aligned
 from .llvm.entry import function
 from .llvm.program import NativeProgram
 from .llvm.threads import entries
@@ -211,6 +211,4 @@ class Executable:
         try:
             return self._arenas.pop()
         except IndexError:
-            raw = np.empty(self.arena + 64, np.uint8)
-            start = -raw.ctypes.data % 64
-            return raw[start:start + self.arena]
+            return aligned(self.arena)

@@ -11,16 +11,16 @@ more seldom.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, KeysView, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from .address import aligned
 from .launches import Launch
 from .loops import Buffer
 from .memory import in_bytes
 
+Buffers = KeysView[Buffer]
 _MOST = 1 << 16  # calls after which it is tried again at the latest
 
 
@@ -45,7 +45,7 @@ def kept_launches(launches: Sequence[Launch], given: Collection[Buffer], results
     return [launches[n] for n in first], [x for n, x in enumerate(launches) if n not in first]
 
 
-def _depending_on(uses: Sequence[tuple[set[Buffer], set[Buffer]]], made: set[Buffer],
+def _depending_on(uses: Sequence[tuple[Buffers, Buffers]], made: set[Buffer],
                   results: set[Buffer]) -> dict[int, None]:
     """The numbers of the launches that read something, and all of it is given or made by such;
     but for those that write results."""
@@ -53,15 +53,16 @@ def _depending_on(uses: Sequence[tuple[set[Buffer], set[Buffer]]], made: set[Buf
     for n, (reads, writes) in enumerate(uses):
         if reads and made.issuperset(reads) and not writes & results:
             found[n] = None
-            made |= writes
+            made.update(writes)
     return found
 
 
-def buffers_of(launch: Launch) -> tuple[set[Buffer], set[Buffer]]:
-    """What a launch reads and what it writes."""
+def buffers_of(launch: Launch) -> tuple[Buffers, Buffers]:
+    """What a launch reads and what it writes, in the same order in every process."""
     kernel = launch.kernel
     place = {b: p.buffer for b, p in zip(kernel.arguments, launch.places)}
-    return {place[b] for b in kernel.inputs}, {place[b] for b in kernel.outputs}
+    reads, writes = ({place[b]: None for b in of} for of in (kernel.inputs, kernel.outputs))
+    return reads.keys(), writes.keys()
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Kept:
 
     def memory(self) -> list[Any]:
         """Arrays for what the steps leave."""
-        return [_aligned(size) for size in self.sizes]
+        return [aligned(size) for size in self.sizes]
 
 
 def kept_part(first: Sequence[Launch], others: Iterable[Launch], inputs: Sequence[Buffer]
@@ -86,12 +87,6 @@ def kept_part(first: Sequence[Launch], others: Iterable[Launch], inputs: Sequenc
     left = dict.fromkeys(b for x in first for b in buffers_of(x)[1] if b in later)
     numbers = tuple(i for i, b in enumerate(inputs) if b in read)
     return Kept(len(first), numbers, tuple(map(in_bytes, left))), list(left)
-
-
-def _aligned(size: int) -> Any:
-    raw = np.empty(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start:start + size]
 
 
 def _nothing(arrays: Any) -> tuple[()]:

@@ -258,6 +258,18 @@ def children(e: Expr) -> tuple[Expr, ...]:
     return ()
 
 
+def parts(expressions: Iterable[Expr]) -> dict[Expr, None]:
+    """Everything that stands in these expressions, each once."""
+    seen: dict[Expr, None] = {}
+    stack = list(expressions)
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen[e] = None
+            stack.extend(children(e))
+    return seen
+
+
 def walk(body: Iterable[Stmt]) -> Iterator[Stmt]:
     """Every statement of `body`, outer before inner, in order."""
     for s in body:

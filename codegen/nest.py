@@ -299,19 +299,7 @@ def is_straight(group: Group, expressions: list[Expr], forms: list[dict[Expr, in
     """Whether a vector of elements is read in one piece and computed without calls."""
     long = [i for i, n in zip(group.variables(), group.domain) if n != 1]
     lane = next(iter(long[-1].terms), None) if long else None
-    places = all(form[e] == 1 if e is lane else lane not in parts([e])
+    places = all(form[e] == 1 if e is lane else lane not in loops.parts([e])
                  for form in forms for e in form)
     return places and not any(isinstance(e, loops.Call) and e.op in _OUTLINED
-                              for e in parts(expressions))
-
-
-def parts(expressions: list[Expr]) -> set[Expr]:
-    """Everything that stands in these expressions."""
-    seen: set[Expr] = set()
-    stack = list(expressions)
-    while stack:
-        e = stack.pop()
-        if e not in seen:
-            seen.add(e)
-            stack.extend(loops.children(e))
-    return seen
+                              for e in loops.parts(expressions))

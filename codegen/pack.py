@@ -121,11 +121,7 @@ def _turned(
 def _factor(index: Expr, var: Expr) -> int:
     """How far the index moves with each step of `var`; 0 where that is not always the same."""
     terms, _ = linear(index)
-    return 0 if any(e is not var and _contains(e, var) for e in terms) else terms.get(var, 0)
-
-
-def _contains(e: Expr, var: Expr) -> bool:
-    return e is var or any(_contains(x, var) for x in loops.children(e))
+    return 0 if any(e is not var and var in loops.parts([e]) for e in terms) else terms.get(var, 0)
 
 
 def _blocks(nest: Nest, other: int, pitch: int, source_pitch: int) -> list[Stmt]:
@@ -180,13 +176,7 @@ def _contiguous(
 
 def loads_of(e: Expr) -> list[loops.Load]:
     """Every load in an expression."""
-    found, stack = [], [e]
-    while stack:
-        e = stack.pop()
-        if isinstance(e, loops.Load):
-            found.append(e)
-        stack.extend(loops.children(e))
-    return found
+    return [part for part in loops.parts([e]) if isinstance(part, loops.Load)]
 
 
 def _run_size(run: list[str], sizes: dict[str, int]) -> int:

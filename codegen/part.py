@@ -7,7 +7,7 @@ from typing import Any
 from ..capture.graph import Node
 from . import loops
 from .contraction import Contraction
-from .index import Index
+from .index import Index, as_index
 from .inline import Indices, Inliner, flat, load
 from .loops import Expr, If, Stmt, const
 from .values import Value
@@ -53,9 +53,9 @@ class Part:
         """Where the block of columns begins among the packed ones, for a block of the sums."""
         of = self.of
         if not of.kept_columns:
-            return Index({}, 0)
+            return as_index(0)
         letters = of.own_batch(1 - self.roles.row_operand)
-        batch = self.position(letters, self.fixed) if letters else Index({}, 0)
+        batch = self.position(letters, self.fixed) if letters else as_index(0)
         return ((batch * of.column_blocks + self.block) * of.depth_blocks + number) * of.column_area
 
     # ---- panels of the block's columns

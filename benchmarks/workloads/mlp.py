@@ -13,7 +13,7 @@ from fusewire import nn
 from ..peers import fusewire_maker, onnx_makers
 from ..training import trainings
 from ..workload import Call, Inputs, Maker, Workload
-from .weights import normal
+from .weights import linear_layers, normal
 
 BATCH, SIZES, LAYERS = 128, (784, 512, 512, 10), (0, 2, 4)
 PRODUCTS = [m * n for m, n in pairwise(SIZES)]
@@ -30,12 +30,9 @@ GRAPH = """mlp (float[N,784] x) => (float[N,10] y) {
 
 def inputs() -> Inputs:
     """Images and labels that mean nothing, and the layers' weights under torch's names."""
-    weights = {}
-    for i, (m, n) in zip(LAYERS, pairwise(SIZES)):
-        weights[f"{i}.weight"] = normal(i, n, m, fan_in=True)
-        weights[f"{i}.bias"] = normal(10 + i, n, scale=0.01)
     labels = np.random.default_rng(7).integers(0, 10, BATCH)
-    return {"x": normal(6, BATCH, 784), "labels": labels, "weights": weights}
+    return {"x": normal(6, BATCH, 784), "labels": labels,
+            "weights": linear_layers(SIZES, LAYERS)}
 
 
 def fusewire(inputs: Inputs) -> nn.Sequential:

@@ -11,7 +11,7 @@ import fusewire as fw
 
 from ..peers import fusewire_maker, jax_maker, onnx_makers, torch_maker
 from ..workload import Call, Inputs, Maker, Workload
-from .weights import normal
+from .weights import linear_layers, normal
 
 SIZES, LAYERS = (4, 64, 64, 2), (0, 2, 4)
 
@@ -26,11 +26,7 @@ GRAPH = """policy (float[1,4] x) => (float[1,2] y) {
 
 def inputs() -> Inputs:
     """One observation, and the layers' weights under torch's names."""
-    weights = {}
-    for i, (m, n) in zip(LAYERS, pairwise(SIZES)):
-        weights[f"{i}.weight"] = normal(i, n, m, fan_in=True)
-        weights[f"{i}.bias"] = normal(10 + i, n, scale=0.01)
-    return {"x": normal(8, 1, SIZES[0]), "weights": weights}
+    return {"x": normal(8, 1, SIZES[0]), "weights": linear_layers(SIZES, LAYERS)}
 
 
 def network(nn: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,15 @@ def normal(seed: int, *shape: int, scale: float = 1.0, fan_in: bool = False) -> 
     values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
     values *= np.float32(scale)
     return values
+
+
+def linear_layers(sizes: Sequence[int], numbers: Sequence[int]) -> dict[str, Any]:
+    """Weights and biases of linear layers from each size to the next, under torch's names."""
+    found = {}
+    for i, (m, n) in zip(numbers, pairwise(sizes)):
+        found[f"{i}.weight"] = normal(i, n, m, fan_in=True)
+        found[f"{i}.bias"] = normal(10 + i, n, scale=0.01)
+    return found
 
 
 def uniform(seed: int, low: float, high: float, *shape: int) -> Any:
