@@ -41,10 +41,7 @@ def _places(loop: For, elements: int) -> Iterator[tuple[Buffer, tuple[Expr, bool
     for s in loop.body:
         if isinstance(s, (For, If)):
             continue
-        stack = list(loops.expressions(s))
-        while stack:
-            e = stack.pop()
-            stack.extend(loops.children(e))
+        for e in loops.parts(loops.expressions(s)):
             if isinstance(e, loops.Load) and _is_large(e.buffer, elements):
                 yield e.buffer, (e.index, False)
         if isinstance(s, Store) and _is_large(s.buffer, elements):

@@ -95,16 +95,10 @@ def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer
     """The buffers that statements read and write, scratch left out."""
     reads: dict[Buffer, None] = {}
     writes: dict[Buffer, None] = {}
-    seen: set[Expr] = set()
     for s in loops.walk(body):
-        stack = list(loops.expressions(s))
-        while stack:
-            e = stack.pop()
-            if e not in seen:
-                seen.add(e)
-                stack.extend(loops.children(e))
-                if isinstance(e, loops.Load) and not e.buffer.scratch:
-                    reads[e.buffer] = None
+        for e in loops.parts(loops.expressions(s)):
+            if isinstance(e, loops.Load) and not e.buffer.scratch:
+                reads[e.buffer] = None
         if isinstance(s, loops.Transpose) and not s.source.scratch:
             reads[s.source] = None
         if isinstance(s, (loops.Store, loops.Transpose)) and not s.buffer.scratch:

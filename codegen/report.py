@@ -49,9 +49,8 @@ def _add_work(body: tuple[Stmt, ...], times: float, work: Work) -> None:
         if isinstance(s, (For, loops.If)):
             _add_work(s.body, times * (_length(s) if isinstance(s, For) else 1), work)
             continue
-        seen: set[Expr] = set()
-        for e in loops.expressions(s):
-            _add_expression(e, times, work, seen)
+        for e in loops.parts(loops.expressions(s)):
+            _add_expression(e, times, work)
         if isinstance(s, loops.Update):
             work["flops"] += times
         elif isinstance(s, loops.Store):
@@ -78,16 +77,11 @@ def _number(e: Expr) -> int:
     return 0
 
 
-def _add_expression(e: Expr, times: float, work: Work, seen: set[Expr]) -> None:
-    if e in seen:
-        return
-    seen.add(e)
+def _add_expression(e: Expr, times: float, work: Work) -> None:
     if isinstance(e, Call) and e.dtype.kind == "f" and e.op not in ("cast", "where"):
         work["flops"] += times
     elif isinstance(e, Load):
         work["read", e.buffer] += times
-    for inner in loops.children(e):
-        _add_expression(inner, times, work, seen)
 
 
 def kernel_table(rows: list[dict[str, Any]]) -> str:

@@ -151,6 +151,15 @@ def test_large_arrays_are_asked_for_once_a_row_ahead() -> None:
         [(1000, False), (256, True)]
 
 
+def test_values_used_over_and_over_are_looked_through_once() -> None:
+    def run(x: fw.Tensor) -> fw.Tensor:  # as a tree, its expression has 2 ** 60 leaves
+        for i in range(60):
+            x = fw.tanh(x + i) * x
+        return x
+
+    assert {len(prefetches(k)) for k in kernels_of(run, normal(1000, 1000))} == {2}
+
+
 def test_what_lies_in_a_cache_is_not_asked_for() -> None:
     (kernel,) = kernels_of(lambda x: fw.softmax(x, -1), normal(50, 1000))
     assert prefetches(kernel) == []
