@@ -42,6 +42,13 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     yield done
 
 
+@pytest.fixture
+def no_programs_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever other tests compiled, ops here are not refused for being compiled too often."""
+    monkeypatch.setattr(large, "_PROGRAMS", {})
+    monkeypatch.setattr(large, "_COUNTS", Counter())
+
+
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_native_code_gives_what_numpy_gives(row: Row, everything_is_large: list[str],
                                             monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +159,7 @@ def test_gradients_of_large_arrays_are_those_of_small_ones() -> None:
 
 
 # ---- memory
-def test_memory_of_a_result_that_is_gone_is_used_again() -> None:
+def test_memory_of_a_result_that_is_gone_is_used_again(no_programs_yet: None) -> None:
     fw.empty_cache()
     x = fw.ones(1 << 18)
     y = x + x
@@ -164,7 +171,7 @@ def test_memory_of_a_result_that_is_gone_is_used_again() -> None:
     assert address % 64 == 0
 
 
-def test_memory_is_not_used_while_a_view_is_alive() -> None:
+def test_memory_is_not_used_while_a_view_is_alive(no_programs_yet: None) -> None:
     x = fw.ones(1 << 18)
     view = (x + x)[3:5]
     other = x * 5
