@@ -42,15 +42,17 @@ def interval(check: str | float) -> int:
 def checking(backend: Backend, check: str | float, name: str) -> Backend:
     """A backend whose programs are compared with NumPy as often as `check` says."""
     every = interval(check)
-    return lambda graph: Checked(graph, backend, every, name)
+    return lambda graph: Checked(graph, backend(graph), backend, every, name)
 
 
 class Checked:
     """A program that is compared with NumPy on its first call, and on every so many."""
 
-    def __init__(self, graph: Graph, backend: Backend, every: int, name: str) -> None:
+    def __init__(self, graph: Graph, executable: Executable, backend: Backend, every: int,
+                 name: str) -> None:
+        """backend(part) makes programs of parts of the graph, to find what is wrong first."""
         self.graph, self.backend, self.every, self.name = graph, backend, every, name
-        self.executable: Executable = backend(graph)
+        self.executable = executable
         self._calls = itertools.count()
 
     def __call__(self, arrays: list[Any]) -> list[Any]:

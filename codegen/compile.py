@@ -21,6 +21,7 @@ from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import PIPELINE, run
 from ..eager.errors import CodegenError
+from .anysize import AnySize, check_places, compile_any_size
 from .compose import Lowered, lower_sections
 from .donate import in_place
 from .executable import Executable, Plan
@@ -56,7 +57,8 @@ Program = Executable | MixedExecutable | SizedExecutable
 def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     """A callable that takes the graph's inputs as arrays and gives its outputs as arrays."""
     if has_symbols(graph):
-        return SizedExecutable(graph, lambda known: compile_graph(known, target))
+        return SizedExecutable(graph, lambda known: compile_graph(known, target),
+                               lambda graph, name, least: compile_open(graph, name, least, target))
     if not any(map(why_no_code, graph.nodes())):
         with contextlib.suppress(CodegenError):  # an op may be made of ops that have no code
             return compile_native(graph, target)
@@ -68,7 +70,27 @@ def compile_native(graph: Graph, target: Target | None = None, checks: bool = Tr
     `checks` its indices are those that somebody else has looked at."""
     target = target or host()
     with phase("lowering"):
-        plan, launches = lower_graph(graph, machine_of(target), checks)
+        lowered = lower_graph(graph, machine_of(target), checks)
+    return _assembled(*lowered, target)
+
+
+def compile_open(graph: Graph, name: str, least: int, target: Target | None = None) -> AnySize:
+    """A graph as one native program for all sizes `name` up to at least `least`; CodegenError
+    where code depends on the size."""
+    target = target or host()
+
+    def lower(known: Graph, size: int) -> Lowered:
+        return lower_graph(known, replace(machine_of(target), open=size))
+
+    check_supported(graph)
+    with phase("lowering"):
+        return compile_any_size(graph, name, least, lower,
+                                lambda plan, launches: _assembled(plan, launches, target))
+
+
+def _assembled(plan: Plan, launches: list[Launch], target: Target) -> Executable:
+    """The program that makes these launches."""
+    with phase("lowering"):
         kept, launches, arguments = _keep(plan, launches)
         slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], arguments)
         steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
@@ -131,6 +153,8 @@ def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
     if not checks:
         ready, found = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
     check_supported(ready)
+    if lowering.machine.open:
+        check_places(ready, lowering.machine.open)
     values, shapes = strip_reshapes(ready)
     if given is not None:
         values = with_own_outputs(values, len(graph.outputs), given)

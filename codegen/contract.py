@@ -15,19 +15,22 @@ transposes, slices), so none of those is ever written to memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
+from typing import Any
 
 from ..capture.graph import Node
+from ..eager.errors import CodegenError
 from . import loops
 from .contraction import Contraction
 from .fuse import Group
 from .index import Index, as_index, atom
-from .loops import Buffer, For, If, Kernel, Stmt, Var, const
+from .loops import Buffer, For, Kernel, Stmt, Var
 from .lower import bounds, buffers_of, chunks
 from .machine import Machine
 from .nest import counter
 from .packing import pack_columns, pack_rows, packing_cost
-from .part import Part, decode
+from .part import Part, Rows, decode, only
 from .tile import Task
 
 
@@ -47,6 +50,8 @@ def moves(of: Contraction) -> float:
     """Roughly what packing and storing cost in one orientation, in vector operations."""
     part = _whole(of)
     roles = of.roles
+    if of.machine.varies(of.columns):
+        return math.inf  # blocks of columns are of known sizes
     columns = rows = 0.0
     if not of.kept_columns:
         columns = packing_cost(part, roles.summed, roles.columns) * of.batches * of.shares
@@ -79,30 +84,41 @@ def columns_kernel(of: Contraction) -> Kernel:
 
 def rows_kernel(of: Contraction) -> Kernel:
     """Packs the rows once, for all tasks: a tile after the other."""
-    total = of.row_batches * of.row_tiles
-    tasks, piece = chunks(total, max(1, 4096 // of.row_area))
+    tiles = -(-of.rows // of.tile)
+    total = of.row_batches * tiles
+    if of.open and of.row_batches > 1:
+        raise CodegenError("rows of unknown number in a batch")
+    tasks, piece = _tasks_of_tiles(of, total)
     var, task = counter("task", tasks)
     line, number = counter("t", total)
-    tile = number % of.row_tiles
-    whole, rest = divmod(of.rows, of.tile)
-    inner = _packed_tile(of, number, tile, of.tile)
+    batch, tile = (as_index(0), number) if of.open else (number // tiles, number % tiles)
+
+    def packed(*rows: Any) -> list[Stmt]:
+        return _packed_tile(of, batch, Rows(tile, *rows), number * of.row_area)
+
+    whole, last = (loops.call(op, (tile.expr(), of.whole_tiles.expr()), loops.BOOL)
+                   for op in ("lt", "eq"))
+    inner = packed(0, of.tile)
+    rest = [s for *rows, there in of.rest_rows() for s in only(there, packed(*rows))]
     if rest:
-        here = [loops.call(op, (tile.expr(), const(whole)), loops.BOOL) for op in ("lt", "eq")]
-        inner = [If(here[0], tuple(inner)),
-                 If(here[1], tuple(_packed_tile(of, number, tile, rest)))]
-    body = (For(line, *bounds(task, piece, total), tuple(inner)),)
+        inner = [*only(whole, inner), *only(last, rest)]
+    body = (For(line, *bounds(task, piece, of.row_tiles if of.open else total), tuple(inner)),)
     cost = total * of.row_area * 0.5
     return Kernel(of.name + "_pack_rows", *buffers_of(body), (), var, tasks, body, cost,
                   _sites(of))
 
 
-def _packed_tile(of: Contraction, number: Index, tile: Index, count: int) -> list[Stmt]:
-    """Packs a tile's rows, which is number `number` over the whole batch."""
+def _tasks_of_tiles(of: Contraction, total: int) -> tuple[int, int]:
+    smallest = max(1, 4096 // of.row_area)
+    return (-(-total // smallest), smallest) if of.open else chunks(total, smallest, of.machine)
+
+
+def _packed_tile(of: Contraction, batch: Index, rows: Rows, place: Index) -> list[Stmt]:
+    """Packs rows of a tile that lies at a place."""
     roles = of.roles
-    batch = decode(number // of.row_tiles, of.row_letters, roles.size)
-    part = _whole(of)
+    fixed = decode(batch, of.row_letters, roles.size)
     summed = {a: roles.size[a] for a in roles.summed}
-    return pack_rows(part, batch, tile, count, number * of.row_area, of.shared_rows, as_index(0),
+    return pack_rows(_whole(of), fixed, rows, place + rows.before, of.shared_rows, as_index(0),
                      summed, {})
 
 

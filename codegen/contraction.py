@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..capture.graph import Node
 from ..eager.ops.contract import parts
 from ..eager.shapes import product
+from . import loops
 from .fuse import Group
-from .index import Index
-from .loops import Buffer
+from .index import Index, as_index, atom
+from .loops import BOOL, INT, Buffer, Expr, const
 from .machine import Machine
 
 _BLOCK = 128  # columns of a block
@@ -116,6 +117,9 @@ class Contraction:
 
     def _choose_rows(self) -> None:
         """Tiles of rows, and shares of them where there would be too few tasks."""
+        if self.machine.varies(self.rows):
+            self.tile, self.share, self.shares = self.machine.tile_rows, self.rows, 1
+            return
         self.tile = tile_rows(self.rows, self.machine.tile_rows)
         shares = 1
         while shares * self.batches * self.column_blocks < self.machine.threads and \
@@ -132,8 +136,17 @@ class Contraction:
         limit = 2 * _DEPTH if self.depth <= 2 * _DEPTH else _DEPTH
         self.depth_step = max(1, min(first, limit // rest))
         self.depth_blocks = -(-first // self.depth_step)
-        self.depth_step = -(-first // self.depth_blocks)
+        if not self.machine.varies(first):
+            self.depth_step = -(-first // self.depth_blocks)
         self.block_depth = self.depth_step * rest
+
+    @property
+    def depth_count(self) -> Index:
+        """How many blocks of the summed axes there are."""
+        first = self.roles.size[self.roles.summed[0]]
+        if self.depth_blocks == 1 or not self.machine.varies(first):
+            return as_index(self.depth_blocks)
+        return quotient(first + self.depth_step - 1, self.depth_step)
 
     @property
     def tasks(self) -> int:
@@ -190,13 +203,44 @@ class Contraction:
     @cached_property
     def shared_rows(self) -> Buffer:
         """The tiles of rows of every batch element, each `row_area` apart."""
-        size = self.row_batches * self.row_tiles * self.row_area
+        size = self.row_batches * -(-self.rows // self.tile) * self.row_area
         return Buffer(f"{self.name}_rows", self.dtype, size)
 
     @property
-    def row_tiles(self) -> int:
+    def open(self) -> bool:
+        """Whether the number of rows is known at run time only."""
+        return self.machine.varies(self.rows)
+
+    @property
+    def whole_tiles(self) -> Index:
+        """Tiles of rows that are whole, in one element of the batch."""
+        return self._divided(self.rows)
+
+    @property
+    def row_tiles(self) -> Index:
         """Tiles of rows in one element of the batch."""
-        return -(-self.rows // self.tile)
+        return self._divided(self.rows + self.tile - 1)
+
+    def _divided(self, rows: int) -> Index:
+        if not self.open:
+            return as_index(rows // self.tile)
+        return quotient(rows, self.tile)
+
+    def rest_rows(self) -> Iterator[tuple[Index | int, int, Expr]]:
+        """What is left of the rows behind the whole tiles, in pieces whose sizes are known: (rows
+        before it, rows, whether it is there)."""
+        left = self.rows % self.tile
+        if not self.open:
+            yield from [(0, left, const(1, BOOL))] if left else []
+            return
+        rest = atom(loops.call("imod", (const(self.rows), const(self.tile)), INT),
+                    (0, self.tile - 1))
+        size = 1 << (self.tile - 1).bit_length() - 1
+        while size:
+            before = rest // (2 * size) * (2 * size)
+            there = loops.call("ge", ((rest - before).expr(), const(size)), BOOL)
+            yield before, size, there
+            size //= 2
 
     @property
     def row_area(self) -> int:
@@ -223,6 +267,12 @@ class Contraction:
     @cached_property
     def sums(self) -> Buffer:
         return Buffer("sums", self.dtype, self.share * self.pitch, scratch=True)
+
+
+def quotient(number: int, divisor: int) -> Index:
+    """number // divisor as an expression, for a number that is known at run time only."""
+    whole = loops.call("idiv", (const(number), const(divisor)), INT)
+    return atom(whole, (0, number // divisor))
 
 
 def tile_rows(rows: int, most: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from ..capture import direct, hook
-from ..capture.check import checking, interval
+from ..capture.check import Checked, checking, interval
 from ..capture.compiled import Compiled
 from ..capture.dynamic import Dynamic, check_dynamic
 from ..capture.graph import Graph
@@ -17,10 +17,10 @@ from ..eager.errors import CaptureError
 from ..eager.nn import module
 from ..eager.nn.module import Module
 from . import collect
-from .compile import compile_graph
+from .compile import compile_graph, compile_open
 from .llvm.observer import Observer
 from .objects import LAYOUT
-from .sized import compile_sized
+from .sized import SizedExecutable
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,11 @@ class CheckedBackend:
 
     def __call__(self, graph: Graph) -> Any:
         fixed = checking(compile_graph, self.check, self.name)
-        return compile_sized(graph, fixed) if has_symbols(graph) else fixed(graph)
+        if not has_symbols(graph):
+            return fixed(graph)
+        every = interval(self.check)
+        return SizedExecutable(graph, fixed, compile_open, lambda known, program: Checked(
+            known, program, compile_graph, every, self.name))
 
 
 @overload

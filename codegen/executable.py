@@ -9,7 +9,7 @@ import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,16 @@ class Plan:
     checks: list[Check]
     shapes: tuple[Any, ...]
     wanted: int  # how many of the graph's outputs the caller asked for
+    size: int = 0  # the size that stands for any, which is the last input; 0 if all are fixed
+
+
+class Given(NamedTuple):
+    """What a program for any size is called with: the size, as an array; what makes its results;
+    and the shapes of its outputs."""
+
+    size: Any
+    results: list[Any]
+    shapes: tuple[Any, ...]
 
 
 class Executable:
@@ -107,12 +117,16 @@ class Executable:
         held.kept = constants, same
         return function("launch", held)
 
-    def __call__(self, arrays: list[Any]) -> list[Any]:
+    def __call__(self, arrays: list[Any], given: Given | None = None) -> list[Any]:
         """The outputs for these inputs; IndexError for indices out of range."""
         for i, check in self._before:
             require(arrays[i], check.size, check.what)
+        makers, shapes = self._results, self.plan.shapes
+        if given is not None:
+            arrays.append(given.size)
+            makers, shapes = given.results, given.shapes
         results = []
-        for make in self._results:  # a comprehension would cost a call
+        for make in makers:  # a comprehension would cost a call
             results.append(make())
         arena = self._take_arena() if self.arena else None
         try:
@@ -121,7 +135,7 @@ class Executable:
         finally:
             if arena is not None:
                 self._arenas.append(arena)
-        return results if self._straight else self._found(arrays, results)
+        return results if self._straight else self._found(arrays, results, shapes)
 
     def _closer(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
         """Runs what `launch` refused, and what somebody looks at."""
@@ -149,13 +163,13 @@ class Executable:
             if not (a.flags.c_contiguous and a.flags.aligned):
                 arrays[i] = np.array(a, order="C")
 
-    def _found(self, arrays: list[Any], results: list[Any]) -> list[Any]:
+    def _found(self, arrays: list[Any], results: list[Any], shapes: tuple[Any, ...]) -> list[Any]:
         everything = [*arrays, *self._constants, *results]
         found = [everything[i] for i in self._outputs]
         for check in self._after:
             require(found[check.output], check.size, check.what)
         return [a if a.shape == shape else a.reshape(shape)
-                for a, shape in zip(found[:self.plan.wanted], self.plan.shapes)]
+                for a, shape in zip(found[:self.plan.wanted], shapes)]
 
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
         """A row per kernel with its median time on made-up inputs: what a kernel takes depends on
@@ -163,6 +177,8 @@ class Executable:
         times = []
         for _ in range(repeats):
             arrays = [np.ones(n.type.shape, n.type.dtype) for n in self.plan.graph.inputs]
+            if self.plan.size:
+                arrays[-1][:] = self.plan.size
             results = [make() for make in self._results]
             steps = self.run(arrays, results, self._take_arena(), self._all_constants(),
                              self.program.profile)

@@ -48,7 +48,7 @@ class Nest:
     def wide(self, size: int) -> int:
         """Lanes for a loop of `size` steps that do not need one another: several vectors, so that
         one is computed while another waits, but not more than the last turn can fill."""
-        vectors = self.vectors
+        vectors = 1 if self.machine.varies(size) else self.vectors
         while vectors > 1 and size % (vectors * self.lanes) and size < 4 * vectors * self.lanes:
             vectors //= 2
         return self.fitting(size, vectors)
@@ -83,7 +83,8 @@ def kernel(nest: Nest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "
     """The kernel around a body; the buffers that it reads and writes are found in it."""
     reads, writes = buffers_of(tuple(body))
     elements = max(1, nest.outer * nest.inner)
-    body = look_ahead(body, elements, max(1, nest.inner))
+    if not nest.machine.varies(elements):
+        body = look_ahead(body, elements, max(1, nest.inner))
     sites = tuple(dict.fromkeys(n.site for n in nest.group.members if n.site))
     nanoseconds = elements * nest.cost / (2.5 * nest.machine.lanes())
     scratch = (*nest.body.rows.values(), *nest.body.columns.values())
@@ -106,20 +107,24 @@ def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer
     return tuple(reads), tuple(writes)
 
 
-def chunks(total: int, smallest: int) -> tuple[int, int]:
-    """(how many tasks, how large each): at least `smallest` each, at most _MOST_TASKS."""
+def chunks(total: int, smallest: int, machine: Machine) -> tuple[int, int]:
+    """(how many tasks, how large each): at least `smallest` each, at most _MOST_TASKS; of a total
+    that varies, as many as there are of just that size."""
+    if machine.varies(total):
+        return max(1, -(-total // max(1, smallest))), max(1, smallest)
     count = max(1, min(_MOST_TASKS, total // max(1, smallest)))
     size = -(-total // count)
     return max(1, -(-total // size)), size
 
 
-def bounds(task: Index, size: int, total: int) -> tuple[Expr, Expr]:
+def bounds(task: Index, size: int, total: int | Index) -> tuple[Expr, Expr]:
     """The range of a task: [task * size, the same + size), but not past `total`."""
     start = task * size
     stop = start + size
-    if stop.range()[1] <= total:
+    if isinstance(total, int) and stop.range()[1] <= total:
         return start.expr(), stop.expr()
-    return start.expr(), loops.call("minimum", (stop.expr(), const(total)), loops.INT)
+    end = as_index(total).expr()
+    return start.expr(), loops.call("minimum", (stop.expr(), end), loops.INT)
 
 
 def _identities(nest: Nest) -> Kernel:
@@ -147,9 +152,10 @@ def _elementwise(nest: Nest) -> Kernel:
 def _line(nest: Nest, run: tuple[list[int], int]) -> Kernel:
     """One loop over everything: tasks are pieces of it."""
     axes, size = run
-    tasks, piece = chunks(size, _TASK)
-    lanes = nest.wide(piece) if tasks > 1 else nest.wide(size)
-    piece = -(-piece // lanes) * lanes if tasks > 1 else piece
+    tasks, piece = chunks(size, _TASK, nest.machine)
+    cut = tasks > 1 or nest.machine.varies(size)
+    lanes = nest.wide(piece if cut else size)
+    piece = -(-piece // lanes) * lanes if cut else piece
     tasks = max(1, -(-size // piece))
     var, task = counter("task", tasks)
     lane, i = counter("i", size)
@@ -162,8 +168,9 @@ def _line(nest: Nest, run: tuple[list[int], int]) -> Kernel:
 def _flattened(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
     """Lanes over all positions; the axes are found from the position by division."""
     total = nest.outer
-    tasks, piece = chunks(total, _TASK // 2)
-    piece = -(-piece // nest.lanes) * nest.lanes if tasks > 1 else piece
+    tasks, piece = chunks(total, _TASK // 2, nest.machine)
+    cut = tasks > 1 or nest.machine.varies(total)
+    piece = -(-piece // nest.lanes) * nest.lanes if cut else piece
     tasks = max(1, -(-total // piece))
     var, task = counter("task", tasks)
     lane, i = counter("i", total)
@@ -177,7 +184,7 @@ def _outer_lines(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
     """Outer positions one after the other, lanes along the last run of axes."""
     (axes, size), before = runs[-1], runs[:-1]
     outer = nest.outer // size
-    tasks, piece = chunks(outer, max(1, _TASK // size))
+    tasks, piece = chunks(outer, max(1, _TASK // size), nest.machine)
     var, task = counter("task", tasks)
     position, o = counter("o", outer)
     lane, i = counter("i", size)
@@ -193,7 +200,8 @@ def _rows(nest: Nest) -> list[Kernel]:
         return _pieces(nest)
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
     smallest = max(1, _TASK // max(1, nest.inner))
-    tasks, piece = chunks(nest.outer, max(smallest, _ROWS) if nest.body.columns else smallest)
+    smallest = max(smallest, _ROWS) if nest.body.columns else smallest
+    tasks, piece = chunks(nest.outer, smallest, nest.machine)
     var, task = counter("task", tasks)
     position, o = counter("o", nest.outer)
     kept = decode(o, runs) if runs else []
@@ -227,7 +235,7 @@ def _whole_row(nest: Nest, lane: Var, body: Sequence[Stmt]) -> For:
 
 def _total_of_tasks(nest: Nest, parts: dict[Node, Buffer], count: int) -> Kernel:
     """The second kernel: for each column what the tasks have found for it."""
-    blocks, block = chunks(nest.inner, 4 * nest.lanes)
+    blocks, block = chunks(nest.inner, 4 * nest.lanes, nest.machine)
     var, task = counter("task", blocks)
     lane, i = counter("i", nest.inner)
     number, p = counter("p", count)
@@ -336,7 +344,7 @@ def _columns(nest: Nest) -> list[Kernel]:
 
 def _many_columns(nest: Nest, rows: int, width: int) -> Kernel:
     """Small blocks of columns, many of them in a task."""
-    tasks, piece = chunks(rows, max(1, _TASK // (nest.inner * width)))
+    tasks, piece = chunks(rows, max(1, _TASK // (nest.inner * width)), nest.machine)
     var, task = counter("task", tasks)
     position, row = counter("o", rows)
     body = _column_block(nest, row, (const(0), const(width)), None)
@@ -346,7 +354,7 @@ def _many_columns(nest: Nest, rows: int, width: int) -> Kernel:
 def _short_rows(nest: Nest) -> Kernel:
     """Lanes over all positions, found by division, and in each the unrolled reduction."""
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
-    tasks, piece = chunks(nest.outer, max(nest.lanes, _TASK // 4 // nest.inner))
+    tasks, piece = chunks(nest.outer, max(nest.lanes, _TASK // 4 // nest.inner), nest.machine)
     piece = -(-piece // nest.lanes) * nest.lanes
     tasks = -(-nest.outer // piece)
     var, task = counter("task", tasks)

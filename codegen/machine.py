@@ -8,11 +8,17 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Machine:
     """`vector_bytes`: width of a vector register; `registers`: how many there are; `threads`: of
-    the pool."""
+    the pool; `open`: a prime number that stands for a size known at run time, 0 if all are known.
+    """
 
     vector_bytes: int = 64
     registers: int = 32
     threads: int = 2
+    open: int = 0
+
+    def varies(self, size: int) -> bool:
+        """Whether a size is known at run time only: then loops are to be right for any."""
+        return bool(self.open) and size % self.open == 0
 
     def lanes(self, itemsize: int = 4) -> int:
         """Elements of `itemsize` bytes in a vector."""

@@ -9,7 +9,7 @@ from .index import Index, as_index, comparisons, variable
 from .loops import Buffer, Expr, For, Stmt, const
 from .nest import counter
 from .pack import loads_of, pack_loops
-from .part import Part, decode
+from .part import Part, Rows, decode
 
 
 def pack_columns(part: Part, base: Index, first: Index, stop: Expr) -> list[Stmt]:
@@ -60,18 +60,19 @@ def _block_sizes(part: Part, letters: list[str]) -> dict[str, int]:
 
 
 def pack_rows(
-    part: Part, fixed: dict[str, Index], tile: Index, count: int, place: Index, into: Buffer,
-    first: Index, summed: dict[str, int], limits: dict[str, Expr],
+    part: Part, fixed: dict[str, Index], rows: Rows, place: Index, into: Buffer, first: Index,
+    summed: dict[str, int], limits: dict[str, Expr],
 ) -> list[Stmt]:
-    """Packs the `count` rows of a tile, at `place` of `into`: the summed elements from `first` on,
+    """Packs rows of a tile at `place` of `into`: the summed elements from `first` on,
     as many as the sizes and limits of their letters say."""
     of, roles = part.of, part.roles
+    count, start = rows.count, rows.start(of.tile)
     line, i = counter("i", count)
     whole = _row_letter(part)
 
     def store(local: dict[str, Index]) -> loops.Store:
         row = local.get("row", i)
-        at = tile * of.tile + row
+        at = start + row
         where = fixed | {a: local[a] for a in summed} | (
             decode(at, roles.rows, roles.size) if whole is None
             else dict.fromkeys(roles.rows, as_index(0)) | {whole: at})

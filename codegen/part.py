@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..capture.graph import Node
@@ -10,6 +12,7 @@ from .contraction import Contraction
 from .index import Index, as_index
 from .inline import Indices, Inliner, flat, load
 from .loops import Expr, If, Stmt, const
+from .machine import Machine
 from .values import Value
 
 
@@ -23,7 +26,7 @@ class Part:
         self.block, self.share = block, share
         self.first_column = block * of.column_step
         self.column_stop = stop(self.first_column, of.column_step,
-                                of.roles.size[of.roles.columns[0]])
+                                of.roles.size[of.roles.columns[0]], of.machine)
         self.inner_columns = of.roles.count(of.roles.columns[1:])
 
     # ---- elements
@@ -47,7 +50,8 @@ class Part:
         """The first of the summed elements in a block, in steps of their first letter, and how many
         there are."""
         first = number * self.of.depth_step
-        return first, stop(first, self.of.depth_step, self.roles.size[self.roles.summed[0]])
+        return first, stop(first, self.of.depth_step, self.roles.size[self.roles.summed[0]],
+                           self.of.machine)
 
     def column_base(self, number: Index) -> Index:
         """Where the block of columns begins among the packed ones, for a block of the sums."""
@@ -78,12 +82,30 @@ class Part:
         if self.of.column_blocks == 1:
             return body
         last = loops.call("eq", (self.block.expr(), const(self.of.column_blocks - 1)), loops.BOOL)
-        return [If(last, tuple(body))]
+        return only(last, body)
 
 
-def stop(first: Index, step: int, size: int) -> Expr:
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a tile: `count` of them behind those `before`."""
+
+    tile: Index
+    before: Index | int
+    count: int
+
+    def start(self, size: int) -> Index:
+        """The number of the first one, where tiles have `size` rows."""
+        return self.tile * size + self.before
+
+
+def only(condition: Expr, body: Sequence[Stmt]) -> list[Stmt]:
+    """Statements that run where a condition holds."""
+    return list(body) if isinstance(condition, loops.Const) else [If(condition, tuple(body))]
+
+
+def stop(first: Index, step: int, size: int, machine: Machine) -> Expr:
     """How many of `step` there are from `first` on before `size`."""
-    if first.range()[1] + step <= size:
+    if not machine.varies(size) and first.range()[1] + step <= size:
         return const(step)
     return loops.call("minimum", (const(step), (size - first).expr()), loops.INT)
 

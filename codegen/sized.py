@@ -1,16 +1,16 @@
-"""A graph with symbolic sizes: code for each set of sizes that is met more than once.
+"""A graph with symbolic sizes: one program for all of them, and code of its own for a frequent one.
 
-Code for fixed sizes is the fastest to run, but takes far longer to make than a call without it: for
-a network of 67 ops over 8 rows 0.4 s, where a call takes 0.9 ms op by op and 0.05 ms compiled. So a
-set of sizes that is met for the first time runs op by op, in the time that eager takes and about 1
-ms more, and gets code when it is met again; the more sets have code, the more often another one
-must have been met. The batches of 1 to 64 examples that a model meets once cost no compilation, the
-one size that it is trained with costs one. Counts decide, not times, so that a run of a program
-gives the same bits as the last one.
+The second set of sizes that is met makes a program for any (see `anysize`), which is nearly as fast
+as code for fixed sizes; a set that is met very often then gets such code as well. Where no program
+can be for any size, the first meeting with a set runs op by op, in the time that eager takes and
+about 1 ms more, and it gets code when it is met again; the more sets have code, the more often
+another one must have been met, as making code takes far longer than a call without it. Counts
+decide, not times, so that a run of a program gives the same bits as the last one.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,13 +23,15 @@ from ..capture.passes.specialise import dims_in, has_symbols, specialise
 from ..capture.polynomial import Expr, Symbol
 from ..eager.errors import CodegenError, GraphError
 from ..eager.forking import held_while_forking
+from .anysize import AnySize
 from .mixed import call_by_call
 
-__all__ = ["LIMIT", "SizedExecutable", "compile_sized", "has_symbols"]
+__all__ = ["LIMIT", "SizedExecutable", "has_symbols"]
 
 LIMIT = 64  # sets of sizes that are kept; the least used one makes room
 AGAIN = 2  # the meeting with a set of sizes at which it gets code, for the first
 EACH = 4  # that do; for the next so many it is one later, and so on
+OFTEN = 500  # the meeting at which it gets code of its own beside a program for any size
 
 _LOCK = held_while_forking(threading.RLock())
 
@@ -48,7 +50,9 @@ class Compiled(Protocol):
     def assembly(self) -> str: ...
 
 
+_Cost = tuple[float, Costs, int]  # seconds, their parts, and the peak memory of a call
 Backend = Callable[[Graph], Compiled]
+ForAny = Callable[[Graph, str, int], AnySize]
 
 
 class Place(NamedTuple):
@@ -63,13 +67,16 @@ class Place(NamedTuple):
 class Variant:
     """What is known of one set of sizes: how often it was met, and what runs it."""
 
-    __slots__ = ("compiled", "empty", "program", "sizes", "uses")
+    __slots__ = ("any", "compiled", "empty", "look", "program", "sizes", "uses")
 
-    def __init__(self, sizes: Mapping[str, int], program: Compiled, empty: bool) -> None:
+    def __init__(self, sizes: Mapping[str, int], empty: bool) -> None:
         """empty: it never gets code, as some of its values have no elements: eager refuses, say,
         their maximum."""
-        self.sizes, self.program, self.empty = sizes, program, empty
-        self.uses, self.compiled = 0, False
+        self.sizes, self.empty = sizes, empty
+        self.program: Compiled | None = None
+        self.uses, self.compiled = 0, False  # compiled: for just these sizes
+        self.look = math.inf if empty else 0  # from which use on there may be better code
+        self.any: AnySize | None = None
 
     @property
     def at(self) -> str:
@@ -77,21 +84,24 @@ class Variant:
 
     @property
     def title(self) -> str:
-        how = "as native code" if self.compiled else "op by op"
+        how = "as native code" if self.compiled else \
+            "op by op" if self.any is None else \
+            f"as native code for any size up to {self.any.capacity}"
         return f"{self.at}: met {self.uses} times, runs {how}"
-
-
-def compile_sized(graph: Graph, backend: Backend) -> SizedExecutable:
-    """A callable for all sizes of a graph that holds symbolic ones. `backend` compiles a graph
-    of fixed sizes. CodegenError where an input's shape does not tell what a size is."""
-    return SizedExecutable(graph, backend)
 
 
 class SizedExecutable:
     """Programs by sizes, made as they are met. Calls may come from several threads at once."""
 
-    def __init__(self, graph: Graph, backend: Backend) -> None:
-        self.graph, self.backend = graph, backend
+    def __init__(self, graph: Graph, backend: Backend, for_any: ForAny | None = None,
+                 checked: Callable[[Graph, Compiled], Compiled] | None = None) -> None:
+        """backend(graph) compiles a graph of fixed sizes, for_any(graph, name, least) one for any
+        size of that name up to at least the given one, if that can be; checked(graph, program)
+        puts a check around such a program. CodegenError where an input's shape does not tell what
+        a size is."""
+        self.graph, self._backend, self._for_any, self._checked = graph, backend, for_any, checked
+        self.any: AnySize | None = None
+        self.refusal = "" if for_any is not None else "nobody can make one"  # of such a program
         self.compile_seconds, self._made = 0.0, 0
         # Is told what making code took, and the memory that a call of it takes.
         self.spent: Callable[[float, Costs, int], None] = _ignore
@@ -100,16 +110,17 @@ class SizedExecutable:
                          if any(formula(size).number is None for size in n.type.shape)]
         self._variants: dict[tuple[Any, ...], Variant] = {}
         self._least = {name: size.least for name, size in _names(graph).items()}
+        self._lengths = {formula(n) for node in (*graph.inputs, *graph.nodes())
+                         for n in node.type.shape}
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs. GraphError for shapes that the graph is not for."""
         key = tuple([arrays[i].shape for i in self._varying])
         variant = self._variants.get(key) or self._meet(key, arrays)
         variant.uses += 1
-        often = variant.uses >= AGAIN + self._made // EACH
-        if often and not variant.compiled and not variant.empty:
-            self._compile(variant)
-        return variant.program(arrays)
+        if variant.uses >= variant.look:
+            self._improve(variant)
+        return (variant.program or self._by_ops(variant))(arrays)
 
     def _meet(self, key: Any, arrays: list[Any]) -> Variant:
         with _LOCK:
@@ -118,23 +129,66 @@ class SizedExecutable:
                 if len(self._variants) >= LIMIT:
                     least = min(self._variants, key=lambda k: self._variants[k].uses)
                     del self._variants[least]
-                graph = specialise(self.graph, sizes)
-                self._variants[key] = Variant(sizes, call_by_call(graph), _is_empty(graph))
+                empty = any(length.value(sizes) == 0 for length in self._lengths)
+                self._variants[key] = Variant(sizes, empty)
             return self._variants[key]
 
-    def _compile(self, variant: Variant) -> None:
+    def _by_ops(self, variant: Variant) -> Compiled:
+        """A program that needs no code."""
+        program: Compiled = call_by_call(specialise(self.graph, variant.sizes))
         with _LOCK:
-            if variant.compiled:
-                return
-            start, costs = time.perf_counter(), Costs()
-            with making(variant.at, costs):
-                variant.program = self.backend(specialise(self.graph, variant.sizes))
-            variant.compiled = True
-            self._made += 1
-            seconds = time.perf_counter() - start
-            self.compile_seconds += seconds
-        # Outside of the lock: who listens may hold locks of its own.
-        self.spent(seconds, costs, variant.program.memory.peak)
+            variant.program = variant.program or program
+            return variant.program
+
+    def _improve(self, variant: Variant) -> None:
+        """Makes code for a set of sizes that has none of its own, if it is time."""
+        made = []
+        with _LOCK:
+            if variant.any is None and len(self._variants) > 1 and not self.refusal:
+                made.append(self._open(variant))
+            again = AGAIN if variant.any is None else OFTEN
+            if variant.uses >= again + self._made // EACH and not variant.compiled:
+                made.append(self._compile(variant))
+            variant.look = math.inf if variant.compiled else 0 if variant.any is None else OFTEN
+        for cost in filter(None, made):  # outside of the lock: who listens may hold locks too
+            self.compile_seconds += cost[0]
+            self.spent(*cost)
+
+    def _open(self, variant: Variant) -> _Cost | None:
+        """Lets a set of sizes run the program for any size, and tells what making that took."""
+        if len(variant.sizes) > 1:
+            self.refusal = f"several sizes are unknown: {', '.join(variant.sizes)}"
+            return None
+        (name, size), = variant.sizes.items()
+        cost = None
+        if self.any is None or self.any.capacity < size:
+            cost = self._make_open(name, size if self.any is None else 2 * size)
+        if self.any is not None and self.any.capacity >= size:
+            program: Compiled = self.any.at(size)
+            if self._checked is not None:
+                program = self._checked(specialise(self.graph, variant.sizes), program)
+            variant.any, variant.program = self.any, program
+        return cost
+
+    def _make_open(self, name: str, least: int) -> _Cost:
+        assert self._for_any is not None
+        start, costs = time.perf_counter(), Costs()
+        try:
+            with making(f"any {name}", costs):
+                self.any = self._for_any(self.graph, name, least)
+        except CodegenError as error:
+            self.refusal = str(error).splitlines()[0]
+        peak = 0 if self.any is None else self.any.program.memory.peak
+        return time.perf_counter() - start, costs, peak
+
+    def _compile(self, variant: Variant) -> _Cost:
+        """Makes code for just these sizes."""
+        start, costs = time.perf_counter(), Costs()
+        with making(variant.at, costs):
+            variant.program = program = self._backend(specialise(self.graph, variant.sizes))
+        variant.compiled = True
+        self._made += 1
+        return time.perf_counter() - start, costs, program.memory.peak
 
     def sizes_of(self, arrays: list[Any]) -> dict[str, int]:
         """The named sizes, read off the arrays' shapes."""
@@ -154,39 +208,52 @@ class SizedExecutable:
         """The sets of sizes met so far, most used first."""
         return sorted(self._variants.values(), key=lambda v: -v.uses)
 
+    @property
+    def _programs(self) -> list[tuple[dict[str, int], Compiled]]:
+        """The programs that have code, and the sizes that each is for, or the largest ones."""
+        found: dict[Any, tuple[dict[str, int], Compiled]] = {}
+        for v in self.variants:
+            if v.program is not None and (v.compiled or v.any is not None):
+                sizes = v.sizes if v.compiled or v.any is None else \
+                    dict.fromkeys(v.sizes, v.any.capacity)
+                found.setdefault(v if v.compiled else v.any, (dict(sizes), v.program))
+        return list(found.values())
+
     def rows(self) -> list[dict[str, Any]]:
-        """A row per kernel of every set of sizes that has code, with these `sizes`."""
-        return [{**row, "sizes": dict(v.sizes)} for v in self.variants if v.compiled
-                for row in v.program.rows()]
+        """A row per kernel of every program that has code, with its `sizes`: those of a program for
+        any size are its largest."""
+        return [{**row, "sizes": sizes} for sizes, program in self._programs
+                for row in program.rows()]
 
     @property
     def memory(self) -> Memory:
         """What a call takes at the sizes, of those met so far, at which that is most."""
         nothing = Memory(0, 0, 0)
-        return max([v.program.memory for v in self.variants], key=lambda m: m.peak, default=nothing)
+        found = [v.program.memory for v in self.variants if v.program is not None]
+        return max(found, key=lambda m: m.peak, default=nothing)
 
     def explain(self) -> str:
-        """The sets of sizes, with the kernels of each that has code."""
-        return "\n".join(f"{v.title}\n{v.program.explain()}" if v.compiled else v.title
-                         for v in self.variants)
+        """The sets of sizes, with the kernels of each program that has code."""
+        titles = [v.title for v in self.variants]
+        if self.refusal and self._for_any is not None:
+            titles.append(f"no program for any size: {self.refusal}")
+        tables = [f"{', '.join(f'{name} = {n}' for name, n in sizes.items())}\n{program.explain()}"
+                  for sizes, program in self._programs]
+        return "\n".join([*titles, *tables])
 
     @property
     def code(self) -> str:
         """The generated code of the most used set of sizes that has some."""
-        return next((v.program.code for v in self.variants if v.compiled), "")
+        return next((program.code for _, program in self._programs), "")
 
     @property
     def assembly(self) -> str:
         """The machine code of the most used set of sizes that has some, as text."""
-        return next((v.program.assembly for v in self.variants if v.compiled), "")
+        return next((program.assembly for _, program in self._programs), "")
 
 
 def _ignore(seconds: float, costs: Costs, peak: int) -> None:
     pass
-
-
-def _is_empty(graph: Graph) -> bool:
-    return any(0 in n.type.shape for n in (*graph.inputs, *graph.nodes()))
 
 
 # ---- where sizes are found

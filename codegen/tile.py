@@ -12,7 +12,7 @@ from .index import Index, as_index, atom, comparisons
 from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Expr, For, Register, Stmt, Var, const
 from .packing import pack_columns, pack_rows
-from .part import Part, decode, stop, times
+from .part import Part, Rows, decode, only, stop, times
 from .values import Value
 
 
@@ -29,7 +29,7 @@ class Task(Part):
             return self._depth_block(as_index(0))
         number = Var("kb")
         body = self._depth_block(atom(number, (0, of.depth_blocks - 1)))
-        blocks = For(number, const(0), const(of.depth_blocks), tuple(body))
+        blocks = For(number, const(0), of.depth_count.expr(), tuple(body))
         return [*self._clear(), blocks, *self._finish()]
 
     def _depth_block(self, number: Index) -> list[Stmt]:
@@ -38,12 +38,12 @@ class Task(Part):
         packing = [] if self.of.kept_columns else pack_columns(self, self.base, first, end)
         return [*packing, *self._tiles(first, end)]
 
-    def _pack_rows(self, tile: Index, count: int, first: Index, end: Expr) -> list[Stmt]:
-        """Packs the rows of a tile for this task alone."""
+    def _pack_rows(self, rows: Rows, first: Index, end: Expr) -> list[Stmt]:
+        """Packs rows of a tile for this task alone."""
         of, summed = self.of, self.roles.summed
         sizes = {a: self.roles.size[a] for a in summed} | {summed[0]: of.depth_step}
-        return pack_rows(self, self.fixed, tile, count, as_index(0), of.packed_rows, first, sizes,
-                         {summed[0]: end})
+        return pack_rows(self, self.fixed, rows, as_index(rows.before), of.packed_rows, first,
+                         sizes, {summed[0]: end})
 
     # ---- tiles
     def _tiles(self, first: Index, end: Expr) -> list[Stmt]:
@@ -52,26 +52,24 @@ class Task(Part):
         each = of.share // of.tile if of.shares > 1 else whole
         tile = Var("tile")
         number = self.share * each + atom(tile, (0, max(0, each - 1)))
-        count: Expr = const(each)
+        count = of.whole_tiles.expr() if of.shares == 1 else const(each)
         if of.shares * each > whole:
             left = loops.call("sub", (const(whole), loops.call(
                 "mul", (self.share.expr(), const(each)), loops.INT)), loops.INT)
             count = loops.call("minimum", (count, left), loops.INT)
-        out: list[Stmt] = [For(tile, const(0), count,
-                               tuple(self._tile(number, of.tile, first, end)))]
-        rest = of.rows % of.tile
-        if rest:
-            tail = tuple(self._tile(as_index(whole), rest, first, end))
-            here = loops.call("eq", (self.share.expr(), const(of.shares - 1)), loops.BOOL)
-            out += [loops.If(here, tail)] if of.shares > 1 else tail
-        return out
+        body = self._tile(Rows(number, 0, of.tile), first, end)
+        tail = [s for before, rest, there in of.rest_rows()
+                for s in only(there, self._tile(Rows(of.whole_tiles, before, rest), first, end))]
+        last = loops.call("eq", (self.share.expr(), const(of.shares - 1)), loops.BOOL)
+        return [For(tile, const(0), count, tuple(body)),
+                *(only(last, tail) if of.shares > 1 and tail else tail)]
 
-    def _tile(self, number: Index, count: int, first: Index, end: Expr) -> list[Stmt]:
+    def _tile(self, rows: Rows, first: Index, end: Expr) -> list[Stmt]:
         depth = self._depth(end)
-        packing = [] if self.of.shared else self._pack_rows(number, count, first, end)
+        packing = [] if self.of.shared else self._pack_rows(rows, first, end)
 
         def panel(base: Index, lane: Index) -> list[Stmt]:
-            return self._panel(number, count, base + lane, first, depth)
+            return self._panel(rows, base + lane, first, depth)
 
         return [*packing, *self._panels(panel)]
 
@@ -105,12 +103,11 @@ class Task(Part):
         once = whole == 1 and isinstance(count, loops.Const)
         return [loop] if once else [For(panel, const(0), count, (loop,))]
 
-    def _panel(self, tile: Index, count: int, column: Index, first: Index, depth: Expr
-               ) -> list[Stmt]:
+    def _panel(self, tile: Rows, column: Index, first: Index, depth: Expr) -> list[Stmt]:
         """The sums of a tile of rows at one column per lane, and what is done with them."""
         of = self.of
+        count, row = tile.count, tile.start(of.tile)
         registers = [Register(f"s{i}", of.dtype) for i in range(count)]
-        row = tile * of.tile
         kept = of.depth_blocks > 1
         at = [((row - self.share * of.share + i) * of.pitch + column).expr() for i in range(count)]
         out: list[Stmt] = [
@@ -132,16 +129,16 @@ class Task(Part):
                 out += self._results(row + i, column, Value(loops.read(register)))
         return out
 
-    def _row_memory(self, tile: Index, first: Index) -> tuple[Buffer, Index]:
-        """Where the packed rows of a tile begin, with the summed elements from `first` on."""
+    def _row_memory(self, rows: Rows, first: Index) -> tuple[Buffer, Index]:
+        """Where the packed rows begin, with the summed elements from `first` on."""
         of = self.of
         if not of.shared:
-            return of.packed_rows, as_index(0)
+            return of.packed_rows, as_index(rows.before)
         letters = of.row_letters
         batch = self.position(letters, self.fixed) if letters else as_index(0)
         depth = first * self.roles.count(self.roles.summed[1:])
-        return of.shared_rows, (batch * of.row_tiles + tile) * of.row_area \
-            + of.row_place(depth, as_index(0))
+        return of.shared_rows, (batch * of.row_tiles + rows.tile) * of.row_area \
+            + of.row_place(depth, as_index(rows.before))
 
     # ---- sums kept over several blocks of depth
     def _clear(self) -> list[Stmt]:
@@ -154,7 +151,7 @@ class Task(Part):
         i = Var("r")
         local = atom(i, (0, of.share - 1))
         row = self.share * of.share + local
-        count = stop(self.share * of.share, of.share, of.rows)
+        count = stop(self.share * of.share, of.share, of.rows, of.machine)
 
         def body(base: Index, lane: Index) -> list[Stmt]:
             value = loops.load(of.sums, (local * of.pitch + base + lane).expr())

@@ -32,6 +32,11 @@ def program_of(graph: Graph) -> SizedExecutable:
     return found
 
 
+def size_by_size(graph: Graph) -> SizedExecutable:
+    """A program as it is where no code can be for any size."""
+    return SizedExecutable(graph, compile_graph)
+
+
 def recorded(fn: Callable[..., Any], *shapes: tuple[Any, ...], **values: int) -> Graph:
     """The graph of `fn` for inputs of these shapes, in which names are sizes."""
     sizes = Sizes(values)
@@ -47,8 +52,36 @@ def random(*shape: int) -> Any:
     return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
 
 
-def test_the_second_meeting_with_a_size_makes_code() -> None:
+def test_the_second_size_makes_a_program_for_any() -> None:
     program = program_of(parse(ROWS))
+    for n in (2, 2, 3, 1, 67, 2):
+        x = random(n, 3)
+        assert_same(program([x])[0], np.exp(x).sum(axis=0))
+    assert [(v.sizes["n"], v.compiled, v.any is program.any) for v in program.variants] == \
+        [(2, True, False), (3, False, True), (1, False, True), (67, False, True)]
+    assert program.any is not None and program.any.capacity == 67
+
+
+def test_a_larger_size_makes_a_program_for_twice_that() -> None:
+    program, capacities = program_of(parse(ROWS)), []
+    for n in (1, 2, 3, 100, 200, 201, 5):
+        x = random(n, 3)
+        assert_same(program([x])[0], np.exp(x).sum(axis=0))
+        capacities.append(program.any and program.any.capacity)
+    assert capacities == [None, 67, 67, 211, 211, 211, 211]
+
+
+def test_a_size_met_very_often_has_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sized, "OFTEN", 10)
+    program = program_of(parse(ROWS))
+    program([random(7, 3)])
+    for call in range(1, 15):
+        program([random(8, 3)])
+        assert [v.compiled for v in program.variants if v.sizes["n"] == 8] == [call >= 10]
+
+
+def test_the_second_meeting_with_a_size_makes_code() -> None:
+    program = size_by_size(parse(ROWS))
     for n in (1, 2, 3, 2, 2, 3):
         x = random(n, 3)
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
@@ -57,7 +90,7 @@ def test_the_second_meeting_with_a_size_makes_code() -> None:
 
 
 def test_sizes_that_are_met_once_compile_nothing() -> None:
-    program = program_of(parse(ROWS))
+    program = size_by_size(parse(ROWS))
     for n in range(1, 65):
         program([random(n, 3)])
     assert not any(v.compiled for v in program.variants) and program.compile_seconds == 0
@@ -73,7 +106,7 @@ def test_what_is_spent_on_further_sizes_is_counted() -> None:
 
 def test_the_more_sizes_have_code_the_more_often_another_one_must_be_met() -> None:
     """All of twelve sizes in turn: four get code in the second round, four in the third."""
-    program, compiled = program_of(parse(ROWS)), []
+    program, compiled = size_by_size(parse(ROWS)), []
     for _ in range(4):
         for n in range(1, 13):
             program([random(n, 3)])
@@ -183,6 +216,14 @@ def test_it_says_which_sizes_have_code() -> None:
         program([random(n, 3)])
     text = program.explain()
     assert "n = 8: met 2 times, runs as native code" in text
-    assert "n = 2: met 1 times, runs op by op" in text
+    assert "n = 2: met 1 times, runs as native code for any size up to 67" in text
     assert "define" in program.code
-    assert [row["sizes"] for row in program.rows()] == [{"n": 8}]
+    assert [row["sizes"] for row in program.rows()] == [{"n": 8}, {"n": 67}]
+
+
+def test_it_says_why_there_is_no_code_for_any_size() -> None:
+    program = program_of(recorded(lambda x: fw.flip(x, (0,)), ("n", 3), n=5))
+    for n in (8, 2):
+        program([random(n, 3)])
+    assert "slice along an axis of unknown size" in program.explain()
+    assert "n = 2: met 1 times, runs op by op" in program.explain()

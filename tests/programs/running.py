@@ -18,7 +18,7 @@ from fusewire.capture.costs import Memory
 from fusewire.capture.evaluate import evaluate
 from fusewire.capture.graph import Graph
 from fusewire.capture.passes.specialise import has_symbols
-from fusewire.codegen.sized import compile_sized
+from fusewire.codegen.sized import SizedExecutable
 
 from .writing import Program
 
@@ -65,7 +65,7 @@ class Comparison:
 
 def with_numpy(graph: Graph) -> Any:
     """A graph as an executable that NumPy runs."""
-    return compile_sized(graph, Evaluated) if has_symbols(graph) else Evaluated(graph)
+    return SizedExecutable(graph, Evaluated) if has_symbols(graph) else Evaluated(graph)
 
 
 def numpy_backed(fn: Any) -> Compiled:

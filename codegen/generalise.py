@@ -1,0 +1,231 @@
+"""Kernels for any size, found by comparing those that lowering makes for two sizes.
+
+Lowering knows every size as a number. A number that is not the same for two sizes of an axis is
+taken as a straight line through both: 50,176 for 64 examples and 45,472 for 58 is 784 times their
+number. What is left of the kernels must be equal, statement by statement; where it is not, the
+choice of loops depends on the size, and there is no code for all of them. The larger of the two
+sizes is a bound for the others, as what is known of ranges at one size holds for smaller ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from ..eager.errors import CodegenError
+from . import loops
+from .forms import Place
+from .launches import Launch
+from .loops import (
+    Assign,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Load,
+    Read,
+    Register,
+    Stmt,
+    Var,
+)
+
+SIZE = Buffer("size", loops.INT, 1)
+"""The argument in which every kernel finds the size that its caller has."""
+
+_T = TypeVar("_T")
+
+
+class Line(NamedTuple):
+    """The number slope * size + constant."""
+
+    slope: int
+    constant: int
+
+    def at(self, size: int) -> int:
+        return self.slope * size + self.constant
+
+
+class Sample(NamedTuple):
+    """Two sizes, the larger one first."""
+
+    large: int
+    small: int
+
+    def line(self, large: int, small: int) -> Line:
+        """The line through two numbers; CodegenError if it has no whole slope."""
+        slope, rest = divmod(large - small, self.large - self.small)
+        if rest:
+            raise differing(f"{large} and {small}")
+        return Line(slope, large - slope * self.large)
+
+    def shape(self, large: Sequence[int], small: Sequence[int]) -> tuple[Line, ...]:
+        """A line for each axis."""
+        if len(large) != len(small):
+            raise differing("numbers of axes")
+        return tuple(map(self.line, large, small))
+
+
+def differing(what: str) -> CodegenError:
+    """The error for code that depends on the size otherwise than by a straight line."""
+    return CodegenError(f"the loops for two sizes differ: {what}")
+
+
+def generalised(sample: Sample, large: Sequence[Launch], small: Sequence[Launch]) -> list[Launch]:
+    """The launches for any size up to the larger one, on the buffers of that one."""
+    if len(large) != len(small):
+        raise differing(f"{len(large)} and {len(small)} kernels")
+    made: dict[tuple[Kernel, Kernel], Kernel] = {}
+    out = []
+    for a, b in zip(large, small):
+        pair = a.kernel, b.kernel
+        if pair not in made:
+            made[pair] = _Pair(sample).kernel(*pair)
+        if [p.offset for p in a.places] != [p.offset for p in b.places]:
+            raise differing("where slices begin")
+        places = dict(zip(a.kernel.arguments, a.places)) | {SIZE: Place(SIZE)}
+        out.append(Launch(made[pair], tuple(places[x] for x in made[pair].arguments)))
+    return out
+
+
+class _Pair:
+    """Two kernels that are compared."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.sample = sample
+        self.size = Register("size", loops.INT)
+        self.open = False  # whether anything depends on the size
+        self.same: dict[Any, Any] = {}  # buffers, registers and variables of the two
+        self.known: dict[tuple[Expr, Expr], Expr] = {}
+
+    def kernel(self, a: Kernel, b: Kernel) -> Kernel:
+        """The kernel that both are, each for its size."""
+        for of in ("inputs", "outputs", "scratch"):
+            self._match(getattr(a, of), getattr(b, of))
+        self.same[a.task] = b.task
+        body = self._guarded(a, b, self._body(a.body, b.body))
+        if not self.open:
+            return dataclasses.replace(a, body=body)
+        first = Assign(self.size, loops.load(SIZE, loops.const(0)))
+        return dataclasses.replace(a, inputs=(*a.inputs, SIZE), body=(first, *body))
+
+    def _match(self, a: Sequence[Any], b: Sequence[Any]) -> None:
+        if len(a) != len(b):
+            raise differing(f"{len(a)} and {len(b)} buffers")
+        self.same |= dict(zip(a, b))
+
+    def _guarded(self, a: Kernel, b: Kernel, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The body for tasks that may have nothing to do."""
+        if a.tasks == b.tasks:
+            return body
+        try:
+            count = self._number(self.sample.line(a.tasks, b.tasks))
+        except CodegenError:
+            if not all(map(_ends_early, a.body)):
+                raise
+            return body
+        return (If(loops.call("lt", (a.task, count), loops.BOOL), body),)
+
+    # ---- statements
+    def _body(self, a: Sequence[Stmt], b: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        if len(a) != len(b):
+            raise differing(f"{len(a)} and {len(b)} statements")
+        return tuple(map(self._statement, a, b))
+
+    def _statement(self, a: Stmt, b: Stmt) -> Stmt:
+        if type(a) is not type(b):
+            raise differing(f"{type(a).__name__} and {type(b).__name__}")
+        if isinstance(a, (For, Assign)) and isinstance(b, (For, Assign)):
+            of = "var" if isinstance(a, For) else "register"
+            self.same.setdefault(getattr(a, of), getattr(b, of))
+        fields = [f.name for f in dataclasses.fields(a)]
+        found = {f: self._part(getattr(a, f), getattr(b, f)) for f in fields}
+        made = dataclasses.replace(a, **found)
+        if isinstance(a, For) and isinstance(made, For) and made.stop is not a.stop:
+            # a piece that lies behind the end has nothing to do
+            stop = loops.call("maximum", (made.stop, made.start), loops.INT)
+            return dataclasses.replace(made, stop=stop)
+        return made
+
+    def _part(self, a: Any, b: Any) -> Any:
+        """A field of a statement."""
+        if isinstance(a, tuple):
+            return self._body(a, b)
+        if isinstance(a, Var) or not isinstance(a, Expr):
+            if self.same.get(a, a) != b:
+                raise differing(f"{a} and {b}")
+            return a
+        return self._expression(a, b)
+
+    # ---- expressions
+    def _expression(self, a: Expr, b: Expr) -> Expr:
+        """The expression that both are. Long ones are too deep for Python's own stack."""
+        stack = [(a, b)]
+        while stack:
+            top = stack[-1]
+            below = [loops.children(e) for e in top]
+            missing = [pair for pair in zip(*below) if pair not in self.known]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if type(top[0]) is not type(top[1]) or top[0].dtype != top[1].dtype:
+                raise differing(f"{top[0]} and {top[1]}")
+            self.known[top] = _COMPARED[type(top[0])](self, *top)
+        return self.known[a, b]
+
+    def _constant(self, a: Const, b: Const) -> Expr:
+        if a is b:
+            return a
+        whole = [float(x.value).is_integer() for x in (a, b) if x.dtype.kind in "if"]
+        if whole != [True, True]:
+            raise differing(f"the numbers {a.value} and {b.value}")
+        number = self._number(self.sample.line(int(a.value), int(b.value)))
+        return number if a.dtype == loops.INT else loops.call("cast", (number,), a.dtype)
+
+    def _number(self, line: Line) -> Expr:
+        """A number that depends on the size as an expression."""
+        if not line.slope:
+            return loops.const(line.constant)
+        self.open = True
+        found: Expr = loops.read(self.size)
+        if line.slope != 1:
+            found = loops.call("mul", (found, loops.const(line.slope)), loops.INT)
+        if line.constant:
+            found = loops.call("add", (found, loops.const(line.constant)), loops.INT)
+        return found
+
+    def _equal(self, a: _T, b: _T) -> _T:
+        if self.same.get(a, a) != b:
+            raise differing(f"{a} and {b}")
+        return a
+
+    def _load(self, a: Load, b: Load) -> Expr:
+        parts = [self._maybe(getattr(a, f), getattr(b, f)) for f in ("index", "mask", "other")]
+        return loops.load(self._equal(a.buffer, b.buffer), *parts)  # type: ignore[arg-type]
+
+    def _maybe(self, a: Expr | None, b: Expr | None) -> Expr | None:
+        return self._equal(a, b) if a is None or b is None else self.known[a, b]
+
+    def _read(self, a: Read, b: Read) -> Expr:
+        self._equal(a.register, b.register)
+        return a
+
+    def _call(self, a: Call, b: Call) -> Expr:
+        if a.op != b.op or len(a.args) != len(b.args):
+            raise differing(f"{a.op} and {b.op}")
+        return loops.call(a.op, tuple(self.known[x] for x in zip(a.args, b.args)), a.dtype)
+
+
+_COMPARED: dict[type, Callable[[_Pair, Any, Any], Expr]] = {
+    Const: _Pair._constant, Load: _Pair._load, Read: _Pair._read, Call: _Pair._call,
+    Var: _Pair._equal,
+}
+
+
+def _ends_early(s: Stmt) -> bool:
+    """Whether a task does nothing if its piece lies behind the end."""
+    return isinstance(s, For) and isinstance(s.stop, Call) and s.stop.op == "minimum"

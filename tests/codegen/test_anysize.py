@@ -1,0 +1,184 @@
+"""One program for any size: right at every size, and refused where it would not be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from oracle import assert_same, part
+
+import fusewire as fw
+import fusewire.nn.functional as F
+from fusewire.capture.dims import Sizes
+from fusewire.capture.evaluate import evaluate, evaluate_node
+from fusewire.capture.graph import Graph
+from fusewire.capture.passes.specialise import specialise
+from fusewire.capture.symbolic import Given, record_symbolic
+from fusewire.codegen.anysize import compile_any_size
+from fusewire.codegen.compile import compile_open, lower_graph
+from fusewire.codegen.generalise import SIZE
+from fusewire.codegen.interpret import run as run_kernel
+from fusewire.codegen.machine import Machine
+
+LONG = ("long rows", "deep product", "convolution", "attention")  # for the interpreter
+MACHINES = [Machine(), Machine(32, 16), Machine(16, 16)]
+N = "n"
+
+
+class Case(NamedTuple):
+    """A function of arrays, some of whose axes are `n` long."""
+
+    function: Callable[..., Any]
+    shapes: tuple[tuple[Any, ...], ...]
+
+    def graph(self) -> Graph:
+        """The recording for any n."""
+        sizes = Sizes({N: 8})
+        given = [Given(f"x{i}", fw.ones(tuple(8 if n == N else n for n in shape)),
+                       tuple(sizes.named(n) if n == N else n for n in shape))
+                 for i, shape in enumerate(self.shapes)]
+        run = record_symbolic(self.function, [g.tensor for g in given], {}, given, sizes)
+        assert not sizes.fixed
+        results = run.result if isinstance(run.result, tuple) else (run.result,)
+        return Graph(run.inputs, tuple(map(run.node_of, results)))
+
+    def arrays(self, size: int) -> list[Any]:
+        """Inputs at one size."""
+        rng = np.random.default_rng(size)
+        return [rng.standard_normal(tuple(size if n == N else n for n in shape), np.float32)
+                for shape in self.shapes]
+
+
+def heads(x: Any) -> Any:
+    return x.reshape(x.shape[0], 6, 4, 5).permute_dims((0, 2, 1, 3))
+
+
+def attention(x: Any) -> Any:
+    q = heads(x)
+    out = fw.softmax(q @ fw.matrix_transpose(q), -1) @ q
+    return out.permute_dims((0, 2, 1, 3)).reshape(x.shape[0], 6, 20)
+
+
+def gradients(x: Any, w: Any, v: Any) -> Any:
+    """Of the mean square of two layers, by their weights."""
+    h = F.relu(x @ w)
+    g = (h @ v) * (2 / 7) / x.shape[0]
+    return x.T @ ((g @ v.T) * (h > 0)), h.T @ g
+
+
+CASES = {
+    "pointwise": Case(lambda x: fw.exp(x) * 2 + 1, ((N, 20),)),
+    "long rows": Case(lambda x: F.gelu(x) * 2 + x, ((N, 4096),)),
+    "broadcast": Case(lambda x, y: x * y + 1, ((N, 1, 3), (5, 3))),
+    "softmax": Case(lambda x: fw.softmax(x, -1), ((N, 20),)),
+    "layer norm": Case(lambda x, w: F.layer_norm(x, (20,), w, w), ((N, 20), (20,))),
+    "sum of examples": Case(lambda x: x.sum(axis=0), ((N, 20),)),
+    "mean of all": Case(lambda x: (x * x).mean(), ((N, 20),)),
+    "largest": Case(lambda x: (x.max(axis=0), x.max(axis=1)), ((N, 20),)),
+    "batch norm": Case(lambda x: (x - x.mean(axis=0)) / (x.var(axis=0) + 1).sqrt(), ((N, 20),)),
+    "product": Case(lambda x, w: x @ w, ((N, 20), (20, 30))),
+    "deep product": Case(lambda x, w: x @ w + 1, ((N, 1100), (1100, 9))),
+    "layers": Case(lambda x, w, v: F.relu(x @ w) @ v, ((N, 20), (20, 30), (30, 7))),
+    "gradients": Case(gradients, ((N, 20), (20, 30), (30, 7))),
+    "turned product": Case(lambda x, w: w @ x, ((20, N), (30, 20))),
+    "vector": Case(lambda x, w: x @ w, ((N, 40), (40,))),
+    "batched": Case(lambda x: x @ fw.matrix_transpose(x), ((N, 6, 20),)),
+    "attention": Case(attention, ((N, 6, 20),)),
+    "reshape": Case(lambda x: x.reshape(x.shape[0], 4, 5).sum(axis=1), ((N, 20),)),
+    "flat": Case(lambda x: x.reshape(-1) * 2, ((N, 20),)),
+    "turned": Case(lambda x: x.T * 2, ((N, 20),)),
+    "beside": Case(lambda x: fw.concat([x, x * 2], axis=1), ((N, 20),)),
+    "cut": Case(lambda x: x[:, 3:9] * 2, ((N, 20),)),
+    "inner axis": Case(lambda x: (fw.exp(x).sum(axis=-1), fw.softmax(x, -1)), ((5, N),)),
+    "pooling": Case(lambda x: F.max_pool2d(x, 2), ((N, 3, 8, 8),)),
+    "convolution": Case(lambda x, w: F.relu(F.conv2d(x, w, padding=1)),
+                        ((N, 3, 8, 8), (4, 3, 3, 3))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_program_is_right_at_every_size(name: str) -> None:
+    graph = CASES[name].graph()
+    program = compile_open(graph, N, 1)
+    assert program.capacity == 67
+    for size in (1, 2, 5, 13, 14, 15, 31, 32, 33, 63, 67):
+        arrays = CASES[name].arrays(size)
+        wanted = evaluate(specialise(graph, {N: size}), arrays)
+        for got, want in zip(program.at(size)(list(arrays)), wanted):
+            assert_same(got, want, 10, f"{name} at {size}")
+
+
+@pytest.mark.parametrize(("name", "machine"), [
+    pytest.param(name, machine, id=f"{name}, {machine.vector_bytes} bytes")
+    for name in CASES for machine in MACHINES[:1 if name in LONG else None]])
+def test_no_kernel_leaves_its_arrays(name: str, machine: Machine) -> None:
+    """The interpreter looks at every index; arrays are as long as the size at hand says."""
+    graph = CASES[name].graph()
+    for size in (1, 17) if machine is MACHINES[0] and name not in LONG else (3,):
+        arrays = CASES[name].arrays(size)
+        wanted = evaluate(specialise(graph, {N: size}), arrays)
+        for got, want in zip(interpreted(graph, machine, size, arrays), wanted):
+            assert_same(got, want, 10, f"{name} at {size}")
+
+
+def interpreted(graph: Graph, machine: Machine, size: int, arrays: list[Any]) -> list[Any]:
+    """What the kernels for any size give at one, run by the interpreter."""
+    made: Any = compile_any_size(
+        graph, N, 1, lambda known, n: lower_graph(known, replace(machine, open=n)),
+        lambda *lowered: lowered)
+    plan, launches = made.program
+    fixed = specialise(graph, {N: size})
+    memory = {SIZE: np.array([size])}
+    for node, array in zip(plan.graph.inputs, arrays):
+        memory[plan.buffers[node]] = array.copy().reshape(-1)
+    for node in plan.constants:
+        memory[plan.buffers[node]] = np.ascontiguousarray(evaluate_node(node, [])).reshape(-1)
+    for node, out in zip(plan.graph.outputs, fixed.outputs):
+        memory.setdefault(plan.buffers[node], np.full(out.type.size, 77, out.type.dtype))
+    for launch in launches:
+        for place in launch.places:
+            buffer = place.buffer
+            memory.setdefault(buffer, np.full(buffer.size, 77, buffer.dtype))
+        kernel, places = launch.kernel, launch.places
+        own = {b: memory[p.buffer] if not p.offset else part(memory[p.buffer], p.offset, b)
+               for b, p in zip(kernel.arguments, places)}
+        run_kernel(kernel, own, order=range(kernel.tasks - 1, -1, -1))
+    return [memory[plan.buffers[node]].reshape(out.type.shape)
+            for node, out in zip(plan.graph.outputs, fixed.outputs)]
+
+
+# ---- what differs from size to size in more than its numbers
+@pytest.mark.parametrize("function, reason", [
+    (lambda x: fw.flip(x, (0,)), "slice along an axis of unknown size"),
+    (lambda x: x.roll(3, 0), "along an axis of unknown size"),
+    (lambda x: fw.concat([x, x * 2], axis=0), "concat along an axis of unknown size"),
+    (lambda x: fw.pad(x, ((1, 1), (0, 0))), "is no multiple of n"),
+    (lambda x: x[::2] * 1, r"is no multiple of n|unknown size"),
+    (lambda x: fw.broadcast_to(x[None], (x.shape[0], *x.shape)), "differ"),
+    (lambda x: x @ x.T, "differ"),
+])
+def test_what_depends_on_the_size_otherwise_is_refused(function: Any, reason: str) -> None:
+    graph = Case(function, ((N, 20),)).graph()
+    with pytest.raises(fw.CodegenError, match=reason):
+        compile_open(graph, N, 1)
+
+
+def test_what_is_kept_from_call_to_call_is_kept_for_all_sizes() -> None:
+    case = CASES["layers"]
+    graph = replace(case.graph(), kept=frozenset({1, 2}))
+    program, weights = compile_open(graph, N, 1), case.arrays(1)[1:]
+    for size in (3, 9, 3, 30, 66, 1):
+        arrays = [case.arrays(size)[0], *weights]
+        (want,) = evaluate(specialise(graph, {N: size}), arrays)
+        (got,) = program.at(size)(list(arrays))
+        assert_same(got, want, 10)
+    assert program.program.kept.steps == 2
+
+
+def test_a_result_is_as_large_as_its_size() -> None:
+    program = compile_open(CASES["pointwise"].graph(), N, 1000)
+    (out,) = program.at(3)(CASES["pointwise"].arrays(3))
+    assert out.shape == (3, 20) and out.base is None
