@@ -143,7 +143,8 @@ def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collecti
     if not sections:
         return _lower_at_once(graph, lowering, checks, given)
     return lower_sections(graph, sections, graph.inputs if given is None else given,
-                          lambda part, given: _lower_parts(part, lowering, checks, given))
+                          lambda part, given: _lower_parts(part, lowering, checks, given),
+                          apart=bool(lowering.machine.open))
 
 
 def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,

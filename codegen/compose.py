@@ -6,7 +6,7 @@ of its own for outputs. Temporaries are used again by the next call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,11 +30,12 @@ _BYTE = np.dtype(np.uint8)
 
 
 def lower_sections(graph: Graph, sections: Sequence[Section], given: Collection[Node],
-                   lower: Lower) -> Lowered:
+                   lower: Lower, apart: bool) -> Lowered:
     """The plan and the launches of a graph that was cut into sections.
 
     lower(part, given) does this for one of them. `given` are the inputs that are arguments of the
-    whole program, whose elements can be checked before it runs.
+    whole program, whose elements can be checked before it runs. Values that lie `apart` are each a
+    buffer of their own, as where sizes, and so places in a common one, are not known.
     """
     sections = [s._replace(graph=replace(s.graph, kept=_kept(s, graph))) for s in sections]
     bodies = _lower_each(sections, given, lower)
@@ -42,7 +43,7 @@ def lower_sections(graph: Graph, sections: Sequence[Section], given: Collection[
         graph = replace(graph, donated={})  # nothing may be overwritten before
         sections = [s._replace(graph=replace(s.graph, donated={})) for s in sections]
         bodies = _lower_each(sections, given, lower)
-    composer = _Composer(graph)
+    composer = _Composer(graph, apart)
     for section, body in zip(sections, bodies):
         composer.add(section, *body)
     return composer.plan(), composer.launches
@@ -75,8 +76,8 @@ def _fails_late(section: Section, given: Collection[Node], plan: Plan) -> bool:
 class _Composer:
     """Puts the calls of sections together."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.outputs = graph, set(graph.outputs)
+    def __init__(self, graph: Graph, apart: bool) -> None:
+        self.graph, self.outputs, self.apart = graph, set(graph.outputs), apart
         self.launches: list[Launch] = []
         self.owner: dict[Buffer, Node] = {}  # inputs, constants and results, by their memory
         self.places = {n: self._owned(n, n.params["name"]) for n in graph.inputs}
@@ -121,6 +122,9 @@ class _Composer:
                      ) -> dict[Buffer, Place]:
         """Places in one buffer, which all calls use, for what only one call needs."""
         elsewhere = {**plan.arguments, **dict.fromkeys(lasting, 0)}
+        if self.apart:
+            own = dict.fromkeys(p.buffer for x in launches for p in x.places)
+            return _each(b for b in own if b not in elsewhere)
         slots, size = plan_arena([[p.buffer for p in x.places] for x in launches], elsewhere)
         whole = Buffer("temporaries", _BYTE, size)
         return {b: Place(whole, s.offset) for b, s in slots.items() if isinstance(s, Arena)}
@@ -155,7 +159,8 @@ class _Composer:
             if buffer not in where:
                 where[buffer] = self._owned(node, f"b{len(self.results)}")
                 self.results.append(node)
-        where |= _frames({b: end for b, end in zip(made, call.last) if b not in where})
+        ends = {b: end for b, end in zip(made, call.last) if b not in where}
+        where |= _each(ends) if self.apart else _frames(ends)
         for node, buffer in zip(call.outputs, made):
             self.places[node] = where[buffer]
         self.taken |= {call.outputs[j]: call.operands[i].node for j, i in _taken(plan)}
@@ -198,6 +203,11 @@ def _taken(plan: Plan) -> list[tuple[int, int]]:
     number = {plan.buffers[n]: i for i, n in enumerate(plan.graph.inputs)}
     outputs = enumerate(plan.graph.outputs[:plan.wanted])
     return [(j, number[plan.buffers[n]]) for j, n in outputs if plan.buffers[n] in number]
+
+
+def _each(buffers: Iterable[Buffer]) -> dict[Buffer, Place]:
+    """A place of its own for each buffer."""
+    return {b: Place(Buffer(b.name, b.dtype, b.size)) for b in buffers}
 
 
 def _frames(ends: Mapping[Buffer, int]) -> dict[Buffer, Place]:

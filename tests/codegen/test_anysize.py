@@ -182,3 +182,32 @@ def test_a_result_is_as_large_as_its_size() -> None:
     program = compile_open(CASES["pointwise"].graph(), N, 1000)
     (out,) = program.at(3)(CASES["pointwise"].arrays(3))
     assert out.shape == (3, 20) and out.base is None
+
+
+def test_equal_layers_are_compiled_once_for_any_size() -> None:
+    def layers(x: Any, *ws: Any) -> Any:
+        for w in ws:
+            x = x + F.gelu(F.layer_norm(x, (16,)) @ w)
+        return x
+
+    case = Case(layers, ((N, 16), *[(16, 16)] * 12))
+    program = compile_open(case.graph(), N, 1)
+    assert len({k for k in program.program.kernels}) < len(program.program.kernels) / 3
+    for size in (1, 14, 40):
+        arrays = case.arrays(size)
+        (want,) = evaluate(specialise(case.graph(), {N: size}), arrays)
+        assert_same(program.at(size)(list(arrays))[0], want, 100)
+
+
+def test_batches_of_any_size_make_two_programs() -> None:
+    fw.manual_seed(0)
+    model = fw.nn.Sequential(fw.nn.Linear(9, 8), fw.nn.Tanh(), fw.nn.Linear(8, 3))
+    plain = [fw.tensor(p.numpy()) for p in model.parameters()]
+    fw.compile(model)
+    with fw.no_grad():
+        for size in [*range(1, 65), *range(64, 0, -1)]:
+            x = fw.rand(size, 9)
+            expected = fw.tanh(x @ plain[0].T + plain[1]) @ plain[2].T + plain[3]
+            assert_same(model(x), expected, 10)
+    stats = model.forward.stats  # type: ignore[attr-defined]
+    assert stats.costs.compiled + stats.costs.from_disk <= 2
