@@ -1,15 +1,15 @@
-"""One native program for all sizes of an axis, up to a capacity that grows when it has to.
+"""One native program for all sizes of some axes, up to a capacity that grows when it has to.
 
-The program is lowered for two sizes, and what differs between them becomes a formula of the size,
-which is an argument like any other (see `generalise`). That is right where every size is a multiple
-of the unknown one plus a number, and no value is picked out along an axis of unknown size but by
-its own place. All else is refused, with the reason.
+The program is lowered for two sets of sizes, and what differs between them becomes a formula of the
+sizes, which are an argument like any other (see `generalise`). That is right where every size is a
+product of the unknown ones and numbers, and no value is picked out along an axis of unknown size
+but by its own place. All else is refused, with the reason.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,41 +19,49 @@ from ..capture.costs import Memory
 from ..capture.evaluate import evaluate_node
 from ..capture.graph import SPECIAL, Graph, Node
 from ..capture.passes.specialise import dims_in, specialise
-from ..capture.polynomial import Expr
+from ..capture.polynomial import Symbol
 from ..eager import memory
 from ..eager.errors import CodegenError
 from ..eager.op import OPS
 from ..eager.shapes import TensorType
 from . import loops
 from .executable import Executable, Given, Plan
-from .generalise import SIZE, Line, Sample, differing, generalised
+from .generalise import MOST, SIZES, Formula, Sample, differing, generalised
 from .index import as_index, atom, comparisons, variable
 from .launches import Launch
 from .loops import Buffer
+from .machine import Machine
 from .values import BUILDER, Value
 
 _LEAST = 64  # the capacity of a program at first
 
-Lower = Callable[[Graph, int], "tuple[Plan, list[Launch]]"]
+Sizes = Mapping[str, int]
+Lower = Callable[[Graph, "tuple[tuple[int, int], ...]"], "tuple[Plan, list[Launch]]"]
 Assemble = Callable[[Plan, "list[Launch]"], Executable]
 
 
 class AnySize:
     """A program for all sizes up to `capacity`."""
 
-    def __init__(self, sample: Sample, program: Executable, results: list[tuple[Line, ...]],
-                 shapes: list[tuple[Line, ...]]) -> None:
-        self.program, self.capacity = program, sample.large
+    def __init__(self, capacity: Sizes, program: Executable, results: list[tuple[Formula, ...]],
+                 shapes: list[tuple[Formula, ...]]) -> None:
+        self.program, self.capacity = program, capacity
         self._results, self._shapes = results, shapes
 
-    def at(self, size: int) -> AtSize:
-        """The program for one size."""
-        def known(lines: tuple[Line, ...]) -> tuple[int, ...]:
-            return tuple([line.at(size) for line in lines])
+    def has_room(self, sizes: Sizes) -> bool:
+        """Whether sizes are within the capacity."""
+        return all(n <= self.capacity[name] for name, n in sizes.items())
 
-        makers = [memory.maker(known(lines), node.type.dtype)
-                  for lines, node in zip(self._results, self.program.plan.results)]
-        given = Given(np.array([size]), makers, tuple(map(known, self._shapes)))
+    def at(self, sizes: Sizes) -> AtSize:
+        """The program for one set of sizes."""
+        numbers = [sizes[name] for name in self.capacity]
+
+        def known(shape: tuple[Formula, ...]) -> tuple[int, ...]:
+            return tuple([n.at(numbers) for n in shape])
+
+        makers = [memory.maker(known(shape), node.type.dtype)
+                  for shape, node in zip(self._results, self.program.plan.results)]
+        given = Given(np.resize(numbers, MOST), makers, tuple(map(known, self._shapes)))
         return AtSize(self.program, given)
 
 
@@ -91,37 +99,47 @@ class AtSize(NamedTuple):
         return self.program.assembly
 
 
-def compile_any_size(graph: Graph, name: str, least: int, lower: Lower, assemble: Assemble
-                     ) -> AnySize:
-    """A program for the sizes `name` of a graph up to at least `least`. lower(graph, size) makes
-    the kernels of a graph of fixed sizes, one of which stands for any. CodegenError with the
-    reason where there is none."""
-    sample = sample_of(graph, name, least)
-    plans, launches = zip(*[lower(specialise(graph, {name: n}), n) for n in sample])
+def compile_any_size(graph: Graph, least: Sizes, lower: Lower, assemble: Assemble) -> AnySize:
+    """A program for all sizes of a graph up to at least these. lower(graph, open) makes the
+    kernels of a graph of fixed sizes, where some stand for any (see `Machine`). CodegenError with
+    the reason where there is none."""
+    if len(least) > MOST:
+        raise CodegenError(f"more than {MOST} sizes are unknown")
+    sample = sample_of(graph, least)
+    plans, launches = zip(*[
+        lower(specialise(graph, dict(zip(least, primes))), tuple(zip(primes, sample.large)))
+        for primes in sample])
     plan, results, shapes = _plan(sample, *plans)
-    return AnySize(sample, assemble(plan, generalised(sample, *launches)), results, shapes)
+    program = assemble(plan, generalised(sample, *launches))
+    return AnySize(dict(zip(least, sample.large)), program, results, shapes)
 
 
 # ---- what can be done
-def sample_of(graph: Graph, name: str, least: int) -> Sample:
-    """Two prime numbers that stand for the size: no other size is a multiple of one of them."""
-    numbers = _fixed_sizes(graph, name)
-    primes = (n for n in _primes(max(least, _LEAST)) if not any(m % n == 0 for m in numbers))
-    large = next(primes)
-    small = next(n for n in _primes(large // 3) if not any(m % n == 0 for m in numbers))
-    return Sample(large, small)
+def sample_of(graph: Graph, least: Sizes) -> Sample:
+    """Prime numbers that stand for the sizes: no other size is a multiple of one of them."""
+    taken = _fixed_sizes(graph)
+
+    def prime(least: int) -> int:
+        found = next(n for n in _primes(least) if not any(m % n == 0 for m in taken))
+        taken.add(found)
+        return found
+
+    large = tuple([prime(max(n, _LEAST)) for n in least.values()])
+    return Sample(large, tuple([prime(n // 3) for n in large]))
 
 
-def _fixed_sizes(graph: Graph, name: str) -> set[int]:
-    """The numbers other than 0 in the formulas of all sizes; CodegenError where one of them is no
-    straight line."""
+def _fixed_sizes(graph: Graph) -> set[int]:
+    """The numbers other than 0 in the formulas of all sizes; CodegenError where the size of an axis
+    is no product."""
     found: set[int] = set()
     for node in (*graph.inputs, *graph.nodes()):
         found.update(_plain_numbers((node.type.shape, *node.params.values())))
         for dim in dims_in((node.type.shape, *node.params.values())):
-            found.update(_numbers(dim.expr, name, node))
-        if any(len(dim.expr.terms) > 1 for dim in dims_in(node.type.shape)):
-            raise no_multiple(node, name)
+            found.update(abs(factor) for _, factor in dim.expr.terms)
+        for dim in dims_in(node.type.shape):
+            if len(dim.expr.terms) > 1 or not all(isinstance(a, Symbol) for a in dim.expr.atoms()):
+                raise CodegenError(f"{node.site or node.op}: {dim.expr}, a size of {node.type}, "
+                                   "is no product of unknown sizes")
     return found - {0}
 
 
@@ -134,18 +152,6 @@ def _plain_numbers(value: Any) -> Iterator[int]:
             yield from _plain_numbers(part)
 
 
-def _numbers(size: Expr, name: str, node: Node) -> Iterator[int]:
-    for monomial, factor in size.terms:
-        if monomial and [(str(atom), power) for atom, power in monomial] != [(name, 1)]:
-            raise no_multiple(node, name)
-        yield abs(factor)
-
-
-def no_multiple(node: Node, name: str) -> CodegenError:
-    """The error for a size that follows otherwise from the unknown one."""
-    return CodegenError(f"{node.site or node.op}: a size of {node.type} is no multiple of {name}")
-
-
 def _primes(least: int) -> Iterator[int]:
     """The prime numbers from `least` on."""
     n = max(least, 2)
@@ -155,18 +161,18 @@ def _primes(least: int) -> Iterator[int]:
         n += 1
 
 
-def check_places(graph: Graph, size: int) -> None:
+def check_places(graph: Graph, machine: Machine) -> None:
     """CodegenError for a view that reads, along an axis of unknown size, anything but the element
     at the same place: what holds for one size need not for another."""
     for node in graph.nodes():
         if node.op not in SPECIAL and OPS[node.op].kind == "view" and node.op != "reshape":
-            if any(n % size == 0 for x in (node, *node.inputs) for n in x.type.shape):
-                _check_view(node, size)
+            if any(machine.varies(n) for x in (node, *node.inputs) for n in x.type.shape):
+                _check_view(node, machine)
 
 
-def _check_view(node: Node, size: int) -> None:
+def _check_view(node: Node, machine: Machine) -> None:
     where = tuple(variable(f"i{a}", n) for a, n in enumerate(node.type.shape))
-    own = {w.expr(): w for w, n in zip(where, node.type.shape) if n % size == 0}
+    own = {w.expr(): (w, n) for w, n in zip(where, node.type.shape) if machine.varies(n)}
     types = [i.type for i in node.inputs]
 
     def at(number: int, index: Any) -> Any:
@@ -174,11 +180,12 @@ def _check_view(node: Node, size: int) -> None:
 
     with comparisons() as compared:
         sources = OPS[node.op].meaning(BUILDER, where, types, at, **node.params)
-    plain = not any(own.keys() & c.terms.keys() and c.const % size for c in compared)
+    plain = not any(own.keys() & c.terms.keys() and c.const and not machine.varies(c.const)
+                    for c in compared)
     for source in sources:
-        places = [as_index(i) for i, n in zip(source.index, types[source.input].shape)
-                  if n % size == 0]
-        plain &= all(any(p.same(w) for w in own.values()) for p in places)
+        places = [(as_index(i), n) for i, n in zip(source.index, types[source.input].shape)
+                  if machine.varies(n)]
+        plain &= all(any(p.same(w) and n == m for w, m in own.values()) for p, n in places)
         if isinstance(source.mask, Value):
             plain &= own.keys().isdisjoint(loops.parts([source.mask.expr]))
     if not plain:
@@ -187,8 +194,8 @@ def _check_view(node: Node, size: int) -> None:
 
 # ---- the plan for any size
 def _plan(sample: Sample, large: Plan, small: Plan
-          ) -> tuple[Plan, list[tuple[Line, ...]], list[tuple[Line, ...]]]:
-    """The plan with the size as one more input, and the shapes of results and outputs."""
+          ) -> tuple[Plan, list[tuple[Formula, ...]], list[tuple[Formula, ...]]]:
+    """The plan with the sizes as one more input, and the shapes of results and outputs."""
     same = [(len(p.results), len(p.constants), len(p.taken), p.checks, p.wanted) for p in
             (large, small)]
     if same[0] != same[1]:
@@ -199,10 +206,10 @@ def _plan(sample: Sample, large: Plan, small: Plan
     results = [sample.shape(a.type.shape, b.type.shape)
                for a, b in zip(large.results, small.results)]
     shapes = [sample.shape(a, b) for a, b in zip(large.shapes, small.shapes)]
-    size = Node("input", (), {"name": "size"}, TensorType((1,), SIZE.dtype))
-    graph = replace(large.graph, inputs=(*large.graph.inputs, size))
+    sizes = Node("input", (), {"name": "sizes"}, TensorType((MOST,), SIZES.dtype))
+    graph = replace(large.graph, inputs=(*large.graph.inputs, sizes))
     inputs = [large.buffers[n] for n in large.graph.inputs]
-    given = dict.fromkeys((*inputs, SIZE, *large.arguments))
-    plan = replace(large, graph=graph, buffers={**large.buffers, size: SIZE}, size=sample.large,
+    given = dict.fromkeys((*inputs, SIZES, *large.arguments))
+    plan = replace(large, graph=graph, buffers={**large.buffers, sizes: SIZES}, sizes=sample.large,
                    arguments={b: i for i, b in enumerate(given)})
     return plan, results, shapes

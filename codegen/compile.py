@@ -28,6 +28,7 @@ from .executable import Executable, Plan
 from .forms import Place
 from .fuse import Group, fuse
 from .fuse import given as is_given
+from .index import lowering_for
 from .keeping import KeepingExecutable
 from .kept import Kept, kept_launches, kept_part
 from .launches import Launch, Lowering
@@ -58,7 +59,7 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     """A callable that takes the graph's inputs as arrays and gives its outputs as arrays."""
     if has_symbols(graph):
         return SizedExecutable(graph, lambda known: compile_graph(known, target),
-                               lambda graph, name, least: compile_open(graph, name, least, target))
+                               lambda graph, least: compile_open(graph, least, target))
     if not any(map(why_no_code, graph.nodes())):
         with contextlib.suppress(CodegenError):  # an op may be made of ops that have no code
             return compile_native(graph, target)
@@ -74,17 +75,17 @@ def compile_native(graph: Graph, target: Target | None = None, checks: bool = Tr
     return _assembled(*lowered, target)
 
 
-def compile_open(graph: Graph, name: str, least: int, target: Target | None = None) -> AnySize:
-    """A graph as one native program for all sizes `name` up to at least `least`; CodegenError
-    where code depends on the size."""
+def compile_open(graph: Graph, least: Mapping[str, int], target: Target | None = None) -> AnySize:
+    """A graph as one native program for all sizes up to at least these; CodegenError where code
+    depends on the sizes."""
     target = target or host()
 
-    def lower(known: Graph, size: int) -> Lowered:
-        return lower_graph(known, replace(machine_of(target), open=size))
+    def lower(known: Graph, open_sizes: tuple[tuple[int, int], ...]) -> Lowered:
+        return lower_graph(known, replace(machine_of(target), open=open_sizes))
 
     check_supported(graph)
     with phase("lowering"):
-        return compile_any_size(graph, name, least, lower,
+        return compile_any_size(graph, least, lower,
                                 lambda plan, launches: _assembled(plan, launches, target))
 
 
@@ -131,7 +132,8 @@ def machine_of(target: Target) -> Machine:
 
 def lower_graph(graph: Graph, machine: Machine, checks: bool = True) -> Lowered:
     """The kernels of a graph on their buffers, and the plan of its arguments, before any code."""
-    return _lower_parts(graph, Lowering(machine), checks, None)
+    with lowering_for(machine):
+        return _lower_parts(graph, Lowering(machine), checks, None)
 
 
 def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collection[Node] | None
@@ -155,7 +157,7 @@ def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
         ready, found = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
     check_supported(ready)
     if lowering.machine.open:
-        check_places(ready, lowering.machine.open)
+        check_places(ready, lowering.machine)
     values, shapes = strip_reshapes(ready)
     if given is not None:
         values = with_own_outputs(values, len(graph.outputs), given)

@@ -15,23 +15,23 @@ transposes, slices), so none of those is ever written to memory.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
-from typing import Any
 
 from ..capture.graph import Node
 from ..eager.errors import CodegenError
 from . import loops
-from .contraction import Contraction
+from .contraction import Contraction, Rows, divided
 from .fuse import Group
 from .index import Index, as_index, atom
-from .loops import Buffer, For, Kernel, Stmt, Var
+from .loops import Buffer, For, If, Kernel, Stmt, Var, const
 from .lower import bounds, buffers_of, chunks
 from .machine import Machine
 from .nest import counter
 from .packing import pack_columns, pack_rows, packing_cost
-from .part import Part, Rows, decode, only
+from .part import Part, decode, only
 from .tile import Task
+
+_UNKNOWN = 1e6  # what makes an orientation worse where the number of columns is not known
 
 
 def lower_contract(
@@ -50,8 +50,6 @@ def moves(of: Contraction) -> float:
     """Roughly what packing and storing cost in one orientation, in vector operations."""
     part = _whole(of)
     roles = of.roles
-    if of.machine.varies(of.columns):
-        return math.inf  # blocks of columns are of known sizes
     columns = rows = 0.0
     if not of.kept_columns:
         columns = packing_cost(part, roles.summed, roles.columns) * of.batches * of.shares
@@ -60,7 +58,8 @@ def moves(of: Contraction) -> float:
         rows = packing_cost(part, roles.summed, roles.rows) * repeats
     stored = of.batches * of.rows * of.columns
     contiguous = of.letters[2][-1] in roles.columns
-    return columns + rows + stored * (1 / of.vector if contiguous else 2.0)
+    total = columns + rows + stored * (1 / of.vector if contiguous else 2.0)
+    return total * _UNKNOWN if of.open_columns else total
 
 
 def _whole(of: Contraction) -> Part:
@@ -93,13 +92,12 @@ def rows_kernel(of: Contraction) -> Kernel:
     line, number = counter("t", total)
     batch, tile = (as_index(0), number) if of.open else (number // tiles, number % tiles)
 
-    def packed(*rows: Any) -> list[Stmt]:
-        return _packed_tile(of, batch, Rows(tile, *rows), number * of.row_area)
-
     whole, last = (loops.call(op, (tile.expr(), of.whole_tiles.expr()), loops.BOOL)
                    for op in ("lt", "eq"))
-    inner = packed(0, of.tile)
-    rest = [s for *rows, there in of.rest_rows() for s in only(there, packed(*rows))]
+    place = number * of.row_area
+    inner = _packed_tile(of, batch, of.tile_of(tile), place)
+    rest = [s for rows, there in of.rest_rows()
+            for s in only(there, _packed_tile(of, batch, rows, place))]
     if rest:
         inner = [*only(whole, inner), *only(last, rest)]
     body = (For(line, *bounds(task, piece, of.row_tiles if of.open else total), tuple(inner)),)
@@ -109,7 +107,7 @@ def rows_kernel(of: Contraction) -> Kernel:
 
 
 def _tasks_of_tiles(of: Contraction, total: int) -> tuple[int, int]:
-    smallest = max(1, 4096 // of.row_area)
+    smallest = max(1, 4096 // of.machine.most(of.row_area))
     return (-(-total // smallest), smallest) if of.open else chunks(total, smallest, of.machine)
 
 
@@ -127,8 +125,10 @@ def tile_kernel(of: Contraction) -> Kernel:
     var = Var("task")
     number = atom(var, (0, max(0, of.tasks - 1)))
     share, number = number % of.shares, number // of.shares
-    block, batch = number % of.column_blocks, number // of.column_blocks
+    batch, block = divided(number, of.column_count)
     body = tuple(Task(of, batch, block, share).statements())
+    if of.open_columns:
+        body = (If(loops.call("lt", (batch.expr(), const(of.batches)), loops.BOOL), body),)
     flops = 2.0 * of.batches * of.rows * of.columns * of.depth
     nanoseconds = flops / (10 * of.vector) * 1.3
     return Kernel(of.name, *buffers_of(body), of.scratch, var, of.tasks, body, nanoseconds,

@@ -53,6 +53,16 @@ def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:
     return roles
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a tile: `count` of them behind those `before`; `start` is the number of the first."""
+
+    tile: Index
+    before: Index
+    count: int
+    start: Index
+
+
 class Contraction:
     """The loops of one contraction group."""
 
@@ -93,6 +103,9 @@ class Contraction:
         """Blocks of columns: pieces of the first of their letters."""
         roles, wide = self.roles, 2 * self.vector
         inner, first = roles.count(roles.columns[1:]), roles.size[roles.columns[0]]
+        if self.open_columns:
+            self._choose_open_columns(inner, first, wide)
+            return
         block = _BLOCK
         while block > wide and self.batches * -(-self.columns // block) < 2 * self.machine.threads:
             block //= 2  # more tasks than threads: a thread that comes late delays the others less
@@ -105,6 +118,24 @@ class Contraction:
         self.block = step * inner
         self.pitch = -(-self.block // wide) * wide + _PAD
         self._choose_panels(wide)
+
+    def _choose_open_columns(self, inner: int, first: int, wide: int) -> None:
+        """Blocks of a size that does not depend on how many columns there are."""
+        self.column_step = max(1, _BLOCK // inner // wide) * wide
+        self.column_blocks = -(-first // self.column_step)
+        self.block = self.column_step * inner
+        self.pitch = self.block + _PAD
+        alone = len(self.roles.columns) == 1
+        self.cut = self.roles.columns[0] if alone else None
+        self.panel = wide if alone else self.pitch
+
+    @property
+    def column_count(self) -> Index:
+        """How many blocks of columns there are."""
+        first = self.roles.size[self.roles.columns[0]]
+        if not self.open_columns:
+            return as_index(self.column_blocks)
+        return quotient(first, self.column_step - 1, self.column_step)
 
     def _choose_panels(self, wide: int) -> None:
         """How wide the panels are in which a block of columns lies, each of them one stream for the
@@ -133,7 +164,7 @@ class Contraction:
         summed = self.roles.summed
         first = self.roles.size[summed[0]]
         rest = self.roles.count(summed[1:])
-        limit = 2 * _DEPTH if self.depth <= 2 * _DEPTH else _DEPTH
+        limit = 2 * _DEPTH if self.machine.most(self.depth) <= 2 * _DEPTH else _DEPTH
         self.depth_step = max(1, min(first, limit // rest))
         self.depth_blocks = -(-first // self.depth_step)
         if not self.machine.varies(first):
@@ -146,7 +177,7 @@ class Contraction:
         first = self.roles.size[self.roles.summed[0]]
         if self.depth_blocks == 1 or not self.machine.varies(first):
             return as_index(self.depth_blocks)
-        return quotient(first + self.depth_step - 1, self.depth_step)
+        return quotient(first, self.depth_step - 1, self.depth_step)
 
     @property
     def tasks(self) -> int:
@@ -197,6 +228,8 @@ class Contraction:
     @cached_property
     def shared(self) -> bool:
         """Whether many tasks use the same rows: they are packed once, by a kernel of its own."""
+        if (self.open and self.row_batches > 1) or self.open_columns:
+            return self.kept[self.roles.row_operand]
         repeats = self.batches // self.row_batches
         return repeats * self.column_blocks >= 4 or self.kept[self.roles.row_operand]
 
@@ -212,26 +245,36 @@ class Contraction:
         return self.machine.varies(self.rows)
 
     @property
+    def open_columns(self) -> bool:
+        """Whether the number of columns is known at run time only."""
+        return self.machine.varies(self.columns)
+
+    @property
     def whole_tiles(self) -> Index:
         """Tiles of rows that are whole, in one element of the batch."""
-        return self._divided(self.rows)
+        return self._divided(0)
 
     @property
     def row_tiles(self) -> Index:
         """Tiles of rows in one element of the batch."""
-        return self._divided(self.rows + self.tile - 1)
+        return self._divided(self.tile - 1)
 
-    def _divided(self, rows: int) -> Index:
+    def _divided(self, more: int) -> Index:
         if not self.open:
-            return as_index(rows // self.tile)
-        return quotient(rows, self.tile)
+            return as_index((self.rows + more) // self.tile)
+        return quotient(self.rows, more, self.tile)
 
-    def rest_rows(self) -> Iterator[tuple[Index | int, int, Expr]]:
-        """What is left of the rows behind the whole tiles, in pieces whose sizes are known: (rows
-        before it, rows, whether it is there)."""
-        left = self.rows % self.tile
+    def tile_of(self, number: Index) -> Rows:
+        """A whole tile of rows."""
+        return Rows(number, as_index(0), self.tile, number * self.tile)
+
+    def rest_rows(self) -> Iterator[tuple[Rows, Expr]]:
+        """What is left of the rows behind the whole tiles, in pieces whose sizes are known, and
+        whether each is there."""
+        tile, left = self.whole_tiles, self.rows % self.tile
         if not self.open:
-            yield from [(0, left, const(1, BOOL))] if left else []
+            if left:
+                yield Rows(tile, as_index(0), left, tile * self.tile), const(1, BOOL)
             return
         rest = atom(loops.call("imod", (const(self.rows), const(self.tile)), INT),
                     (0, self.tile - 1))
@@ -239,13 +282,15 @@ class Contraction:
         while size:
             before = rest // (2 * size) * (2 * size)
             there = loops.call("ge", ((rest - before).expr(), const(size)), BOOL)
-            yield before, size, there
+            start = atom((tile * self.tile + before).expr(), (0, self.rows - size))
+            yield Rows(tile, before, size, start), there
             size //= 2
 
     @property
     def row_area(self) -> int:
         """How many elements a packed tile of rows takes."""
-        return self.tile * (self.depth if self.shared else self.block_depth) + _PAD
+        depth = self.depth if self.shared else self.block_depth
+        return self.tile * depth + (0 if self.machine.varies(depth) else _PAD)
 
     def row_place(self, k: Index, row: Index) -> Index:
         """Where an element of a tile of rows is packed."""
@@ -269,10 +314,20 @@ class Contraction:
         return Buffer("sums", self.dtype, self.share * self.pitch, scratch=True)
 
 
-def quotient(number: int, divisor: int) -> Index:
-    """number // divisor as an expression, for a number that is known at run time only."""
-    whole = loops.call("idiv", (const(number), const(divisor)), INT)
-    return atom(whole, (0, number // divisor))
+def quotient(number: int, more: int, divisor: int) -> Index:
+    """(number + more) // divisor as an expression, for a number known at run time only."""
+    total = loops.call("add", (const(number), const(more)), INT) if more else const(number)
+    return atom(loops.call("idiv", (total, const(divisor)), INT), (0, (number + more) // divisor))
+
+
+def divided(number: Index, count: Index) -> tuple[Index, Index]:
+    """A number's quotient and remainder by a count that may be known at run time only."""
+    if not count.terms:
+        return number // count.const, number % count.const
+    high = number.range()[1]
+    parts = [atom(loops.call(op, (number.expr(), count.expr()), INT), (0, high))
+             for op in ("idiv", "imod")]
+    return parts[0], parts[1]
 
 
 def tile_rows(rows: int, most: int) -> int:

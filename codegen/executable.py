@@ -56,14 +56,14 @@ class Plan:
     checks: list[Check]
     shapes: tuple[Any, ...]
     wanted: int  # how many of the graph's outputs the caller asked for
-    size: int = 0  # the size that stands for any, which is the last input; 0 if all are fixed
+    sizes: tuple[int, ...] = ()  # those that stand for any; if there are some, the last input
 
 
 class Given(NamedTuple):
-    """What a program for any size is called with: the size, as an array; what makes its results;
+    """What a program for any size is called with: the sizes, as an array; what makes its results;
     and the shapes of its outputs."""
 
-    size: Any
+    sizes: Any
     results: list[Any]
     shapes: tuple[Any, ...]
 
@@ -123,7 +123,7 @@ class Executable:
             require(arrays[i], check.size, check.what)
         makers, shapes = self._results, self.plan.shapes
         if given is not None:
-            arrays.append(given.size)
+            arrays.append(given.sizes)
             makers, shapes = given.results, given.shapes
         results = []
         for make in makers:  # a comprehension would cost a call
@@ -177,8 +177,8 @@ class Executable:
         times = []
         for _ in range(repeats):
             arrays = [np.ones(n.type.shape, n.type.dtype) for n in self.plan.graph.inputs]
-            if self.plan.size:
-                arrays[-1][:] = self.plan.size
+            if self.plan.sizes:
+                arrays[-1][:len(self.plan.sizes)] = self.plan.sizes
             results = [make() for make in self._results]
             steps = self.run(arrays, results, self._take_arena(), self._all_constants(),
                              self.program.profile)

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import loops
 from .loops import BOOL, INT, Call, Const, Expr, Var
+from .machine import Machine
 from .values import Value
 
 Range = tuple[int, int]  # lowest and highest value
@@ -128,7 +129,21 @@ class Index:
 
 def _order(item: tuple[Expr, int]) -> tuple[int, str]:
     e, c = item
-    return (-abs(c), e.name if isinstance(e, Var) else f"~{_text(e)}")
+    return (-_machine.most(abs(c)), e.name if isinstance(e, Var) else f"~{_text(e)}")
+
+
+_machine = Machine()
+
+
+@contextlib.contextmanager
+def lowering_for(machine: Machine) -> Iterator[None]:
+    """A context in which the order of a sum's terms does not depend on sizes that are unknown."""
+    global _machine
+    before, _machine = _machine, machine
+    try:
+        yield
+    finally:
+        _machine = before
 
 
 def _text(e: Expr) -> str:

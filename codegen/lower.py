@@ -53,6 +53,10 @@ class Nest:
             vectors //= 2
         return self.fitting(size, vectors)
 
+    def worth(self, elements: int) -> int:
+        """How many pieces of so many elements are worth a task."""
+        return max(1, _TASK // max(1, self.machine.most(elements)))
+
     @property
     def outer(self) -> int:
         return int(product(map(self.axes.size, self.axes.kept)))
@@ -184,7 +188,7 @@ def _outer_lines(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
     """Outer positions one after the other, lanes along the last run of axes."""
     (axes, size), before = runs[-1], runs[:-1]
     outer = nest.outer // size
-    tasks, piece = chunks(outer, max(1, _TASK // size), nest.machine)
+    tasks, piece = chunks(outer, nest.worth(size), nest.machine)
     var, task = counter("task", tasks)
     position, o = counter("o", outer)
     lane, i = counter("i", size)
@@ -199,7 +203,7 @@ def _rows(nest: Nest) -> list[Kernel]:
     if nest.outer < 4 and nest.inner > 2 * _PARTIAL and len(nest.body.sweeps) == 1:
         return _pieces(nest)
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
-    smallest = max(1, _TASK // max(1, nest.inner))
+    smallest = nest.worth(nest.inner)
     smallest = max(smallest, _ROWS) if nest.body.columns else smallest
     tasks, piece = chunks(nest.outer, smallest, nest.machine)
     var, task = counter("task", tasks)
@@ -344,7 +348,7 @@ def _columns(nest: Nest) -> list[Kernel]:
 
 def _many_columns(nest: Nest, rows: int, width: int) -> Kernel:
     """Small blocks of columns, many of them in a task."""
-    tasks, piece = chunks(rows, max(1, _TASK // (nest.inner * width)), nest.machine)
+    tasks, piece = chunks(rows, nest.worth(nest.inner * width), nest.machine)
     var, task = counter("task", tasks)
     position, row = counter("o", rows)
     body = _column_block(nest, row, (const(0), const(width)), None)
@@ -354,7 +358,7 @@ def _many_columns(nest: Nest, rows: int, width: int) -> Kernel:
 def _short_rows(nest: Nest) -> Kernel:
     """Lanes over all positions, found by division, and in each the unrolled reduction."""
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
-    tasks, piece = chunks(nest.outer, max(nest.lanes, _TASK // 4 // nest.inner), nest.machine)
+    tasks, piece = chunks(nest.outer, max(nest.lanes, nest.worth(4 * nest.inner)), nest.machine)
     piece = -(-piece // nest.lanes) * nest.lanes
     tasks = -(-nest.outer // piece)
     var, task = counter("task", tasks)

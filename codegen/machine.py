@@ -8,17 +8,27 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Machine:
     """`vector_bytes`: width of a vector register; `registers`: how many there are; `threads`: of
-    the pool; `open`: a prime number that stands for a size known at run time, 0 if all are known.
+    the pool; `open`: the prime numbers that stand for sizes known at run time, each with the
+    largest that it stands for.
     """
 
     vector_bytes: int = 64
     registers: int = 32
     threads: int = 2
-    open: int = 0
+    open: tuple[tuple[int, int], ...] = ()
 
     def varies(self, size: int) -> bool:
         """Whether a size is known at run time only: then loops are to be right for any."""
-        return bool(self.open) and size % self.open == 0
+        return any(size % prime == 0 for prime, _ in self.open)
+
+    def most(self, size: int) -> int:
+        """The largest that a size can be: what is chosen by it is the same for all sizes."""
+        for prime, largest in self.open:
+            times = 0
+            while size and size % prime == 0:
+                size, times = size // prime, times + 1
+            size *= largest ** times
+        return size
 
     def lanes(self, itemsize: int = 4) -> int:
         """Elements of `itemsize` bytes in a vector."""

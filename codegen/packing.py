@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from . import loops
 from .collapse import linear, merge_axes, whole_numbers
+from .contraction import Rows
 from .index import Index, as_index, comparisons, variable
 from .loops import Buffer, Expr, For, Stmt, const
 from .nest import counter
 from .pack import loads_of, pack_loops
-from .part import Part, Rows, decode
+from .part import Part, decode
 
 
 def pack_columns(part: Part, base: Index, first: Index, stop: Expr) -> list[Stmt]:
@@ -24,10 +25,11 @@ def pack_columns(part: Part, base: Index, first: Index, stop: Expr) -> list[Stmt
     cut = {a: sizes[a] // wide if a == of.cut else sizes[a] for a in sizes} | {"lane": wide}
     whole = limits | ({of.cut: part.whole_panels()} if of.cut == roles.columns[0] else {})
     out = _panels(part, cut, whole, base, first) if cut[of.cut] else []
-    rest = roles.size[of.cut] % wide
-    if rest:  # of a single letter: those with others are cut into whole panels only
-        tail = _panels(part, sizes | {of.cut: 1, "lane": rest}, {roles.summed[0]: stop}, base,
-                       first, as_index(part.last_panel()))
+    # Of a single letter: those with others are cut into whole panels only.
+    rest = part.rest_columns() if of.cut == roles.columns[0] else None
+    if rest is not None:
+        tail = _panels(part, sizes | {of.cut: 1, "lane": rest[0]},
+                       {roles.summed[0]: stop, "lane": rest[1]}, base, first, part.last_panel())
         out += part.in_last_block(tail)
     return out
 
@@ -66,7 +68,7 @@ def pack_rows(
     """Packs rows of a tile at `place` of `into`: the summed elements from `first` on,
     as many as the sizes and limits of their letters say."""
     of, roles = part.of, part.roles
-    count, start = rows.count, rows.start(of.tile)
+    count, start = rows.count, rows.start
     line, i = counter("i", count)
     whole = _row_letter(part)
 

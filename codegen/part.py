@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..capture.graph import Node
 from . import loops
 from .contraction import Contraction
-from .index import Index, as_index
+from .index import Index, as_index, atom
 from .inline import Indices, Inliner, flat, load
 from .loops import Expr, If, Stmt, const
 from .machine import Machine
@@ -71,31 +70,29 @@ class Part:
         columns = times(self.column_stop, self.inner_columns)
         return loops.call("idiv", (columns, const(wide)), loops.INT)
 
-    def last_panel(self) -> int:
+    def last_panel(self) -> Index:
         """The number, in the last block, of the panel that is not whole."""
         of = self.of
+        if of.open_columns:
+            return atom(self.whole_panels(), (0, of.block // (2 * of.vector)))
         before = (of.column_blocks - 1) * of.column_step
-        return (of.columns - before * self.inner_columns) // (2 * of.vector)
+        return as_index((of.columns - before * self.inner_columns) // (2 * of.vector))
+
+    def rest_columns(self) -> tuple[int, Expr] | None:
+        """How many columns at most, and how many, that panel has; None if all are whole."""
+        wide = 2 * self.of.vector
+        if not self.of.open_columns:
+            rest = self.of.columns % wide
+            return (rest, const(rest)) if rest else None
+        columns = times(self.column_stop, self.inner_columns)
+        return wide, loops.call("imod", (columns, const(wide)), loops.INT)
 
     def in_last_block(self, body: list[Stmt]) -> list[Stmt]:
         """Statements that only the last block of columns runs."""
-        if self.of.column_blocks == 1:
-            return body
+        if self.of.open_columns or self.of.column_blocks == 1:
+            return body  # or there is no such panel in another one
         last = loops.call("eq", (self.block.expr(), const(self.of.column_blocks - 1)), loops.BOOL)
         return only(last, body)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of a tile: `count` of them behind those `before`."""
-
-    tile: Index
-    before: Index | int
-    count: int
-
-    def start(self, size: int) -> Index:
-        """The number of the first one, where tiles have `size` rows."""
-        return self.tile * size + self.before
 
 
 def only(condition: Expr, body: Sequence[Stmt]) -> list[Stmt]:

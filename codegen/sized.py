@@ -52,7 +52,7 @@ class Compiled(Protocol):
 
 _Cost = tuple[float, Costs, int]  # seconds, their parts, and the peak memory of a call
 Backend = Callable[[Graph], Compiled]
-ForAny = Callable[[Graph, str, int], AnySize]
+ForAny = Callable[[Graph, Mapping[str, int]], AnySize]
 
 
 class Place(NamedTuple):
@@ -80,13 +80,13 @@ class Variant:
 
     @property
     def at(self) -> str:
-        return ", ".join(f"{name} = {n}" for name, n in self.sizes.items())
+        return in_words(self.sizes)
 
     @property
     def title(self) -> str:
         how = "as native code" if self.compiled else \
             "op by op" if self.any is None else \
-            f"as native code for any size up to {self.any.capacity}"
+            f"as native code for sizes up to {in_words(self.any.capacity)}"
         return f"{self.at}: met {self.uses} times, runs {how}"
 
 
@@ -95,10 +95,9 @@ class SizedExecutable:
 
     def __init__(self, graph: Graph, backend: Backend, for_any: ForAny | None = None,
                  checked: Callable[[Graph, Compiled], Compiled] | None = None) -> None:
-        """backend(graph) compiles a graph of fixed sizes, for_any(graph, name, least) one for any
-        size of that name up to at least the given one, if that can be; checked(graph, program)
-        puts a check around such a program. CodegenError where an input's shape does not tell what
-        a size is."""
+        """backend(graph) compiles a graph of fixed sizes, for_any(graph, sizes) one for any sizes
+        up to at least these, if that can be; checked(graph, program) puts a check around such a
+        program. CodegenError where an input's shape does not tell what a size is."""
         self.graph, self._backend, self._for_any, self._checked = graph, backend, for_any, checked
         self.any: AnySize | None = None
         self.refusal = "" if for_any is not None else "nobody can make one"  # of such a program
@@ -156,26 +155,26 @@ class SizedExecutable:
 
     def _open(self, variant: Variant) -> _Cost | None:
         """Lets a set of sizes run the program for any size, and tells what making that took."""
-        if len(variant.sizes) > 1:
-            self.refusal = f"several sizes are unknown: {', '.join(variant.sizes)}"
-            return None
-        (name, size), = variant.sizes.items()
         cost = None
-        if self.any is None or self.any.capacity < size:
-            cost = self._make_open(name, size if self.any is None else 2 * size)
-        if self.any is not None and self.any.capacity >= size:
-            program: Compiled = self.any.at(size)
+        if self.any is None or not self.any.has_room(variant.sizes):
+            cost = self._make_open(variant.sizes)
+        if self.any is not None and self.any.has_room(variant.sizes):
+            program: Compiled = self.any.at(variant.sizes)
             if self._checked is not None:
                 program = self._checked(specialise(self.graph, variant.sizes), program)
             variant.any, variant.program = self.any, program
         return cost
 
-    def _make_open(self, name: str, least: int) -> _Cost:
+    def _make_open(self, least: Mapping[str, int]) -> _Cost:
         assert self._for_any is not None
+        if self.any is not None:  # what grew once will grow again
+            room = self.any.capacity
+            least = {name: max(room[name], 2 * n if n > room[name] else 0)
+                     for name, n in least.items()}
         start, costs = time.perf_counter(), Costs()
         try:
-            with making(f"any {name}", costs):
-                self.any = self._for_any(self.graph, name, least)
+            with making(f"any {', '.join(least)}", costs):
+                self.any = self._for_any(self.graph, least)
         except CodegenError as error:
             self.refusal = str(error).splitlines()[0]
         peak = 0 if self.any is None else self.any.program.memory.peak
@@ -215,7 +214,7 @@ class SizedExecutable:
         for v in self.variants:
             if v.program is not None and (v.compiled or v.any is not None):
                 sizes = v.sizes if v.compiled or v.any is None else \
-                    dict.fromkeys(v.sizes, v.any.capacity)
+                    v.any.capacity
                 found.setdefault(v if v.compiled else v.any, (dict(sizes), v.program))
         return list(found.values())
 
@@ -237,8 +236,7 @@ class SizedExecutable:
         titles = [v.title for v in self.variants]
         if self.refusal and self._for_any is not None:
             titles.append(f"no program for any size: {self.refusal}")
-        tables = [f"{', '.join(f'{name} = {n}' for name, n in sizes.items())}\n{program.explain()}"
-                  for sizes, program in self._programs]
+        tables = [f"{in_words(sizes)}\n{program.explain()}" for sizes, program in self._programs]
         return "\n".join([*titles, *tables])
 
     @property
@@ -250,6 +248,11 @@ class SizedExecutable:
     def assembly(self) -> str:
         """The machine code of the most used set of sizes that has some, as text."""
         return next((program.assembly for _, program in self._programs), "")
+
+
+def in_words(sizes: Mapping[str, int]) -> str:
+    """`n = 3, m = 4`."""
+    return ", ".join(f"{name} = {n}" for name, n in sizes.items())
 
 
 def _ignore(seconds: float, costs: Costs, peak: int) -> None:

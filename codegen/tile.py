@@ -7,12 +7,12 @@ from typing import Any
 from ..capture.graph import Node
 from . import loops
 from .collapse import merge_axes, whole_numbers
-from .contraction import Contraction
+from .contraction import Contraction, Rows
 from .index import Index, as_index, atom, comparisons
 from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Expr, For, Register, Stmt, Var, const
 from .packing import pack_columns, pack_rows
-from .part import Part, Rows, decode, only, stop, times
+from .part import Part, decode, only, stop, times
 from .values import Value
 
 
@@ -42,7 +42,7 @@ class Task(Part):
         """Packs rows of a tile for this task alone."""
         of, summed = self.of, self.roles.summed
         sizes = {a: self.roles.size[a] for a in summed} | {summed[0]: of.depth_step}
-        return pack_rows(self, self.fixed, rows, as_index(rows.before), of.packed_rows, first,
+        return pack_rows(self, self.fixed, rows, rows.before, of.packed_rows, first,
                          sizes, {summed[0]: end})
 
     # ---- tiles
@@ -57,9 +57,9 @@ class Task(Part):
             left = loops.call("sub", (const(whole), loops.call(
                 "mul", (self.share.expr(), const(each)), loops.INT)), loops.INT)
             count = loops.call("minimum", (count, left), loops.INT)
-        body = self._tile(Rows(number, 0, of.tile), first, end)
-        tail = [s for before, rest, there in of.rest_rows()
-                for s in only(there, self._tile(Rows(of.whole_tiles, before, rest), first, end))]
+        body = self._tile(of.tile_of(number), first, end)
+        tail = [s for rows, there in of.rest_rows()
+                for s in only(there, self._tile(rows, first, end))]
         last = loops.call("eq", (self.share.expr(), const(of.shares - 1)), loops.BOOL)
         return [For(tile, const(0), count, tuple(body)),
                 *(only(last, tail) if of.shares > 1 and tail else tail)]
@@ -80,18 +80,20 @@ class Task(Part):
     def _panels(self, body: Any) -> list[Stmt]:
         """Loops over the columns of the block: whole panels of two vectors, then what is left."""
         of, wide = self.of, 2 * self.of.vector
-        if of.cut is None and of.column_blocks > 1:  # what is left differs between blocks
+        if of.cut is None and (of.column_blocks > 1 or of.open_columns):
+            # what is left differs between blocks
             lane = Var("j")
             inside = body(as_index(0), atom(lane, (0, of.block - 1)))
             end = times(self.column_stop, self.inner_columns)
             return [For(lane, const(0), end, tuple(inside), wide)]
         out = self._panel_loop(self.whole_panels(), wide, body, of.block // wide)
-        rest = of.columns % wide
-        if rest:
-            lanes = of.vector if rest <= of.vector else wide
+        rest = self.rest_columns()
+        if rest is not None:
+            most, count = rest
+            lanes = of.vector if most <= of.vector else wide
             lane = Var("j")
-            inside = body(as_index(self.last_panel() * wide), atom(lane, (0, rest - 1)))
-            out += self.in_last_block([For(lane, const(0), const(rest), tuple(inside), lanes)])
+            inside = body(self.last_panel() * wide, atom(lane, (0, most - 1)))
+            out += self.in_last_block([For(lane, const(0), count, tuple(inside), lanes)])
         return out
 
     def _panel_loop(self, count: Expr, wide: int, body: Any, whole: int) -> list[Stmt]:
@@ -106,7 +108,7 @@ class Task(Part):
     def _panel(self, tile: Rows, column: Index, first: Index, depth: Expr) -> list[Stmt]:
         """The sums of a tile of rows at one column per lane, and what is done with them."""
         of = self.of
-        count, row = tile.count, tile.start(of.tile)
+        count, row = tile.count, tile.start
         registers = [Register(f"s{i}", of.dtype) for i in range(count)]
         kept = of.depth_blocks > 1
         at = [((row - self.share * of.share + i) * of.pitch + column).expr() for i in range(count)]
@@ -133,12 +135,12 @@ class Task(Part):
         """Where the packed rows begin, with the summed elements from `first` on."""
         of = self.of
         if not of.shared:
-            return of.packed_rows, as_index(rows.before)
+            return of.packed_rows, rows.before
         letters = of.row_letters
         batch = self.position(letters, self.fixed) if letters else as_index(0)
         depth = first * self.roles.count(self.roles.summed[1:])
         return of.shared_rows, (batch * of.row_tiles + rows.tile) * of.row_area \
-            + of.row_place(depth, as_index(rows.before))
+            + of.row_place(depth, rows.before)
 
     # ---- sums kept over several blocks of depth
     def _clear(self) -> list[Stmt]:

@@ -59,7 +59,7 @@ def test_the_second_size_makes_a_program_for_any() -> None:
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
     assert [(v.sizes["n"], v.compiled, v.any is program.any) for v in program.variants] == \
         [(2, True, False), (3, False, True), (1, False, True), (67, False, True)]
-    assert program.any is not None and program.any.capacity == 67
+    assert program.any is not None and program.any.capacity == {"n": 67}
 
 
 def test_a_larger_size_makes_a_program_for_twice_that() -> None:
@@ -67,7 +67,7 @@ def test_a_larger_size_makes_a_program_for_twice_that() -> None:
     for n in (1, 2, 3, 100, 200, 201, 5):
         x = random(n, 3)
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
-        capacities.append(program.any and program.any.capacity)
+        capacities.append(program.any and program.any.capacity["n"])
     assert capacities == [None, 67, 67, 211, 211, 211, 211]
 
 
@@ -216,7 +216,7 @@ def test_it_says_which_sizes_have_code() -> None:
         program([random(n, 3)])
     text = program.explain()
     assert "n = 8: met 2 times, runs as native code" in text
-    assert "n = 2: met 1 times, runs as native code for any size up to 67" in text
+    assert "n = 2: met 1 times, runs as native code for sizes up to n = 67" in text
     assert "define" in program.code
     assert [row["sizes"] for row in program.rows()] == [{"n": 8}, {"n": 67}]
 
