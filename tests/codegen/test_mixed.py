@@ -106,9 +106,9 @@ def test_a_composite_of_half_precision_runs_as_eager_runs_it() -> None:
     """As one call, which rounds once at its end, and not by the ops that it is made of."""
     graph = parse("""
         x = input()  # float16[4, 9]
-        a = softmax(x, axis=1)  # float16[4, 9]
+        a = normalize(x, axes=(1,), eps=0.1, centred=True)  # float16[4, 9]
         return a""")
-    assert steps_of(graph) == ["softmax"]
+    assert steps_of(graph) == ["normalize"]
     arrays = arrays_for(graph)
     np.testing.assert_array_equal(compile_graph(graph)(arrays)[0], evaluate(graph, arrays)[0])
 
@@ -164,20 +164,17 @@ def test_an_op_without_code_between_code(row: Row, eager_to_compile: None) -> No
             assert_same(got, want, row.tolerance / 2e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64"])
-def test_a_layer_in_a_dtype_without_code(dtype: str) -> None:
-    kind = getattr(fw, dtype)
+def test_a_layer_in_a_dtype_without_code() -> None:
     x, w = (fw.from_numpy(np.random.default_rng(n).standard_normal((8, 8)).astype(np.float32))
             for n in (0, 1))
-    given = [t.astype(kind) for t in (x, w)]
+    given = [t.astype(fw.complex64) for t in (x, w)]
 
     def layer(x: fw.Tensor, w: fw.Tensor) -> fw.Tensor:
         return fw.tanh(x @ w + w.sum(axis=0)) * 2.0
 
     compiled = fw.compile(layer, fullgraph=True)
     for _ in range(2):
-        assert_same(compiled(*given).astype(fw.complex128), layer(*given).astype(fw.complex128),
-                    1e10 if dtype == "bfloat16" else 1e8)
+        assert_same(compiled(*given), layer(*given), 10)
     assert compiled.stats.replays == 1
 
 
