@@ -24,7 +24,7 @@ def why_no_code(node: Node) -> str:
     if node.op in SPECIAL:
         return ""
     op, reason = OPS[node.op], ""
-    if op.kind in ("opaque", "scan"):
+    if op.kind == "opaque":
         reason = op.why.get("meaning", "it is a call of a library")
     elif any(is_small(x.type.dtype) for x in (node, *node.inputs)):
         reason = op.why.get("small floats", "")
