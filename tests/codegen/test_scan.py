@@ -49,7 +49,8 @@ def test_along_every_axis(dtype: str, name: str) -> None:
     def all_axes(xs: list[fw.Tensor]) -> list[fw.Tensor]:
         return [scan(x, axis=a) for x in xs for a in range(x.ndim)]
 
-    assert_equal(all_axes, [numbers(s, dtype) for s in SHAPES])
+    xs = [numbers(s, dtype) for s in SHAPES]
+    assert_equal(all_axes, xs, interpret=dtype in ("float32", "float16"))
 
 
 def test_of_views_and_of_what_is_computed() -> None:
