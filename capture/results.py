@@ -17,8 +17,6 @@ from .graph import SPECIAL, Graph, Nodes, param_key
 from .passes.checks import Check, extract_checks
 from .passes.decompose import decompose
 
-_NEEDS_A_LIBRARY = ("opaque", "scan")  # kinds of ops that no code is made for
-
 
 class Result:
     """An op on inputs of known types: what all its calls on such inputs share.
@@ -43,13 +41,13 @@ class Result:
 
     def _look_inside(self, types: tuple[Any, ...]) -> None:
         """Finds out what the op is made of, where it is not plain."""
-        if self.op.kind in _NEEDS_A_LIBRARY:
+        if self.op.kind == "opaque":
             self.why_now = f"{self.op.name} is a call of a library"
         elif self.op.kind == "composite" or self.op.bounds is not None \
                 or self.op.name == "check_index":
             graph = decompose(self.graph(types))
             inside = [n for n in graph.nodes() if n.op not in SPECIAL]
-            library = [n.op for n in inside if OPS[n.op].kind in _NEEDS_A_LIBRARY]
+            library = [n.op for n in inside if OPS[n.op].kind == "opaque"]
             if library:
                 self.why_now = f"{library[0]}, of which {self.op.name} is made, calls a library"
             self._keep_checks(*extract_checks(graph))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..capture.graph import Node
+from ..eager.dtypes import summed_in
 from ..eager.ops.contract import parts
 from ..eager.shapes import product
 from . import loops
@@ -73,7 +74,7 @@ class Contraction:
         """`kept`: what mostly is the same in every call of the program."""
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
         self.node = group.members[0]
-        self.dtype = self.node.type.dtype
+        self.dtype = summed_in(self.node.type.dtype)
         self.vector = machine.lanes(self.dtype.itemsize)
         self.roles = roles_of(self.node, self.vector, row_operand)
         self.letters = parts(self.node.params["spec"])

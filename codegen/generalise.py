@@ -43,14 +43,16 @@ _T = TypeVar("_T")
 
 
 class Formula(NamedTuple):
-    """A factor times the unknown sizes of these numbers, which may stand there several times."""
+    """A factor times the unknown sizes of these numbers, which may stand there several times, plus
+    a number."""
 
     factor: int
     sizes: tuple[int, ...] = ()
+    more: int = 0
 
     def at(self, sizes: Sequence[int]) -> int:
         """What it amounts to."""
-        return self.factor * math.prod(sizes[i] for i in self.sizes)
+        return self.factor * math.prod(sizes[i] for i in self.sizes) + self.more
 
 
 class Sample(NamedTuple):
@@ -60,18 +62,23 @@ class Sample(NamedTuple):
     small: tuple[int, ...]
 
     def formula(self, large: int, small: int) -> Formula:
-        """What stands for two numbers; CodegenError if they are no product of sizes."""
+        """What stands for two numbers; CodegenError if they are no product of sizes, as they stand
+        or one less or more."""
         if large == small:
             return Formula(large)
-        factor, sizes = large, []
+        for more in (0, -1, 1):
+            found = self._product(large - more, more)
+            if found.at(self.small) == small:
+                return found
+        raise differing(f"{large} and {small}")
+
+    def _product(self, number: int, more: int) -> Formula:
+        sizes = []
         for i, prime in enumerate(self.large):
-            while factor and factor % prime == 0:
-                factor //= prime
+            while number and number % prime == 0:
+                number //= prime
                 sizes.append(i)
-        found = Formula(factor, tuple(sizes))
-        if found.at(self.small) != small:
-            raise differing(f"{large} and {small}")
-        return found
+        return Formula(number, tuple(sizes), more)
 
     def shape(self, large: Sequence[int], small: Sequence[int]) -> tuple[Formula, ...]:
         """A formula for each axis."""
@@ -207,6 +214,8 @@ class _Pair:
             found = loops.call("mul", (found, part), loops.INT)
         if parts and formula.factor != 1:
             found = loops.call("mul", (found, loops.const(formula.factor)), loops.INT)
+        if parts and formula.more:
+            found = loops.call("add", (found, loops.const(formula.more)), loops.INT)
         return found
 
     def _equal(self, a: _T, b: _T) -> _T:

@@ -20,6 +20,7 @@ from ..capture.builder import literal
 from ..capture.graph import Graph, Node, Nodes, param_key
 from ..capture.hook import unobserved
 from ..eager import dispatch, kernels, memory
+from ..eager.dtypes import is_small
 from ..eager.errors import CodegenError
 from ..eager.forking import held_while_forking
 from ..eager.op import Op
@@ -63,6 +64,8 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         return None
     types = [TensorType(x.shape, x.dtype) if isinstance(x, np.ndarray) else x for x in inputs]
     out = op.result(*types, **params)
+    if is_small(out.dtype):  # where NumPy rounds, eager does
+        return None
     if op.bounds is not None and not all(
             [in_range(inputs[i], n) for i, n in op.bounds(*types, **params)]):
         return None  # the op's own implementation has the error

@@ -14,6 +14,7 @@ from .fuse import Group
 from .loops import Buffer, Kernel
 from .lower import lower
 from .machine import Machine
+from .scan import lower_scan
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class Lowering:
         moved, new = shifted(group, places, form.shifts)
         values = [n for n in (*group.reads, *group.members) if n in places]
         buffers = {new.get(n, n): places[n].buffer for n in values}
+        if group.kind == "scan":
+            return _Lowered(lower_scan(moved, buffers, self.machine, name), numbers)
         if group.kind == "contract":
             return _Lowered(lower_contract(moved, buffers, self.machine, name, kept), numbers)
         return _Lowered(lower(moved, buffers, self.machine, name), numbers)

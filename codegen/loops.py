@@ -228,7 +228,7 @@ def const(value: Any, dtype: Any = INT) -> Const:
         return _intern(("const", INT, int, value), Const, INT.type(value).item(), INT)
     dtype = np.dtype(dtype)
     value = dtype.type(value).item()
-    bits = struct.pack("<d", value) if dtype.kind == "f" else value
+    bits = struct.pack("<d", value) if type(value) is float else value
     key = ("const", dtype, type(value), bits)
     return _intern(key, Const, value, dtype)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..capture.graph import Node
+from ..eager.dtypes import summed_in
 from ..eager.op import OPS
 from ..eager.shapes import product
 from . import loops
@@ -38,7 +39,7 @@ class Nest:
 
     @property
     def lanes(self) -> int:
-        widest = max((n.type.dtype.itemsize for n in self.group.members), default=4)
+        widest = max((summed_in(n.type.dtype).itemsize for n in self.group.members), default=4)
         return self.machine.lanes(min(4, widest) if widest < 8 else 8)
 
     def fitting(self, size: int, vectors: int = 1) -> int:
@@ -310,7 +311,7 @@ def _piece_sizes(longest: int, inner: int) -> tuple[int, int]:
 
 
 def _partials(nest: Nest, count: int) -> dict[Node, Buffer]:
-    return {r: Buffer(f"{nest.name}_part{i}", r.type.dtype, count * nest.outer)
+    return {r: Buffer(f"{nest.name}_part{i}", summed_in(r.type.dtype), count * nest.outer)
             for i, r in enumerate(nest.body.sweeps[0].reductions)}
 
 

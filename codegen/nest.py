@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..capture.graph import Node
+from ..eager.dtypes import summed_in
 from ..eager.op import OPS
 from ..eager.shapes import product
 from . import loops
@@ -20,7 +21,7 @@ from .fuse import Group, is_reduced_shape, reduced_index
 from .index import Index, as_index, atom, comparisons
 from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Const, Expr, Load, Register, Stmt, Var
-from .values import Value
+from .values import Value, cast
 
 _ROW = 1 << 15  # elements of a row that is kept in a cache for a later sweep
 _KEEP = 8  # simple operations that are worth keeping
@@ -42,10 +43,11 @@ class Body:
 
     def __init__(self, group: Group, buffers: dict[Node, Buffer]) -> None:
         self.group, self.buffers = group, buffers
-        self.registers = {n: Register(f"r{i}", n.type.dtype) for i, n in enumerate(group.members)
-                          if self.is_reduced(n)}
+        self.registers = {n: Register(f"r{i}", summed_in(n.type.dtype))
+                          for i, n in enumerate(group.members) if self.is_reduced(n)}
         self.rows: dict[Node, Buffer] = {}  # members kept for later sweeps, one outer position each
-        self.columns = {n: Buffer(f"column{i}", n.type.dtype, self._inner, scratch=True)
+        self.columns = {n: Buffer(f"column{i}", summed_in(n.type.dtype), self._inner,
+                                  scratch=True)
                         for i, n in enumerate(filter(group.crosses, group.members))}
         self.sweeps = self._plan()
         self._sweep_of = {n: i for i, s in enumerate(self.sweeps) for n in (*s.full, *s.reductions)}
@@ -108,7 +110,7 @@ class Body:
         def leaf(n: Node, index: Indices, mask: Any) -> Value | None:
             if n is not node and n in self.registers:
                 found.add(n)
-                return Value(loops.read(self.registers[n]))
+                return self._reduced(n)
             return load(self.buffers[n], n.type, index, mask) if self._outside(n) else None
 
         self._element(Inliner(leaf), node, self.group.variables())
@@ -124,12 +126,16 @@ class Body:
         own = reduced_index(node.type.shape, self.group, where) if self.is_reduced(node) else where
         return inline.value(node, own)
 
+    def _reduced(self, node: Node) -> Value:
+        """What a reduced member's register holds, rounded to its dtype."""
+        return cast(Value(loops.read(self.registers[node])), node.type.dtype)
+
     # ---- statements
     def inliner(self, sweep: int) -> Inliner:
         """Expressions as they are in a sweep: what earlier sweeps stored is read back."""
         def leaf(n: Node, index: Indices, mask: Any) -> Value | None:
             if n in self.registers:
-                return Value(loops.read(self.registers[n]))
+                return self._reduced(n)
             done = n in self.group.members and self._sweep_of.get(n, sweep) < sweep
             if self._outside(n) or (done and n in self.buffers):
                 return load(self.buffers[n], n.type, index, mask)
@@ -153,7 +159,7 @@ class Body:
         out += [loops.Update(self.registers[n], OPS[n.op].meaning.combine,
                              self._element(inline, n, where).expr) for n in now.reductions]
         for i, n in enumerate(now.crossing):
-            out += self._added(n, Register(f"c{i}", n.type.dtype), inline, where)
+            out += self._added(n, Register(f"c{i}", self.columns[n].dtype), inline, where)
         # Stores come last: one of them may overwrite what another value is computed from.
         for r, n in zip(held, now.full):
             if n in self.rows:
@@ -183,7 +189,7 @@ class Body:
         for node in now.after:
             def leaf(n: Node, index: Indices, mask: Any, node: Node = node) -> Value | None:
                 if n is not node and n in self.registers:
-                    return Value(loops.read(self.registers[n]))
+                    return self._reduced(n)
                 return load(self.buffers[n], n.type, index, mask) if self._outside(n) else None
 
             value = self._element(Inliner(leaf), node, where)

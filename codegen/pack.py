@@ -97,7 +97,8 @@ def _turned(
     read, and long, and both are of known length: then blocks can be turned. And how far apart the
     rows of a block are, written and read."""
     value, last = probe.value, len(nest.order) - 1
-    if not isinstance(value, loops.Load) or value.mask is not None or last < 1:
+    if not isinstance(value, loops.Load) or value.mask is not None or last < 1 \
+            or value.dtype != probe.buffer.dtype:
         return None
     load = value
 

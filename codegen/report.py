@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..capture.graph import Node
+from ..eager.dtypes import kind
 from . import loops
 from .limits import limit
 from .loops import Buffer, Call, Expr, For, Kernel, Load, Stmt
@@ -78,7 +79,7 @@ def _number(e: Expr) -> int:
 
 
 def _add_expression(e: Expr, times: float, work: Work) -> None:
-    if isinstance(e, Call) and e.dtype.kind == "f" and e.op not in ("cast", "where"):
+    if isinstance(e, Call) and kind(e.dtype) == "f" and e.op not in ("cast", "where"):
         work["flops"] += times
     elif isinstance(e, Load):
         work["read", e.buffer] += times

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..eager import memory
+from ..eager.dtypes import is_small
 from ..eager.shapes import TensorType, product
 from .address import address
 from .compile import machine_of
@@ -46,6 +47,7 @@ def add_at(
     """
     values, places = inputs
     if params["axis"] != 0 or places.dtype != INT or not is_supported(out.dtype) \
+            or is_small(out.dtype) \
             or not (values.flags.c_contiguous and places.flags.c_contiguous):
         return None
     result, count = memory.empty(out.shape, out.dtype), np.array([places.size])

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ..capture.graph import SPECIAL, Node
+from ..eager.dtypes import is_small, kind
 from ..eager.op import OPS
 
-_KINDS = {("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n in (1, 2, 4, 8)}
+_KINDS = {("f", 2), ("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n in (1, 2, 4, 8)}
 
 
 def is_supported(dtype: Any) -> bool:
     """Whether native code can be made for values of this dtype."""
-    return (dtype.kind, dtype.itemsize) in _KINDS
+    return (kind(dtype), dtype.itemsize) in _KINDS
 
 
 def why_no_code(node: Node) -> str:
@@ -20,7 +21,11 @@ def why_no_code(node: Node) -> str:
     for dtype in (node.type.dtype, *(i.type.dtype for i in node.inputs)):
         if not is_supported(dtype):
             return f"no code can be made for {dtype.name} yet"
-    if node.op not in SPECIAL and OPS[node.op].kind in ("opaque", "scan"):
-        reason = OPS[node.op].why.get("meaning", "it is a call of a library")
-        return f"no code can be made for {node.op}: {reason}"
-    return ""
+    if node.op in SPECIAL:
+        return ""
+    op, reason = OPS[node.op], ""
+    if op.kind == "opaque":
+        reason = op.why.get("meaning", "it is a call of a library")
+    elif any(is_small(x.type.dtype) for x in (node, *node.inputs)):
+        reason = op.why.get("small floats", "")
+    return f"no code can be made for {node.op}: {reason}" if reason else ""

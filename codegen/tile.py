@@ -13,7 +13,7 @@ from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Expr, For, Register, Stmt, Var, const
 from .packing import pack_columns, pack_rows
 from .part import Part, decode, only, stop, times
-from .values import Value
+from .values import Value, cast
 
 
 class Task(Part):
@@ -168,7 +168,7 @@ class Task(Part):
         where = self._element(row, column)
 
         def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
-            return value if node is of.node else self.leaf(node, index, mask)
+            return cast(value, node.type.dtype) if node is of.node else self.leaf(node, index, mask)
 
         inline = Inliner(leaf)
         return [loops.Store(of.buffers[m], flat(where, m.type.shape).expr(),
@@ -198,7 +198,7 @@ def _merged(of: Contraction) -> bool:
 
     def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
         if node is of.node:
-            return Value(loops.read(Register("sum", of.dtype)))
+            return Value(loops.read(Register("sum", node.type.dtype)))
         here = node in of.buffers and node not in group.members
         return load(of.buffers[node], node.type, index, mask) if here else None
 

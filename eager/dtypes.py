@@ -82,9 +82,14 @@ def is_float(dtype: DType) -> Any:
     return kind(dtype) in "fc"
 
 
+def is_small(dtype: DType) -> Any:
+    """Whether values are floats of 16 bits, which are computed with in float32."""
+    return dtype in (float16, bfloat16)
+
+
 def summed_in(dtype: DType) -> DType:
     """The dtype that sums of this one are made in: float32 for smaller floats."""
-    return float32 if dtype in (float16, bfloat16) else dtype
+    return float32 if is_small(dtype) else dtype
 
 
 def real_of(dtype: DType) -> DType:

@@ -28,7 +28,8 @@ KINDS = ("pointwise", "reduce", "scan", "view", "contract", "create", "composite
 @dataclass(frozen=True, eq=False)
 class Op:
     """One entry. `onnx` is an operator's name where the mapping is 1:1; `why` gives, by the name of
-    a fact (vjp, onnx, meaning), the reason for its absence."""
+    a fact (vjp, onnx, meaning), the reason for its absence; as "small floats" the reason why its
+    meaning does not hold for float16 and bfloat16."""
 
     name: str
     kind: str

@@ -70,6 +70,17 @@ def assert_same(got: Any, expected: Any, loose: float = 1.0, where: str = "") ->
     np.testing.assert_allclose(got, expected, relative, near, err_msg=where)
 
 
+def units_apart(got: Any, expected: Any) -> Any:
+    """How many numbers of their dtype of 16 bits lie between two arrays; 0 between nans."""
+    def counted(a: Any) -> Any:
+        bits = np.atleast_1d(a).view(np.int16).astype(np.int64)
+        return np.where(bits < 0, -(bits & 0x7FFF), bits)
+
+    nans = np.isnan(got), np.isnan(expected)
+    apart = np.abs(counted(got) - counted(expected)).reshape(np.shape(got))
+    return np.where(nans[0] & nans[1], 0, np.where(nans[0] | nans[1], 1 << 16, apart))
+
+
 def tensors(arrays: Sequence[Any], requires_grad: bool = False) -> list[fw.Tensor]:
     """Tensors over arrays; with `requires_grad` those of floats collect gradients."""
     return [fw.from_numpy(a).requires_grad_(requires_grad and a.dtype.kind == "f") for a in arrays]

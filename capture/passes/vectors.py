@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...eager.dtypes import summed_in
 from ...eager.ops.contract import parts
+from ...eager.ops.declare import cast
 from ...eager.ops.reduce import sum as sum_along
 from ...eager.ops.view import broadcast_to, permute_dims, reshape
 from ...eager.tensor import Tensor
@@ -57,10 +59,12 @@ def _multiply_and_sum(x: Tensor, y: Tensor, spec: str, along: str) -> Tensor:
         kept, last = [*out], []
     letters = [*kept, *summed, *last]
     full = tuple(size[c] for c in letters)
-    terms = _aligned(x, left, letters, full) * _aligned(y, right, letters, full)
+    wide = summed_in(x.dtype)  # small floats are rounded once, when all is added up
+    terms = cast(_aligned(x, left, letters, full), wide) * \
+        cast(_aligned(y, right, letters, full), wide)
     axes = tuple(range(len(kept), len(kept) + len(summed)))
-    total = sum_along(terms, axis=axes, dtype=x.dtype) if summed else terms
-    return permute_dims(total, [[*kept, *last].index(c) for c in out])
+    total = sum_along(terms, axis=axes, dtype=wide) if summed else terms
+    return permute_dims(cast(total, x.dtype), [[*kept, *last].index(c) for c in out])
 
 
 def _aligned(x: Tensor, own: str, letters: list[str], full: tuple[Any, ...]) -> Tensor:

@@ -120,8 +120,7 @@ class Writer(Flow):
     def _store(self, s: Store) -> None:
         buffer, size = s.buffer, s.buffer.dtype.itemsize
         value = scalar.convert(self, self.value(s.value), s.value.dtype, buffer.dtype)
-        if buffer.dtype == _BOOL:
-            value = self.integer(value, "i8", signed=False)
+        value = self.to_memory(value, buffer)
         index = self.affine(s.index)
         if self.lane is None:
             self.raw(f"store {value.typed}, {self.pointer(buffer, index).typed}, align {size}")

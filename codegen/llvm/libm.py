@@ -10,9 +10,6 @@ from .text import Builder, Value, constant, suffix
 def per_lane(k: Builder, name: str, *args: Value | float) -> Value:
     """A function of the C library, called once for each lane."""
     xs = k.match(*args)
-    if xs[0].type == "half":
-        wide = [k.cast("fpext", x, "float") for x in xs]
-        return k.cast("fptrunc", per_lane(k, name, *wide), "half")
     kind, lanes = xs[0].type, xs[0].lanes
     symbol = name + ("f" if kind == "float" else "")
     k.module.symbols.add(symbol)

@@ -305,9 +305,6 @@ def function(name: str) -> Function:
 
     def call(k: Builder, *args: Value | float) -> Value:
         xs = k.match(*args)
-        if xs[0].type == "half":
-            wide = [k.cast("fpext", x, "float") for x in xs]
-            return k.cast("fptrunc", call(k, *wide), "half")
         table = _FLOAT if xs[0].type == "float" else math64.DOUBLE
         own = table.get(name) if k.module.target.fma else None
         if own is None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from . import math
+from ...eager.dtypes import is_small, summed_in
+from . import half, math
 from .libm import integer_pow, per_lane
 from .text import BITS, Builder, Value, constant, suffix, type_of
 
@@ -24,6 +25,7 @@ TRANSCENDENTAL = (
 ).split()
 _FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
 _PREDICATES = set("lt le gt ge eq ne isnan isinf isfinite signbit".split())
+_EXACT = set("neg abs sign maximum minimum floor ceil trunc round copysign nextafter".split())
 
 
 def apply(k: Builder, op: str, args: list[Value], dtypes: list[DType], result: DType) -> Value:
@@ -35,21 +37,32 @@ def apply(k: Builder, op: str, args: list[Value], dtypes: list[DType], result: D
         return k.select(convert(k, args[0], dtypes[0], _BOOL), x, y)
     work = _work_type(op, dtypes)
     operands = [convert(k, a, t, work) for a, t in zip(args, dtypes, strict=True)]
-    value = SCALAR[op](k, work, *operands)
-    return convert(k, value, _BOOL if op in _PREDICATES else work, result)
+    if is_small(work) and op in _SMALL:
+        return convert(k, _SMALL[op](k, work, *operands), work, result)
+    held = summed_in(work)
+    value = SCALAR[op](k, held, *operands)
+    if op in _PREDICATES:
+        return convert(k, value, _BOOL, result)
+    return convert(k, value, work if op in _EXACT else held, result)
 
 
 def _work_type(op: str, dtypes: list[DType]) -> DType:
     """The dtype in which NumPy would compute."""
     first = dtypes[0] if all(t == dtypes[0] for t in dtypes) else np.result_type(*dtypes)
-    return _DOUBLE if op in _FLOAT_ONLY and first.kind != "f" else first
+    whole = summed_in(first).kind != "f"
+    return _DOUBLE if op in _FLOAT_ONLY and whole else first
 
 
 def convert(k: Builder, v: Value, source: DType, to: DType) -> Value:
     """A value as another dtype, as NumPy's astype where that is defined."""
     if source == to:
         return v
-    kind = type_of(to)
+    if is_small(to):
+        wide = source if source == _DOUBLE else summed_in(to)
+        return half.rounded(k, convert(k, v, source, wide), to)
+    source, kind = summed_in(source), type_of(to)
+    if source == to:
+        return v
     if to.kind == "b":
         return k.compare("une" if source.kind == "f" else "ne", v, 0)
     if source.kind == "b":
@@ -285,13 +298,16 @@ SCALAR: dict[str, Row] = {
 }  # fmt: skip
 """operation -> how to write it; `where` and `cast` are `apply`'s."""
 
+_SMALL: dict[str, Row] = {"nextafter": half.following}
+"""What floats of 16 bits need rows of their own for, called with their dtype."""
+
 
 # Reductions
 
 
 def identity(op: str, dtype: DType) -> Value:
     """The value that leaves every other unchanged under `op`; -0.0 for sums of floats."""
-    kind = type_of(dtype)
+    dtype, kind = summed_in(dtype), type_of(dtype)
     if op == "add":
         return constant(-0.0 if dtype.kind == "f" else 0, kind)
     if op in ("maximum", "minimum") and dtype.kind == "f":
@@ -310,6 +326,9 @@ _INTEGER_REDUCTION = {"add": "add", "mul": "mul", "and": "and", "or": "or"}
 
 def across(k: Builder, op: str, dtype: DType, v: Value) -> Value:
     """The lanes of a vector combined into one value, in the order of a tree."""
+    if is_small(dtype):
+        held = summed_in(dtype)
+        return convert(k, across(k, op, held, v), held, dtype)
     scalar = v._replace(text="", lanes=0)
     if dtype.kind == "f" and op in ("add", "mul"):
         name = f"llvm.vector.reduce.f{op}.{suffix(v)}"

@@ -16,13 +16,15 @@ llvm.initialize_native_asmprinter()
 
 @dataclass(frozen=True)
 class Target:
-    """A processor; `vector_bytes` is the width of one vector register, `fma` whether it fuses."""
+    """A processor; `vector_bytes` is the width of one vector register, `fma` whether it fuses,
+    `float16` whether it converts these by itself: for others LLVM would call a library."""
 
     triple: str
     cpu: str
     features: str
     vector_bytes: int
     fma: bool
+    float16: bool
 
     def machine(self) -> Any:
         """A new LLVM target machine (they are cheap, and not safe to share between threads)."""
@@ -83,15 +85,16 @@ def _tuning(triple: str) -> str:
 
 def _baseline(cpu: str) -> set[str]:
     """The features that decide our choices, of the x86-64 levels; of other names, none."""
-    level = {"x86-64-v3": {"avx2", "fma"}, "x86-64-v4": {"avx2", "fma", "avx512f"}}
+    level = {"x86-64-v3": {"avx2", "fma", "f16c"},
+             "x86-64-v4": {"avx2", "fma", "f16c", "avx512f"}}
     return level.get(cpu, set())
 
 
-def _abilities(triple: str, features: set[str]) -> tuple[int, bool]:
+def _abilities(triple: str, features: set[str]) -> tuple[int, bool, bool]:
     if not triple.startswith(("x86_64", "i686", "amd64")):
-        return 16, True
+        return 16, True, triple.startswith(("aarch64", "arm64"))
     width = 64 if "avx512f" in features else 32 if "avx2" in features else 16
-    return width, "fma" in features
+    return width, "fma" in features, "f16c" in features
 
 
 @functools.cache

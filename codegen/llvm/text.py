@@ -49,18 +49,17 @@ def vector(kind: str, lanes: int) -> str:
 
 
 def type_of(dtype: np.dtype[Any]) -> str:
-    """The LLVM type that a value of this dtype has in registers."""
+    """The LLVM type that a value of this dtype has in registers, where small floats are wider."""
     return _TYPES[dtype.kind, dtype.itemsize]
 
 
-_TYPES = {("b", 1): "i1", ("f", 4): "float", ("f", 8): "double", ("f", 2): "half"}
+_TYPES = {("b", 1): "i1", ("f", 4): "float", ("f", 8): "double"}
+_TYPES.update({("f", 2): "float", ("V", 2): "float"})  # NumPy calls bfloat16 void
 _TYPES.update({(kind, size): f"i{8 * size}" for kind in "iu" for size in (1, 2, 4, 8)})
 
 
 def literal(value: Any, kind: str) -> str:
     """A Python number as a constant of the given type."""
-    if kind == "half":
-        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if kind in FLOATS:
         if kind == "float":
             value = np.float32(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...eager.dtypes import is_small
 from ..loops import (
     INT,
     Buffer,
@@ -16,7 +17,7 @@ from ..loops import (
     Var,
     children,
 )
-from . import scalar
+from . import half, scalar
 from .affine import LANE, Affine, bounds
 from .sums import COMPARE, Remembered, Sums, fits32, is_sum
 from .text import Module, Value, constant, suffix, type_of, vector
@@ -160,7 +161,19 @@ class Values(Sums):
         level = self.memory_level(buffer, *values)
         key = (text, self._changed.get(buffer, 0))
         value = self.place(text, memory_type(buffer), lanes, level, key)
+        return self._from_memory(value, buffer)
+
+    def _from_memory(self, value: Value, buffer: Buffer) -> Value:
+        """An element as it is in registers."""
+        if is_small(buffer.dtype):
+            return half.from_memory(self, value, buffer.dtype)
         return self.compare("ne", value, 0) if buffer.dtype.kind == "b" else value
+
+    def to_memory(self, value: Value, buffer: Buffer) -> Value:
+        """A value as an element of the buffer, whose dtype it has."""
+        if is_small(buffer.dtype):
+            return half.to_memory(self, value, buffer.dtype)
+        return self.integer(value, "i8", signed=False) if buffer.dtype.kind == "b" else value
 
     def _load_one(self, e: Load, index: Affine, mask: Value | None) -> Value:
         """A scalar load; where it must not happen it reads the spare word instead."""
@@ -194,19 +207,18 @@ class Values(Sums):
         full = vector(kind, lanes)
         if mask is None:
             return self._fetch(e.buffer, f"load {full}, {p.typed}, align {size}", lanes, p)
-        other = self._passed(e, kind)
+        other = self._passed(e)
         name = f"llvm.masked.load.{suffix(other)}.p0"
         self.module.declare(full, name, ["ptr", "i32", mask.full, full])
         text = f"call {full} @{name}({p.typed}, i32 {size}, {mask.typed}, {other.typed})"
         return self._fetch(e.buffer, text, lanes, p, mask, other)
 
-    def _passed(self, e: Load, kind: str) -> Value:
+    def _passed(self, e: Load) -> Value:
         """`other` in the form that the buffer has in memory, in each lane."""
-        other = self.other(e)
-        return self.wide(self.integer(other, kind, False) if kind == "i8" else other, self.lanes())
+        return self.wide(self.to_memory(self.other(e), e.buffer), self.lanes())
 
     def _gather(self, e: Load, index: Affine, mask: Value | None) -> Value:
-        lanes, other = self.lanes(), self._passed(e, memory_type(e.buffer))
+        lanes, other = self.lanes(), self._passed(e)
         if mask is None or not mask.text.startswith("%") or not e.buffer.size:
             mask = mask or constant(True, "i1", lanes)
             return self._gather_from(e, self.addresses(e.buffer, index), mask, other)
@@ -228,7 +240,9 @@ class Values(Sums):
 
 
 def memory_type(buffer: Buffer) -> str:
-    """The LLVM type of an element in memory: a bool is a byte there."""
+    """The LLVM type of an element in memory: a bool is a byte there, a small float its bits."""
+    if is_small(buffer.dtype):
+        return "i16"
     kind = type_of(buffer.dtype)
     return "i8" if kind == "i1" else kind
 

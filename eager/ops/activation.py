@@ -25,7 +25,8 @@ def _activation(
     name: str, formula: Callable[..., Any], vjp: Callable[..., Any], onnx: str = "",
     why: Mapping[str, str] = MappingProxyType({}), costly: bool = False,
 ) -> Op:
-    return define(Op(name, "pointwise", result_rule(name, "same"), in_float32(formula), formula,
+    formula = in_float32(formula)
+    return define(Op(name, "pointwise", result_rule(name, "same"), formula, formula,
                      each(vjp), onnx, why, costly=costly))
 
 

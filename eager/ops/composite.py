@@ -18,15 +18,18 @@ def composite(
     name: str, decompose: Callable[..., Tensor], result: Callable[..., TensorType] | None = None,
     impl: Callable[..., Any] | None = None, vjp: Callable[..., Any] | None = None, onnx: str = "",
     rows: Callable[..., tuple[int, ...]] | None = None,
-    batch: Callable[..., Tensor] | None = None, unwritten: str = "",
+    batch: Callable[..., Tensor] | None = None, unwritten: str = "", alike: bool = False,
 ) -> Op:
     """Declares an op by its decomposition into other ops.
 
     result: by default the type of the first input. impl: a direct form for eager, by default the
     decomposition. vjp: by default the decomposition is run again and its gradient taken.
-    unwritten: why ONNX has no operators for it, not even for what it is made of.
+    unwritten: why ONNX has no operators for it, not even for what it is made of. alike: whether
+    impl rounds float16 and bfloat16 where the decomposition does, so that it may stand for it.
     """
     why = {"onnx": unwritten} if unwritten else {}
+    if impl is not None and not alike:
+        why["small floats"] = "eager does not round where the ops do that it is made of"
     first = result or (lambda x, *rest, **params: x)
     return define(Op(name, "composite", first, impl or _run(decompose), decompose,
                      vjp or _derived(decompose), onnx, why, rows=rows, batch=batch))

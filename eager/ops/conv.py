@@ -268,10 +268,12 @@ def _exact(out: Any, kernel: Any, space: Any, stride: Any, dilation: Any, pad: P
     return tuple((p, (o - 1) * s + r * (k - 1) + 1 - n - p) for o, k, n, s, r, p in axes)
 
 
-conv_op = composite("conv", _conv, _conv_result, _conv_impl, _conv_vjp, "Conv")
+conv_op = composite("conv", _conv, _conv_result, _conv_impl, _conv_vjp, "Conv",
+                    alike=True)
 transpose_op = composite("conv_transpose", _conv_transpose, _transpose_result, _transpose_impl,
-                         _transpose_vjp, "ConvTranspose")
-weight_op = composite("conv_weight", _conv_weight, _weight_result, _weight_impl, _weight_vjp)
+                         _transpose_vjp, "ConvTranspose", alike=True)
+weight_op = composite("conv_weight", _conv_weight, _weight_result, _weight_impl, _weight_vjp,
+                      alike=True)
 
 
 def conv(x: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Any, groups: int = 1) -> Tensor:

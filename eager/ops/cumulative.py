@@ -29,8 +29,6 @@ __all__ = [
     "logcumsumexp",
 ]
 
-_NO_CODE = "an element needs the one before it: no loop over independent elements"
-
 
 def scan(
     name: str, ufunc: Any, combine: str, identity: Callable[[Any], Any], vjp: Callable[..., Any],

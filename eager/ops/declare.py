@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -183,13 +184,14 @@ def _pair(name: str, x: Any, y: Any, takes: str) -> tuple[Any, Any]:
 
 
 def in_float32(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """`formula` for eager: bfloat16 is rounded once, at its end, not after each of its steps."""
-    def impl(k: Any, x: Any, **params: Any) -> Any:
+    """`formula` with bfloat16 rounded once, at its end, not after each of its steps."""
+    @functools.wraps(formula)
+    def computed(k: Any, x: Any, **params: Any) -> Any:
         if x.dtype != dtypes.bfloat16:
             return formula(k, x, **params)
-        return formula(k, x.astype(np.float32), **params).astype(x.dtype)
+        return k.cast(formula(k, k.cast(x, dtypes.float32), **params), x.dtype)
 
-    return impl
+    return computed
 
 
 def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, dtype: DType) -> Tensor:

@@ -218,9 +218,8 @@ def _share(g: Tensor, x: Any, y: Any) -> Tensor:
 # ---- roots, exponentials, logarithms
 sqrt = pointwise("sqrt", lambda k, x: k.sqrt(x), lambda g, out, x: g / conj_of(out * 2),
                  takes="float", onnx="Sqrt")
-rsqrt = pointwise("rsqrt", lambda k, x: 1 / k.sqrt(x),
-                  lambda g, out, x: g * conj_of(out * out * out * -0.5), takes="float",
-                  impl=in_float32(lambda k, x: 1 / k.sqrt(x)))
+rsqrt = pointwise("rsqrt", in_float32(lambda k, x: 1 / k.sqrt(x)),
+                  lambda g, out, x: g * conj_of(out * out * out * -0.5), takes="float")
 exp = pointwise("exp", lambda k, x: k.exp(x), lambda g, out, x: g * conj_of(out), takes="float",
                 onnx="Exp")
 exp2 = pointwise("exp2", lambda k, x: k.exp2(x),
@@ -241,6 +240,10 @@ hypot = pointwise("hypot", lambda k, x, y: k.hypot(x, y), lambda g, out, x, y: g
 
 def _logaddexp(k: Any, x: Any, y: Any) -> Any:
     """The larger, and what the smaller adds to it; equal ones, endless among them, double."""
+    dtype = x.dtype if hasattr(x, "dtype") else y.dtype
+    if dtypes.is_small(dtype):  # rounded once, as by NumPy
+        wide = [k.cast(v, dtypes.float32) for v in (x, y)]
+        return k.cast(_logaddexp(k, *wide), dtype)
     apart = k.maximum(x, y) + k.log1p(k.exp(-k.abs(x - y)))
     return k.where(x == y, x + math.log(2.0), apart)
 
@@ -351,9 +354,8 @@ bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, t
 # ---- activations
 relu = pointwise("relu", lambda k, x: k.maximum(x, 0), lambda g, out, x: where(out <= 0, 0.0, g),
                  takes="real numeric", onnx="Relu")
-sigmoid = pointwise("sigmoid", lambda k, x: 1 / (1 + k.exp(-x)),
-                    lambda g, out, x: g * conj_of(out * (1 - out)), takes="float",
-                    impl=in_float32(lambda k, x: 1 / (1 + k.exp(-x))), onnx="Sigmoid")
+sigmoid = pointwise("sigmoid", in_float32(lambda k, x: 1 / (1 + k.exp(-x))),
+                    lambda g, out, x: g * conj_of(out * (1 - out)), takes="float", onnx="Sigmoid")
 
 # ---- choice
 def _where(k: Any, c: Any, x: Any, y: Any) -> Any:

@@ -182,13 +182,13 @@ def _planes(*types: TensorType, kernel: Sizes, **rest: Any) -> tuple[int, ...]:
 
 
 max_pool_op = composite("max_pool", _max, _result, _max_impl, each(_max_vjp), onnx="MaxPool",
-                        batch=folded, rows=_planes)
+                        batch=folded, rows=_planes, alike=True)
 _WHY = "places in windows are what gradients need, and return_indices"
 at_op = composite("pool_argmax", _at, _at_result, _at_impl, each(None), batch=folded,
-                  rows=_planes, unwritten=_WHY)
+                  rows=_planes, unwritten=_WHY, alike=True)
 pick_op = composite(
     "pool_pick", _pick, _pick_result, _pick_impl, batch=folded, rows=_planes, unwritten=_WHY,
-    vjp=each(lambda g, out, x, at, /, **how: _put_back(g, at, x, how), None))
+    alike=True, vjp=each(lambda g, out, x, at, /, **how: _put_back(g, at, x, how), None))
 put_op = composite(
     "pool_put", _put, _put_result, _put_impl, batch=folded, rows=_planes, unwritten=_WHY,
     vjp=each(lambda g, out, x, at, /, size, **how: call(pick_op, g, at, **how), None))

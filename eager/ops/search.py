@@ -54,7 +54,7 @@ def _argmax(x: Tensor, axis: int) -> Tensor:
 
 argmax_op = composite("argmax", _argmax, _argmax_result,
                       lambda xp, x, axis: np.asarray(x.argmax(axis=axis)),
-                      vjp=each(None), onnx="ArgMax")
+                      vjp=each(None), onnx="ArgMax", alike=True)
 
 
 def argmax(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -172,7 +172,8 @@ def _search_impl(xp: Any, x: Any, values: Any, right: bool) -> Any:
     return np.asarray(x.searchsorted(values, "right" if right else "left"), np.int64)
 
 
-search_op = composite("searchsorted", _search, _search_result, _search_impl, each(None, None))
+search_op = composite("searchsorted", _search, _search_result, _search_impl, each(None, None),
+                      alike=True)
 
 
 def searchsorted(x1: Tensor, x2: Any, side: str = "left", sorter: Tensor | None = None) -> Tensor:

@@ -319,10 +319,10 @@ xlog1py = pointwise(
 xlog1py.__doc__ = """x * log(1 + y), and 0 where x is 0; nan where y is."""
 
 
+@in_float32
 def _entr(k: Any, x: Any) -> Any:
     return k.where(x == 0, 0.0, k.where(x < 0, -math.inf, -x * k.log(x)))
 
 
-entr = pointwise("entr", _entr, lambda g, out, x: g * (-log(x) - 1), takes="real float",
-                 impl=in_float32(_entr))
+entr = pointwise("entr", _entr, lambda g, out, x: g * (-log(x) - 1), takes="real float")
 entr.__doc__ = """-x * log(x), 0 at 0 and -inf below; of the shape of `x`."""

@@ -85,6 +85,7 @@ CASES = {
     "mean of all": Case(lambda x: (x * x).mean(), ((N, 20),)),
     "largest": Case(lambda x: (x.max(axis=0), x.max(axis=1)), ((N, 20),)),
     "batch norm": Case(lambda x: (x - x.mean(axis=0)) / (x.var(axis=0) + 1).sqrt(), ((N, 20),)),
+    "variance": Case(lambda x: x.var(axis=0, correction=1), ((N, 20),)),
     "product": Case(lambda x, w: x @ w, ((N, 20), (20, 30))),
     "deep product": Case(lambda x, w: x @ w + 1, ((N, 1100), (1100, 9))),
     "layers": Case(lambda x, w, v: F.relu(x @ w) @ v, ((N, 20), (20, 30), (30, 7))),

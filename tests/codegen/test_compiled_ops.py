@@ -1,14 +1,17 @@
-"""Every op, forward and backward, gives compiled what it gives eager, for all inputs of a row."""
+"""Every op, forward and backward, gives compiled what it gives eager, for all inputs of a row; a
+sample of them also for float16 and bfloat16."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
 import numpy as np
 import pytest
-from oracle import assert_same, interpreted, recorded, tensors
+from oracle import assert_same, interpreted, recorded, tensors, units_apart
 from samples import ROWS, Row
+from sampling import sample
 
 import fusewire as fw
 from fusewire.capture.evaluate import evaluate
@@ -97,3 +100,59 @@ def test_recorded_graph_is_eager(row: Row) -> None:
     with np.errstate(all="ignore"):
         for got, expected in zip(evaluate(graph, arrays), eager.values()):
             assert_same(got, expected, row.tolerance / 2e-6)
+
+
+# ---- floats of 16 bits
+SMALL = {"float16": fw.float16, "bfloat16": fw.bfloat16}
+OWN_DTYPES = {"rprop_size", "rprop_kept"}  # which no user calls with these dtypes
+OF_FLOATS = [row for row in ROWS if row.op not in OWN_DTYPES and row not in TREES
+             and any(a.dtype.kind == "f" for a in row.inputs(np.random.default_rng(0))[0])]
+
+
+def small_cases(row: Row, dtype: Any, requires_grad: bool = False) -> Cases:
+    """The row's inputs with `dtype` in the place of other floats, as far as eager takes them."""
+    found = []
+    for arrays in row.inputs(np.random.default_rng(0)):
+        xs = [fw.from_numpy(a.astype(dtype) if a.dtype.kind == "f" else a) for a in arrays]
+        if all(x.dtype != dtype for x in xs):
+            continue
+        with contextlib.suppress(fw.FusewireError):
+            row.call(*xs)
+            found.append([x.requires_grad_(requires_grad and x.dtype == dtype) for x in xs])
+    return found
+
+
+def assert_rounded_alike(outs: list[Any], eager: Any) -> None:
+    """What was rounded as in eager: a function that differs in its last bits of float32 comes out
+    one number off where it lies in the middle."""
+    for out in outs:
+        for got, expected in zip(out, eager):
+            got, expected = (r if isinstance(r, tuple) else (r,) for r in (got, expected))
+            for g, e in zip(got, expected):
+                if e is not None and e.dtype in SMALL.values():
+                    assert (g.shape, g.dtype) == (e.shape, e.dtype)
+                    assert units_apart(g._data, e._data).max(initial=0) <= 1
+                elif e is not None:
+                    assert_same(g, e, 100)
+
+
+@pytest.mark.parametrize("row", sample(OF_FLOATS, 40), ids=str)
+@pytest.mark.parametrize("dtype", SMALL)
+def test_small_floats_are_rounded_as_in_eager(row: Row, dtype: str) -> None:
+    with np.errstate(all="ignore"):
+        given = small_cases(row, SMALL[dtype])
+        if given:
+            assert_rounded_alike(run_all(forward(row), given), forward(row)(given))
+
+
+@pytest.mark.parametrize("row", sample([r for r in OF_FLOATS if r.grad], 25, seed=1), ids=str)
+@pytest.mark.parametrize("dtype", SMALL)
+def test_gradients_of_small_floats_are_rounded_as_in_eager(row: Row, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    with np.errstate(all="ignore"):
+        outs = [(xs, row.call(*xs)) for xs in small_cases(row, SMALL[dtype], True)]
+        given = [xs for xs, out in outs if out.requires_grad]
+        us = [fw.from_numpy(np.asarray(rng.standard_normal(out.shape)).astype(out.dtype))
+              for _, out in outs if out.requires_grad]
+        if given:
+            assert_rounded_alike(run_all(backward(row), given, us), backward(row)(given, us))

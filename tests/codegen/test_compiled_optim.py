@@ -25,8 +25,7 @@ class Training:
         self.optimizer = getattr(optim, name)(
             [{"params": self.params[:2]}, {"params": self.params[2:]}], **settings)
         self.lr = self.optimizer.param_groups[0]["lr"].item()
-        whole = name != "Muon"  # which computes in bfloat16, where there is no code for yet
-        self.run = fw.compile(self.step, fullgraph=whole) if compiled else self.step
+        self.run = fw.compile(self.step, fullgraph=True) if compiled else self.step
 
     def step(self, missing: bool) -> None:
         self.optimizer.zero_grad()
@@ -45,7 +44,6 @@ class Training:
 
 @pytest.mark.parametrize("case", OPTIMIZERS, ids=label)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.filterwarnings("ignore:step runs in pieces.*bfloat16")
 def test_twenty_steps(case: Any, dtype: str) -> None:
     grads = list(gradients(case[0], dtype))
     compiled, eager = Training(case, dtype, True), Training(case, dtype, False)

@@ -59,31 +59,31 @@ def test_code_before_and_after_a_call(eager_to_compile: None) -> None:
     assert steps_of(parse("""
         x = input()  # float32[4]
         a = exp(x)  # float32[4]
-        b = cumulative_sum(a, axis=0)  # float32[4]
+        b = sort(a, axis=0, descending=False)  # float32[4]
         c = tanh(b)  # float32[4]
         d = multiply(c, a)  # float32[4]
-        return d""")) == ["exp", "cumulative_sum", "tanh+multiply"]
+        return d""")) == ["exp", "sort", "tanh+multiply"]
 
 
 def test_calls_that_wait_for_nothing_come_first_and_leave_one_part(eager_to_compile: None) -> None:
-    """exp needs neither of the sums, but is computed beside what does."""
+    """exp needs neither of the two, but is computed beside what does."""
     assert steps_of(parse("""
         x = input()  # float32[4]
         y = input()  # float32[4]
         a = exp(x)  # float32[4]
-        b = cumulative_sum(x, axis=0)  # float32[4]
-        c = cumulative_sum(y, axis=0)  # float32[4]
+        b = sort(x, axis=0, descending=False)  # float32[4]
+        c = sort(y, axis=0, descending=False)  # float32[4]
         d = add(b, c)  # float32[4]
         e = multiply(d, a)  # float32[4]
-        return e""")) == ["cumulative_sum", "cumulative_sum", "add+exp+multiply"]
+        return e""")) == ["sort", "sort", "add+exp+multiply"]
 
 
 def test_what_is_too_little_for_code_of_its_own_is_called() -> None:
     assert steps_of(parse("""
         x = input()  # float32[4]
         a = exp(x)  # float32[4]
-        b = cumulative_sum(a, axis=0)  # float32[4]
-        return b""")) == ["exp", "cumulative_sum"]
+        b = sort(a, axis=0, descending=False)  # float32[4]
+        return b""")) == ["exp", "sort"]
 
 
 def test_a_view_is_numpys_for_a_call_and_made_again_in_a_part(eager_to_compile: None) -> None:
@@ -92,13 +92,13 @@ def test_a_view_is_numpys_for_a_call_and_made_again_in_a_part(eager_to_compile: 
         x = input()  # float32[4, 3]
         a = exp(x)  # float32[4, 3]
         b = permute_dims(a, axes=(1, 0))  # float32[3, 4]
-        c = cumulative_sum(b, axis=0)  # float32[3, 4]
+        c = sort(b, axis=0, descending=False)  # float32[3, 4]
         d = add(c, b)  # float32[3, 4]
         return d"""))
     assert isinstance(program, MixedExecutable)
     exp, view, _, last = program.steps
     assert isinstance(exp, Part) and isinstance(view, Call) and isinstance(last, Part)
-    assert {n.op for n in last.reads} == {"cumulative_sum", "exp"}
+    assert {n.op for n in last.reads} == {"sort", "exp"}
     assert view.node.op == "permute_dims"
 
 
@@ -106,9 +106,9 @@ def test_a_composite_of_half_precision_runs_as_eager_runs_it() -> None:
     """As one call, which rounds once at its end, and not by the ops that it is made of."""
     graph = parse("""
         x = input()  # float16[4, 9]
-        a = softmax(x, axis=1)  # float16[4, 9]
+        a = normalize(x, axes=(1,), eps=0.1, centred=True)  # float16[4, 9]
         return a""")
-    assert steps_of(graph) == ["softmax"]
+    assert steps_of(graph) == ["normalize"]
     arrays = arrays_for(graph)
     np.testing.assert_array_equal(compile_graph(graph)(arrays)[0], evaluate(graph, arrays)[0])
 
@@ -140,7 +140,7 @@ def test_a_part_without_code_after_all_is_called(eager_to_compile: None) -> None
 
 
 # ---- values
-OTHERS = [row for row in ROWS if OPS[row.op].kind in ("opaque", "scan")
+OTHERS = [row for row in ROWS if OPS[row.op].kind == "opaque"
           and row.op not in ("places", "repeats")]  # whose recording is no one graph
 
 
@@ -164,20 +164,17 @@ def test_an_op_without_code_between_code(row: Row, eager_to_compile: None) -> No
             assert_same(got, want, row.tolerance / 2e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "complex64"])
-def test_a_layer_in_a_dtype_without_code(dtype: str) -> None:
-    kind = getattr(fw, dtype)
+def test_a_layer_in_a_dtype_without_code() -> None:
     x, w = (fw.from_numpy(np.random.default_rng(n).standard_normal((8, 8)).astype(np.float32))
             for n in (0, 1))
-    given = [t.astype(kind) for t in (x, w)]
+    given = [t.astype(fw.complex64) for t in (x, w)]
 
     def layer(x: fw.Tensor, w: fw.Tensor) -> fw.Tensor:
         return fw.tanh(x @ w + w.sum(axis=0)) * 2.0
 
     compiled = fw.compile(layer, fullgraph=True)
     for _ in range(2):
-        assert_same(compiled(*given).astype(fw.complex128), layer(*given).astype(fw.complex128),
-                    1e10 if dtype == "bfloat16" else 1e8)
+        assert_same(compiled(*given), layer(*given), 10)
     assert compiled.stats.replays == 1
 
 
@@ -273,21 +270,21 @@ def updated(text: str) -> tuple[bool, list[Any]]:
 
 
 def test_the_last_part_writes_over_a_donated_input() -> None:
-    text = UPDATE.format(call="cumulative_sum(g, axis=0)", outputs="d")
+    text = UPDATE.format(call="sort(g, axis=0, descending=False)", outputs="d")
     assert updated(text)[0]
 
 
 def test_an_input_that_a_later_call_reads_is_not_written_over() -> None:
     text = UPDATE.format(call="negative(g)", outputs="d, e").replace("    return", """
     s = add(d, p)  # float32[64]
-    t = cumulative_sum(s, axis=0)  # float32[64]
+    t = sort(s, axis=0, descending=False)  # float32[64]
     e = add(t, p)  # float32[64]
     return""")
     assert not updated(text)[0]
 
 
 def test_an_array_that_somebody_else_holds_is_not_written_over() -> None:
-    graph = donating(UPDATE.format(call="cumulative_sum(g, axis=0)", outputs="d"), {0: 0})
+    graph = donating(UPDATE.format(call="sort(g, axis=0, descending=False)", outputs="d"), {0: 0})
     p = np.ones(64, np.float32)
     tensor = fw.Tensor(p)
     compile_graph(graph)([tensor._data, np.ones(64, np.float32)])
@@ -295,7 +292,7 @@ def test_an_array_that_somebody_else_holds_is_not_written_over() -> None:
 
 
 FAILS_LATER = UPDATE.format(call="negative(g)", outputs="d, f").replace("    return", """
-    s = cumulative_sum(g, axis=0)  # float32[64]
+    s = sort(g, axis=0, descending=False)  # float32[64]
     k = multiply(s, {scale})  # float32[64]
     i = cast(k, dtype=int64)  # int64[64]
     f = take(d, i, axis=0)  # float32[64]
@@ -340,12 +337,12 @@ def test_an_index_that_is_given_is_looked_at_first(eager_to_compile: None) -> No
 # ---- what it says
 def test_calls_are_listed_with_line_and_reason() -> None:
     def f(x: fw.Tensor) -> fw.Tensor:
-        return fw.cumulative_sum(fw.exp(fw.tanh(x) + 1.0), axis=0)
+        return fw.sort(fw.exp(fw.tanh(x) + 1.0), axis=0)
 
     graph, _ = recorded(f, fw.ones(7))
     program = compile_graph(graph)
     *_, call = program.rows()
-    assert call["name"] == "call of cumulative_sum" and "test_mixed.py" in call["line"]
-    assert call["why"].startswith("no code can be made for cumulative_sum")
+    assert call["name"] == "call of sort" and "test_mixed.py" in call["line"]
+    assert call["why"].startswith("no code can be made for sort")
     assert call["why"] in program.explain() and call["line"] in program.explain()
     assert call["why"] in program.code and "define" in program.code

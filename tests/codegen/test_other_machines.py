@@ -22,8 +22,8 @@ from fusewire.codegen.objects import LAYOUT
 from fusewire.codegen.support import why_no_code
 
 ARM = {
-    "linux": Target("aarch64-unknown-linux-gnu", "generic", "", 16, True),
-    "macos": Target("arm64-apple-darwin", "apple-m1", "", 16, True),
+    "linux": Target("aarch64-unknown-linux-gnu", "generic", "", 16, True, True),
+    "macos": Target("arm64-apple-darwin", "apple-m1", "", 16, True, True),
 }
 FORMAT = {"linux": b"\x7fELF", "macos": b"\xcf\xfa\xed\xfe"}  # how object files begin
 MULTIPLY_ADD = {"float32": r"\.4s", "float64": r"\.2d"}
@@ -55,9 +55,9 @@ def check_object(ir: str, system: str) -> None:
 
 
 @pytest.mark.parametrize("system", ARM)
-@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
 def test_every_kind_of_kernel_becomes_an_object(dtype: str, system: str) -> None:
-    names = sample([n for n in KINDS if dtype == "float32" or n in NUMBERS], 10)
+    names = sample([n for n in KINDS if dtype != "int64" or n in NUMBERS], 10)
     modules = [module_of(name, dtype, ARM[system]) for name in names]
     for ir in filter(None, modules):
         check_object(ir, system)
@@ -69,6 +69,13 @@ def test_every_kind_of_kernel_becomes_an_object(dtype: str, system: str) -> None
 def test_products_are_vectors_of_multiply_adds(name: str, dtype: str) -> None:
     made = assembly(module_of(name, dtype, ARM["linux"]), ARM["linux"])
     assert re.search(rf"fmla\s+v\d+{MULTIPLY_ADD[dtype]}", made)
+
+
+@pytest.mark.parametrize("name", ["pointwise", "softmax", "matmul"])
+def test_float16_is_converted_by_the_processor(name: str) -> None:
+    made = assembly(module_of(name, "float16", ARM["linux"]), ARM["linux"])
+    assert re.search(r"fcvtl\s+v\d+\.4s", made) and re.search(r"fcvtn\s+v\d+\.4h", made)
+    assert not re.search(r"__(extend|trunc)", made)  # functions of a library that is not there
 
 
 @pytest.mark.parametrize("name", ["pointwise", "softmax", "layer_norm", "adam", "dropout"])

@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kinds import FLOATS
 from loop_kernels import X86
-from oracle import tensors
+from oracle import assert_same, tensors
 from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
+from fusewire.capture.evaluate import evaluate
 from fusewire.codegen import contract, lower
+from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.llvm import steps
+from fusewire.codegen.llvm.target import named
 from fusewire.eager.op import OPS
 
 CPUS = ["x86-64-v3", "x86-64"]
@@ -114,3 +118,13 @@ def test_ops_give_what_numpy_gives(
     for arrays, one, two in zip(inputs, *results):
         assert_close(row, arrays, one)
         np.testing.assert_array_equal(one, two, "the number of threads changes the result")
+
+
+@pytest.mark.skipif(not X86, reason="this processor runs no code for x86")
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("name", sample(list(FLOATS), 12))
+def test_float16_with_instructions_for_it_and_without(name: str, cpu: str) -> None:
+    graph, arrays = FLOATS[name].graph(33, "float16")
+    wanted = evaluate(graph, arrays)
+    for got, expected in zip(compile_graph(graph, named(cpu))(list(arrays)), wanted):
+        assert_same(got, expected)

@@ -313,7 +313,7 @@ def test_inside_of_a_compiled_function(low):
     assert compiled.stats.recordings == 1 and compiled.stats.replays == 2
 
 
-def test_what_has_no_code_for_its_dtype_is_in_the_explanation():
+def test_what_runs_in_bfloat16_is_native_code():
     @fw.compile(fullgraph=True)
     def product(x):
         with autocast("cpu"):
@@ -322,7 +322,7 @@ def test_what_has_no_code_for_its_dtype_is_in_the_explanation():
     for _ in range(3):
         product(numbers(3, 3))
     assert product.stats.replays == 2
-    assert "not native: no code can be made for bfloat16" in product.explain()
+    assert "not native" not in product.explain()
 
 
 def test_around_a_compiled_function_no_recording_is_used_for_another_autocast():
