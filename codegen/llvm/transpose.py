@@ -1,7 +1,7 @@
 """Square blocks turned in registers, each by a function of its module.
 
-LLVM takes 0.2 ms for every exchange of two registers, and a program turns blocks of one size in many
-places: there it calls one function, which costs nothing beside the turning.
+LLVM takes 0.2 ms for every exchange of two registers, and a program turns blocks of one size in
+many places: there it calls one function, which costs nothing beside the turning.
 """
 
 from __future__ import annotations
