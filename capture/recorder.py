@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from ..eager import interpreter
 from ..eager.dispatch import evaluate
 from ..eager.errors import DTypeError, FusewireError, GraphError, ShapeError, is_our_file
+from ..eager.memory import SMALLEST
 from ..eager.op import Op
 from ..eager.ops.declare import dtype_of_operands
 from ..eager.ops.measured import run
@@ -344,9 +347,18 @@ class Recorder:
             return self.nodes.const(*literal(0, dtype))
 
     def learn(self, array: Any, node: Node) -> None:
-        self._known[id(array)] = (array, node)
+        """From now on `array` stands for `node`. A large one is not kept for that: its memory is
+        free for the next one as soon as the program lets go of it."""
+        key = id(array)
+        held = array if array.nbytes < SMALLEST else weakref.ref(array, partial(self._gone, key))
+        self._known[key] = (held, node)
         if node in self.loops.dependent:
             self._in_turns.append(id(array))
+
+    def _gone(self, key: int, reference: Any) -> None:
+        """An array is gone; the next one may have its id."""
+        if self._known.get(key, (None,))[0] is reference:
+            del self._known[key]
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether the tensor's value was computed in this run, or read from a path."""

@@ -71,8 +71,9 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
     """The kernels of a group without contraction, mostly one; `buffers`: what lies in memory."""
     body = Body(group, buffers)
     expressions, forms = body.expressions()
-    vectors = machine.vectors if is_straight(group, expressions, forms) else 1
-    nest = Nest(group, body, Axes(group, forms), machine, name, work(expressions), vectors)
+    cost = work(expressions)
+    vectors = machine.vectors(cost) if is_straight(group, expressions, forms) else 1
+    nest = Nest(group, body, Axes(group, forms), machine, name, cost, vectors)
     if any(group.domain[a] == 0 for a in group.kept):
         return []
     if 0 in group.domain:

@@ -29,7 +29,8 @@ from . import scalar
 from .affine import LANE, Affine, Atom, total
 from .flow import Flow, Turns, stored
 from .sums import Lane
-from .text import Module, Value, constant, lane_numbers, listed, suffix, vector
+from .text import Module, Value, constant, lane_numbers, listed, suffix
+from .transpose import transposing
 from .values import SPARE, memory_type
 
 _BOOL = np.dtype(bool)
@@ -164,52 +165,18 @@ class Writer(Flow):
             numbers = f"i32 {s.writes:d}, i32 {cache}, i32 1"
             self.raw(f"call void @llvm.prefetch.p0({p.typed}, {numbers})")
 
-    # A square block turned: rows in registers, blocks exchanged between rows ever further apart
+    # A square block turned
 
     def _transpose(self, s: Transpose) -> None:
         if self.lane is not None:
             raise ValueError("a block cannot be transposed inside a lane loop")
-        source, target = self.affine(s.source_index), self.affine(s.index)
-        kind, size = memory_type(s.buffer), s.buffer.dtype.itemsize
-        rows = [Value("zeroinitializer", kind, s.size)] * s.size
-        for r in range(s.rows):
-            p = self.pointer(s.source, total(source, Affine({}, r * s.source_pitch)))
-            rows[r] = self._line(f"load {vector(kind, s.size)}, {p.typed}, align {size}",
-                                 kind, s.size)
-        step = 1
-        while step < s.size:
-            rows = self._exchanged(rows, step)
-            step *= 2
-        for c, row in enumerate(rows):
-            p = self.pointer(s.buffer, total(target, Affine({}, c * s.pitch)))
-            self.raw(f"store {self._first(row, s.rows).typed}, {p.typed}, align {size}")
+        size = s.buffer.dtype.itemsize
+        name = transposing(self.module, memory_type(s.buffer), s.size, s.rows, size)
+        source = self.pointer(s.source, self.affine(s.source_index))
+        target = self.pointer(s.buffer, self.affine(s.index))
+        self.raw(f"call void @{name}({source.typed}, i64 {s.source_pitch * size}, "
+                 f"{target.typed}, i64 {s.pitch * size})")
         self.changed(s.buffer)
-
-    def _first(self, row: Value, count: int) -> Value:
-        """The first elements of a vector."""
-        if count == row.lanes:
-            return row
-        mask = listed(list(range(count)), "i32").typed
-        return self._line(f"shufflevector {row.typed}, {row.typed}, {mask}", row.type, count)
-
-    def _exchanged(self, rows: list[Value], step: int) -> list[Value]:
-        """Rows `step` apart, with the blocks of `step` elements off their diagonals exchanged."""
-        size, out = len(rows), list(rows)
-        first = listed([e if not e & step else size + e - step for e in range(size)], "i32")
-        second = listed([e + step if not e & step else size + e for e in range(size)], "i32")
-        for r in range(size):
-            if r & step:
-                continue
-            a, b = rows[r], rows[r + step]
-            for place, mask in ((r, first), (r + step, second)):
-                text = f"shufflevector {a.typed}, {b.typed}, {mask.typed}"
-                out[place] = self._line(text, a.type, size)
-        return out
-
-    def _line(self, text: str, kind: str, lanes: int) -> Value:
-        name = self.fresh()
-        self.raw(f"{name} = {text}")
-        return Value(name, kind, lanes)
 
     # Branches
 

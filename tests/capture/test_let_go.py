@@ -4,6 +4,7 @@ collector: memory does not grow from call to call."""
 from __future__ import annotations
 
 import gc
+import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +16,7 @@ import fusewire as fw
 from fusewire import nn
 from fusewire.capture.program import UNSEEN
 from fusewire.codegen.objects import LAYOUT
+from fusewire.eager import memory
 
 LAYER = nn.Linear(2, 2)
 
@@ -42,6 +44,19 @@ def differentiable(x: fw.Tensor) -> fw.Tensor:
 
 def containers(x: fw.Tensor) -> Any:
     return {"a": x * 2, "b": [x + 1]}
+
+
+def test_a_recording_lets_go_of_large_arrays_when_the_program_does() -> None:
+    x, large = fw.tensor(np.ones((512, 256), "float32")), 512 * 256 * 4
+    step = fw.compile(lambda x: x + 1 + 1 + 1 + 1 + 1 + 1, fullgraph=True)
+    memory.empty_cache()
+    tracemalloc.start()
+    result = step(x)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 2 * large < peak < 4 * large  # of the six values two are there at a time
+    np.testing.assert_array_equal(result, 7)
+    np.testing.assert_array_equal(step(x), 7)
 
 
 @pytest.mark.parametrize("function", [decides, loops, differentiable, containers])

@@ -126,6 +126,15 @@ def test_what_is_gathered_or_called_stays_one_vector() -> None:
     assert lanes_of(lambda x: x[:, ::2] * 2, x) == 16
 
 
+def test_a_long_computation_takes_two_vectors_at_a_time() -> None:
+    def long(x: fw.Tensor) -> fw.Tensor:
+        for _ in range(6):
+            x = fw.exp(x) / fw.log(x)
+        return x
+
+    assert lanes_of(long, normal(40, 1000)) == 32
+
+
 @pytest.mark.parametrize("cpu", ["", "x86-64-v3", "x86-64"])
 @pytest.mark.parametrize("size", [1, 17, 65, 255, 1000])
 def test_the_last_vectors_are_cut_off(size: int, cpu: str) -> None:
