@@ -124,7 +124,8 @@ def test_a_program_is_right_at_every_size(name: str) -> None:
     assert program.capacity[N] == 67
     for size in (1, 2, 5, 13, 14, 15, 31, 32, 33, 63, 67):
         arrays = case.arrays(size)
-        wanted = evaluate(specialise(graph, case.sizes(size)), arrays)
+        with np.errstate(all="ignore"):
+            wanted = evaluate(specialise(graph, case.sizes(size)), arrays)
         for got, want in zip(program.at(case.sizes(size))(list(arrays)), wanted):
             assert_same(got, want, 10, f"{name} at {size}")
 
@@ -138,7 +139,8 @@ def test_no_kernel_leaves_its_arrays(name: str, machine: Machine) -> None:
     graph = case.graph()
     for size in (1, 17) if machine is MACHINES[0] and name not in LONG else (3,):
         arrays, sizes = case.arrays(size), case.sizes(size)
-        wanted = evaluate(specialise(graph, sizes), arrays)
+        with np.errstate(all="ignore"):
+            wanted = evaluate(specialise(graph, sizes), arrays)
         for got, want in zip(interpreted(graph, machine, sizes, arrays), wanted):
             assert_same(got, want, 10, f"{name} at {size}")
 

@@ -38,7 +38,7 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kernels fall into as many tasks as they can, however small, and all threads take part."""
     whole = lower.chunks
     for module in (lower, contract):
-        monkeypatch.setattr(module, "chunks", lambda total, smallest: whole(total, 1))
+        monkeypatch.setattr(module, "chunks", lambda total, _, machine: whole(total, 1, machine))
     monkeypatch.setattr(steps, "_cost", lambda kernel: 1 << 30)
     before = fw.get_num_threads()
     yield
