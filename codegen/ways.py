@@ -29,6 +29,7 @@ UNKNOWN = -1  # the end of a call that takes a way which was not recorded
 _DEEPEST, _LARGEST = 40, 200  # places below each other, and all of them
 _COPIED = 1 << 18  # bytes: whatever is larger is not copied from one place to another
 _SPARE = 1 << 20  # bytes of results that a call may make in vain
+_LARGE = 1 << 24  # bytes of an arena, which is kept from call to call
 _TURN_NANOSECONDS = 50  # what it takes to go from one program to the next, at least
 _LISTENING = 20_000_000  # nanoseconds of work after which Python may look who interrupts it
 _LINE = 64
@@ -267,6 +268,9 @@ def _compiled(root: Place, numbers: Mapping[Path, int]) -> Ways:
     if not written.ends:
         raise NotNative("no way through it is compiled yet")
     _check_results(written)
+    size = written.arena + max((p.arena for p in written.programs), default=0)
+    if size > _LARGE:
+        raise NotNative(f"{size} bytes lie between its programs, where Python costs little")
     return Ways(written, sum(n >= 0 for n in numbers.values()))
 
 

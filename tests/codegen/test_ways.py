@@ -271,6 +271,16 @@ def test_large_values_are_not_copied_about() -> None:
     same(compiled(fw.ones(1 << 20)), f(fw.ones(1 << 20)))
 
 
+def test_large_memory_is_not_kept_for_them() -> None:
+    def f(x: Tensor) -> Tensor:
+        y = fw.tanh(x * 2)
+        return y.sum() if y.max() > 0 else y.min()
+
+    compiled = learnt(f, [fw.ones(5 << 20), -fw.ones(5 << 20)])
+    assert "bytes lie between its programs" in compiled.programs[0].split
+    assert learnt(f, [fw.ones(500), -fw.ones(500)]).programs[0].split == ""
+
+
 def test_explain_says_what_runs_where() -> None:
     compiled = learnt(newton, given(4, 5))
     turns = str(compiled.explain()).split("float32[5], bool[]: ")[1]
