@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from ..eager import interpreter
 from ..eager.tape import MODE
 from ..eager.tensor import Tensor
+from .formulas import Formula
 from .guards import Guard, Source, written
 from .leaf import Leaf
 from .paths import Path
@@ -52,9 +53,9 @@ class Ways(Protocol):
 
     ends: list[Leaf]
 
-    def __call__(self, arrays: list[Any]) -> tuple[list[Any], int]:
-        """The arrays of the end that a call comes to, and its number; below 0 where it takes a
-        way that was not recorded."""
+    def __call__(self, arrays: list[Any]) -> tuple[list[Any], int, dict[Formula, Any]]:
+        """The arrays of the end that a call comes to, its number, and the values of its formulas;
+        a number below 0 where it takes a way that was not recorded."""
 
 
 native: Native | None = None  # set by an upper layer
@@ -72,8 +73,8 @@ class Situation(NamedTuple):
 
 
 class Short(NamedTuple):
-    """The short way of a call. `split`: why Python makes its decisions; "" where native code does,
-    None where there are none."""
+    """The short way of a call. `split`: why Python does what is between its native calls; "" where
+    all is one such call, None where it has one part only."""
 
     call: Direct
     split: str | None
@@ -223,15 +224,17 @@ class _Writer:
         """The lines that go through the tree: one native call, or a call for each of its parts."""
         checked = len(self.leaves) == 1
         assert native is not None
-        whole = None if isinstance(self.at.root, Ends) else native.ways(self.at.root, tensors)
+        root = self.at.root
+        single = isinstance(root, Ends) and not root.stages
+        whole = None if single else native.ways(root, tensors)
         self.split = whole if isinstance(whole, str) else None if whole is None else ""
         if whole is None or isinstance(whole, str):
             straight = Straight(tensors, self.source, checked)
             self.ends = straight.ends
-            yield from straight.lines(self.at.root)
+            yield from straight.lines(root)
             return
         self.ends = whole.ends
-        yield f"found, end = {self.source.constant(whole)}(arrays)"
+        yield f"found, end, values = {self.source.constant(whole)}(arrays)"
         yield "if end < 0: return UNSEEN"
         if not checked and any(leaf.own for leaf in self.ends):
             ends = self.source.constant(self.ends)

@@ -70,7 +70,7 @@ class Program:
     def _lengthen(self) -> None:
         """Calls go the long way again."""
         self.direct: Direct = _none
-        self.split: str | None = None  # why the short way's decisions are Python's; "": native
+        self.split: str | None = None  # see `Short`
 
     def _guard(self, guards: list[Guard]) -> None:
         self._lengthen()

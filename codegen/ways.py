@@ -7,13 +7,13 @@ lies in an arena. A value that no recorded way knows ends the call with nothing 
 
 from __future__ import annotations
 
-import array
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..capture.graph import Node
+from ..capture.formulas import Formula
 from ..capture.leaf import Leaf
 from ..capture.paths import Path
 from ..capture.planning import walk
@@ -22,49 +22,35 @@ from ..capture.tree import Back, Branch, Ends, Loop, Place
 from ..eager import memory
 from .address import aligned
 from .calling import SHORT_NANOSECONDS, Call, Launch, launcher, make_ready
+from .counting import NUMBER, Counting, Known
 from .executable import Executable
-from .llvm.ways import COUNTS, ENDED, UNFINISHED, Order
+from .llvm.ways import COUNTS, ENDED, UNFINISHED, UNKNOWN, Order
+from .orders import NotNative, Orders, Slot, Tree, address_of
 
-UNKNOWN = -1  # the end of a call that takes a way which was not recorded
 _DEEPEST, _LARGEST = 40, 200  # places below each other, and all of them
-_COPIED = 1 << 18  # bytes: whatever is larger is not copied from one place to another
 _SPARE = 1 << 20  # bytes of results that a call may make in vain
 _LARGE = 1 << 24  # bytes of an arena, which is kept from call to call
-_TURN_NANOSECONDS = 50  # what it takes to go from one program to the next, at least
 _LISTENING = 20_000_000  # nanoseconds of work after which Python may look who interrupts it
-_LINE = 64
-
-
-class Slot(NamedTuple):
-    """Where a value is: the array of a number, a constant, a result, or a register."""
-
-    kind: str
-    number: int
-
-
-class NotNative(Exception):
-    """Why the ways of a tree are no native call."""
-
-
-Known = Mapping[Node, Slot]
 
 
 @dataclass
 class _Carried:
-    """A loop around the present place: its number, its phis, and its first register."""
+    """A loop around the present place: its number, where it begins, what it carries, each with its
+    bytes, and the first register that belongs to a turn."""
 
     number: int
     head: int
-    phis: list[Slot]
+    phis: list[tuple[Slot, int]]
     first: int
 
 
 @dataclass
 class _End:
-    """The end of a way: its outputs, each with the shape that it is to have."""
+    """The end of a way: its outputs, each with the shape that it is to have, and its numbers."""
 
     leaf: Leaf
     outputs: list[tuple[Slot, tuple[int, ...]]]
+    numbers: dict[Formula, Slot]
 
 
 @dataclass
@@ -72,26 +58,21 @@ class _Writer:
     """Writes the orders for a tree. `numbers` are the places of its tensors among the arrays."""
 
     numbers: Mapping[Path, int]
-    orders: list[list[Any]] = field(default_factory=list)
-    lists: list[Slot] = field(default_factory=list)
-    constants: list[Any] = field(default_factory=list)
-    results: list[Any] = field(default_factory=list)  # types of arrays; ends of one type share them
-    registers: list[tuple[int, int]] = field(default_factory=list)  # where they are, and bytes
+    orders: Orders = field(default_factory=Orders)
     loops: list[Loop] = field(default_factory=list)
     ends: list[_End] = field(default_factory=list)
     overwritten: set[int] = field(default_factory=set)
-    programs: list[Executable] = field(default_factory=list)
-    arena: int = 0  # bytes of all registers
-    _top: int = 0  # where the next register may begin
     _around: list[_Carried] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.counting = Counting(self.orders)
 
     def write(self, at: Place | None, known: Known, depth: int = 0) -> None:
         """The orders for a place and what is below; NotNative where something has none."""
         if depth > _DEEPEST:
             raise NotNative("its decisions are too many below each other")
-        ready = at is not None and all(s.executable is not None for s in at.stages)
-        if at is None or not ready:  # the long way compiles what is met for the first time
-            self._order(Order.END, UNKNOWN)
+        if at is None or any(s.executable is None for s in at.stages):
+            self.orders.add(Order.END, UNKNOWN)  # the long way compiles what is met first
             return
         for stage in at.stages:
             known = self._stage(stage, known)
@@ -106,81 +87,57 @@ class _Writer:
         else:
             raise NotNative(f"{at.site} is done by Python")
 
-    def _order(self, what: Order, *words: Any) -> list[Any]:
-        order = [what, *words, *[0] * (4 - len(words))]
-        self.orders.append(order)
-        return order
-
     # ---- programs
 
     def _stage(self, stage: Stage, known: Known) -> Known:
         program, given = self._program(stage, known)
-        results = [self._register(_bytes(n)) for n in program.plan.results]
-        return {**known, **dict(zip(stage.wanted, self._run(program, given, results)))}
+        results = [self.orders.register(_bytes(n)) for n in program.plan.results]
+        return {**known, **dict(zip(stage.wanted, self.orders.run(program, given, results)))}
 
     def _program(self, stage: Stage, known: Known) -> tuple[Executable, list[Slot]]:
         """A stage's program, and where its inputs are."""
         program = stage.executable
         if type(program) is not Executable or program.plan.checks:
             raise NotNative("a part of it is no plain native program of fixed sizes")
-        if stage.inputs.numbers:
-            raise NotNative("it computes with plain numbers that differ")
         given = [Slot("array", self.numbers[p]) for p in stage.paths]
+        for node in stage.inputs.numbers:
+            number = self.counting.value(stage.names.numbers[node], known)
+            given.append(self.counting.operand(number, node))
         return program, [*given, *(known[n] for n in stage.inputs.registers)]
-
-    def _run(self, program: Executable, given: Sequence[Slot], results: Sequence[Slot]
-             ) -> list[Slot]:
-        """Runs a program; where its outputs are."""
-        constants, outputs, _ = program.table
-        table = [*given, *map(self._constant, constants), *results]
-        if program.kernels:
-            cost = _TURN_NANOSECONDS + round(min(sum(k.cost for k in program.kernels), 1e15))
-            self._order(Order.RUN, program.program.address, len(self.lists), len(table), cost)
-            self.lists += table
-            self.programs.append(program)
-        return [table[i] for i in outputs]
-
-    def _constant(self, array: Any) -> Slot:
-        self.constants.append(array)
-        return Slot("constant", len(self.constants) - 1)
-
-    def _register(self, size: int) -> Slot:
-        self.registers.append((self._top, size))
-        self._top += _padded(size)
-        self.arena = max(self.arena, self._top)
-        return Slot("register", len(self.registers) - 1)
-
-    def _copy(self, target: Slot, source: Slot, size: int) -> None:
-        if size > _COPIED:
-            raise NotNative(f"{size} bytes would be copied from one place to another")
-        self._order(Order.COPY, target, source, size)
 
     # ---- places
 
     def _branch(self, at: Branch, known: Known, depth: int) -> None:
-        subject = at.subject
-        if not isinstance(subject, Node) or at.kind != "bool":
-            raise NotNative(f"{at.site or 'a decision'} asks for a plain number")
-        kind = subject.type.dtype
-        jump = self._order(Order.UNLESS, known[subject], kind.itemsize, _bits(kind), None)
-        top = self._top
+        if at.kind != "bool":
+            raise NotNative(f"{at.site or 'a decision'} asks for more than true or false")
+        subject, orders = at.subject, self.orders
+        if isinstance(subject, Formula):
+            slot = self.counting.value(subject, known)
+            kind = self.counting.kinds[slot].dtype
+        else:
+            slot, kind = known[subject], subject.type.dtype
+        jump = orders.add(Order.UNLESS, slot, kind.itemsize, _bits(kind), None)
+        top = orders.top
         self.write(at.outcomes.get(True), known, depth + 1)
-        jump[4] = len(self.orders)
+        jump[4] = len(orders)
         if not self._around:  # else registers exchange their memory
-            self._top = top
+            orders.top = top
         self.write(at.outcomes.get(False), known, depth + 1)
 
     def _loop(self, at: Loop, known: Known, depth: int) -> None:
-        enter = at.enter
-        if enter.symbols:
-            raise NotNative(f"{at.site} begins a loop that carries plain numbers")
-        first = len(self.registers)
-        phis = [self._register(_bytes(p)) for p in enter.phis]
-        for slot, value, phi in zip(phis, enter.values, enter.phis):
-            self._copy(slot, known[value], _bytes(phi))
-        self._around.append(_Carried(len(self.loops), len(self.orders), phis, first))
+        orders, enter, first = self.orders, at.enter, len(self.orders.registers)
+        numbers = [self.counting.value(f, known) for f in enter.formulas]
+        values = [*(known[v] for v in enter.values), *numbers]
+        sizes = [*map(_bytes, enter.phis), *[NUMBER] * len(numbers)]
+        phis = [orders.register(size) for size in sizes]
+        for phi, value, size in zip(phis, values, sizes):
+            orders.copy(phi, value, size)
+        self.counting.begin(phis[len(enter.phis):], numbers)
+        carried = list(zip(phis, sizes))
+        self._around.append(_Carried(len(self.loops), len(orders), carried, first))
         self.loops.append(at)
-        self.write(at.body, {**known, **dict(zip(enter.phis, phis))}, depth + 1)
+        inside = {**known, **dict(zip((*enter.phis, *enter.symbols), phis))}
+        self.write(at.body, inside, depth + 1)
         self._around.pop()
 
     def _back(self, at: Back, known: Known) -> None:
@@ -188,48 +145,51 @@ class _Writer:
             raise NotNative("gradients go back through its turns")
         number = self.loops.index(at.loop)
         loop = next(x for x in self._around if x.number == number)
-        self._carry(loop, [known[v] for v in at.values], at.values)
-        self._order(Order.TURN, loop.head, COUNTS + number)
+        numbers = [self.counting.value(f, known) for f in at.formulas]
+        self.counting.check(numbers, [phi for phi, _ in loop.phis[len(at.values):]])
+        self._carry(loop, [*(known[v] for v in at.values), *numbers])
+        self.orders.add(Order.TURN, loop.head, COUNTS + number)
 
-    def _carry(self, loop: _Carried, values: Sequence[Slot], nodes: Sequence[Node]) -> None:
+    def _carry(self, loop: _Carried, values: Sequence[Slot]) -> None:
         """Gives the phis their next values, all at once. What the turn itself has made changes
         places with them; what is from outside, or goes to several, is copied."""
         now: dict[Slot, Slot] = {}  # where what was in a register has come to be
         given: set[Slot] = set()
         copied = []
-        for phi, value, node in zip(loop.phis, values, nodes):
+        for (phi, size), value in zip(loop.phis, values):
             if value in given or value.kind != "register" or value.number < loop.first:
-                copied.append((phi, value, node))
+                copied.append((phi, value, size))
                 continue
             given.add(value)
             source = now.get(value, value)
             if source != phi:
-                self._order(Order.SWAP, phi, source)
+                self.orders.add(Order.SWAP, phi, source)
                 there = next((s for s, to in now.items() if to == phi), phi)
                 now[there], now[value] = source, phi
-        for phi, value, node in copied:
-            self._copy(phi, now.get(value, value), _bytes(node))
+        for phi, value, size in copied:
+            self.orders.copy(phi, now.get(value, value), size)
 
     def _end(self, at: Ends, known: Known) -> None:
         leaf, *others = at.leaves
         if leaf.own and others:  # else the first one fits all calls that come here
             raise NotNative("the end of a way depends on what Python compares")
-        if leaf.way is not None or leaf.formulas or leaf.stage is None:
-            raise NotNative("its results need more than native code")
+        if leaf.way is not None or leaf.stage is None:
+            raise NotNative("gradients go back from its results")
         if leaf.stage.executable is None:
-            self._order(Order.END, UNKNOWN)
+            self.orders.add(Order.END, UNKNOWN)
             return
+        numbers = {f: self.counting.kept(self.counting.value(f, known)) for f in leaf.formulas}
         program, given = self._program(leaf.stage, known)
         self._overwrite(leaf, program, given)
         made: list[Any] = []
         results = [self._result(n.type.shape, n.type.dtype, made) for n in program.plan.results]
-        found = self._run(program, given, results)
+        found = self.orders.run(program, given, results)
         for i, (slot, node) in enumerate(zip(found, leaf.stage.wanted)):
             if slot.kind == "register":
                 found[i] = self._result(node.type.shape, node.type.dtype, made)
-                self._copy(found[i], slot, _bytes(node))
-        self._order(Order.END, len(self.ends))
-        self.ends.append(_End(leaf, list(zip(found, program.plan.shapes))))
+                self.orders.copy(found[i], slot, _bytes(node))
+        self.orders.add(Order.END, len(self.ends))
+        self.ends.append(_End(leaf, list(zip(found, program.plan.shapes)), numbers))
 
     def _overwrite(self, leaf: Leaf, program: Executable, given: Sequence[Slot]) -> None:
         """Notes which arrays a way writes over in its last program."""
@@ -243,11 +203,12 @@ class _Writer:
     def _result(self, shape: tuple[int, ...], dtype: Any, made: list[Any]) -> Slot:
         """An array for a result: one that other ends have, where there is one that is left."""
         made.append((shape, dtype))
-        having = [i for i, kind in enumerate(self.results) if kind == (shape, dtype)]
+        results = self.orders.results
+        having = [i for i, kind in enumerate(results) if kind == (shape, dtype)]
         nth = made.count((shape, dtype))
         if len(having) < nth:
-            having.append(len(self.results))
-            self.results.append((shape, dtype))
+            having.append(len(results))
+            results.append((shape, dtype))
         return Slot("result", having[nth - 1])
 
 
@@ -255,31 +216,21 @@ def ways(root: Place, numbers: Mapping[Path, int]) -> Ways | str:
     """The ways through a tree, whose tensors are at `numbers` among the arrays of a call; or why
     they are not gone by native code."""
     try:
-        return _compiled(root, numbers)
+        if sum(1 for _ in walk(root)) > _LARGEST:
+            raise NotNative("it has too many decisions")
+        written = _Writer(numbers)
+        written.write(root, {})
+        return Ways(written, sum(n >= 0 for n in numbers.values()))
     except NotNative as why:
         return str(why)
 
 
-def _compiled(root: Place, numbers: Mapping[Path, int]) -> Ways:
-    if sum(1 for _ in walk(root)) > _LARGEST:
-        raise NotNative("it has too many decisions")
-    written = _Writer(numbers)
-    written.write(root, {})
-    if not written.ends:
-        raise NotNative("no way through it is compiled yet")
-    _check_results(written)
-    size = written.arena + max((p.arena for p in written.programs), default=0)
-    if size > _LARGE:
-        raise NotNative(f"{size} bytes lie between its programs, where Python costs little")
-    return Ways(written, sum(n >= 0 for n in numbers.values()))
-
-
 def _check_results(written: _Writer) -> None:
     """NotNative where a call would make much that it does not need: results of other ways."""
-    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in written.results]
+    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in written.orders.results]
     needed = [sum(sizes[s.number] for s in {s for s, _ in end.outputs} if s.kind == "result")
               for end in written.ends]
-    if sum(sizes) - min(needed) > _SPARE:
+    if sum(sizes) - min(needed, default=0) > _SPARE:
         raise NotNative(f"its ways need {sum(sizes)} bytes of results together")
 
 
@@ -287,34 +238,39 @@ class Ways:
     """A tree that native code goes through. Calls may come from several threads at once."""
 
     def __init__(self, written: _Writer, arrays: int) -> None:
-        first = {"array": 0, "constant": arrays, "result": arrays + len(written.constants)}
-        first["register"] = first["result"] + len(written.results)
+        _check_results(written)
+        orders = written.orders
+        tree = Tree(orders, len(written.loops), arrays)
+        if tree.size > _LARGE:
+            raise NotNative(f"{tree.size} bytes lie between its programs, "
+                            "where Python costs little")
         self.ends = [end.leaf for end in written.ends]
+        self._size = tree.size
         self._loops = [(loop, COUNTS + i) for i, loop in enumerate(written.loops)]
-        self._constants = written.constants
-        self._results = [memory.maker(shape, dtype) for shape, dtype in written.results]
-        self._outputs = [[(first[slot.kind] + slot.number, shape) for slot, shape in end.outputs]
+        self._constants = orders.constants
+        self._results = [memory.maker(shape, dtype) for shape, dtype in orders.results]
+        self._outputs = [[(tree.number(slot), shape) for slot, shape in end.outputs]
                          for end in written.ends]
+        kinds = written.counting.kinds
+        self._numbers = [[(formula, tree.place(slot), kinds[slot].view, kinds[slot].type)
+                          for formula, slot in end.numbers.items()] for end in written.ends]
         self._overwritten = sorted(written.overwritten)
         self._arenas: list[Any] = []
-        tree = _Tree(written, first)
-        self._size = tree.size
-        self._programs = written.programs
-        short = sum(k.cost for p in written.programs for k in p.kernels) < SHORT_NANOSECONDS
+        short = sum(k.cost for p in orders.programs for k in p.kernels) < SHORT_NANOSECONDS
 
         def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> Launch:
             words = tree.words(fresh, SHORT_NANOSECONDS if keeps_lock else _LISTENING)
-            about = Call("fusewire_ways", _address(words), keeps_lock, arrays,
-                         len(written.results), overwritten)
-            return launcher(about, written.constants, kept=(words, tree))
+            about = Call("fusewire_ways", address_of(words), keeps_lock, arrays,
+                         len(orders.results), overwritten)
+            return launcher(about, orders.constants, kept=(words, tree, orders.programs))
 
         self._begin = call(True, short, self._overwritten)
         self._begin_with_own = call(True, short)
         self._go_on = call(False, False)
 
-    def __call__(self, arrays: list[Any]) -> tuple[list[Any], int]:
-        """What the call's way ends with, and the number of that end; UNKNOWN where it leads to
-        what was not recorded."""
+    def __call__(self, arrays: list[Any]) -> tuple[list[Any], int, dict[Formula, Any]]:
+        """What the call's way ends with, the number of that end, and its numbers; UNKNOWN where it
+        leads to what was not recorded."""
         results = []
         for make in self._results:  # a comprehension would cost a call
             results.append(make())
@@ -329,16 +285,22 @@ class Ways:
             end = words[ENDED]
             for loop, word in self._loops:
                 loop.turns += words[word]
+            numbers = self._read(end, arena) if end >= 0 and self._numbers[end] else {}
         finally:
             self._arenas.append(own)
-        if end == UNKNOWN:
-            return [], end
-        everything = [*arrays, *self._constants, *results]
+        return self._found(end, [*arrays, *self._constants, *results]), end, numbers
+
+    def _found(self, end: int, everything: list[Any]) -> list[Any]:
         found = []
-        for i, shape in self._outputs[end]:
+        for i, shape in self._outputs[end] if end >= 0 else ():
             array = everything[i]
             found.append(array if array.shape == shape else array.reshape(shape))
-        return found, end
+        return found
+
+    def _read(self, end: int, arena: Any) -> dict[Formula, Any]:
+        """The numbers of an end, as Python's."""
+        return {formula: kind(struct.unpack_from(view, arena, place)[0])
+                for formula, place, view, kind in self._numbers[end]}
 
     def _take_arena(self) -> Any:
         try:
@@ -348,42 +310,7 @@ class Ways:
             return arena, memoryview(arena[:8 * (COUNTS + len(self._loops))]).cast("q")
 
 
-class _Tree:
-    """What native code reads of a tree: its lists, and where in the arena everything lies."""
-
-    def __init__(self, written: _Writer, first: Mapping[str, int]) -> None:
-        def number(word: Any) -> int:
-            return first[word.kind] + word.number if isinstance(word, Slot) else int(word)
-
-        loops, registers = len(written.loops), len(written.registers)
-        self._counts = first["register"], registers, loops
-        self._all = 8 * (COUNTS + loops)
-        self._part = self._all + 8 * (first["register"] + registers)
-        lists = max((order[3] for order in written.orders if order[0] is Order.RUN), default=0)
-        start = _padded(self._part + 8 * lists)
-        self._inner = start + written.arena
-        self.size = self._inner + max((p.arena for p in written.programs), default=0)
-        self._orders = array.array("q", [number(w) for order in written.orders for w in order])
-        self._lists = array.array("q", map(number, written.lists))
-        self._offsets = array.array("q", [start + place for place, _ in written.registers])
-
-    def words(self, fresh: bool, budget: int) -> array.array[int]:
-        """The tree as `fusewire_ways` takes it."""
-        parts = map(_address, (self._orders, self._lists, self._offsets))
-        return array.array("q", [*parts, fresh, budget, *self._counts, self._all, self._part,
-                                 self._inner])
-
-
-def _address(words: array.array[int]) -> int:
-    return words.buffer_info()[0]
-
-
-def _padded(size: int) -> int:
-    """The bytes that a value takes, so that the next one begins on a cache line."""
-    return -(-max(1, size) // _LINE) * _LINE
-
-
-def _bytes(node: Node) -> int:
+def _bytes(node: Any) -> int:
     return int(node.type.size * node.type.dtype.itemsize)
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from .numbers import NUMBERS
+
 
 class Order(IntEnum):
     """What there is to do; each order is five words, this number and four others."""
@@ -20,16 +22,17 @@ class Order(IntEnum):
     SWAP = 2  # two numbers of registers
     COPY = 3  # the numbers of target and source; bytes
     TURN = 4  # the head of the loop; which word counts its turns
-    END = 5  # the number of the end
+    NUMBER = 5  # an operation on numbers; the numbers of its target and of what it takes
+    END = 6  # the number of the end
 
 
 POSITION, ENDED, COUNTS = range(3)  # words at the start of the arena; counts of turns follow
-UNFINISHED = -2  # as the end: work is left
+UNKNOWN, UNFINISHED = -1, -2  # as the end: the way was not recorded; work is left
 
 # A tree: orders, lists of arguments, where registers begin in the arena; whether to begin anew;
 # nanoseconds after which to return; counts of arguments, of registers, of loops; and where in the
 # arena there are the addresses of all, those of the arguments of one program, and its own arena.
-WAYS = f"""
+WAYS = f"""{NUMBERS}
 %ways = type {{ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64}}
 
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
@@ -84,7 +87,7 @@ put:
   br label %fill
 next:
   %i = phi i64 [%left, %resume], [0, %fill], [%up, %ran], [%up, %true], [%d, %false],
-               [%up, %swap], [%up, %copy], [%a, %again]
+               [%up, %swap], [%up, %copy], [%a, %again], [%up, %number]
   %up = add i64 %i, 1
   %order = getelementptr [5 x i64], ptr %orders, i64 %i
   %a.place = getelementptr i64, ptr %order, i64 1
@@ -102,6 +105,7 @@ next:
     i64 {Order.SWAP.value}, label %swap
     i64 {Order.COPY.value}, label %copy
     i64 {Order.TURN.value}, label %turn
+    i64 {Order.NUMBER.value}, label %number
   ]
 run:
   %list = getelementptr i64, ptr %lists, i64 %b
@@ -112,9 +116,9 @@ gather:
   br i1 %g.more, label %take, label %ran
 take:
   %g.up = add i64 %g, 1
-  %number.place = getelementptr i64, ptr %list, i64 %g
-  %number = load i64, ptr %number.place
-  %from.place = getelementptr ptr, ptr %all, i64 %number
+  %index.place = getelementptr i64, ptr %list, i64 %g
+  %index = load i64, ptr %index.place
+  %from.place = getelementptr ptr, ptr %all, i64 %index
   %from = load ptr, ptr %from.place
   %to.place = getelementptr ptr, ptr %part, i64 %g
   store ptr %from, ptr %to.place
@@ -168,6 +172,18 @@ copy:
   %source = load ptr, ptr %source.place
   call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %c, i1 false)
   br label %next
+number:
+  %made.place = getelementptr ptr, ptr %all, i64 %b
+  %x.place = getelementptr ptr, ptr %all, i64 %c
+  %y.place = getelementptr ptr, ptr %all, i64 %d
+  %made = load ptr, ptr %made.place
+  %x = load ptr, ptr %x.place
+  %y = load ptr, ptr %y.place
+  %could = call i1 @number(i64 %a, ptr %made, ptr %x, ptr %y)
+  br i1 %could, label %next, label %failed
+failed:
+  store i64 {UNKNOWN}, ptr %ended
+  ret void
 turn:
   %count.place = getelementptr i64, ptr %arena, i64 %b
   %count = load i64, ptr %count.place

@@ -15,7 +15,9 @@ import pytest
 
 import fusewire as fw
 from fusewire.capture.compiled import CaptureWarning
+from fusewire.capture.formulas import OPERATORS
 from fusewire.capture.program import UNSEEN
+from fusewire.codegen.llvm.numbers import NAMES
 from fusewire.codegen.objects import LAYOUT
 from fusewire.eager.tensor import Tensor
 
@@ -111,9 +113,41 @@ def of_truth(x: Tensor) -> Tensor:
     return x + 1 if first else x * 2
 
 
+def counted(x: Tensor) -> Any:
+    n, x = 0, fw.abs(x) + 0.1
+    while x.sum() < 100 and n < 9:
+        x, n = x * (n + 2), n + 1
+    return x, n
+
+
+def halved(x: Tensor) -> Any:
+    """Ints, floats and bools that go round, and the arithmetic that native code has."""
+    step, n, odd, total = 8.0, 3, False, x * 0
+    while total.max() < 1e6 and step > 0.01:
+        if n % 3 == 0:
+            total = total + x * step
+        total, step, n, odd = total * n, step / 2 - 0.001, -(n // 2) + 5, not odd
+    return total, step, n, odd, n * 1.5
+
+
+def numbers_of_values(x: Tensor) -> Any:
+    top, n = fw.abs(x).max().item(), (x > 0).sum().item()
+    while top < 20:
+        top = top * 2 + 1
+        x = x + top
+        n = n + (x > 3).sum().item()
+    return x * (top - 1), top, n, x.min().item() > 0
+
+
+def arithmetic(x: Tensor) -> Any:
+    top = x.max().item()
+    return x * (top * 2 + 1) - abs(x.min()), top > 1, (x > 0).sum().item() * 2
+
+
 SEEDS = int(os.environ.get("FUSEWIRE_TEST_LOOPS", "30"))
 FUNCTIONS = [newton, swapped, rotated, unchanged, doubled, dtypes, broken_off, stopped, nested,
-             one_after_the_other, of_truth]
+             one_after_the_other, of_truth, counted, halved, numbers_of_values,
+             arithmetic]
 
 
 def given(calls: int, *shape: int, seed: int = 7) -> list[Tensor]:
@@ -284,14 +318,14 @@ def test_large_memory_is_not_kept_for_them() -> None:
 def test_explain_says_what_runs_where() -> None:
     compiled = learnt(newton, given(4, 5))
     turns = str(compiled.explain()).split("float32[5], bool[]: ")[1]
-    assert "one native call, decisions and loops inside" in str(compiled.explain())
+    assert "all of it is one native call" in str(compiled.explain())
     compiled(fw.ones(5) * 1000)
     assert str(compiled.explain()).split("float32[5], bool[]: ")[1].split()[0] > turns.split()[0]
 
     def asks(x: Tensor) -> Tensor:
         return x + [10, 20][int(x.sum() > 0)]
 
-    assert "Python makes its decisions" in str(learnt(asks, given(8, 3)).explain())
+    assert "Python does what is between native calls" in str(learnt(asks, given(8, 3)).explain())
 
 
 def test_a_profile_shows_the_kernels_of_every_turn() -> None:
@@ -432,3 +466,81 @@ def test_random_loops() -> None:
                 pytest.fail(f"{source}\nwith x={x}, limit={limit}: {error}")
         native += any(p.split == "" for p in compiled.programs)
     assert native > SEEDS // 3
+
+
+def test_a_number_that_outgrows_64_bits_is_pythons() -> None:
+    def f(x: Tensor) -> Any:
+        n = 3
+        while x.max() < 100:
+            x, n = x + 1, n * n
+        return x, n
+
+    compiled = learnt(f, [fw.full((2,), 96.0)] * 4)
+    assert compiled.programs[0].split == ""
+    for start in (96.0, 95.0, 94.0, 93.0):  # 3 to the powers of 16, 32, 64 and 128
+        same(compiled(fw.full((2,), start)), f(fw.full((2,), start)))
+    assert shortly(compiled, fw.full((2,), 93.0)) is UNSEEN
+
+
+def test_a_number_that_changes_its_type_is_pythons() -> None:
+    def f(x: Tensor) -> Any:
+        n, m = 1, 0.5
+        while x.max() < 100:
+            x, n, m = x * 2, m, n  # type: ignore[assignment]
+        return x, n
+
+    compiled = learnt(f, [fw.ones(2), fw.full((2,), 60.0)])
+    assert compiled.programs[0].split == "a number is of another type after a turn"
+    same(compiled(fw.ones(2)), f(fw.ones(2)))
+
+
+def test_an_error_of_python_is_raised_by_python() -> None:
+    def f(x: Tensor) -> Any:
+        n = 8
+        while x.max() < 100:
+            x, n = x * 2, n - 1
+        return x, 1 / n
+
+    compiled = learnt(f, [fw.ones(2), fw.full((2,), 60.0)])
+    same(compiled(fw.ones(2) * 0.9), f(fw.ones(2) * 0.9))
+    with pytest.raises(ZeroDivisionError):
+        compiled(fw.full((2,), 0.5))
+
+
+INTS = [0, 1, -1, 2, -3, 7, 10, -10, 1 << 40, -(1 << 40), (1 << 62) - 1, -(1 << 62), (1 << 63) - 1,
+        -(1 << 63)]
+FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 1e300, -1e300, 5e-324, float("inf"), float("-inf"),
+          float("nan"), 2.0 ** 53, 2.0 ** 53 + 2]
+
+
+@pytest.mark.parametrize("op", sorted({name.split()[0] for name in NAMES} & set(OPERATORS)))
+def test_arithmetic_is_that_of_python(op: str) -> None:
+    """Also at the ends of 64 bits, with nan, infinities and zeros of both signs."""
+    two = op != "neg"
+
+    def f(a: Tensor, b: Tensor, go: Tensor) -> Any:
+        x, y = a.item(), b.item()
+        while go < 1:
+            go = go + 1
+        return (OPERATORS[op](x, y) if two else OPERATORS[op](x)), go
+
+    kinds: list[tuple[Any, ...]] = [(INTS, INTS, fw.int64, fw.int64)]
+    if op not in ("and", "or", "xor"):
+        kinds += [(FLOATS, FLOATS, fw.float64, fw.float64), (INTS, FLOATS, fw.int64, fw.float64)]
+    go, native = fw.zeros(()), 0
+    for left, right, first, second in kinds:
+        compiled = fw.compile(f)
+        for a in left:
+            for b in right if two else right[:1]:
+                given = fw.tensor(a, dtype=first), fw.tensor(b, dtype=second), go
+                assert answer(compiled, given) == answer(f, given)
+        native += any(p.split == "" for p in compiled.programs)
+    assert native
+
+
+def answer(function: Callable[..., Any], given: tuple[Any, ...]) -> str:
+    """What comes of a call, to the sign of a zero."""
+    try:
+        return repr(function(*given)[0])
+    except ArithmeticError as error:
+        return type(error).__name__
