@@ -49,9 +49,11 @@ class Native(Protocol):
 
 
 class Ways(Protocol):
-    """A tree as one native call."""
+    """A tree as one native call. The conditions of `first` must hold before it, since it writes
+    over arrays on their ways, those of other `ends` when it has come there."""
 
     ends: list[Leaf]
+    first: list[Leaf]
 
     def __call__(self, arrays: list[Any]) -> tuple[list[Any], int, dict[Formula, Any]]:
         """The arrays of the end that a call comes to, its number, and the values of its formulas;
@@ -234,9 +236,11 @@ class _Writer:
             yield from straight.lines(root)
             return
         self.ends = whole.ends
+        for leaf in whole.first:
+            yield f"if {self.source.constant(leaf)}.check(args, kwargs) >= 0: return UNSEEN"
         yield f"found, end, values = {self.source.constant(whole)}(arrays)"
         yield "if end < 0: return UNSEEN"
-        if not checked and any(leaf.own for leaf in self.ends):
+        if not checked and any(leaf.own for leaf in self.ends if leaf not in whole.first):
             ends = self.source.constant(self.ends)
             yield f"if {ends}[end].check(args, kwargs) >= 0: return UNSEEN"
 

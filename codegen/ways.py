@@ -62,6 +62,7 @@ class _Writer:
     loops: list[Loop] = field(default_factory=list)
     ends: list[_End] = field(default_factory=list)
     overwritten: set[int] = field(default_factory=set)
+    first: list[Leaf] = field(default_factory=list)  # whose conditions are looked at before all
     _around: list[_Carried] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -195,7 +196,7 @@ class _Writer:
         """Notes which arrays a way writes over in its last program."""
         over = {given[i] for i in program.table.overwritten}
         if over and leaf.own:
-            raise NotNative("it changes arrays on a way with conditions of its own")
+            self.first.append(leaf)
         if any(given.count(slot) > 1 for slot in over):
             raise NotNative("an array that it changes is read under two names")
         self.overwritten |= {slot.number for slot in over}
@@ -244,7 +245,7 @@ class Ways:
         if tree.size > _LARGE:
             raise NotNative(f"{tree.size} bytes lie between its programs, "
                             "where Python costs little")
-        self.ends = [end.leaf for end in written.ends]
+        self.ends, self.first = [end.leaf for end in written.ends], written.first
         self._size = tree.size
         self._loops = [(loop, COUNTS + i) for i, loop in enumerate(written.loops)]
         self._constants = orders.constants
