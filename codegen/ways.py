@@ -98,7 +98,7 @@ class _Writer:
     def _program(self, stage: Stage, known: Known) -> tuple[Executable, list[Slot]]:
         """A stage's program, and where its inputs are."""
         program = stage.executable
-        if type(program) is not Executable or program.plan.checks or program.plan.size:
+        if type(program) is not Executable or program.plan.checks or program.plan.sizes:
             raise NotNative("a part of it is no plain native program of fixed sizes")
         given = [Slot("array", self.numbers[p]) for p in stage.paths]
         for node in stage.inputs.numbers:
