@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from ..eager import interpreter
 from ..eager.tape import MODE
 from ..eager.tensor import Tensor
+from .formulas import Formula
 from .guards import Guard, Source, written
 from .leaf import Leaf
 from .paths import Path
@@ -23,7 +24,7 @@ from .pins import Contents, Pins, Words
 from .planning import leaves_of, stages_of
 from .reading import Reader
 from .straight import SCOPE, NoShortWay, Straight
-from .tree import Place
+from .tree import Ends, Place
 
 Direct = Callable[[Any, Any], Any]
 _ARGS, _KWARGS = Path("args"), Path("kwargs")
@@ -43,6 +44,22 @@ class Native(Protocol):
         None where a word or a tensor's type differs."""
 
 
+    def ways(self, root: Place, numbers: dict[Path, int]) -> Ways | str:
+        """The tree as one native call, or why there is none. `numbers`: where the arrays are."""
+
+
+class Ways(Protocol):
+    """A tree as one native call. The conditions of `first` must hold before it, since it writes
+    over arrays on their ways, those of other `ends` when it has come there."""
+
+    ends: list[Leaf]
+    first: list[Leaf]
+
+    def __call__(self, arrays: list[Any]) -> tuple[list[Any], int, dict[Formula, Any]]:
+        """The arrays of the end that a call comes to, its number, and the values of its formulas;
+        a number below 0 where it takes a way that was not recorded."""
+
+
 native: Native | None = None  # set by an upper layer
 
 
@@ -57,7 +74,15 @@ class Situation(NamedTuple):
     root: Place
 
 
-def compile_direct(at: Situation, constants: dict[str, Any]) -> Direct | None:
+class Short(NamedTuple):
+    """The short way of a call. `split`: why Python does what is between its native calls; "" where
+    all is one such call, None where it has one part only."""
+
+    call: Direct
+    split: str | None
+
+
+def compile_direct(at: Situation, constants: dict[str, Any]) -> Short | None:
     """The short way of calls like this one; None where there is none.
 
     `constants`: PROGRAM, whose uses are counted; FORGET, which is called when what is looked at is
@@ -102,8 +127,10 @@ class _Writer:
         self.source = _PinnedSource(at, read, pins)
         self.leaves = leaves_of(at.root)
         self.targets: dict[Leaf, str] = {}  # what each changes, as it is read
+        self.ends: list[Leaf] = []  # by the numbers that they have in the lines
+        self.split: str | None = None
 
-    def function(self, constants: dict[str, Any]) -> Direct | None:
+    def function(self, constants: dict[str, Any]) -> Short | None:
         tensors = self._tensors()
         left = [g for g in self.at.guards if not self._told(g, tensors) and not self.pins.omits(g)]
         given = [p for p in tensors if not self.pins.pinned(p)]
@@ -120,15 +147,14 @@ class _Writer:
         self.pins.close()
         lines = [*self._looks(constants["FORGET"]), *self._guards(left, given),
                  *self._collected(given)]
-        ways = Straight(tensors, self.source, checked=len(self.leaves) == 1)
-        lines += self._computed(ways)
+        lines += self._computed(tensors)
         body = "\n".join(["def direct(args, kwargs):", *self._head(), "    try:",
                           *_indented(lines), "    except RAISED: raise",
                           "    except AGAIN: return UNSEEN", "    PROGRAM.uses += 1",
-                          *self._made(ways)])
+                          *self._made()])
         scope = {**self.source.constants, **constants, **self._constants(collect), **SCOPE}
         exec(compile(body, "<direct>", "exec"), scope)
-        return scope.pop("direct")  # type: ignore[no-any-return]
+        return Short(scope.pop("direct"), self.split)
 
     def _told(self, guard: Guard, tensors: dict[Path, int]) -> bool:
         """Whether a guard follows from the types of tensors, which `collect` compares with those
@@ -188,19 +214,41 @@ class _Writer:
             yield f"    arrays = COLLECT({names})"
         yield "    if arrays is None: return UNSEEN"
 
-    def _computed(self, ways: Straight) -> Iterator[str]:
+    def _computed(self, tensors: dict[Path, int]) -> Iterator[str]:
         start = len(self.source.lines)
         for leaf in self.leaves:
             self.targets[leaf] = ", ".join([self.source.read(e.target) for e in leaf.effects])
-        lines = ways.lines(self.at.root)
+        lines = list(self._ways(tensors))
         yield from self.source.lines[start:]
         yield from _indented(lines)
 
-    def _made(self, ways: Straight) -> Iterator[str]:
+    def _ways(self, tensors: dict[Path, int]) -> Iterator[str]:
+        """The lines that go through the tree: one native call, or a call for each of its parts."""
+        checked = len(self.leaves) == 1
+        assert native is not None
+        root = self.at.root
+        single = isinstance(root, Ends) and not root.stages
+        whole = None if single else native.ways(root, tensors)
+        self.split = whole if isinstance(whole, str) else None if whole is None else ""
+        if whole is None or isinstance(whole, str):
+            straight = Straight(tensors, self.source, checked)
+            self.ends = straight.ends
+            yield from straight.lines(root)
+            return
+        self.ends = whole.ends
+        for leaf in whole.first:
+            yield f"if {self.source.constant(leaf)}.check(args, kwargs) >= 0: return UNSEEN"
+        yield f"found, end, values = {self.source.constant(whole)}(arrays)"
+        yield "if end < 0: return UNSEEN"
+        if not checked and any(leaf.own for leaf in self.ends if leaf not in whole.first):
+            ends = self.source.constant(self.ends)
+            yield f"if {ends}[end].check(args, kwargs) >= 0: return UNSEEN"
+
+    def _made(self) -> Iterator[str]:
         """The lines that give the result."""
-        for number, leaf in enumerate(ways.ends):
+        for number, leaf in enumerate(self.ends):
             name = self.source.constant(leaf)
-            if len(ways.ends) == 1:
+            if len(self.ends) == 1:
                 yield from _indented(self._result(leaf, name))
             else:
                 yield f"    if end == {number}:"

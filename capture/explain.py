@@ -70,6 +70,9 @@ def _of_program(program: Program) -> list[Part]:
     found += _titled("numbers that may be any", [
         Part(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
     found.append(Part("what it does, and how often replays went each way", _of_way(program.root)))
+    if program.split is not None:
+        found.append(Part(f"Python does what is between native calls: {program.split}"
+                          if program.split else "all of it is one native call"))
     rows = [row for s in program.stages() if s.executable for row in s.executable.rows()]
     memory = [s.executable.memory for s in program.stages() if s.executable]
     if not memory:

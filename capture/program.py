@@ -54,7 +54,7 @@ class Program:
         self.grad_enabled, self.casting = is_grad_enabled(), interpreter.STATE.casting
         self.varying = run.varying
         self.uses = 0
-        self.direct: Direct = _none
+        self._lengthen()
         self._long = 0  # calls that went the long way
         self._grown = 0  # how often it began or ended to take in a run: odd while it does
         self._planner = Planner(names, fn, backend)
@@ -67,8 +67,13 @@ class Program:
     def _source(self, careful: bool = False) -> Source:
         return Source(self.fn, self.names.held, careful)
 
+    def _lengthen(self) -> None:
+        """Calls go the long way again."""
+        self.direct: Direct = _none
+        self.split: str | None = None  # see `Short`
+
     def _guard(self, guards: list[Guard]) -> None:
-        self.direct = _none
+        self._lengthen()
         self.guards = guards
         self._guarded = None
         self.check = compile_check(guards, self._source())
@@ -181,11 +186,14 @@ class Program:
             holds = self.fits(args, kwargs) and (not own or leaves[0].check(args, kwargs) < 0)
         except (*_MISSING, RuntimeError):  # RuntimeError: another thread adds a way to the tree
             return
-        self.direct = made if made is not None and holds and self._grown == grown else _none
+        if made is not None and holds and self._grown == grown:
+            self.direct, self.split = made
+        else:
+            self._lengthen()
 
     def _forget(self, _: object) -> None:
         """What the short way knows is gone: it keeps what belonged to it no longer."""
-        self.direct = _none
+        self._lengthen()
 
     def arrays(self, args: Any, kwargs: Any) -> list[Any]:
         """What a call can read from outside."""
@@ -207,12 +215,13 @@ class Program:
         try:
             return self._take_in(run)
         finally:
-            self.direct, self._long = _none, 0  # also what another thread has made of half of it
+            self._lengthen()  # also what another thread has made of half of it
+            self._long = 0
             self._grown += 1
 
     def _take_in(self, run: Run) -> bool:
         assert run.leaf is not None
-        self.direct = _none
+        self._lengthen()
         self.root, grown = grow(self.root, run.path, run.leaf)
         if not grown:
             return False

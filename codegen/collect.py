@@ -10,8 +10,9 @@ from ..eager.tensor import Tensor
 from .llvm.entry import function
 from .objects import LAYOUT
 from .watch import Words, contents
+from .ways import ways
 
-__all__ = ["collector", "contents"]
+__all__ = ["collector", "contents", "ways"]
 
 _HEAD, _RECORD = 4, 6  # words
 

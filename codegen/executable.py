@@ -5,9 +5,7 @@ from __future__ import annotations
 import array
 import functools
 import statistics
-import struct
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,26 +19,20 @@ from ..capture.passes.checks import Check
 from ..eager import memory
 from ..eager.ops.check import require
 from .address import address, aligned
-from .llvm.entry import function
+from .calling import NOTHING, SHORT_NANOSECONDS, Call, Launch, launcher, make_ready
 from .llvm.program import NativeProgram
-from .llvm.threads import entries
 from .loops import Buffer, Kernel
 from .objects import LAYOUT
 from .report import bytes_of, kernel_facts, kernel_table
 
-# References to an array that only its tensor holds: the tensor, the argument list, the question.
-_EXCLUSIVE = 3
-_SHORT_NANOSECONDS = 20_000  # programs that take less keep Python's lock
 
+class Table(NamedTuple):
+    """What there is in a program's table beside inputs and results: the constants between them.
+    Where in it the outputs are, and which of the inputs are written over."""
 
-Launch = Callable[[list[Any], list[Any], Any], bool]
-NOTHING: Mapping[int, Any] = {}
-
-
-class _Words(bytes):
-    """What native code reads, and the objects that have to stay as long as it may."""
-
-    kept: Any
+    constants: list[Any]
+    outputs: list[int]
+    overwritten: list[int]
 
 
 @dataclass
@@ -108,14 +100,10 @@ class Executable:
         inputs, too, that are not the `same` arrays."""
         if LAYOUT is None:
             return lambda arrays, results, arena: False
-        keeps_lock = sum(k.cost for k in self.kernels) < _SHORT_NANOSECONDS
-        sizes = (len(self.plan.graph.inputs), len(constants), len(self._results))
-        words = (entries()["fusewire_run"], program, keeps_lock, *sizes, len(self._overwritten),
-                 len(same), *map(address, constants), *self._overwritten,
-                 *[word for number, array in same.items() for word in (number, id(array))])
-        held = _Words(struct.pack(f"{len(words)}Q", *words))
-        held.kept = constants, same
-        return function("launch", held)
+        keeps_lock = sum(k.cost for k in self.kernels) < SHORT_NANOSECONDS
+        call = Call("fusewire_run", program, keeps_lock, len(self.plan.graph.inputs),
+                    len(self._results), self._overwritten)
+        return launcher(call, constants, same)
 
     def __call__(self, arrays: list[Any], given: Given | None = None) -> list[Any]:
         """The outputs for these inputs; IndexError for indices out of range."""
@@ -139,7 +127,7 @@ class Executable:
 
     def _closer(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
         """Runs what `launch` refused, and what somebody looks at."""
-        self._make_ready(arrays)
+        make_ready(arrays, self._overwritten)
         self._steps(arrays, results, arena, self._constants)
 
     def _steps(self, arrays: list[Any], results: list[Any], arena: Any, constants: list[Any],
@@ -152,16 +140,6 @@ class Executable:
         with watching.Span("program", "program", about=self) as span:
             span.parts = self.run(arrays, results, arena, constants,
                                   lambda table, own: self.program.profile(table, own, first))
-
-    def _make_ready(self, arrays: list[Any]) -> None:
-        """Copies what is overwritten and not ours alone, and what is not contiguous."""
-        for i in self._overwritten:
-            if sys.getrefcount(arrays[i]) > _EXCLUSIVE or not memory.is_whole(arrays[i]) \
-                    or not arrays[i].flags.writeable:
-                arrays[i] = arrays[i].copy()
-        for i, a in enumerate(arrays):
-            if not (a.flags.c_contiguous and a.flags.aligned):
-                arrays[i] = np.array(a, order="C")
 
     def _found(self, arrays: list[Any], results: list[Any], shapes: tuple[Any, ...]) -> list[Any]:
         everything = [*arrays, *self._constants, *results]
@@ -197,6 +175,11 @@ class Executable:
         graph = self.plan.graph
         inputs, results = [*graph.inputs, *self.plan.constants], self.plan.results
         return Memory(bytes_of(inputs), bytes_of(results), self.arena)
+
+    @property
+    def table(self) -> Table:
+        """How a call fills the program's table and reads it."""
+        return Table(self._constants, self._outputs, self._overwritten)
 
     def explain(self) -> str:
         """The kernels as a table."""

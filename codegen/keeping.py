@@ -9,7 +9,8 @@ from typing import Any
 
 from ..capture import watching
 from ..capture.costs import Memory
-from .executable import Executable, Launch, Plan
+from .calling import Launch, make_ready
+from .executable import Executable, Plan
 from .kept import Kept, Watch
 from .llvm.program import NativeProgram
 from .loops import Kernel
@@ -93,7 +94,7 @@ class KeepingExecutable(Executable):
         if known is None and watching.on and self._watch.same(arrays):
             known = self._keep(arrays, arena)
         memory = known or self._take_memory()
-        self._make_ready(arrays)
+        make_ready(arrays, self._overwritten)
         try:
             self._steps(arrays, results, arena, memory.constants, self.kept.steps if known else 0)
         finally:

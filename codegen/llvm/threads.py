@@ -28,6 +28,7 @@ from .jit import c_function
 from .pool import SERIAL, Word, parallel_text
 from .steps import LOOP
 from .target import host
+from .ways import WAYS
 
 _NATIVE = (
     "pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_broadcast sched_yield"
@@ -39,7 +40,7 @@ _SETUP = (
 _STACK = 16 << 20  # of a worker: kernels keep their scratch there
 _SPIN_SECONDS = 1e-4
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
-_ENTRIES = ("fusewire_run", "fusewire_steps")
+_ENTRIES = ("fusewire_run", "fusewire_steps", "fusewire_ways")
 
 
 def set_num_threads(count: int) -> None:
@@ -59,6 +60,7 @@ def entries() -> dict[str, int]:
 
     void fusewire_run(program, table, arena)
     void fusewire_steps(program, table, arena, from, to), of the steps from ... to - 1
+    void fusewire_ways(tree, table, arena), of programs with decisions between them (see `ways.py`)
     """
     code = _pool().code
     return {name: code[name] for name in _ENTRIES}
@@ -87,7 +89,7 @@ class _Pool:
     def _load(self) -> None:
         target = host()
         text = parallel_text(target.triple) if self.threads else SERIAL
-        ir = f"{target.header}{text}\n{LOOP}{RUN}attributes #0 = {{ {target.attributes} }}\n"
+        ir = f"{target.header}{text}\n{LOOP}{RUN}{WAYS}attributes #0 = {{ {target.attributes} }}\n"
         own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
         imports = {name: c_function(name) for name in _NATIVE} if self.threads else {}
         imports["fusewire_pool"] = self.block
