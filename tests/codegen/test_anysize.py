@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from oracle import assert_same, part
+from unknown_sizes import recorded
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.capture.dims import Sizes
 from fusewire.capture.evaluate import evaluate, evaluate_node
 from fusewire.capture.graph import Graph
 from fusewire.capture.passes.specialise import specialise
-from fusewire.capture.symbolic import Given, record_symbolic
 from fusewire.codegen.anysize import compile_any_size
 from fusewire.codegen.compile import compile_open, lower_graph
 from fusewire.codegen.generalise import MOST, SIZES
@@ -41,15 +40,7 @@ class Case(NamedTuple):
 
     def graph(self) -> Graph:
         """The recording for any sizes."""
-        values = self.sizes(8)
-        sizes = Sizes(values)
-        given = [Given(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
-                       tuple(sizes.named(n) if n in values else n for n in shape))
-                 for i, shape in enumerate(self.shapes)]
-        run = record_symbolic(self.function, [g.tensor for g in given], {}, given, sizes)
-        assert not sizes.fixed
-        results = run.result if isinstance(run.result, tuple) else (run.result,)
-        return Graph(run.inputs, tuple(map(run.node_of, results)))
+        return recorded(self.function, *self.shapes, **self.sizes(8))
 
     def arrays(self, size: int) -> list[Any]:
         """Inputs at one set of sizes."""

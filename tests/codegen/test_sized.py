@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from oracle import assert_same
+from unknown_sizes import recorded
 
 import fusewire as fw
-from fusewire.capture.dims import Sizes
 from fusewire.capture.graph import Graph
-from fusewire.capture.symbolic import Given, record_symbolic
 from fusewire.capture.text import parse
 from fusewire.codegen import sized
 from fusewire.codegen.compile import compile_graph
@@ -35,17 +33,6 @@ def program_of(graph: Graph) -> SizedExecutable:
 def size_by_size(graph: Graph) -> SizedExecutable:
     """A program as it is where no code can be for any size."""
     return SizedExecutable(graph, compile_graph)
-
-
-def recorded(fn: Callable[..., Any], *shapes: tuple[Any, ...], **values: int) -> Graph:
-    """The graph of `fn` for inputs of these shapes, in which names are sizes."""
-    sizes = Sizes(values)
-    given = [Given(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
-                   tuple(sizes.named(n) if isinstance(n, str) else n for n in shape))
-             for i, shape in enumerate(shapes)]
-    run = record_symbolic(fn, [g.tensor for g in given], {}, given, sizes)
-    assert not sizes.fixed
-    return Graph(run.inputs, (run.node_of(run.result),))
 
 
 def random(*shape: int) -> Any:

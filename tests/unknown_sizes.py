@@ -1,0 +1,23 @@
+"""Graphs of functions whose arguments have axes of unknown size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import fusewire as fw
+from fusewire.capture.dims import Sizes
+from fusewire.capture.graph import Graph
+from fusewire.capture.symbolic import Given, record_symbolic
+
+
+def recorded(fn: Callable[..., Any], *shapes: tuple[Any, ...], **values: int) -> Graph:
+    """The graph of `fn` for inputs of these shapes, in which names are sizes."""
+    sizes = Sizes(values)
+    given = [Given(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
+                   tuple(sizes.named(n) if isinstance(n, str) else n for n in shape))
+             for i, shape in enumerate(shapes)]
+    run = record_symbolic(fn, [g.tensor for g in given], {}, given, sizes)
+    assert not sizes.fixed
+    results = run.result if isinstance(run.result, tuple) else (run.result,)
+    return Graph(run.inputs, tuple(map(run.node_of, results)))
