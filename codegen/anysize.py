@@ -21,7 +21,7 @@ from ..capture.graph import SPECIAL, Graph, Node
 from ..capture.passes.specialise import dims_in, specialise
 from ..capture.polynomial import Symbol
 from ..eager import memory
-from ..eager.errors import CodegenError
+from ..eager.errors import CodegenError, GraphError, ShapeError
 from ..eager.op import OPS
 from ..eager.shapes import TensorType
 from . import loops
@@ -43,18 +43,20 @@ Assemble = Callable[[Plan, "list[Launch]"], Executable]
 class AnySize:
     """A program for all sizes up to `capacity`."""
 
-    def __init__(self, capacity: Sizes, program: Executable, results: list[tuple[Formula, ...]],
-                 shapes: list[tuple[Formula, ...]]) -> None:
-        self.program, self.capacity = program, capacity
+    def __init__(self, capacity: Sizes, same: Mapping[str, str], program: Executable,
+                 results: list[tuple[Formula, ...]], shapes: list[tuple[Formula, ...]]) -> None:
+        """same: the name of the size that another one must be equal to, or its own."""
+        self.program, self.capacity, self._same = program, capacity, same
         self._results, self._shapes = results, shapes
 
     def has_room(self, sizes: Sizes) -> bool:
         """Whether sizes are within the capacity."""
-        return all(n <= self.capacity[name] for name, n in sizes.items())
+        return all(n <= self.capacity[name] and n == sizes[self._same[name]]
+                   for name, n in sizes.items())
 
     def at(self, sizes: Sizes) -> AtSize:
         """The program for one set of sizes."""
-        numbers = [sizes[name] for name in self.capacity]
+        numbers = [sizes[name] for name in dict.fromkeys(self._same.values())]
 
         def known(shape: tuple[Formula, ...]) -> tuple[int, ...]:
             return tuple([n.at(numbers) for n in shape])
@@ -105,13 +107,30 @@ def compile_any_size(graph: Graph, least: Sizes, lower: Lower, assemble: Assembl
     the reason where there is none."""
     if len(least) > MOST:
         raise CodegenError(f"more than {MOST} sizes are unknown")
-    sample = sample_of(graph, least)
-    plans, launches = zip(*[
-        lower(specialise(graph, dict(zip(least, primes))), tuple(zip(primes, sample.large)))
-        for primes in sample])
+    try:
+        return _compiled(graph, least, {name: name for name in least}, lower, assemble)
+    except (GraphError, ShapeError):  # some have to be equal, and those are now
+        first = {n: name for name, n in reversed(least.items())}
+        same = {name: first[n] for name, n in least.items()}
+        return _compiled(graph, least, same, lower, assemble)
+
+
+def _compiled(graph: Graph, least: Sizes, same: Mapping[str, str], lower: Lower,
+              assemble: Assemble) -> AnySize:
+    """The program where sizes are the `same` as those of other names, or their own."""
+    names = [*dict.fromkeys(same.values())]
+    sample = sample_of(graph, {name: least[name] for name in names})
+    plans, launches = [], []
+    for primes in sample:
+        known = dict(zip(names, primes))
+        fixed = specialise(graph, {name: known[same[name]] for name in least})
+        plan, found = lower(fixed, tuple(zip(primes, sample.large)))
+        plans.append(plan)
+        launches.append(found)
     plan, results, shapes = _plan(sample, *plans)
     program = assemble(plan, generalised(sample, *launches))
-    return AnySize(dict(zip(least, sample.large)), program, results, shapes)
+    capacity = dict(zip(names, sample.large))
+    return AnySize({name: capacity[same[name]] for name in least}, same, program, results, shapes)
 
 
 # ---- what can be done
@@ -136,8 +155,10 @@ def _fixed_sizes(graph: Graph) -> set[int]:
         found.update(_plain_numbers((node.type.shape, *node.params.values())))
         for dim in dims_in((node.type.shape, *node.params.values())):
             found.update(abs(factor) for _, factor in dim.expr.terms)
+            if not all(isinstance(a, Symbol) for a in dim.expr.atoms()):
+                raise CodegenError(f"{node.site or node.op}: {dim.expr} comes from a division")
         for dim in dims_in(node.type.shape):
-            if len(dim.expr.terms) > 1 or not all(isinstance(a, Symbol) for a in dim.expr.atoms()):
+            if len(dim.expr.terms) > 1:
                 raise CodegenError(f"{node.site or node.op}: {dim.expr}, a size of {node.type}, "
                                    "is no product of unknown sizes")
     return found - {0}

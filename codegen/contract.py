@@ -96,8 +96,8 @@ def rows_kernel(of: Contraction) -> Kernel:
                    for op in ("lt", "eq"))
     place = number * of.row_area
     inner = _packed_tile(of, batch, of.tile_of(tile), place)
-    rest = [s for rows, there in of.rest_rows()
-            for s in only(there, _packed_tile(of, batch, rows, place))]
+    rest = [s for rows, around in of.rest_rows()
+            for s in around(_packed_tile(of, batch, rows, place))]
     if rest:
         inner = [*only(whole, inner), *only(last, rest)]
     body = (For(line, *bounds(task, piece, of.row_tiles if of.open else total), tuple(inner)),)

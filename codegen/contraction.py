@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import functools
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +14,7 @@ from ..eager.shapes import product
 from . import loops
 from .fuse import Group
 from .index import Index, as_index, atom
-from .loops import BOOL, INT, Buffer, Expr, const
+from .loops import BOOL, INT, Buffer, Expr, For, If, Stmt, Var, const
 from .machine import Machine
 
 _BLOCK = 128  # columns of a block
@@ -54,14 +55,42 @@ def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:
     return roles
 
 
+Around = Callable[["list[Stmt]"], "list[Stmt]"]
+
+
+def _where(condition: Expr, body: list[Stmt]) -> list[Stmt]:
+    return [If(condition, tuple(body))]
+
+
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a tile: `count` of them behind those `before`; `start` is the number of the first."""
+    """Rows of a tile: `count` of them behind those `before`; `start` is the number of the first.
+    Where only `left` of them are there, the last of these stands for the others."""
 
     tile: Index
     before: Index
     count: int
     start: Index
+    left: Index | None = None
+
+    def place(self, i: int) -> Index:
+        """Which of these rows is looked at for number i."""
+        if self.left is None or i == 0:
+            return as_index(i)
+        last = (self.left - 1).expr()
+        return atom(loops.call("minimum", (const(i), last), INT), (0, i))
+
+    def number(self, i: int, rows: int) -> Index:
+        """The number of that row among all `rows`."""
+        if self.left is None:
+            return self.start + i
+        return atom((self.start + self.place(i)).expr(), (0, rows - 1))
+
+    def only(self, i: int, body: list[Stmt]) -> list[Stmt]:
+        """Statements for number i, run if it is there."""
+        if self.left is None or i == 0:
+            return body
+        return [If(loops.call("gt", (self.left.expr(), const(i)), BOOL), tuple(body))]
 
 
 class Contraction:
@@ -269,23 +298,38 @@ class Contraction:
         """A whole tile of rows."""
         return Rows(number, as_index(0), self.tile, number * self.tile)
 
-    def rest_rows(self) -> Iterator[tuple[Rows, Expr]]:
-        """What is left of the rows behind the whole tiles, in pieces whose sizes are known, and
-        whether each is there."""
-        tile, left = self.whole_tiles, self.rows % self.tile
-        if not self.open:
-            if left:
-                yield Rows(tile, as_index(0), left, tile * self.tile), const(1, BOOL)
-            return
+    def rest_rows(self) -> Iterator[tuple[Rows, Around]]:
+        """What is left of the rows behind the whole tiles, in pieces, each with what is to stand
+        around its statements."""
+        left = self.rows % self.tile
+        if self.open:
+            yield from self._pieces()
+        elif left:
+            tile = self.whole_tiles
+            yield Rows(tile, as_index(0), left, tile * self.tile), list
+
+    def _pieces(self) -> Iterator[tuple[Rows, Around]]:
+        """Pieces for any number of rows: of most rows as often as needed, then one of half as many
+        or fewer. A piece may have room for more rows than there are."""
+        most = 1 << (self.tile - 1).bit_length() - 1
         rest = atom(loops.call("imod", (const(self.rows), const(self.tile)), INT),
                     (0, self.tile - 1))
-        size = 1 << (self.tile - 1).bit_length() - 1
+        whole = (rest + (most // 2 - 1)) // most
+        number = Var("piece")
+        before = atom(number, (0, -(-self.tile // most) - 1)) * most
+        yield self._piece(before, most, rest - before), \
+            lambda body: [For(number, const(0), whole.expr(), tuple(body))]
+        last, size = rest - whole * most, most // 2
         while size:
-            before = rest // (2 * size) * (2 * size)
-            there = loops.call("ge", ((rest - before).expr(), const(size)), BOOL)
-            start = atom((tile * self.tile + before).expr(), (0, self.rows - size))
-            yield Rows(tile, before, size, start), there
+            there = loops.call("and", (
+                loops.call("gt", (last.expr(), const(size // 2)), BOOL),
+                loops.call("le", (last.expr(), const(size)), BOOL)), BOOL)
+            yield self._piece(whole * most, size, last), functools.partial(_where, there)
             size //= 2
+
+    def _piece(self, before: Index, count: int, left: Index) -> Rows:
+        start = atom((self.whole_tiles * self.tile + before).expr(), (0, self.rows - 1))
+        return Rows(self.whole_tiles, before, count, start, left)
 
     @property
     def row_area(self) -> int:

@@ -70,6 +70,8 @@ def pack_rows(
     of, roles = part.of, part.roles
     count, start = rows.count, rows.start
     line, i = counter("i", count)
+    stop = const(count) if rows.left is None else \
+        loops.call("minimum", (const(count), rows.left.expr()), loops.INT)
     whole = _row_letter(part)
 
     def store(local: dict[str, Index]) -> loops.Store:
@@ -84,8 +86,8 @@ def pack_rows(
         return loops.Store(into, (place + of.row_place(k, row)).expr(), value.expr)
 
     if whole is not None:
-        return pack_loops({"row": count, **summed}, limits, store, of.vector)
-    return [For(line, const(0), const(count), tuple(pack_loops(summed, limits, store, of.vector)))]
+        return pack_loops({"row": count, **summed}, {**limits, "row": stop}, store, of.vector)
+    return [For(line, const(0), stop, tuple(pack_loops(summed, limits, store, of.vector)))]
 
 
 def _row_letter(part: Part) -> str | None:

@@ -21,7 +21,7 @@ from ..capture.dims import formula
 from ..capture.graph import Graph
 from ..capture.passes.specialise import dims_in, has_symbols, specialise
 from ..capture.polynomial import Expr, Symbol
-from ..eager.errors import CodegenError, GraphError
+from ..eager.errors import CodegenError, FusewireError, GraphError
 from ..eager.forking import held_while_forking
 from .anysize import AnySize
 from .mixed import call_by_call
@@ -175,7 +175,7 @@ class SizedExecutable:
         try:
             with making(f"any {', '.join(least)}", costs):
                 self.any = self._for_any(self.graph, least)
-        except CodegenError as error:
+        except FusewireError as error:
             self.refusal = str(error).splitlines()[0]
         peak = 0 if self.any is None else self.any.program.memory.peak
         return time.perf_counter() - start, costs, peak

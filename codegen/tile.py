@@ -58,8 +58,8 @@ class Task(Part):
                 "mul", (self.share.expr(), const(each)), loops.INT)), loops.INT)
             count = loops.call("minimum", (count, left), loops.INT)
         body = self._tile(of.tile_of(number), first, end)
-        tail = [s for rows, there in of.rest_rows()
-                for s in only(there, self._tile(rows, first, end))]
+        tail = [s for rows, around in of.rest_rows()
+                for s in around(self._tile(rows, first, end))]
         last = loops.call("eq", (self.share.expr(), const(of.shares - 1)), loops.BOOL)
         return [For(tile, const(0), count, tuple(body)),
                 *(only(last, tail) if of.shares > 1 and tail else tail)]
@@ -108,10 +108,11 @@ class Task(Part):
     def _panel(self, tile: Rows, column: Index, first: Index, depth: Expr) -> list[Stmt]:
         """The sums of a tile of rows at one column per lane, and what is done with them."""
         of = self.of
-        count, row = tile.count, tile.start
+        count, local = tile.count, self.share * of.share
         registers = [Register(f"s{i}", of.dtype) for i in range(count)]
         kept = of.depth_blocks > 1
-        at = [((row - self.share * of.share + i) * of.pitch + column).expr() for i in range(count)]
+        numbers = [tile.number(i, of.rows) for i in range(count)]
+        at = [((n - local) * of.pitch + column).expr() for n in numbers]
         out: list[Stmt] = [
             loops.Assign(r, loops.load(of.sums, a) if kept else loops.const(0, of.dtype))
             for r, a in zip(registers, at)]
@@ -121,14 +122,15 @@ class Task(Part):
         rows, start = self._row_memory(tile, first)
         steps = tuple(
             loops.Update(r, "add", loops.call("mul", (loops.load(
-                rows, (start + of.row_place(position, as_index(i))).expr()), b), of.dtype))
+                rows, (start + of.row_place(position, tile.place(i))).expr()), b), of.dtype))
             for i, r in enumerate(registers))
         out.append(For(k, const(0), depth, steps, 0, 4 if count <= 4 else 2))
         for i, register in enumerate(registers):
             if kept:
                 out.append(loops.Store(of.sums, at[i], loops.read(register)))
             else:
-                out += self._results(row + i, column, Value(loops.read(register)))
+                value = Value(loops.read(register))
+                out += tile.only(i, self._results(numbers[i], column, value))
         return out
 
     def _row_memory(self, rows: Rows, first: Index) -> tuple[Buffer, Index]:

@@ -170,7 +170,9 @@ def interpreted(graph: Graph, machine: Machine, sizes: dict[str, int], arrays: l
     (lambda x: x.roll(3, 0), "along an axis of unknown size"),
     (lambda x: fw.concat([x, x * 2], axis=0), "concat along an axis of unknown size"),
     (lambda x: fw.pad(x, ((1, 1), (0, 0))), "is no product of"),
-    (lambda x: x[::2] * 1, "is no product of"),
+    (lambda x: x[::2] * 1, "comes from a division"),
+    (lambda x: x * (7 // x.shape[0]), "comes from a division"),
+    (lambda x: x * (x.shape[0] % 5), "comes from a division"),
 ])
 def test_what_depends_on_the_size_otherwise_is_refused(function: Any, reason: str) -> None:
     graph = Case(function, ((N, 20),)).graph()

@@ -214,3 +214,11 @@ def test_it_says_why_there_is_no_code_for_any_size() -> None:
         program([random(n, 3)])
     assert "slice along an axis of unknown size" in program.explain()
     assert "n = 2: met 1 times, runs op by op" in program.explain()
+
+
+def test_sizes_that_must_be_equal_are_one() -> None:
+    program = program_of(recorded(lambda x, y: x.sum(axis=1) + y, ("n", 3), ("m",), n=5, m=5))
+    for n in (4, 2, 7):
+        x, y = random(n, 3), random(n)
+        assert_same(program([x, y])[0], x.sum(axis=1) + y)
+    assert program.any is not None and program.refusal == ""
