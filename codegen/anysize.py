@@ -110,7 +110,7 @@ def compile_any_size(graph: Graph, least: Sizes, lower: Lower, assemble: Assembl
     try:
         return _compiled(graph, least, {name: name for name in least}, lower, assemble)
     except (GraphError, ShapeError):  # some have to be equal, and those are now
-        first = {n: name for name, n in reversed(least.items())}
+        first = {n: name for name, n in reversed([*least.items()])}
         same = {name: first[n] for name, n in least.items()}
         return _compiled(graph, least, same, lower, assemble)
 
