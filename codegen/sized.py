@@ -143,7 +143,7 @@ class SizedExecutable:
         """Makes code for a set of sizes that has none of its own, if it is time."""
         made = []
         with _LOCK:
-            if variant.any is None and len(self._variants) > 1 and not self.refusal:
+            if variant.any is None and len(self._variants) > 1 and self._may_open(variant):
                 made.append(self._open(variant))
             again = AGAIN if variant.any is None else OFTEN
             if variant.uses >= again + self._made // EACH and not variant.compiled:
@@ -152,6 +152,10 @@ class SizedExecutable:
         for cost in filter(None, made):  # outside of the lock: who listens may hold locks too
             self.compile_seconds += cost[0]
             self.spent(*cost)
+
+    def _may_open(self, variant: Variant) -> bool:
+        """Whether there is a program for any size with room for these, or one can be tried."""
+        return not self.refusal or (self.any is not None and self.any.has_room(variant.sizes))
 
     def _open(self, variant: Variant) -> _Cost | None:
         """Lets a set of sizes run the program for any size, and tells what making that took."""
