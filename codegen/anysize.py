@@ -9,7 +9,7 @@ but by its own place. All else is refused, with the reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -33,7 +33,9 @@ from .loops import Buffer
 from .machine import Machine
 from .values import BUILDER, Value
 
+_NOT_FOR_THESE = (GraphError, ShapeError, OverflowError)  # what graphs raise at wrong sizes
 _LEAST = 64  # the capacity of a program at first
+_SHAPES = ("shape", "size", "out")  # params of views that say how long axes are
 
 Sizes = Mapping[str, int]
 Lower = Callable[[Graph, "tuple[tuple[int, int], ...]"], "tuple[Plan, list[Launch]]"]
@@ -109,10 +111,13 @@ def compile_any_size(graph: Graph, least: Sizes, lower: Lower, assemble: Assembl
         raise CodegenError(f"more than {MOST} sizes are unknown")
     try:
         return _compiled(graph, least, {name: name for name in least}, lower, assemble)
-    except (GraphError, ShapeError):  # some have to be equal, and those are now
+    except _NOT_FOR_THESE:  # some have to be equal, and those are now
         first = {n: name for name, n in reversed([*least.items()])}
         same = {name: first[n] for name, n in least.items()}
+    try:
         return _compiled(graph, least, same, lower, assemble)
+    except _NOT_FOR_THESE as error:
+        raise CodegenError(f"not for all sizes: {error}") from error
 
 
 def _compiled(graph: Graph, least: Sizes, same: Mapping[str, str], lower: Lower,
@@ -120,6 +125,7 @@ def _compiled(graph: Graph, least: Sizes, same: Mapping[str, str], lower: Lower,
     """The program where sizes are the `same` as those of other names, or their own."""
     names = [*dict.fromkeys(same.values())]
     sample = sample_of(graph, {name: least[name] for name in names})
+    check_numbers(graph)
     plans, launches = [], []
     for primes in sample:
         known = dict(zip(names, primes))
@@ -180,6 +186,27 @@ def _primes(least: int) -> Iterator[int]:
         if all(n % d for d in range(2, math.isqrt(n) + 1)):
             yield n
         n += 1
+
+
+def check_numbers(graph: Graph) -> None:
+    """CodegenError for what may be the same at two sets of sizes and other elsewhere: where views
+    begin, and numbers computed of nothing but sizes, as that is done before there is code."""
+    known = set[Node]()  # numbers that sizes are
+    for node in graph.nodes():
+        if node.op not in SPECIAL and not _without_choice(node, known):
+            raise CodegenError(f"{node.site or node.op}: {node.op} depends on an unknown size")
+        if node.op in ("const", "full") and any(True for _ in dims_in(node.params["value"])):
+            known.add(node)
+
+
+def _without_choice(node: Node, known: Set[Node]) -> bool:
+    """Whether nothing in a node but shapes and plain values depends on sizes."""
+    if node.inputs and not node.type.shape and not known.isdisjoint(node.inputs) and \
+            all(n.op in ("const", "full") for n in node.inputs):
+        return False
+    shapes = OPS[node.op].kind not in ("view", "composite")
+    return shapes or not any(True for name, value in node.params.items() if name not in _SHAPES
+                             for _ in dims_in(value))
 
 
 def check_places(graph: Graph, machine: Machine) -> None:

@@ -31,6 +31,7 @@ __all__ = ["LIMIT", "SizedExecutable", "has_symbols"]
 LIMIT = 64  # sets of sizes that are kept; the least used one makes room
 AGAIN = 2  # the meeting with a set of sizes at which it gets code, for the first
 EACH = 4  # that do; for the next so many it is one later, and so on
+OPENED = 8  # programs for any size, each for twice the size of the last one
 OFTEN = 500  # the meeting at which it gets code of its own beside a program for any size
 
 _LOCK = held_while_forking(threading.RLock())
@@ -101,7 +102,7 @@ class SizedExecutable:
         self.graph, self._backend, self._for_any, self._checked = graph, backend, for_any, checked
         self.any: AnySize | None = None
         self.refusal = "" if for_any is not None else "nobody can make one"  # of such a program
-        self.compile_seconds, self._made = 0.0, 0
+        self.compile_seconds, self._made, self._opened = 0.0, 0, 0
         # Is told what making code took, and the memory that a call of it takes.
         self.spent: Callable[[float, Costs, int], None] = _ignore
         self._places = find_places(graph)
@@ -143,7 +144,7 @@ class SizedExecutable:
         """Makes code for a set of sizes that has none of its own, if it is time."""
         made = []
         with _LOCK:
-            if variant.any is None and len(self._variants) > 1 and not self.refusal:
+            if variant.any is None and len(self._variants) > 1 and self._may_open(variant):
                 made.append(self._open(variant))
             again = AGAIN if variant.any is None else OFTEN
             if variant.uses >= again + self._made // EACH and not variant.compiled:
@@ -152,6 +153,11 @@ class SizedExecutable:
         for cost in filter(None, made):  # outside of the lock: who listens may hold locks too
             self.compile_seconds += cost[0]
             self.spent(*cost)
+
+    def _may_open(self, variant: Variant) -> bool:
+        """Whether there is a program for any size with room for these, or one can be tried."""
+        return (not self.refusal and self._opened < OPENED) or (
+            self.any is not None and self.any.has_room(variant.sizes))
 
     def _open(self, variant: Variant) -> _Cost | None:
         """Lets a set of sizes run the program for any size, and tells what making that took."""
@@ -167,6 +173,7 @@ class SizedExecutable:
 
     def _make_open(self, least: Mapping[str, int]) -> _Cost:
         assert self._for_any is not None
+        self._opened += 1
         if self.any is not None:  # what grew once will grow again
             room = self.any.capacity
             least = {name: max(room[name], 2 * n if n > room[name] else 0)

@@ -16,6 +16,7 @@ import fusewire.nn.functional as F
 from fusewire.capture.evaluate import evaluate, evaluate_node
 from fusewire.capture.graph import Graph
 from fusewire.capture.passes.specialise import specialise
+from fusewire.capture.text import parse
 from fusewire.codegen.anysize import compile_any_size
 from fusewire.codegen.compile import compile_open, lower_graph
 from fusewire.codegen.generalise import MOST, SIZES
@@ -166,7 +167,7 @@ def interpreted(graph: Graph, machine: Machine, sizes: dict[str, int], arrays: l
 
 # ---- what differs from size to size in more than its numbers
 @pytest.mark.parametrize("function, reason", [
-    (lambda x: fw.flip(x, (0,)), "slice along an axis of unknown size"),
+    (lambda x: fw.flip(x, (0,)), "slice depends on an unknown size"),
     (lambda x: x.roll(3, 0), "along an axis of unknown size"),
     (lambda x: fw.concat([x, x * 2], axis=0), "concat along an axis of unknown size"),
     (lambda x: fw.pad(x, ((1, 1), (0, 0))), "is no product of"),
@@ -178,6 +179,34 @@ def test_what_depends_on_the_size_otherwise_is_refused(function: Any, reason: st
     graph = Case(function, ((N, 20),)).graph()
     with pytest.raises(fw.CodegenError, match=reason):
         compile_open(graph, {N: 1})
+
+
+def places(x: Any, y: Any) -> Any:
+    y = y * 1
+    y[x.shape[0] - 1] = 7
+    return y
+
+
+@pytest.mark.parametrize("function, what", [
+    (lambda x, y: y * fw.minimum(fw.zeros(()) + x.shape[0], 10), "add"),
+    (lambda x, y: y[x.shape[0]:x.shape[0] + 1][None] * 1, "slice"),
+    (places, "put_slice"),
+])
+def test_numbers_that_are_equal_for_two_sizes_only_are_refused(function: Any, what: str) -> None:
+    """Each of these would be a number, or decided, before there is code."""
+    graph = Case(function, ((N, 20), (20,))).graph()
+    with pytest.raises(fw.CodegenError, match=f"{what} depends on an unknown size"):
+        compile_open(graph, {N: 1})
+
+
+def test_a_size_that_must_be_a_number_has_no_program_for_any() -> None:
+    graph = parse("""
+        x = input()  # float32[n, m]
+        y = input()  # float32[m, 3]
+        v1 = add(x, y)  # float32[n, 3]
+        return v1""")
+    with pytest.raises(fw.CodegenError, match="not for all sizes"):
+        compile_open(graph, {N: 5, M: 3})
 
 
 def test_what_is_kept_from_call_to_call_is_kept_for_all_sizes() -> None:

@@ -14,7 +14,7 @@ import fusewire as fw
 from fusewire.capture.graph import Graph
 from fusewire.capture.text import parse
 from fusewire.codegen import sized
-from fusewire.codegen.compile import compile_graph
+from fusewire.codegen.compile import compile_graph, compile_open
 from fusewire.codegen.sized import SizedExecutable, find_places
 
 ROWS = """
@@ -56,6 +56,20 @@ def test_a_larger_size_makes_a_program_for_twice_that() -> None:
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
         capacities.append(program.any and program.any.capacity["n"])
     assert capacities == [None, 67, 67, 211, 211, 211, 211]
+
+
+def test_where_the_program_cannot_grow_it_goes_on_for_smaller_sizes() -> None:
+    program = SizedExecutable(parse(ROWS), compile_graph, lambda graph, least: compile_open(
+        graph, least) if least["n"] < 100 else _refuse())
+    for n in (1, 2, 100, 3, 4):
+        x = random(n, 3)
+        assert_same(program([x])[0], np.exp(x).sum(axis=0))
+    assert [v.sizes["n"] for v in program.variants if v.any is not None] == [2, 3, 4]
+    assert program.refusal == "too large"
+
+
+def _refuse() -> Any:
+    raise fw.CodegenError("too large")
 
 
 def test_a_size_met_very_often_has_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +226,7 @@ def test_it_says_why_there_is_no_code_for_any_size() -> None:
     program = program_of(recorded(lambda x: fw.flip(x, (0,)), ("n", 3), n=5))
     for n in (8, 2):
         program([random(n, 3)])
-    assert "slice along an axis of unknown size" in program.explain()
+    assert "slice depends on an unknown size" in program.explain()
     assert "n = 2: met 1 times, runs op by op" in program.explain()
 
 
