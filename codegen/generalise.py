@@ -174,9 +174,7 @@ class _Pair:
         if isinstance(a, tuple):
             return self._body(a, b)
         if isinstance(a, Var) or not isinstance(a, Expr):
-            if self.same.get(a, a) != b:
-                raise differing(f"{a} and {b}")
-            return a
+            return self._equal(a, b)
         return self._expression(a, b)
 
     # ---- expressions

@@ -40,7 +40,12 @@ def _size(entry: tuple[int, int, Buffer]) -> tuple[int, int]:
 
 def in_bytes(buffer: Buffer) -> int:
     """The bytes that a buffer takes, so that the next one is aligned."""
-    return -(-max(1, buffer.size) * buffer.dtype.itemsize // _ALIGN) * _ALIGN
+    return padded(buffer.size * buffer.dtype.itemsize)
+
+
+def padded(size: int) -> int:
+    """The bytes that a value of so many takes, so that the next one begins on a cache line."""
+    return -(-max(1, size) // _ALIGN) * _ALIGN
 
 
 def _lifetimes(

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from .executable import Executable
 from .llvm.ways import COUNTS, Order
+from .memory import padded
 
 _COPIED = 1 << 18  # bytes: whatever is larger is not copied from one place to another
 _TURN_NANOSECONDS = 50  # what it takes to go from one program to the next, at least
-_LINE = 64
 
 
 class Slot(NamedTuple):
@@ -120,8 +120,3 @@ class Tree:
 def address_of(words: array.array[int]) -> int:
     """Where the words begin."""
     return words.buffer_info()[0]
-
-
-def padded(size: int) -> int:
-    """The bytes that a value takes, so that the next one begins on a cache line."""
-    return -(-max(1, size) // _LINE) * _LINE
