@@ -2,8 +2,9 @@
 
 Rounds are interleaved: in each, every function gives one sample, in rotating order, so that a slow
 spell meets all of them. A sample is the mean of as many calls as fill 10 ms, after one that is not
-timed. Linux counts how long our threads waited for a processor that somebody else had: samples with
-more than 3 % of that are left out.
+timed. Before it, the threads of the library before go to sleep: some look for work for a tenth of
+a second, and would share a processor with whoever is next. Linux counts how long our threads waited
+for a processor that somebody else had: samples with more than 3 % of that are left out.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 SAMPLE_SECONDS = 0.01
 SETTLING = 5  # calls after which nobody compiles or prepares anything
-PAUSE_SECONDS = 0.003   # lets the spinning threads of the library before go to sleep
+PAUSE_SECONDS = 0.003   # between two looks at whether all other threads sleep
+PAUSES = 100            # looks, before a thread counts as one that never sleeps
 DISTURBED = 0.03        # waiting for a processor, as a share of a sample, from which it is left out
 ENOUGH = 5              # quiet samples; with fewer, the least disturbed quarter is taken
 _TASKS = "/proc/self/task"
@@ -71,7 +74,7 @@ def _seconds(call: Call, count: int) -> float:
 
 def _sample(call: Call, repeats: int) -> tuple[float, float]:
     """Seconds per call, and the share of them that our threads waited for a processor."""
-    time.sleep(PAUSE_SECONDS)
+    _let_others_sleep()
     call()
     before = waited()
     seconds = _seconds(call, repeats)
@@ -87,16 +90,30 @@ def _timing(samples: list[tuple[float, float]]) -> Timing:
     return Timing(statistics.median(counted), min(counted), len(samples), len(quiet))
 
 
+def _let_others_sleep() -> None:
+    """Waits until no other thread of this process runs; a moment where threads can't be seen."""
+    for _ in range(PAUSES):
+        time.sleep(PAUSE_SECONDS)
+        if _running() <= 1:
+            break
+
+
+def _running() -> int:
+    """How many threads of this process run or could; 0 where unknown."""
+    return sum(state.rpartition(")")[2].split()[0] == "R" for state in _of_threads("stat"))
+
+
 def waited() -> float:
     """Seconds for which threads of this process could run and had no processor; 0 where unknown."""
-    total = 0
+    return sum(int(counts.split()[1]) for counts in _of_threads("schedstat")) * 1e-9
+
+
+def _of_threads(name: str) -> list[str]:
+    """What Linux says of each thread of this process under `name`; nothing elsewhere."""
     try:
-        for thread in os.listdir(_TASKS):
-            with open(f"{_TASKS}/{thread}/schedstat") as file:
-                total += int(file.read().split()[1])
-    except (OSError, IndexError, ValueError):  # another system, or a thread that has just ended
-        return 0.0
-    return total * 1e-9
+        return [Path(_TASKS, thread, name).read_text() for thread in os.listdir(_TASKS)]
+    except OSError:  # another system, or a thread that has just ended
+        return []
 
 
 @contextmanager

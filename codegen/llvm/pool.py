@@ -28,6 +28,9 @@ class Word(IntEnum):
     TEAM = 58  # threads with the caller; 0 before the start
     STARTER = 59  # function that starts the workers
     WAITING = 60  # nanoseconds of work that sleeping workers were not woken for
+    HANDLES = 61  # of the workers
+    ALLOWED = 62  # bits of the processors they may run on; 0: they are left where they are
+    HOME = 63  # 1 + processor of the caller that they were last sent away from
     COUNT = 64
 
 
@@ -60,6 +63,64 @@ done:
   ret void
 }
 """
+
+PROCESSORS = 1024  # as many bits has a set of them
+_SET = f"[{PROCESSORS // 64} x i64]"
+_SEND_AWAY = f"""
+; Takes the caller's processor from the workers, where it is not the one they were sent away from
+; last. A thread that is woken on its waker's processor, or moved there, waits behind it until the
+; system looks for a better place: for many milliseconds, far longer than most jobs.
+define internal void @send_away(ptr %pool) #0 {{
+entry:
+{_WORDS}
+  %set = alloca {_SET}
+  %bits = load ptr, ptr %allowed
+  %none = icmp eq ptr %bits, null
+  br i1 %none, label %done, label %look
+look:
+  %cpu = call i32 @sched_getcpu()
+  %wide = sext i32 %cpu to i64
+  %here = add i64 %wide, 1
+  %before = load i64, ptr %home
+  %same = icmp eq i64 %here, %before
+  %known = icmp ult i64 %wide, {PROCESSORS}
+  %other = xor i1 %same, true
+  %go = and i1 %other, %known
+  br i1 %go, label %moved, label %done
+moved:
+  store i64 %here, ptr %home
+  %all = load {_SET}, ptr %bits
+  store {_SET} %all, ptr %set
+  %number = lshr i64 %wide, 6
+  %shift = and i64 %wide, 63
+  %bit = shl i64 1, %shift
+  %others = xor i64 %bit, -1
+  %word = getelementptr i64, ptr %set, i64 %number
+  %old = load i64, ptr %word
+  %new = and i64 %old, %others
+  store i64 %new, ptr %word
+  %members = load i64, ptr %team
+  %threads = load ptr, ptr %handles
+  br label %again
+again:
+  %i = phi i64 [1, %moved], [%up, %each]
+  %more = icmp slt i64 %i, %members
+  br i1 %more, label %each, label %done
+each:
+  %index = sub i64 %i, 1
+  %place = getelementptr i64, ptr %threads, i64 %index
+  %handle = load i64, ptr %place
+  %ignored = call i32 @pthread_setaffinity_np(i64 %handle, i64 {PROCESSORS // 8}, ptr %set)
+  %up = add i64 %i, 1
+  br label %again
+done:
+  ret void
+}}
+
+declare i32 @sched_getcpu()
+declare i32 @pthread_setaffinity_np(i64, i64, ptr)
+"""
+_STAY = "define internal void @send_away(ptr %pool) #0 {\n  ret void\n}\n"
 
 SERIAL = f"{_SERIAL}{_HEAD}  {_ALONE}\n  ret void\n}}\n"
 """A pool without threads."""
@@ -111,6 +172,7 @@ worth:
   store i64 %kept, ptr %waiting
   br i1 %small, label %release, label %publish
 publish:
+  call void @send_away(ptr %pool)
   store ptr %job_function, ptr %job
   store ptr %job_arguments, ptr %arguments
   store i64 %job_tasks, ptr %tasks
@@ -272,10 +334,14 @@ declare i32 @sched_yield()
 """
 
 
-def parallel_text(triple: str) -> str:
-    """The pool over the block of words at the symbol `fusewire_pool`."""
+def parallel_text(triple: str, affinity: bool) -> str:
+    """The pool over the block of words at the symbol `fusewire_pool`.
+
+    `affinity`: the system lets threads choose their processors, as Linux does.
+    """
     x86 = triple.startswith(("x86_64", "i686", "amd64"))
     pause = "call void @llvm.x86.sse2.pause()" if x86 else ""
     declaration = "declare void @llvm.x86.sse2.pause()\n" if x86 else ""
     block = f"@fusewire_pool = external global [{Word.COUNT} x i64], align 64\n"
-    return block + _PARALLEL.replace("PAUSE", pause) + declaration
+    placing = _SEND_AWAY if affinity else _STAY
+    return block + _PARALLEL.replace("PAUSE", pause) + placing + declaration

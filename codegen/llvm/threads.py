@@ -5,8 +5,9 @@ and by every worker that comes in time. The caller never waits for a worker that
 so on a busy machine it loses the help and nothing else. A second caller, or a job inside a
 job, runs alone. Which thread runs a task never changes a result.
 
-Workers look for work for a tenth of a millisecond, then sleep. They are started when first needed,
-also after a fork, and stopped at exit. Without POSIX threads every job runs on its caller.
+Workers look for work for a tenth of a millisecond, then sleep. They keep off the processor that the
+caller is on, where the system lets them choose. They are started when first needed, also after a
+fork, and stopped at exit. Without POSIX threads every job runs on its caller.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ...eager.settings import wanted_threads
 from . import store
 from .blocks import RUN
 from .jit import c_function
-from .pool import SERIAL, Word, parallel_text
+from .pool import PROCESSORS, SERIAL, Word, parallel_text
 from .steps import LOOP
 from .target import host
 from .ways import WAYS
@@ -37,6 +38,7 @@ _SETUP = (
     "pthread_create pthread_join pthread_attr_init pthread_attr_setstacksize pthread_sigmask "
     "pthread_mutex_init pthread_cond_init sigfillset"
 ).split()
+_AFFINITY = ["sched_getcpu", "pthread_setaffinity_np"]
 _STACK = 16 << 20  # of a worker: kernels keep their scratch there
 _SPIN_SECONDS = 1e-4
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
@@ -73,12 +75,14 @@ class _Pool:
         self.count = wanted_threads()
         self.lock = threading.Lock()
         self.workers: list[ctypes.c_void_p] = []
+        self.places: list[Any] = []
         memory = (ctypes.c_int64 * (Word.COUNT + 8))()
         offset = -ctypes.addressof(memory) % 64 // 8
         self._keep: list[Any] = [memory]
         self.block = ctypes.addressof(memory) + 8 * offset
         self.words = (ctypes.c_int64 * Word.COUNT).from_address(self.block)
         self.threads = all(c_function(name) for name in (*_NATIVE, *_SETUP))
+        self.affinity = self.threads and all(c_function(name) for name in _AFFINITY)
         self._load()
         if self.threads:
             self._prepare()
@@ -88,10 +92,11 @@ class _Pool:
 
     def _load(self) -> None:
         target = host()
-        text = parallel_text(target.triple) if self.threads else SERIAL
+        text = parallel_text(target.triple, self.affinity) if self.threads else SERIAL
         ir = f"{target.header}{text}\n{LOOP}{RUN}{WAYS}attributes #0 = {{ {target.attributes} }}\n"
         own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
-        imports = {name: c_function(name) for name in _NATIVE} if self.threads else {}
+        used = (_NATIVE if self.threads else []) + (_AFFINITY if self.affinity else [])
+        imports = {name: c_function(name) for name in used}
         imports["fusewire_pool"] = self.block
         self.code = store.loaded(ir, [*_ENTRIES, *own], imports, target)
 
@@ -119,7 +124,7 @@ class _Pool:
         self.workers = []
         for word in range(Word.SPIN):
             self.words[word] = 0
-        for word in (Word.STOP, Word.TEAM, Word.WAITING):
+        for word in (Word.STOP, Word.TEAM, Word.WAITING, Word.ALLOWED, Word.HOME):
             self.words[word] = 0
         self._c("pthread_mutex_init", self.block + 8 * Word.MUTEX, None)
         self._c("pthread_cond_init", self.block + 8 * Word.CONDITION, None)
@@ -142,7 +147,19 @@ class _Pool:
                 break
             self.workers.append(thread)
         self._c("pthread_sigmask", _SIG_SETMASK, ctypes.addressof(before), None)
+        self._place()
         self.words[Word.TEAM] = 1 + len(self.workers)
+
+    def _place(self) -> None:
+        """Tells native code who the workers are and where they may run: where this thread may."""
+        handles = (ctypes.c_void_p * max(len(self.workers), 1))(*self.workers)
+        allowed = os.sched_getaffinity(0) if self.affinity else set()
+        bits = sum(1 << cpu for cpu in allowed if cpu < PROCESSORS)
+        words = ctypes.create_string_buffer(bits.to_bytes(PROCESSORS // 8, sys.byteorder))
+        self.places = [handles, words]
+        self.words[Word.HANDLES] = ctypes.addressof(handles)
+        self.words[Word.ALLOWED] = ctypes.addressof(words) if len(allowed) > 1 else 0
+        self.words[Word.HOME] = 0
 
     def stop(self) -> None:
         """Ends the workers; the next job starts them again."""

@@ -87,7 +87,7 @@ def test_elements_are_computed_in_vectors(name: str) -> None:
 @pytest.mark.parametrize("system", ARM)
 def test_the_thread_pool_becomes_an_object(system: str) -> None:
     target = ARM[system]
-    body = f"{parallel_text(target.triple)}\n{LOOP}{RUN}"
+    body = f"{parallel_text(target.triple, affinity=True)}\n{LOOP}{RUN}"
     check_object(f"{target.header}{body}attributes #0 = {{ {target.attributes} }}\n", system)
 
 

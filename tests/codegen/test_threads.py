@@ -116,6 +116,24 @@ def test_workers_that_sleep_are_woken(program):
         np.testing.assert_array_equal(sums(), wanted)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+                    reason="threads can't be placed, or there is one processor")
+def test_workers_keep_off_the_processor_of_the_caller():
+    body = """
+allowed = os.sched_getaffinity(0)
+threads.set_num_threads(3)
+sums = Sums(build([Step(row_sums(), [Argument(0), Argument(1)])]))
+before = set(os.listdir("/proc/self/task"))
+wanted = sums()
+workers = set(os.listdir("/proc/self/task")) - before
+for cpu in allowed:
+    os.sched_setaffinity(0, {cpu})
+    assert np.array_equal(sums(), wanted)
+    print(all(os.sched_getaffinity(int(w)) == allowed - {cpu} for w in workers), len(workers))
+"""
+    assert run_script(body) == ["True", "2"] * len(os.sched_getaffinity(0))
+
+
 def run_script(body):
     """Runs a script in a process of its own, with this file's names; returns what it printed."""
     script = f"import sys\nsys.path.insert(0, {os.path.dirname(__file__)!r})\n"
