@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..eager import interpreter
@@ -25,9 +25,18 @@ from .planning import leaves_of, stages_of
 from .reading import Reader
 from .straight import SCOPE, NoShortWay, Straight
 from .tree import Ends, Place
+from .varying import Axis
 
 Direct = Callable[[Any, Any], Any]
 _ARGS, _KWARGS = Path("args"), Path("kwargs")
+
+
+class Wanted(NamedTuple):
+    """A tensor, its number among the arrays, -1 for none, and its sizes, None for any above 0."""
+
+    tensor: Tensor
+    number: int
+    shape: tuple[int | None, ...]
 
 
 class Native(Protocol):
@@ -37,12 +46,10 @@ class Native(Protocol):
         """What stays while `value` holds what it does; None: not known."""
 
     def collector(
-        self, words: Words, given: Sequence[tuple[Tensor, int]],
-        held: Sequence[tuple[Tensor, int]],
+        self, words: Words, given: Sequence[Wanted], held: Sequence[Wanted],
     ) -> Callable[..., Any] | None:
-        """A function of tensors like `given`: the arrays of all, at their numbers, -1 for none;
-        None where a word or a tensor's type differs."""
-
+        """A function of tensors like `given`: the arrays of all, at their numbers; None where a
+        word or a tensor's type differs."""
 
     def ways(self, root: Place, numbers: dict[Path, int]) -> Ways | str:
         """The tree as one native call, or why there is none. `numbers`: where the arrays are."""
@@ -72,6 +79,7 @@ class Situation(NamedTuple):
     held: dict[int, Any]
     guards: Sequence[Guard]
     root: Place
+    sizes: Mapping[str, Axis]  # where each size that varies is found
 
 
 class Short(NamedTuple):
@@ -126,6 +134,7 @@ class _Writer:
         self.at, self.read, self.pins = at, read, pins
         self.source = _PinnedSource(at, read, pins)
         self.leaves = leaves_of(at.root)
+        self.shapes: dict[Path, tuple[int | None, ...]] = {}  # as guards have them
         self.targets: dict[Leaf, str] = {}  # what each changes, as it is read
         self.ends: list[Leaf] = []  # by the numbers that they have in the lines
         self.split: str | None = None
@@ -139,8 +148,8 @@ class _Writer:
             self.pins.pinned(path)
         assert native is not None
         collect = native.collector(list(self.pins.words.items()),
-                                   [(self.read(p), tensors[p]) for p in given],
-                                   [(self.read(p), tensors[p]) for p in tensors
+                                   [self._wanted(p, tensors[p]) for p in given],
+                                   [self._wanted(p, tensors[p]) for p in tensors
                                     if self.pins.pinned(p)])
         if collect is None:
             return None
@@ -157,10 +166,10 @@ class _Writer:
         return Short(scope.pop("direct"), self.split)
 
     def _told(self, guard: Guard, tensors: dict[Path, int]) -> bool:
-        """Whether a guard follows from the types of tensors, which `collect` compares with those
-        of now, or from there being no keywords."""
+        """Whether a guard follows from the types of tensors, which `collect` compares with what
+        guards say of them, or from there being no keywords."""
         if guard.of == "condition":
-            return all(p in tensors for p in guard.paths)
+            return all(p in tensors and None not in self.shapes[p] for p in guard.paths)
         return guard.of == "sizes" or (guard.path == _KWARGS and not self.at.kwargs)
 
     def _tensors(self) -> dict[Path, int]:
@@ -169,12 +178,19 @@ class _Writer:
         type nothing is said."""
         used = dict.fromkeys(p for stage in stages_of(self.at.root) for p in stage.paths)
         number = {p: i for i, p in enumerate(used)}
-        typed = [g.path for g in self.at.guards if g.of == "sizes"]
-        if not number.keys() <= set(typed):
+        for guard in self.at.guards:
+            if guard.of == "sizes":
+                known, shape = self.shapes.get(guard.path), guard.constants["S"]
+                self.shapes[guard.path] = shape if known is None else tuple(
+                    [n if m is None else m for m, n in zip(known, shape, strict=True)])
+        if not number.keys() <= self.shapes.keys():
             raise NoShortWay
         first = {p: i for i, p in enumerate(self._arguments())}
-        ordered = sorted(dict.fromkeys(typed), key=lambda p: first.get(p, len(first)))
+        ordered = sorted(self.shapes, key=lambda p: first.get(p, len(first)))
         return {p: number.get(p, -1) for p in ordered}
+
+    def _wanted(self, path: Path, number: int) -> Wanted:
+        return Wanted(self.read(path), number, self.shapes[path])
 
     def _arguments(self) -> list[Path]:
         return [_ARGS.item(i) for i in range(len(self.at.args))]
@@ -231,7 +247,7 @@ class _Writer:
         whole = None if single else native.ways(root, tensors)
         self.split = whole if isinstance(whole, str) else None if whole is None else ""
         if whole is None or isinstance(whole, str):
-            straight = Straight(tensors, self.source, checked)
+            straight = Straight(tensors, self.at.sizes, self.source, checked)
             self.ends = straight.ends
             yield from straight.lines(root)
             return

@@ -176,7 +176,8 @@ class Program:
             return
         leaves = self.leaves()
         own = leaves[0].own if len(leaves) == 1 else []  # of several ways, each checks its own
-        at = Situation(args, kwargs, self.fn, self.names.held, [*self.guards, *own], self.root)
+        at = Situation(args, kwargs, self.fn, self.names.held, [*self.guards, *own], self.root,
+                       self.varying.places())
         # Where no code can be made, the long way says so.
         constants = {"PROGRAM": self, "FORGET": self._forget, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
                      "RAISED": CheckError}

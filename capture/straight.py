@@ -7,7 +7,7 @@ Decisions become `if`, loops `while True`, stages calls. Arrays from outside are
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .formulas import OPERATORS, Formula
@@ -16,9 +16,11 @@ from .guards import Source
 from .leaf import Leaf
 from .paths import Path
 from .planning import walk
+from .polynomial import Expr
 from .recorder import outcome_of
 from .stage import Stage, operand
 from .tree import Back, Branch, Ends, Loop, Place
+from .varying import Axis
 
 _DEEPEST = 40  # decisions below each other: Python has a limit
 _LARGEST = 200  # places
@@ -30,12 +32,14 @@ class NoShortWay(Exception):
 
 
 class Straight:
-    """Writes the lines. `numbers` are the places of tensors among `arrays`; `source` reads paths
-    and takes constants; `checked`: what a leaf depends on has been looked at. `ends` are the
-    leaves, by the numbers that they have in the lines."""
+    """Writes the lines. `numbers` are the places of tensors among `arrays`, `sizes` the axes that
+    have them; `source` reads paths and takes constants; `checked`: what a leaf depends on has been
+    looked at. `ends` are the leaves, by the numbers that they have in the lines."""
 
-    def __init__(self, numbers: dict[Path, int], source: Source, checked: bool) -> None:
-        self.numbers, self.source, self.checked = numbers, source, checked
+    def __init__(self, numbers: dict[Path, int], sizes: Mapping[str, Axis], source: Source,
+                 checked: bool) -> None:
+        self.numbers, self.sizes = numbers, sizes
+        self.source, self.checked = source, checked
         self.ends: list[Leaf] = []
         self._variables: dict[Any, str] = {}  # of nodes, formulas, and numbers that loops carry
         self._loops: list[Loop] = []  # around the present place, the innermost last
@@ -184,7 +188,18 @@ class Straight:
             return self._variable(origin)
         if part.op == "given":
             return self.source.read(origin)
+        if part.op == "size":
+            return self._size(origin)
         raise NoShortWay
+
+    def _size(self, expr: Expr) -> str:
+        names = sorted(expr.symbols())
+        if not self.sizes.keys() >= {*names}:  # one that is found while a call runs
+            raise NoShortWay
+        places = [(name, *self.sizes[name]) for name in names]
+        read = [f"{name!r}: {self.source.read(path)}._data.shape[{axis}]"
+                for name, path, axis in places]
+        return f"{self.source.constant(expr)}.value({{{', '.join(read)}}})"
 
     # ---- names
 

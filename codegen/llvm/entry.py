@@ -216,8 +216,8 @@ bad:
 # collect(*tensors) gives the arrays of these tensors and of others, if all is as it was; else None.
 # self: (bytes, the other tensors). The words of the bytes: `conditions, given, held, arrays`; for
 # each condition an address and the word that must be there; for each tensor, those given first, its
-# type, whether it has an edge, its dtype, its rank, its sizes (in bytes from the first word), and
-# its number among the arrays, -1 where it is only looked at.
+# type, whether it has an edge, its dtype, its rank, where its sizes are (in bytes from the first
+# word; -1 is any above 0), and its number among the arrays, -1 where it is only looked at.
 _COLLECT = """
 define ptr @collect(ptr %self, ptr %args, i64 %count) #0 {
 entry:
@@ -351,7 +351,11 @@ axis:
   %size = load i64, ptr %size.place
   %size.wanted = load i64, ptr %size.wanted.place
   %size.same = icmp eq i64 %size, %size.wanted
-  br i1 %size.same, label %axes, label %bad
+  %size.open = icmp slt i64 %size.wanted, 0
+  %size.some = icmp sgt i64 %size, 0
+  %size.any = and i1 %size.open, %size.some
+  %size.good = or i1 %size.same, %size.any
+  br i1 %size.good, label %axes, label %bad
 good:
   %number = load i64, ptr %r5
   %wanted = icmp sge i64 %number, 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from short_way import broken_off, shortly
 
 import fusewire as fw
 from fusewire import nn, optim
@@ -66,16 +67,6 @@ def swapped(x: fw.Tensor) -> Any:
     return a, b
 
 
-def broken_off(x: fw.Tensor) -> Any:
-    total = x * 0
-    while total.max() < 30:
-        x = fw.abs(x) * 1.5 + 0.1
-        if x.min() > 3:
-            return "early", x
-        total = total + x
-    return "late", total
-
-
 def nested(x: fw.Tensor) -> fw.Tensor:
     x = fw.abs(x) + 1
     while x.sum() < 500:
@@ -115,12 +106,6 @@ def same(got: Any, want: Any) -> None:
         same(list(got.items()), list(want.items()))
     else:
         assert got == pytest.approx(want, 1e-5) if isinstance(want, float) else got == want
-
-
-def shortly(compiled: Any, *args: Any) -> Any:
-    """What the short ways give, those of all programs; UNSEEN where none fits."""
-    found = [p.direct(args, {}) for p in compiled.programs]
-    return next((f for f in found if f is not UNSEEN), UNSEEN)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=operator.attrgetter("__name__"))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from short_way import broken_off
 
 import fusewire as fw
 from fusewire.capture.compiled import CaptureWarning
@@ -67,16 +68,6 @@ def dtypes(x: Tensor) -> Any:
     while n < 7 and not seen.all():
         n, seen, total = n + 1, seen | (total > 4), total * 1.25
     return n, seen, total
-
-
-def broken_off(x: Tensor) -> Any:
-    total = x * 0
-    while total.max() < 30:
-        x = fw.abs(x) * 1.5 + 0.1
-        if x.min() > 3:
-            return "early", x
-        total = total + x
-    return "late", total
 
 
 def stopped(x: Tensor) -> Tensor:
