@@ -101,6 +101,7 @@ def disturb(caller: Caller, number: int) -> None:
 
 
 def main(seconds: float) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it runs in the background
     own, *others = [Caller(seed, 200 + 100 * seed) for seed in range(4)]
     end = time.monotonic() + seconds
     errors: list[BaseException] = []

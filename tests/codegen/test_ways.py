@@ -7,7 +7,7 @@ import operator
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -354,6 +354,15 @@ def endless(x: Tensor, step: Tensor) -> Tensor:
     return x
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_an_endless_loop() -> None:
     compiled = fw.compile(endless, fullgraph=True)
     for _ in range(4):
