@@ -16,6 +16,7 @@ transposes, slices), so none of those is ever written to memory.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from ..capture.graph import Node
 from ..eager.errors import CodegenError
@@ -92,14 +93,13 @@ def rows_kernel(of: Contraction) -> Kernel:
     line, number = counter("t", total)
     batch, tile = (as_index(0), number) if of.open else (number // tiles, number % tiles)
 
-    whole, last = (loops.call(op, (tile.expr(), of.whole_tiles.expr()), loops.BOOL)
-                   for op in ("lt", "eq"))
     place = number * of.row_area
-    inner = _packed_tile(of, batch, of.tile_of(tile), place)
-    rest = [s for rows, around in of.rest_rows()
-            for s in around(_packed_tile(of, batch, rows, place))]
-    if rest:
-        inner = [*only(whole, inner), *only(last, rest)]
+    inner = _packed_tile(of, batch, replace(of.tile_of(tile), left=None), place)
+    rest = of.rest()
+    if rest is not None:
+        full, last = (loops.call(op, (tile.expr(), of.full_tiles.expr()), loops.BOOL)
+                      for op in ("lt", "eq"))
+        inner = [*only(full, inner), *only(last, _packed_tile(of, batch, rest, place))]
     body = (For(line, *bounds(task, piece, of.row_tiles if of.open else total), tuple(inner)),)
     cost = total * of.row_area * 0.5
     return Kernel(of.name + "_pack_rows", *buffers_of(body), (), var, tasks, body, cost,
@@ -116,8 +116,7 @@ def _packed_tile(of: Contraction, batch: Index, rows: Rows, place: Index) -> lis
     roles = of.roles
     fixed = decode(batch, of.row_letters, roles.size)
     summed = {a: roles.size[a] for a in roles.summed}
-    return pack_rows(_whole(of), fixed, rows, place + rows.before, of.shared_rows, as_index(0),
-                     summed, {})
+    return pack_rows(_whole(of), fixed, rows, place, of.shared_rows, as_index(0), summed, {})
 
 
 def tile_kernel(of: Contraction) -> Kernel:

@@ -14,7 +14,7 @@ from ..eager.shapes import product
 from . import loops
 from .fuse import Group
 from .index import Index, as_index, atom
-from .loops import BOOL, INT, Buffer, Expr, For, If, Stmt, Var, const
+from .loops import BOOL, INT, Buffer, Expr, If, Stmt, const
 from .machine import Machine
 
 _BLOCK = 128  # columns of a block
@@ -64,33 +64,30 @@ def _where(condition: Expr, body: list[Stmt]) -> list[Stmt]:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a tile: `count` of them behind those `before`; `start` is the number of the first.
-    Where only `left` of them are there, the last of these stands for the others."""
+    """`count` rows of a tile, from number `start` on. Where only `left` of them may be there, zeros
+    are packed for the others."""
 
     tile: Index
-    before: Index
     count: int
     start: Index
     left: Index | None = None
 
-    def place(self, i: int) -> Index:
-        """Which of these rows is looked at for number i."""
-        if self.left is None or i == 0:
-            return as_index(i)
-        last = (self.left - 1).expr()
-        return atom(loops.call("minimum", (const(i), last), INT), (0, i))
-
-    def number(self, i: int, rows: int) -> Index:
-        """The number of that row among all `rows`."""
-        if self.left is None:
-            return self.start + i
-        return atom((self.start + self.place(i)).expr(), (0, rows - 1))
+    def number(self, i: Index | int, rows: int) -> Index:
+        """The number of row i among all `rows`."""
+        here = self.start + i
+        return here if self.left is None else atom(here.expr(), (0, rows - 1))
 
     def only(self, i: int, body: list[Stmt]) -> list[Stmt]:
-        """Statements for number i, run if it is there."""
+        """Statements for row i, run if it is there."""
         if self.left is None or i == 0:
             return body
         return [If(loops.call("gt", (self.left.expr(), const(i)), BOOL), tuple(body))]
+
+    def packed(self) -> Expr:
+        """How many of them there are to pack."""
+        if self.left is None:
+            return const(self.count)
+        return loops.call("minimum", (const(self.count), self.left.expr()), INT)
 
 
 class Contraction:
@@ -280,9 +277,15 @@ class Contraction:
         return self.machine.varies(self.columns)
 
     @property
-    def whole_tiles(self) -> Index:
-        """Tiles of rows that are whole, in one element of the batch."""
+    def full_tiles(self) -> Index:
+        """Tiles of rows that are all there, in one element of the batch."""
         return self._divided(0)
+
+    @property
+    def whole_tiles(self) -> Index:
+        """Tiles that are computed as such: where the number of rows is open, also a last one of
+        more rows than the largest piece has."""
+        return self._divided(self.tile - 1 - self.pieces[0] if self.open and self.pieces else 0)
 
     @property
     def row_tiles(self) -> Index:
@@ -295,41 +298,48 @@ class Contraction:
         return quotient(self.rows, more, self.tile)
 
     def tile_of(self, number: Index) -> Rows:
-        """A whole tile of rows."""
-        return Rows(number, as_index(0), self.tile, number * self.tile)
+        """A tile of rows."""
+        start = number * self.tile
+        left = loops.call("sub", (const(self.rows), start.expr()), INT)
+        return Rows(number, self.tile, start, atom(left, (1, self.rows)) if self.open else None)
+
+    @property
+    def pieces(self) -> list[int]:
+        """How many rows there may be in what is computed behind the tiles, where that is open."""
+        return sorted({-(-self.tile * part // 4) for part in (1, 2, 3)} - {self.tile}, reverse=True)
+
+    def filled(self, left: Expr) -> Expr:
+        """How many rows are packed where so many are left: as many as are computed."""
+        count: Expr = const(self.tile)
+        for size in self.pieces:
+            fits = loops.call("le", (left, const(size)), BOOL)
+            count = loops.call("where", (fits, const(size), count), INT)
+        return count
+
+    def rest(self) -> Rows | None:
+        """The rows behind the tiles that are full, as they are packed."""
+        left = self.rows % self.tile
+        start = self.full_tiles * self.tile
+        if self.open:
+            rest = loops.call("imod", (const(self.rows), const(self.tile)), INT)
+            return Rows(self.full_tiles, self.tile, start, atom(rest, (0, self.tile - 1)))
+        return Rows(self.full_tiles, left, start) if left else None
 
     def rest_rows(self) -> Iterator[tuple[Rows, Around]]:
-        """What is left of the rows behind the whole tiles, in pieces, each with what is to stand
-        around its statements."""
-        left = self.rows % self.tile
-        if self.open:
-            yield from self._pieces()
-        elif left:
-            tile = self.whole_tiles
-            yield Rows(tile, as_index(0), left, tile * self.tile), list
-
-    def _pieces(self) -> Iterator[tuple[Rows, Around]]:
-        """Pieces for any number of rows: of most rows as often as needed, then one of half as many
-        or fewer. A piece may have room for more rows than there are."""
-        most = 1 << (self.tile - 1).bit_length() - 1
-        rest = atom(loops.call("imod", (const(self.rows), const(self.tile)), INT),
-                    (0, self.tile - 1))
-        whole = (rest + (most // 2 - 1)) // most
-        number = Var("piece")
-        before = atom(number, (0, -(-self.tile // most) - 1)) * most
-        yield self._piece(before, most, rest - before), \
-            lambda body: [For(number, const(0), whole.expr(), tuple(body))]
-        last, size = rest - whole * most, most // 2
-        while size:
+        """The rows behind the whole tiles, as they are computed: in a piece that has room for them;
+        with what is to stand around its statements."""
+        rest = self.rest()
+        if not self.open:
+            yield from [] if rest is None else [(rest, list)]
+            return
+        start = self.whole_tiles * self.tile
+        left = atom(loops.call("sub", (const(self.rows), start.expr()), INT),
+                    (1 - self.tile, self.tile))
+        for size, smaller in zip(self.pieces, [*self.pieces[1:], 0]):
             there = loops.call("and", (
-                loops.call("gt", (last.expr(), const(size // 2)), BOOL),
-                loops.call("le", (last.expr(), const(size)), BOOL)), BOOL)
-            yield self._piece(whole * most, size, last), functools.partial(_where, there)
-            size //= 2
-
-    def _piece(self, before: Index, count: int, left: Index) -> Rows:
-        start = atom((self.whole_tiles * self.tile + before).expr(), (0, self.rows - 1))
-        return Rows(self.whole_tiles, before, count, start, left)
+                loops.call("gt", (left.expr(), const(smaller)), BOOL),
+                loops.call("le", (left.expr(), const(size)), BOOL)), BOOL)
+            yield Rows(self.whole_tiles, size, start, left), functools.partial(_where, there)
 
     @property
     def row_area(self) -> int:
@@ -356,7 +366,8 @@ class Contraction:
 
     @cached_property
     def sums(self) -> Buffer:
-        return Buffer("sums", self.dtype, self.share * self.pitch, scratch=True)
+        rows = -(-self.share // self.tile) * self.tile  # those that are not there have sums as well
+        return Buffer("sums", self.dtype, rows * self.pitch, scratch=True)
 
 
 def quotient(number: int, more: int, divisor: int) -> Index:

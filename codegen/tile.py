@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..capture.graph import Node
@@ -42,8 +43,16 @@ class Task(Part):
         """Packs rows of a tile for this task alone."""
         of, summed = self.of, self.roles.summed
         sizes = {a: self.roles.size[a] for a in summed} | {summed[0]: of.depth_step}
-        return pack_rows(self, self.fixed, rows, rows.before, of.packed_rows, first,
-                         sizes, {summed[0]: end})
+
+        def packed(rows: Rows) -> list[Stmt]:
+            return pack_rows(self, self.fixed, rows, as_index(0), of.packed_rows, first, sizes,
+                             {summed[0]: end})
+
+        if rows.left is None or rows.count < of.tile:
+            return packed(rows)
+        full, fewer = (loops.call(op, (rows.left.expr(), const(of.tile)), loops.BOOL)
+                       for op in ("ge", "lt"))
+        return [*only(full, packed(replace(rows, left=None))), *only(fewer, packed(rows))]
 
     # ---- tiles
     def _tiles(self, first: Index, end: Expr) -> list[Stmt]:
@@ -112,7 +121,7 @@ class Task(Part):
         registers = [Register(f"s{i}", of.dtype) for i in range(count)]
         kept = of.depth_blocks > 1
         numbers = [tile.number(i, of.rows) for i in range(count)]
-        at = [((n - local) * of.pitch + column).expr() for n in numbers]
+        at = [((tile.start + i - local) * of.pitch + column).expr() for i in range(count)]
         out: list[Stmt] = [
             loops.Assign(r, loops.load(of.sums, a) if kept else loops.const(0, of.dtype))
             for r, a in zip(registers, at)]
@@ -122,7 +131,7 @@ class Task(Part):
         rows, start = self._row_memory(tile, first)
         steps = tuple(
             loops.Update(r, "add", loops.call("mul", (loops.load(
-                rows, (start + of.row_place(position, tile.place(i))).expr()), b), of.dtype))
+                rows, (start + of.row_place(position, as_index(i))).expr()), b), of.dtype))
             for i, r in enumerate(registers))
         out.append(For(k, const(0), depth, steps, 0, 4 if count <= 4 else 2))
         for i, register in enumerate(registers):
@@ -137,18 +146,19 @@ class Task(Part):
         """Where the packed rows begin, with the summed elements from `first` on."""
         of = self.of
         if not of.shared:
-            return of.packed_rows, rows.before
+            return of.packed_rows, as_index(0)
         letters = of.row_letters
         batch = self.position(letters, self.fixed) if letters else as_index(0)
         depth = first * self.roles.count(self.roles.summed[1:])
         return of.shared_rows, (batch * of.row_tiles + rows.tile) * of.row_area \
-            + of.row_place(depth, rows.before)
+            + of.row_place(depth, as_index(0))
 
     # ---- sums kept over several blocks of depth
     def _clear(self) -> list[Stmt]:
-        lane = Var("z")
-        return [For(lane, const(0), const(self.of.sums.size), (
-            loops.Store(self.of.sums, lane, loops.const(0, self.of.dtype)),), self.of.vector)]
+        of, lane = self.of, Var("z")
+        size = times(of.row_tiles.expr(), of.tile * of.pitch) if of.open else const(of.sums.size)
+        zero = loops.Store(of.sums, lane, loops.const(0, of.dtype))
+        return [For(lane, const(0), size, (zero,), of.vector)]
 
     def _finish(self) -> list[Stmt]:
         of = self.of
