@@ -271,16 +271,36 @@ class _Writer:
                 yield from _indented(_indented(self._result(leaf, name)))
 
     def _result(self, leaf: Leaf, name: str) -> list[str]:
-        """One tensor without a detour, all else as a leaf does it."""
+        """What can be, without a detour, all else as a leaf does it."""
         single, used = leaf.single(), f"{name}.uses += 1"
-        if single is None:
-            numbers = ["read.number = values.__getitem__"] if leaf.formulas else []
-            return [used, "read = READER(args, kwargs, FN, HELD)", *numbers,
-                    f"result, commit = {name}.finish(found, [{self.targets[leaf]}], None, read)",
-                    "commit()", "return result"]
-        return [used, "result = NEW(TENSOR)", f"result._data = found[{single[0]}]",
-                f"result.edge = {self.source.constant(single[1])}", "result._grad = None",
-                "return result"]
+        if single is not None:
+            return [used, *self._tensor("result", single), "return result"]
+        if leaf.way is None and not leaf.formulas and not leaf.reads:
+            return [used, *self._finished(leaf), "return result"]
+        numbers = ["read.number = values.__getitem__"] if leaf.formulas else []
+        return [used, "read = READER(args, kwargs, FN, HELD)", *numbers,
+                f"result, commit = {name}.finish(found, [{self.targets[leaf]}], None, read)",
+                "commit()", "return result"]
+
+    def _tensor(self, name: str, of: tuple[int, Any]) -> list[str]:
+        """Lines that make a tensor over an output."""
+        return [f"{name} = NEW(TENSOR)", f"{name}._data = found[{of[0]}]",
+                f"{name}.edge = {self.source.constant(of[1])}", f"{name}._grad = None"]
+
+    def _finished(self, leaf: Leaf) -> Iterator[str]:
+        """Lines for what `Leaf.finish` and its changes do."""
+        constant = self.source.constant
+        for i, tensor in enumerate(leaf.tensors):
+            yield from self._tensor(f"tensor{i}", tensor)
+        yield f"tensors = [{', '.join([f'tensor{i}' for i in range(len(leaf.tensors))])}]"
+        yield f"result = {constant(leaf.result)}(tensors, None)"
+        yield f"targets = [{self.targets[leaf]}]"
+        for i, effect in enumerate(leaf.effects):
+            made = f"found[{effect.node}]" if effect.node is not None else \
+                f"{constant(effect.value)}(tensors, None)"
+            yield f"new{i} = {made}"
+        for i, effect in enumerate(leaf.effects):
+            yield f"{constant(effect.assign)}(targets[{i}], new{i})"
 
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,

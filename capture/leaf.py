@@ -30,7 +30,8 @@ class Leaf:
         self.outputs: list[Node] = [*outputs.nodes, *(way.kept if way else ())]
         self.formulas: list[Formula] = list(outputs.formulas)
         ends = outputs.ends or [None] * len(outputs.tensors)
-        self._tensors = [(i, end) for (i, _), end in zip(outputs.tensors, ends, strict=True)]
+        # Of each tensor that leaves: which output it is, and the end of its tape.
+        self.tensors = [(i, end) for (i, _), end in zip(outputs.tensors, ends, strict=True)]
         self._donated = donated
         self.own: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
@@ -83,7 +84,7 @@ class Leaf:
     def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: Reader
                ) -> tuple[Any, Callable[[], None]]:
         """What is returned for these outputs, and a function that makes the changes."""
-        tensors = [Tensor(arrays[i], end) for i, end in self._tensors]
+        tensors = [Tensor(arrays[i], end) for i, end in self.tensors]
         if self.way is not None and begun is not None:
             self.way.tie(begun, arrays, tensors, read)
         result = self.result(tensors, read)
@@ -98,14 +99,32 @@ class Leaf:
 
         return result, commit
 
+    @property
+    def reads(self) -> bool:
+        """Whether what is returned or assigned asks what the call was given."""
+        made = [self.result, *(e.value for e in self.effects if e.node is None)]
+        return any(_asks(make, len(self.tensors)) for make in made)
+
     def single(self) -> tuple[int, Any] | None:
         """Which output it is, and the end of its tape, where all that `finish` does is to return
         one as a tensor."""
-        if self.effects or self.way is not None or len(self._tensors) != 1:
+        if self.effects or self.way is not None or len(self.tensors) != 1 or self.reads:
             return None
-        mark: Any = object()
-        try:
-            made = self.result([mark], None)  # type: ignore[arg-type]
-        except (TypeError, AttributeError):  # it reads what the call was given
-            return None
-        return self._tensors[0] if made is mark else None
+        mark = _Mark()
+        made = self.result([mark], None)  # type: ignore[arg-type]
+        return self.tensors[0] if made is mark else None
+
+
+class _Mark:
+    """Stands for a tensor while a template is tried."""
+
+    edge = _grad = None
+
+
+def _asks(make: Make, count: int) -> bool:
+    """Whether a template with so many tensors needs more than these."""
+    try:
+        make([_Mark() for _ in range(count)], None)  # type: ignore[arg-type]
+    except (TypeError, AttributeError):
+        return True
+    return False
