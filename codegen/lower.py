@@ -22,6 +22,8 @@ _TASK = 8192  # elements that make a task worth while
 _MOST_TASKS = 64
 _WAITS = 4.0  # simple operations, fewer than those that a sum takes to be ready for the next
 _ROWS = 16  # rows of a task that adds them up
+_FEW = 4096  # rows whose sums stay in the innermost cache
+_ACTIVATION = 8.0  # simple operations behind a sum that are worth lanes
 _PARTIAL = 1 << 15  # a reduction longer than this is cut into pieces of fixed size
 
 
@@ -209,6 +211,9 @@ def _rows(nest: Nest) -> list[Kernel]:
     smallest = max(smallest, _ROWS) if nest.body.columns else smallest
     tasks, piece = chunks(nest.outer, smallest, nest.machine)
     var, task = counter("task", tasks)
+    limits = bounds(task, piece, nest.outer)
+    if _ends_on_lanes(nest, piece):
+        return [_lanes_behind_rows(nest, (var, tasks), piece, task * piece, limits)]
     position, o = counter("o", nest.outer)
     kept = decode(o, runs) if runs else []
     body: list[Stmt] = []
@@ -216,10 +221,36 @@ def _rows(nest: Nest) -> list[Kernel]:
         body += nest.body.begin(i)
         body += _inner_loops(nest, i, kept)
         body += nest.body.finish(i, nest.axes.where(kept))
-    rows = For(position, *bounds(task, piece, nest.outer), tuple(body))
+    rows = For(position, *limits, tuple(body))
     if not nest.body.columns:
         return [kernel(nest, var, tasks, [rows])]
     return _adding_rows(nest, var, task, tasks, rows)
+
+
+def _ends_on_lanes(nest: Nest, rows: int) -> bool:
+    """Whether what follows the sums of a task's rows is worth several rows at once: an activation
+    takes longer on one lane than a short sum."""
+    plain = len(nest.body.sweeps) == len(nest.axes.kept) == 1 and not nest.body.columns
+    if not plain or nest.machine.varies(nest.outer) or not nest.lanes <= rows <= _FEW:
+        return False
+    return nest.body.work_after(0) >= _ACTIVATION
+
+
+def _lanes_behind_rows(nest: Nest, tasks: tuple[Var, int], rows: int, first: Index,
+                       limits: tuple[Expr, Expr]) -> Kernel:
+    """The sums of all rows of a task, and then what follows them, with the rows as lanes."""
+    body, axes = nest.body, nest.axes.kept[0]
+    sums = {body.registers[n]: Buffer(f"sum{i}", summed_in(n.type.dtype), rows, scratch=True)
+            for i, n in enumerate(body.sweeps[0].reductions)}
+    position, o = counter("o", nest.outer)
+    lane, i = counter("i", nest.outer)
+    keep = [loops.Store(b, (o - first).expr(), loops.read(r)) for r, b in sums.items()]
+    take = [loops.Assign(r, loops.load(b, (i - first).expr())) for r, b in sums.items()]
+    each = For(position, *limits, (*body.begin(0), *_inner_loops(nest, 0, [(axes, o)]), *keep))
+    after = For(lane, *limits, (*take, *body.finish(0, nest.axes.where([(axes, i)]))),
+                nest.fitting(rows))
+    made = kernel(nest, *tasks, [each, after])
+    return replace(made, scratch=(*made.scratch, *sums.values()))
 
 
 def _adding_rows(nest: Nest, var: Var, task: Index, tasks: int, rows: For) -> list[Kernel]:

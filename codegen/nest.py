@@ -145,6 +145,10 @@ class Body:
 
         return Inliner(leaf)
 
+    def work_after(self, sweep: int) -> float:
+        """Roughly how many simple operations there are, once per outer position, after a sweep."""
+        return sum(work(list(self._cost_of(n))) for n in self.sweeps[sweep].after)
+
     def begin(self, sweep: int) -> list[Stmt]:
         """Sets the sweep's sums to their identities."""
         return [loops.Assign(self.registers[n], loops.const(identity(n), n.type.dtype))
