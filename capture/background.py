@@ -176,9 +176,12 @@ def go_on() -> None:
     with _LOCK:
         if _QUEUE and _thread is None and not _rests:
             thread = threading.Thread(target=_work, name="fusewire compiles", daemon=True)
-            with contextlib.suppress(RuntimeError):  # there can be no more threads
+            try:
                 thread.start()
-                _thread = thread
+            except RuntimeError:  # there can be no more threads: the next call tries again
+                pass
+            finally:
+                _thread = thread if thread.is_alive() else None
 
 
 def _work() -> None:
