@@ -10,6 +10,8 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
+_NEVER = 1 << 30  # collections of younger objects after which older ones are looked through
+
 
 @contextlib.contextmanager
 def not_collecting() -> Iterator[None]:
@@ -21,3 +23,17 @@ def not_collecting() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+@contextlib.contextmanager
+def seldom_collecting() -> Iterator[None]:
+    """A context in which only young objects are looked through: for graphs that are made while
+    other threads go on, whose garbage is mostly young."""
+    before = gc.get_threshold()
+    ours = (*before[:2], _NEVER)
+    gc.set_threshold(*ours)
+    try:
+        yield
+    finally:
+        if gc.get_threshold() == ours:
+            gc.set_threshold(*before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import sys
@@ -12,19 +13,21 @@ import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ..eager import interpreter
 from ..eager.errors import CaptureError, CodegenError
-from ..eager.forking import in_child
+from ..eager.forking import held_while_forking, in_child
 from ..eager.settings import settings
 from . import debug, watching
+from .background import Jobs, Meanwhile
 from .collecting import not_collecting
 from .costs import Costs, making
 from .dynamic import Dynamic, asked
 from .graph import Graph
 from .insight import Insight
 from .names import Names
+from .passes.specialise import has_symbols
 from .pieces import Pieces
 from .program import UNSEEN, Program, crowded
 from .reading import Reader
@@ -51,6 +54,15 @@ class Stats:
 
 
 _ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_COUNTING = held_while_forking(threading.RLock())
+
+
+@runtime_checkable
+class Grows(Protocol):
+    """What makes code while it is called, for sizes that are met again."""
+
+    spent: Callable[[float, Costs, int], None]  # is told what that took
+    jobs: Jobs | None  # to which it gives that; None: calls wait for it
 
 
 @in_child
@@ -70,16 +82,18 @@ class Compiled(Insight):
     __captured__ = ("original",)  # what a recording of a caller depends on
 
     def __init__(self, fn: Callable[..., Any], backend: Backend, fullgraph: bool = False,
-                 check: str | float | None = None,
-                 dynamic: Dynamic = None) -> None:
+                 check: str | float | None = None, dynamic: Dynamic = None,
+                 meanwhile: Backend | None = None) -> None:
+        """With `meanwhile`, calls do not wait for what `backend` makes of a graph: another thread
+        has it made, and until then they run what `meanwhile` makes, without delay."""
         functools.update_wrapper(self, fn)
         if not hasattr(fn, "__name__"):  # a functools.partial, an object with `__call__`
             self.__name__ = self.__qualname__ = _name_of(fn)
-        self.original, self.backend = fn, backend
+        self.original, self.backend, self.meanwhile = fn, backend, meanwhile
         self.fullgraph, self.check, self.dynamic = fullgraph, check, dynamic
         self.programs: list[Program] = []
         self.names, self.history = Names(), History(dynamic)
-        self.pieces = Pieces(self._compile)
+        self.pieces, self.jobs = Pieces(self._compile), Jobs()
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
         self.stats = Stats()
@@ -89,14 +103,14 @@ class Compiled(Insight):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         return Compiled(copy.deepcopy(self.original, memo), self.backend, self.fullgraph,
-                        self.check, self.dynamic)
+                        self.check, self.dynamic, self.meanwhile)
 
     def __reduce__(self) -> Any:
         module = sys.modules.get(self.__module__)
         if getattr(module, self.__qualname__, None) is self:
             return self.__qualname__  # a decorated function: pickled by its name
         return Compiled, (self.original, self.backend, self.fullgraph, self.check,
-                          self.dynamic)
+                          self.dynamic, self.meanwhile)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -135,29 +149,38 @@ class Compiled(Insight):
                     return rerun(program, args, kwargs, self.__name__)
             return program.run(args, kwargs)
         except CodegenError as error:
-            self.programs.remove(program)
-            self._refuse(error.message)
+            if program in self.programs:  # else another thread has said it
+                self.programs = [p for p in self.programs if p is not program]
+                self._refuse(error.message)
             return UNSEEN
 
     def _compile(self, graph: Graph) -> Executable:
-        with self._lock:
-            start, costs = time.perf_counter(), Costs()
-            try:
-                with not_collecting(), making(self.__name__, costs):
-                    made = self.backend(graph)
-            finally:
-                self._spent(time.perf_counter() - start, costs)
-        self.stats.peak_bytes = max(self.stats.peak_bytes, made.memory.peak)
-        if hasattr(made, "spent"):  # it makes code later, for sizes that are met again
+        if self.meanwhile is None or has_symbols(graph):
+            with self._lock, not_collecting():
+                return self._make(graph)
+        return Meanwhile(self.meanwhile(graph), self.jobs.begin(lambda: self._make(graph)))
+
+    def _make(self, graph: Graph) -> Executable:
+        """The code of a graph, made by this thread."""
+        start, costs = time.perf_counter(), Costs()
+        try:
+            with making(self.__name__, costs):
+                made = self.backend(graph)
+        finally:
+            self._spent(time.perf_counter() - start, costs)
+        self._spent(0.0, Costs(), made.memory.peak)
+        if isinstance(made, Grows):  # it makes code later, for sizes that are met again
             made.spent = self._spent
+            made.jobs = None if self.meanwhile is None else self.jobs
         debug.show_code(self.__name__, made)
         return made
 
     def _spent(self, seconds: float, costs: Costs, peak: int = 0) -> None:
         """Counts what making code took, and the bytes that a call of it takes at most."""
-        self.stats.compile_seconds += seconds
-        self.stats.costs.add(costs)
-        self.stats.peak_bytes = max(self.stats.peak_bytes, peak)
+        with _COUNTING:
+            self.stats.compile_seconds += seconds
+            self.stats.costs.add(costs)
+            self.stats.peak_bytes = max(self.stats.peak_bytes, peak)
 
     def _record(self, args: Any, kwargs: Any) -> Any:
         if sum(self.refusals.values()) >= ATTEMPTS:
@@ -199,18 +222,32 @@ class Compiled(Insight):
 
     def _keep(self, run: Run, fitting: list[Program]) -> None:
         """Adds a run to a program whose entry it shares, or makes it a program of its own."""
+        program = self._grafted(run, fitting)
+        if program is None:
+            program = self._new(run)
+        if self.meanwhile is not None:
+            with contextlib.suppress(CodegenError):  # the next call meets it again
+                for stage in program.stages():
+                    stage.compile()
+
+    def _grafted(self, run: Run, fitting: list[Program]) -> Program | None:
+        """The program that has taken in a run, if there is one."""
         for program in fitting:
             try:
                 if program.varying == run.varying and program.graft(run):
-                    return
+                    return program
             except BaseException:  # Ctrl-C, which left it half changed
                 self.programs = [p for p in self.programs if p is not program]
                 raise
+        return None
+
+    def _new(self, run: Run) -> Program:
         if len(self.programs) >= LIMIT:
             self.programs.remove(min(self.programs, key=lambda p: p.uses))
         with not_collecting():
             program = Program(self.original, self.names, run, self._compile)
         self.programs = [program, *self.programs]
+        return program
 
     def _varying(self, args: Any, kwargs: Any) -> Varying:
         """The numbers and sizes that were not the same in each call so far."""
@@ -242,10 +279,15 @@ class Compiled(Insight):
     def _warn(self, why: str) -> None:
         warnings.warn(f"{self.__name__} runs in pieces: {why}", CaptureWarning, stacklevel=5)
 
+    def wait(self) -> None:
+        """Returns when all code is there that another thread was given to make
+        (`background=True`)."""
+        self.jobs.wait()
+
     def clear(self) -> None:
         """Forgets all recordings, refusals and counts."""
         self.programs, self.names, self.history = [], Names(), History(self.dynamic)
-        self.pieces = Pieces(self._compile)
+        self.pieces, self.jobs = Pieces(self._compile), Jobs()
         self.refusals.clear()
         self.misses.clear()
         self.stats = Stats()

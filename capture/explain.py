@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .background import Jobs
 from .explanation import Explanation, Part
 from .formulas import Constant, Formula
 from .graph import Node
@@ -32,6 +33,7 @@ class Recorded(Protocol):
     refusals: dict[str, int]
     misses: list[str]
     stats: Any
+    jobs: Jobs
 
 
 def explain(function: Recorded) -> Explanation:
@@ -40,6 +42,9 @@ def explain(function: Recorded) -> Explanation:
     parts = [Part(f"{function.__name__}: {_number(s.recordings, 'recording')}, "
                   f"{_number(s.replays, 'replay')}, {_number(s.fallbacks, 'eager call')}, "
                   f"{s.compile_seconds:.2f} s compiling", [Part(str(s.costs))])]
+    if function.jobs.awaited:
+        parts.append(Part(f"another thread makes code, {_number(function.jobs.awaited, 'piece')} "
+                          "still to be made: until then calls compute op by op"))
     parts += _titled("runs eagerly or in pieces", [
         Part(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()])
     parts += _titled("recorded again", [
@@ -73,12 +78,15 @@ def _of_program(program: Program) -> list[Part]:
     if program.split is not None:
         found.append(Part(f"Python does what is between native calls: {program.split}"
                           if program.split else "all of it is one native call"))
-    rows = [row for s in program.stages() if s.executable for row in s.executable.rows()]
-    memory = [s.executable.memory for s in program.stages() if s.executable]
-    if not memory:
-        return [*found, Part("not compiled yet: that happens on the first call that fits")]
-    largest = max(memory, key=lambda m: m.peak)
-    return [*found, Part(f"memory of one call: {largest}"), _kernels(rows)]
+    stages = program.stages()
+    made = [code for s in stages if (code := s.executable)]
+    if not made:
+        when = "another thread does that" if any(s.is_awaited for s in stages) else \
+            "that happens on the first call that fits"
+        return [*found, Part(f"not compiled yet: {when}")]
+    largest = max((m.memory for m in made), key=lambda m: m.peak)
+    return [*found, Part(f"memory of one call: {largest}"),
+            _kernels([row for m in made for row in m.rows()])]
 
 
 # ---- the tree

@@ -6,8 +6,10 @@ from typing import Any
 
 from ..eager.errors import ArgumentError, CodegenError
 from . import pipeline
+from .background import Jobs
 from .explain import explain
 from .explanation import Explanation
+from .graph import Graph
 from .program import Program
 from .stage import Executable, Stage
 from .text import to_text
@@ -21,6 +23,11 @@ class Insight:
     refusals: dict[str, int]
     misses: list[str]
     stats: Any
+    jobs: Jobs
+
+    def _make(self, graph: Graph) -> Executable:
+        """The code of a graph, made by this thread."""
+        raise NotImplementedError
 
     def explain(self) -> Explanation:
         """What was recorded, valid when, why again, why eagerly, and every kernel with its time.
@@ -40,7 +47,7 @@ class Insight:
             shown.append(to_text(stage.graph, sites=True))
             if passes:
                 with pipeline.watching() as seen:
-                    stage.backend(stage.graph)
+                    self._make(stage.graph)
                 shown += [f"# after {name}\n{to_text(graph, sites=True)}" for name, graph in seen]
         return "\n\n".join(shown)
 
@@ -54,7 +61,11 @@ class Insight:
                                'code("llvm") and code("asm") show what runs there')
         if kind not in ("llvm", "asm"):
             raise ArgumentError(f'code({kind!r}): there is "llvm" and "asm"')
-        made = [stage.compile() for stage in self._stages(which)]
+        stages = self._stages(which)
+        for stage in stages:
+            stage.compile()
+        self.jobs.wait()
+        made = [stage.compile() for stage in stages]
         return "\n\n".join(e.code if kind == "llvm" else e.assembly for e in made)
 
     def kernels(self) -> list[dict[str, Any]]:
@@ -62,7 +73,7 @@ class Insight:
         return [row for e in self._executables() for row in e.rows()]
 
     def _executables(self) -> list[Executable]:
-        return [s.executable for p in self.programs for s in p.stages() if s.executable]
+        return [made for p in self.programs for s in p.stages() if (made := s.executable)]
 
     def _stages(self, which: int | None) -> list[Stage]:
         count = len(self.programs)

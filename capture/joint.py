@@ -24,6 +24,7 @@ from ..eager.tape import Entry, extra_of, no_grad
 from ..eager.tape import Leaf as TapeLeaf
 from ..eager.tensor import Tensor
 from . import watching
+from .background import ready
 from .builder import Builder, as_tensor, building
 from .dims import Dim, Sizes
 from .evaluate import evaluate_node
@@ -82,7 +83,7 @@ class Variant:
         self.places = [i for i, _ in made]
         self.gradients = opened(nodes, [node for _, node in made], way.opened)
         self.given = given
-        self.executable: Executable | None = None
+        self._program: Executable | None = None
         self.refused = False
 
     def prepare(self) -> None:
@@ -98,22 +99,25 @@ class Variant:
             ) -> list[tuple[int, Tensor]] | None:
         """(which stop, its gradient), or None where there is no code."""
         with watching.span("backward", "backward", self.way.place):
-            if self.executable is None and not self._compiles():
+            program = self._compiled()
+            if program is None:
                 return None
-            assert self.executable is not None
             read = [arrays[i] for i in self._reads]
-            made = self.executable([*read, *[g._data for g in gradients]])
+            made = program([*read, *[g._data for g in gradients]])
         return [(i, Tensor(a)) for i, a in zip(self.places, made)]
 
-    def _compiles(self) -> bool:
-        if not self.refused:
-            try:
-                self.executable = self.way.backend(self.graph)
-            except CodegenError as error:
-                self.refused = True
-                warnings.warn(f"the way back through {self.way.place} runs op by op: "
-                              f"{error.message}", CaptureWarning, stacklevel=2)
-        return not self.refused
+    def _compiled(self) -> Executable | None:
+        """What runs it; None where there is no code."""
+        if self.refused:
+            return None
+        try:
+            program = self._program = ready(self._program or self.way.backend(self.graph))
+        except CodegenError as error:
+            self.refused = True
+            warnings.warn(f"the way back through {self.way.place} runs op by op: "
+                          f"{error.message}", CaptureWarning, stacklevel=2)
+            return None
+        return program
 
 
 class Level:

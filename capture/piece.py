@@ -7,20 +7,21 @@ is met again: numbers that differ by then are inputs of the program, others are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..eager.dispatch import evaluate
 from ..eager.errors import CodegenError
 from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
+from .background import ready
 from .builder import literal
 from .graph import Graph, Node, Nodes
 from .pending import Step
 from .results import as_array
+from .stage import Backend, Executable
 
 TOO_DEEP = "a chain of ops is deeper than Python's stack allows"
-Program = Callable[[list[Any]], list[Any]]
 
 
 class Trace:
@@ -118,7 +119,7 @@ class Trace:
 class Code(NamedTuple):
     """A program, and the numbers by place that are inputs of it, after the arrays."""
 
-    program: Program
+    program: Executable
     varying: tuple[int, ...]
 
     def run(self, trace: Trace) -> list[Any]:
@@ -146,7 +147,7 @@ class Piece:
                 self.code = None
         return self.code
 
-    def compile(self, trace: Trace, backend: Callable[[Graph], Program]) -> None:
+    def compile(self, trace: Trace, backend: Backend) -> None:
         """Makes the code, or notes why there can be none."""
         try:
             self.code = Code(backend(trace.graph(self.varying)), self.varying)
@@ -154,3 +155,11 @@ class Piece:
             self.why_not = error.message
         except RecursionError:
             self.why_not = TOO_DEEP
+
+    def look(self) -> None:
+        """Takes what another thread has made by now, or notes why there can be no code."""
+        if self.code is not None:
+            try:
+                self.code = self.code._replace(program=ready(self.code.program))
+            except CodegenError as error:
+                self.code, self.why_not = None, error.message

@@ -78,6 +78,7 @@ class Pieces:
                     self._pieces.popitem(last=False)
                 return None
             self._pieces.move_to_end(trace.key)
+            piece.look()
             code = piece.code_for(numbers)
             if code is None and not piece.why_not:
                 self._compile(piece, trace)

@@ -174,6 +174,9 @@ class Program:
         grown = self._grown
         if grown % 2 or self._long < 2 or self._long & (self._long - 1) or self.casting is not None:
             return
+        if any(stage.is_awaited for stage in self.stages()):
+            self._long -= 1  # it is made of code that is there: the next call looks again
+            return
         leaves = self.leaves()
         own = leaves[0].own if len(leaves) == 1 else []  # of several ways, each checks its own
         at = Situation(args, kwargs, self.fn, self.names.held, [*self.guards, *own], self.root,

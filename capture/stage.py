@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..eager.errors import CheckError, CodegenError
+from .background import Meanwhile, code_of, making_code, ready
 from .costs import Memory
 from .dims import Dim
 from .formulas import Origins, compute
@@ -89,7 +89,17 @@ class Stage:
         kept = frozenset(i for i, path in enumerate(self.paths) if not path.is_given)
         self.graph = replace(graph, kept=kept)
         self.gather = compile_gather(self.paths, (), Source(fn, names.held))
-        self.executable: Executable | None = None
+        self.program: Executable | None = None  # what runs it
+
+    @property
+    def executable(self) -> Executable | None:
+        """Its code, once it is there."""
+        return code_of(self.program)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether another thread is to make its code."""
+        return isinstance(self.program, Meanwhile) and self.program.job.is_awaited
 
     @property
     def paths(self) -> list[Path]:
@@ -102,17 +112,13 @@ class Stage:
         self.graph = replace(self.graph, donated=donated, kept=kept)
 
     def compile(self) -> Executable:
-        """Its code, made once."""
-        if self.executable is None:
-            try:
-                self.executable = self.backend(self.graph)
-            except (CodegenError, CheckError):
-                raise
-            except Exception as error:  # never taken for an error of the call's values
-                raise CodegenError(f"no code could be made: {type(error).__name__}: {error}",
-                                   "this is a mistake of fusewire; the function runs without it"
-                                   ) from error
-        return self.executable
+        """What runs it: its code, made once; until another thread has made that, its ops."""
+        program = self.program
+        if program is None:
+            with making_code():
+                program = self.backend(self.graph)
+        self.program = ready(program)
+        return self.program
 
     def run(self, tensors: list[Any], registers: Registers, origins: Origins) -> list[Any]:
         """The arrays of what is wanted, for these tensors at `paths`."""

@@ -19,6 +19,7 @@ from ..eager.nn.module import Module
 from . import collect
 from .compile import compile_graph, compile_open
 from .llvm.observer import Observer
+from .mixed import call_by_call
 from .objects import LAYOUT
 from .sized import SizedExecutable
 
@@ -41,15 +42,18 @@ class CheckedBackend:
 
 @overload
 def compile(fn: Callable[..., Any], *, fullgraph: bool = False,
-            check: str | float | None = None, dynamic: Dynamic = None) -> Any: ...
+            check: str | float | None = None, dynamic: Dynamic = None,
+            background: bool = False) -> Any: ...
 @overload
 def compile(fn: None = None, *, fullgraph: bool = False,
             check: str | float | None = None,
-            dynamic: Dynamic = None) -> Callable[[Callable[..., Any]], Any]: ...
+            dynamic: Dynamic = None,
+            background: bool = False) -> Callable[[Callable[..., Any]], Any]: ...
 
 
 def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
-            check: str | float | None = None, dynamic: Dynamic = None) -> Any:
+            check: str | float | None = None, dynamic: Dynamic = None,
+            background: bool = False) -> Any:
     """`fn`, recorded on its first call and then replayed as one native program.
 
     A recording is replayed while nothing that the run read differs. Takes a function, a method, or
@@ -60,6 +64,9 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
     operation that differs: "first" checks every program once, "always" each call, 0.01 one in 100.
     Sizes that differ from call to call become symbols by themselves; `dynamic=True` asks for that
     from the first call, {"x": [0]} for these axes of these arguments, False rules it out.
+    With `background`, no call waits for code: another thread makes it, and calls are computed op by
+    op until it is there, with eager's bits, so that what a call gives depends on time in its last
+    bits. `wait()` on the compiled function returns when the code is there.
     Use it bare or with options: `@fw.compile`, `@fw.compile(fullgraph=True)`.
 
     >>> import fusewire as fw
@@ -70,9 +77,11 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
     tensor(6.)
     """
     if fn is None:
-        return lambda function: compile(function, fullgraph=fullgraph, check=check, dynamic=dynamic)
+        return lambda function: compile(function, fullgraph=fullgraph, check=check,
+                                        dynamic=dynamic, background=background)
     if isinstance(fn, Module):
-        forward = compile(fn.forward, fullgraph=fullgraph, check=check, dynamic=dynamic)
+        forward = compile(fn.forward, fullgraph=fullgraph, check=check, dynamic=dynamic,
+                          background=background)
         fn.forward = forward  # type: ignore[method-assign]
         return fn
     if not callable(fn):
@@ -82,7 +91,7 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
     if check is not None:
         interval(check)  # raises for one that makes no sense
         backend = CheckedBackend(check, getattr(fn, "__name__", type(fn).__name__))
-    return Compiled(fn, backend, fullgraph, check, dynamic)
+    return Compiled(fn, backend, fullgraph, check, dynamic, call_by_call if background else None)
 
 
 module.compiler = compile

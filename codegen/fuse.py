@@ -67,9 +67,10 @@ _AXES: dict[tuple[int, ...], Indices] = {}
 
 def axis_variables(shape: tuple[int, ...]) -> Indices:
     """The loop variables of a domain, the same ones each time."""
-    if shape not in _AXES:
-        _AXES[shape] = tuple(variable(f"i{a}", n) for a, n in enumerate(shape))
-    return _AXES[shape]
+    found = _AXES.get(shape)
+    if found is None:  # another thread may ask for the same
+        found = _AXES.setdefault(shape, tuple(variable(f"i{a}", n) for a, n in enumerate(shape)))
+    return found
 
 
 def fuse(graph: Graph) -> list[Group]:

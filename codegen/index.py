@@ -8,6 +8,7 @@ reshapes, windows and slices bring along vanish.
 from __future__ import annotations
 
 import contextlib
+import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,6 +20,17 @@ from .values import Value
 
 Range = tuple[int, int]  # lowest and highest value
 _RANGES: weakref.WeakKeyDictionary[Expr, Range] = weakref.WeakKeyDictionary()
+
+
+class _State(threading.local):
+    """What a thread that makes code takes as given: several may do so at the same time."""
+
+    machine = Machine()
+    assumed: Mapping[Expr, Range] = {}  # ranges that hold where a mask does, in what it guards
+    compared: list[Index] | None = None  # what comparisons() collects, while somebody wants to know
+
+
+_STATE = _State()
 
 
 class Index:
@@ -129,21 +141,17 @@ class Index:
 
 def _order(item: tuple[Expr, int]) -> tuple[int, str]:
     e, c = item
-    return (-_machine.most(abs(c)), e.name if isinstance(e, Var) else f"~{_text(e)}")
-
-
-_machine = Machine()
+    return (-_STATE.machine.most(abs(c)), e.name if isinstance(e, Var) else f"~{_text(e)}")
 
 
 @contextlib.contextmanager
 def lowering_for(machine: Machine) -> Iterator[None]:
     """A context in which the order of a sum's terms does not depend on sizes that are unknown."""
-    global _machine
-    before, _machine = _machine, machine
+    before, _STATE.machine = _STATE.machine, machine
     try:
         yield
     finally:
-        _machine = before
+        _STATE.machine = before
 
 
 def _text(e: Expr) -> str:
@@ -174,26 +182,22 @@ def variable(name: str, size: int) -> Index:
     return atom(Var(name), (0, max(0, size - 1)))
 
 
-_assumed: dict[Expr, Range] = {}  # ranges that hold where a mask does, while its source is read
-
-
 @contextlib.contextmanager
 def assuming(index: tuple[Any, ...], sizes: tuple[int, ...]) -> Iterator[None]:
     """A context in which each index lies inside its axis, as it does wherever the value is used."""
-    global _assumed
-    before = _assumed
-    _assumed = before | {as_index(i).expr(): (0, n - 1) for i, n in zip(index, sizes)}
+    before = _STATE.assumed
+    _STATE.assumed = {**before, **{as_index(i).expr(): (0, n - 1) for i, n in zip(index, sizes)}}
     try:
         yield
     finally:
-        _assumed = before
+        _STATE.assumed = before
 
 
 def _inside(x: Index, d: int) -> bool:
     """Whether x is known to be one of 0 ... d - 1, by its variables' ranges or by assumption."""
     low, high = x.range()
-    if not (0 <= low and high < d) and _assumed:
-        low, high = _assumed.get(x.expr(), (low, high))
+    if not (0 <= low and high < d) and _STATE.assumed:
+        low, high = _STATE.assumed.get(x.expr(), (low, high))
     return 0 <= low and high < d
 
 
@@ -201,13 +205,13 @@ def _divide(x: Index, d: int) -> tuple[Index, Index]:
     """x // d and x % d: the multiples of d are taken out, the rest is divided if it has to be."""
     if d in (0, 1):  # along an axis of size 0 nothing is ever read
         return x, Index({}, 0)
-    if _compared is not None:
-        _compared.append(x)
+    if _STATE.compared is not None:
+        _STATE.compared.append(x)
     whole = Index({e: c // d for e, c in x.terms.items() if c % d == 0}, x.const // d)
     rest = Index({e: c for e, c in x.terms.items() if c % d}, x.const % d)
     if _inside(rest, d) or not rest.terms:
         return whole, rest
-    if _assumed and _inside(rest - d, d):
+    if _STATE.assumed and _inside(rest - d, d):
         return whole + 1, rest - d
     low, high = rest.range()
     common = _common_factor(rest, d)
@@ -239,9 +243,6 @@ def _gcd(a: int, b: int) -> int:
     return a
 
 
-_compared: list[Index] | None = None  # what comparisons() collects, while somebody wants to know
-
-
 @contextlib.contextmanager
 def comparisons() -> Iterator[list[Index]]:
     """A context whose list collects every difference that is compared and every index divided.
@@ -249,17 +250,17 @@ def comparisons() -> Iterator[list[Index]]:
     Those too that the ranges decide, of which nothing is left in expressions: with two axes made
     into one loop, the ranges are others.
     """
-    global _compared
-    before, _compared = _compared, []
+    before = _STATE.compared
+    found = _STATE.compared = []
     try:
-        yield _compared
+        yield found
     finally:
-        _compared = before
+        _STATE.compared = before
 
 
 def _compare(op: str, difference: Index) -> Any:
-    if _compared is not None:
-        _compared.append(difference)
+    if _STATE.compared is not None:
+        _STATE.compared.append(difference)
     low, high = difference.range()
     always = {"ge": low >= 0, "gt": low > 0, "lt": high < 0, "le": high <= 0,
               "eq": low == high == 0}[op]

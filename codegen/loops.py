@@ -27,12 +27,15 @@ Meaning, as `interpret` defines it: plain nested loops over scalars. What emitte
 from __future__ import annotations
 
 import struct
+import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+
+from ..eager.forking import held_while_forking
 
 DType = np.dtype[Any]
 INT = np.dtype("int64")
@@ -212,6 +215,7 @@ class Kernel:
 
 
 _LIVE: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+_LOCK = held_while_forking(threading.RLock())
 
 
 _E = TypeVar("_E", bound=Expr)
@@ -219,7 +223,11 @@ _E = TypeVar("_E", bound=Expr)
 
 def _intern(key: tuple[Any, ...], kind: type[_E], *fields: Any) -> _E:
     """The one expression of this key, made of its fields where there is none."""
-    return _LIVE.get(key) or _LIVE.setdefault(key, kind(*fields))  # type: ignore[return-value]
+    found = _LIVE.get(key)
+    if found is None:
+        with _LOCK:  # its `setdefault` is not one step
+            found = _LIVE.setdefault(key, kind(*fields))
+    return found  # type: ignore[return-value]
 
 
 def const(value: Any, dtype: Any = INT) -> Const:

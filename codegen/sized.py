@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from ..capture.background import Job, Jobs, go_on
 from ..capture.costs import Costs, Memory, making
 from ..capture.dims import formula
 from ..capture.graph import Graph
@@ -35,6 +36,7 @@ OPENED = 8  # programs for any size, each for twice the size of the last one
 OFTEN = 500  # the meeting at which it gets code of its own beside a program for any size
 
 _LOCK = held_while_forking(threading.RLock())
+_MAKING = held_while_forking(threading.RLock())
 
 
 class Compiled(Protocol):
@@ -68,7 +70,7 @@ class Place(NamedTuple):
 class Variant:
     """What is known of one set of sizes: how often it was met, and what runs it."""
 
-    __slots__ = ("any", "compiled", "empty", "look", "program", "sizes", "uses")
+    __slots__ = ("any", "compiled", "empty", "job", "look", "program", "sizes", "uses")
 
     def __init__(self, sizes: Mapping[str, int], empty: bool) -> None:
         """empty: it never gets code, as some of its values have no elements: eager refuses, say,
@@ -78,6 +80,7 @@ class Variant:
         self.uses, self.compiled = 0, False  # compiled: for just these sizes
         self.look = math.inf if empty else 0  # from which use on there may be better code
         self.any: AnySize | None = None
+        self.job: Job[None] | None = None  # of another thread, which looks for better code
 
     @property
     def at(self) -> str:
@@ -88,7 +91,8 @@ class Variant:
         how = "as native code" if self.compiled else \
             "op by op" if self.any is None else \
             f"as native code for sizes up to {in_words(self.any.capacity)}"
-        return f"{self.at}: met {self.uses} times, runs {how}"
+        later = ", until another thread has made code" if self.job and self.job.is_awaited else ""
+        return f"{self.at}: met {self.uses} times, runs {how}{later}"
 
 
 class SizedExecutable:
@@ -105,6 +109,7 @@ class SizedExecutable:
         self.compile_seconds, self._made, self._opened = 0.0, 0, 0
         # Is told what making code took, and the memory that a call of it takes.
         self.spent: Callable[[float, Costs, int], None] = _ignore
+        self.jobs: Jobs | None = None  # where code is made that calls do not wait for
         self._places = find_places(graph)
         self._varying = [i for i, n in enumerate(graph.inputs)
                          if any(formula(size).number is None for size in n.type.shape)]
@@ -119,7 +124,7 @@ class SizedExecutable:
         variant = self._variants.get(key) or self._meet(key, arrays)
         variant.uses += 1
         if variant.uses >= variant.look:
-            self._improve(variant)
+            self._improve_later(variant, self.jobs) if self.jobs else self._improve_now(variant)
         return (variant.program or self._by_ops(variant))(arrays)
 
     def _meet(self, key: Any, arrays: list[Any]) -> Variant:
@@ -140,19 +145,47 @@ class SizedExecutable:
             variant.program = variant.program or program
             return variant.program
 
-    def _improve(self, variant: Variant) -> None:
-        """Makes code for a set of sizes that has none of its own, if it is time."""
-        made = []
-        with _LOCK:
-            if variant.any is None and len(self._variants) > 1 and self._may_open(variant):
-                made.append(self._open(variant))
-            again = AGAIN if variant.any is None else OFTEN
-            if variant.uses >= again + self._made // EACH and not variant.compiled:
-                made.append(self._compile(variant))
-            variant.look = math.inf if variant.compiled else 0 if variant.any is None else OFTEN
-        for cost in filter(None, made):  # outside of the lock: who listens may hold locks too
+    def _improve_now(self, variant: Variant) -> None:
+        with _MAKING:
+            made = self._improve(variant)
+        self._tell(made)  # outside of the lock: who listens may hold locks too
+
+    def _improve_later(self, variant: Variant, jobs: Jobs) -> None:
+        """The same by the other thread, if it is time. Raises what went wrong there."""
+        job = variant.job
+        if job is not None:
+            job.look()
+        if job is not None and job.is_awaited:
+            go_on()
+        elif self._is_time(variant):
+            variant.job = jobs.begin(lambda: self._tell(self._improve(variant)))
+
+    def _tell(self, made: list[_Cost]) -> None:
+        for cost in made:
             self.compile_seconds += cost[0]
             self.spent(*cost)
+
+    def _is_time(self, variant: Variant) -> bool:
+        """Whether there can be better code for a set of sizes now."""
+        return self._opens(variant) or self._deserves_own(variant)
+
+    def _opens(self, variant: Variant) -> bool:
+        return variant.any is None and len(self._variants) > 1 and self._may_open(variant)
+
+    def _deserves_own(self, variant: Variant) -> bool:
+        again = AGAIN if variant.any is None else OFTEN
+        return variant.uses >= again + self._made // EACH and not variant.compiled
+
+    def _improve(self, variant: Variant) -> list[_Cost]:
+        """Makes code for a set of sizes that has none of its own, if it is time, and tells what
+        that took."""
+        made = []
+        if self._opens(variant):
+            made.append(self._open(variant))
+        if self._deserves_own(variant):
+            made.append(self._compile(variant))
+        variant.look = math.inf if variant.compiled else 0 if variant.any is None else OFTEN
+        return list(filter(None, made))
 
     def _may_open(self, variant: Variant) -> bool:
         """Whether there is a program for any size with room for these, or one can be tried."""
@@ -168,7 +201,8 @@ class SizedExecutable:
             program: Compiled = self.any.at(variant.sizes)
             if self._checked is not None:
                 program = self._checked(specialise(self.graph, variant.sizes), program)
-            variant.any, variant.program = self.any, program
+            with _LOCK:
+                variant.any, variant.program = self.any, program
         return cost
 
     def _make_open(self, least: Mapping[str, int]) -> _Cost:
@@ -191,9 +225,10 @@ class SizedExecutable:
         """Makes code for just these sizes."""
         start, costs = time.perf_counter(), Costs()
         with making(variant.at, costs):
-            variant.program = program = self._backend(specialise(self.graph, variant.sizes))
-        variant.compiled = True
-        self._made += 1
+            program = self._backend(specialise(self.graph, variant.sizes))
+        with _LOCK:
+            variant.program, variant.compiled = program, True
+            self._made += 1
         return time.perf_counter() - start, costs, program.memory.peak
 
     def sizes_of(self, arrays: list[Any]) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """Compiled programs under everything at once, for as long as one likes: more threads than
-processors, three callers, their number changed meanwhile, forks, Ctrl-C. Every result is checked.
+processors, three callers, their number changed meanwhile, forks, Ctrl-C, and code that is made
+beside all this. Every result is checked.
 
     python tests/soak.py <seconds>
 
@@ -58,6 +59,19 @@ def calls(caller: Caller, end: float, errors: list[BaseException]) -> None:
         errors.append(error)
 
 
+BEGUN: list[Any] = []  # the last functions whose code another thread makes
+
+
+def begun(caller: Caller) -> None:
+    """Calls of a function that is new, and of those that were so before."""
+    BEGUN.append(fw.compile(program, background=True, fullgraph=True))
+    del BEGUN[:-3]
+    for function in BEGUN:
+        for got, wanted in zip(function(*caller.args), caller.wanted):
+            np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-4, atol=1e-5)
+        DONE["calls beside a compiler"] += 1
+
+
 def forked(caller: Caller) -> None:
     """A child has workers of its own, and the same results."""
     with warnings.catch_warnings():
@@ -69,6 +83,7 @@ def forked(caller: Caller) -> None:
             signal.alarm(60)  # a child that hangs is killed
             for _ in range(5):
                 caller.check("in a child")
+                begun(caller)
             status = 0
         finally:
             os._exit(status)
@@ -94,6 +109,7 @@ def disturb(caller: Caller, number: int) -> None:
     fw.set_num_threads((1, 2, 3, 4, 2 * (os.cpu_count() or 1) + 3)[number % 5])
     DONE["numbers of threads"] += 1
     caller.check("calls")
+    begun(caller)
     if os.name == "posix":
         interrupted(caller)
         if number % 4 == 0:

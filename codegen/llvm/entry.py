@@ -390,17 +390,23 @@ class _Method(ctypes.Structure):
                 ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
 
 
-@functools.cache
-def _methods(name: str) -> _Method:
+_METHODS: dict[str, _Method] = {}  # functions that were made refer to these: none is ever freed
+
+
+def _method(name: str) -> _Method:
     assert LAYOUT is not None
-    return _Method(name.encode(), _loaded(LAYOUT)[name], _FASTCALL, None)
+    found = _METHODS.get(name)
+    if found is None:  # another thread may ask for the same
+        made = _Method(name.encode(), _loaded(LAYOUT)[name], _FASTCALL, None)
+        found = _METHODS.setdefault(name, made)
+    return found
 
 
 def function(name: str, own: Any) -> Callable[..., Any]:
     """The function `launch` or `collect` with its `self`."""
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
         ("PyCFunction_NewEx", ctypes.pythonapi))
-    made: Callable[..., Any] = make(ctypes.addressof(_methods(name)), own, None)
+    made: Callable[..., Any] = make(ctypes.addressof(_method(name)), own, None)
     return made
 
 

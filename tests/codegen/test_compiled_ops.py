@@ -56,7 +56,7 @@ def run_all(fn: Any, *given: Any) -> list[Any]:
     (program,) = compiled.programs
     stage, *more = program.stages()
     if not more and isinstance(stage.executable, Executable):
-        stage.executable = functools.partial(interpreted, stage.graph)
+        stage.program = functools.partial(interpreted, stage.graph)
         outs.append(compiled(*given))
     assert compiled.stats.replays == len(outs) - 1
     return outs
