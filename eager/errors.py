@@ -10,7 +10,7 @@ from typing import Any
 __all__ = [
     "ArgumentError", "AxisError", "CaptureError", "CheckError", "CodegenError", "DTypeError",
     "DeviceError", "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
-    "IndexingError", "LinAlgError", "ShapeError", "StateError", "WorkerError",
+    "ImportModelError", "IndexingError", "LinAlgError", "ShapeError", "StateError", "WorkerError",
 ]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -145,3 +145,7 @@ class CodegenError(FusewireError, RuntimeError):
 
 class ExportError(FusewireError, RuntimeError):
     """A model that cannot be written, or whose file does not compute what the model does."""
+
+
+class ImportModelError(FusewireError, RuntimeError):
+    """A model file that cannot be read, or that asks for what is not supported."""

@@ -1,0 +1,6 @@
+"""ONNX in: `load` reads a model as a Module whose `forward` is source of Python."""
+
+from .load import load
+from .module import Model
+
+__all__ = ["Model", "load"]

@@ -1,0 +1,161 @@
+"""Functions: a model's own, and operators that the standard defines by other operators.
+
+Each becomes a method of the source, made once for the same attributes and types of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ....eager.errors import ImportModelError
+from .names import identifier
+
+if TYPE_CHECKING:
+    from .source import Method
+
+Types = dict[str, Any]  # the TypeProto of values, by name
+MOST = 50  # functions that call each other
+
+
+def types_of(model: Any) -> Types:
+    """The types of all values of a model, in graphs inside of its graph too."""
+    import onnx
+
+    try:
+        with_types = onnx.shape_inference.infer_shapes(model)
+    except Exception:  # of a model that is not well formed; what needs types will say so
+        with_types = model
+    found: Types = {}
+    _collect(with_types.graph, found)
+    return found
+
+
+def _collect(graph: Any, found: Types) -> None:
+    import onnx
+
+    for v in (*graph.input, *graph.value_info, *graph.output):
+        if v.type.WhichOneof("value"):
+            found.setdefault(v.name, v.type)
+    for proto in graph.initializer:
+        found.setdefault(proto.name, onnx.helper.make_tensor_type_proto(proto.data_type,
+                                                                        list(proto.dims)))
+    for node in graph.node:
+        for a in node.attribute:
+            if a.HasField("g"):
+                _collect(a.g, found)
+
+
+def instance(method: Method, node: Any, domain: str, given: Mapping[str, Any], local: Any) -> str:
+    """The name of the method that computes a node which is a function."""
+    owner = method.owner
+    function = local if local is not None else _of_standard(method, node, domain, given)
+    types = [method.types.get(name) for name in node.input]
+    key = (domain, node.op_type, tuple(bool(name) for name in node.input),
+           tuple(sorted((n, p.SerializeToString()) for n, p in given.items())),
+           tuple(t.SerializeToString() if t is not None else b"" for t in types))
+    if key not in owner.methods:
+        if node.op_type in owner.making:
+            raise ImportModelError(f"the function {node.op_type} calls itself")
+        if len(owner.making) >= MOST:
+            raise ImportModelError(f"functions call each other more than {MOST} deep")
+        owner.making.append(node.op_type)
+        name = identifier(f"_{node.op_type}", owner.method_names)
+        lines = _method(method, function, name, node, given, types)
+        owner.making.pop()
+        owner.methods[key] = (name, lines)
+    return owner.methods[key][0]
+
+
+def _of_standard(method: Method, node: Any, domain: str, given: Mapping[str, Any]) -> Any:
+    """The function that the standard defines an operator by, for the types of its inputs."""
+    import onnx
+
+    version = method.version(domain)
+    try:
+        schema = onnx.defs.get_schema(node.op_type, version, domain)
+    except onnx.defs.SchemaError:
+        raise ImportModelError(f"there is no operator {domain + '.' if domain else ''}"
+                               f"{node.op_type} in version {version}") from None
+    if schema.has_function:
+        bodies = sorted(schema.function_opset_versions)
+        fits = [v for v in bodies if v <= method.opsets.get("", version)] or bodies[:1]
+        return onnx.FunctionProto.FromString(
+            schema.get_function_with_opset_version(fits[-1]))
+    if schema.has_context_dependent_function:
+        return _for_types(method, node, schema, given)
+    raise ImportModelError(f"the operator {domain + '.' if domain else ''}{node.op_type} is not "
+                           "supported", "export the model with other operators")
+
+
+def _for_types(method: Method, node: Any, schema: Any, given: Mapping[str, Any]) -> Any:
+    import onnx
+
+    plain = onnx.NodeProto()
+    plain.CopyFrom(node)
+    del plain.attribute[:]
+    for name, proto in given.items():
+        plain.attribute.add().CopyFrom(proto)
+        plain.attribute[-1].name = name
+    types = [method.types.get(name, onnx.TypeProto()) if name else onnx.TypeProto()
+             for name in node.input]
+    if any(name and name not in method.types for name in node.input):
+        raise ImportModelError(f"the type of an input of {node.op_type} is not known",
+                               "onnx.shape_inference finds it where the model is well formed")
+    bodies = sorted(schema.context_dependent_function_opset_versions)
+    fits = [v for v in bodies if v <= method.opsets.get("", bodies[-1])] or bodies[:1]
+    found = schema.get_context_dependent_function_with_opset_version(
+        fits[-1], plain.SerializeToString(), [t.SerializeToString() for t in types])
+    return onnx.FunctionProto.FromString(found)
+
+
+def _method(caller: Method, function: Any, name: str, node: Any, given: Mapping[str, Any],
+            types: list[Any]) -> list[str]:
+    """The lines of a function."""
+    import onnx
+
+    opsets = {**caller.opsets, **{("" if o.domain == "ai.onnx" else o.domain): o.version
+                                  for o in function.opset_import}}
+    opsets.setdefault("", onnx.defs.onnx_opset_version())
+    attributes = {**_defaults(node, opsets), **{a.name: a for a in function.attribute_proto},
+                  **given}
+    known = {n: t for n, t in zip(function.input, types) if t is not None}
+    method = type(caller)(caller.owner, opsets, _types_inside(function, known, opsets), attributes)
+    scope = caller.scope_type()
+    for n in function.input:
+        scope.known[n] = method.fresh(n)
+    parameters = [scope.known[n] + ("=None" if i >= len(node.input) else "")
+                  for i, n in enumerate(function.input)]
+    method.nodes(function.node, scope)
+    outputs = [method.read(n, scope) if asked else "None"
+               for n, asked in zip(function.output, node.output)]
+    several = "," if len(node.output) > 1 and len(outputs) == 1 else ""
+    method.line(f"return {', '.join(outputs)}{several}")
+    return [f"    def {name}({', '.join(['self', *parameters])}):", *method.lines]
+
+
+def _defaults(node: Any, opsets: Mapping[str, int]) -> dict[str, Any]:
+    """The attributes of a node of the standard that have a value where none is given."""
+    import onnx
+
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
+    except onnx.defs.SchemaError:
+        return {}
+    return {name: a.default_value for name, a in schema.attributes.items()
+            if a.default_value.type}
+
+
+def _types_inside(function: Any, known: Types, opsets: Mapping[str, int]) -> Types:
+    """The types of values inside of a function, whose inputs have the types `known`."""
+    import onnx
+
+    graph = onnx.GraphProto(name="function")
+    graph.node.extend(function.node)
+    for name, kind in known.items():
+        graph.input.add(name=name).type.CopyFrom(kind)
+    model = onnx.ModelProto(ir_version=10, graph=graph)
+    for domain, version in opsets.items():
+        model.opset_import.add(domain=domain, version=version)
+    return known | types_of(model)

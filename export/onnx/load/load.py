@@ -1,0 +1,88 @@
+"""`load`: a file as a Module."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ....eager import dtypes
+from ....eager.errors import ImportModelError
+from . import operators
+from .module import Declared, Model, place
+from .names import identifier
+from .reading import read
+from .source import Source
+from .values import type_name
+
+_COUNT = iter(range(1 << 62))
+
+
+def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
+    """The Module that an ONNX model is: it runs, is trained and compiled, and exports again.
+
+    model: a path, the bytes of a file, or an onnx.ModelProto. Parameters keep the names that they
+    have in the file. ImportModelError for a file that is damaged or asks for what is not
+    supported. Data in other files are read from the folder of the model only.
+    """
+    import onnx
+
+    proto = model if isinstance(model, onnx.ModelProto) else read(model)
+    try:
+        source = Source(proto)
+    except RecursionError as error:
+        raise ImportModelError("the model's graphs lie too deep inside of each other") from error
+    title = _title(model, proto)
+    text = source.text(title)
+    file = f"<{title} {next(_COUNT)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"__name__": "onnx_model", "op": operators, "Model": Model}
+    try:
+        exec(compile(_runnable(text), file, "exec"), names)
+    except (SyntaxError, RecursionError, MemoryError, OverflowError) as error:
+        raise ImportModelError(f"the model is too large or too deep to become Python: {error}"
+                               ) from error
+    made: Model = names[title](
+        [_declared(v) for v in proto.graph.input], [v.name for v in proto.graph.output], text)
+    _fill(made, source)
+    return made
+
+
+def _runnable(text: str) -> str:
+    """The source without its imports, whose place is kept: the names are given."""
+    head, _, body = text.partition("\n\n\n")
+    return "\n" * (head.count("\n") + 3) + body.replace("(fw.onnx.Model)", "(Model)", 1)
+
+
+def _title(model: Any, proto: Any) -> str:
+    name = Path(model).stem if isinstance(model, (str, os.PathLike)) else proto.graph.name
+    words = identifier(name or "Loaded", {"Model"}).split("_")
+    return "".join(w[:1].upper() + w[1:] for w in words if w) or "Loaded"
+
+
+def _fill(made: Model, source: Source) -> None:
+    for text, (name, array, initial) in source.held.items():
+        trained = initial and text not in source.not_trained and array.ndim > 0 and \
+            array.dtype in dtypes.OWN and dtypes.kind(array.dtype) == "f"
+        place(made, name, array, trained, initial)
+
+
+def _declared(v: Any) -> Declared:
+    kind = v.type.WhichOneof("value")
+    if kind != "tensor_type":
+        words = {"sequence_type": "sequence", "optional_type": "optional"}
+        if kind not in words:
+            raise ImportModelError(f"input {v.name!r} is a {kind or 'value without a type'}",
+                                   "tensors, sequences and optionals are supported")
+        return Declared(v.name, words[kind], "", None)
+    t = v.type.tensor_type
+    shape = list(_sizes(t.shape)) if t.HasField("shape") else None
+    return Declared(v.name, "tensor", type_name(t.elem_type), shape)
+
+
+def _sizes(shape: Any) -> Iterator[Any]:
+    for d in shape.dim:
+        which = d.WhichOneof("value")
+        yield None if which is None else getattr(d, which) or None

@@ -1,0 +1,127 @@
+"""Model: the Module that a loaded model is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....eager import dtypes
+from ....eager.errors import DTypeError, ShapeError, StateError
+from ....eager.nn.module import Module
+from ....eager.nn.parameter import Parameter
+from ....eager.tensor import Tensor
+from .values import is_stored, tensor_of, value_of
+
+
+class Declared:
+    """What a model says of one of its inputs."""
+
+    def __init__(self, name: str, kind: str, dtype: str, shape: Sequence[Any] | None) -> None:
+        self.name, self.kind, self.dtype = name, kind, dtype
+        self.shape = shape  # ints, names of sizes that may be any, or None; None: any rank
+
+    def __repr__(self) -> str:
+        if self.kind != "tensor":
+            return f"{self.name}: {self.kind}"
+        sizes = "..." if self.shape is None else ", ".join(
+            "?" if n is None else str(n) for n in self.shape)
+        return f"{self.name}: {self.dtype}[{sizes}]"
+
+
+class Part(Module):
+    """A part of a model's names: `model.layer1[0].conv` for "layer1.0.conv.weight"."""
+
+    def __getitem__(self, name: Any) -> Any:
+        return getattr(self, str(name))
+
+
+class Model(Module):
+    """A model read from a file: its `forward` is what `to_python` prints.
+
+    Parameters are the floats of one axis or more that the file holds as initializers, but for
+    running statistics and other settings of operators, which are buffers, as all else is.
+    """
+
+    def __init__(self, inputs: Sequence[Declared] = (), outputs: Sequence[str] = (),
+                 source: str = "") -> None:
+        super().__init__()
+        self._inputs, self._outputs, self._source = tuple(inputs), tuple(outputs), source
+
+    def __getitem__(self, name: str) -> Any:
+        """The parameter, buffer or part of that name, which may hold dots."""
+        found: Any = self
+        for word in name.split(".") if name not in self._parameters and \
+                name not in self._buffers else [name]:
+            for held in (found._parameters, found._buffers, found._modules):
+                if word in held:
+                    found = held[word]
+                    break
+            else:
+                raise StateError(f"the model holds nothing named {name!r}")
+        return found
+
+    def given(self, place: int, value: Any) -> Any:
+        """An argument of a call, as the model's input at that place: a tensor, a list or None."""
+        declared = self._inputs[place]
+        value = value_of(value)
+        if declared.kind != "tensor":
+            return value
+        if not isinstance(value, Tensor) and not is_stored(value):
+            raise DTypeError(f"input {declared.name!r} is a tensor, not {type(value).__name__}",
+                             f"the model takes {', '.join(map(repr, self._inputs))}")
+        found = "str" if value.dtype == object else value.dtype.name
+        if found != declared.dtype:
+            raise DTypeError(f"input {declared.name!r} is {declared.dtype}, got {found}",
+                             f"cast it: x.astype(fw.{declared.dtype})"
+                             if declared.dtype in dtypes.DTYPES else "")
+        if declared.shape is not None:
+            _check_shape(declared, value.shape)
+        return value
+
+    def extra_repr(self) -> str:
+        """Inputs and outputs."""
+        return "\n".join([f"in {d!r}" for d in self._inputs] + [f"out {n}" for n in self._outputs])
+
+    def to_python(self) -> str:
+        """Source of the model's class, as it runs; parameters and buffers come by a state dict."""
+        return self._source
+
+
+def _check_shape(declared: Declared, shape: Sequence[Any]) -> None:
+    wanted = declared.shape or ()
+    if len(shape) != len(wanted) or any(
+            type(n) is int and n != m for n, m in zip(wanted, shape)):
+        raise ShapeError(f"input {declared.name!r} has shape {tuple(shape)}, which does not fit "
+                         f"{declared!r}")
+
+
+def place(model: Model, name: str, array: Any, trained: bool, persistent: bool) -> None:
+    """Puts an array into the model under `name`, below parts where it has dots."""
+    path, _, last = name.rpartition(".")
+    owner: Module = model
+    for word in path.split(".") if path else ():
+        if word not in owner._modules:
+            owner.add_module(word, Part())
+        owner = owner._modules[word]  # type: ignore[assignment]
+    if array.dtype not in dtypes.OWN:
+        object.__setattr__(owner, last, array)
+    elif trained:
+        owner.register_parameter(last, Parameter(array))
+    else:
+        owner.register_buffer(last, Tensor(np.array(array)), persistent)
+
+
+def fits(name: str, taken: set[str]) -> bool:
+    """Whether `name` can be that of a parameter, beside those in `taken`."""
+    words = name.split(".")
+    below = (".".join(words[:i]) for i in range(1, len(words)))
+    return all(words) and not any(path in taken for path in below) and \
+        not any(other.startswith(f"{name}.") for other in taken) and \
+        not hasattr(Model, words[0]) and not any(hasattr(Module, w) or w.startswith("_")
+                                                 for w in words) and \
+        words[0] not in ("training",)
+
+
+__all__ = ["Declared", "Model", "Part", "fits", "place", "tensor_of"]

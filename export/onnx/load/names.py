@@ -1,0 +1,22 @@
+"""Names of a model as names of Python."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+_RESERVED = {"self", "fw", "op", "np", "None", "True", "False", "bool", "range", "len"}
+
+
+def identifier(name: str, taken: set[str]) -> str:
+    """An identifier like `name` that is not in `taken`, to which it is added."""
+    word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "value"
+    word = f"v{word}" if word[0].isdigit() else word
+    word = f"{word}_" if keyword.iskeyword(word) or word in _RESERVED else word
+    word = word[:60]
+    found, count = word, 1
+    while found in taken:
+        count += 1
+        found = f"{word}_{count}"
+    taken.add(found)
+    return found

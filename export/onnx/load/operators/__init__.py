@@ -1,0 +1,34 @@
+"""Every operator under its name, as source of loaded models calls them: `op.Relu(x)`.
+
+An older version of an operator that computed something else has its number behind the name:
+`op.Softmax_1`. Beside them stand the few functions that control flow is written with.
+"""
+
+from __future__ import annotations
+
+from ..table import OPERATORS
+from . import (
+    attention,
+    contractions,
+    convolution,
+    image,
+    learning,
+    moving,
+    normalization,
+    pointwise,
+    pooling,
+    quantized,
+    random,
+    recurrent,
+    reductions,
+    resizing,
+    sequences,
+    shapes,
+    signals,
+    texts,
+)
+from .control import length, number, result, slices, stacked
+
+__all__ = ["length", "number", "result", "slices", "stacked"]
+
+globals().update({entry.label: entry for versions in OPERATORS.values() for entry in versions})

@@ -1,0 +1,44 @@
+"""Products of matrices and more axes."""
+
+from __future__ import annotations
+
+from .....eager.linalg import det
+from .....eager.ops.contract import matmul
+from .....eager.ops.einsum import einsum
+from .....eager.ops.view import matrix_transpose, permute_dims, reshape
+from .....eager.shapes import product
+from .....eager.tensor import Tensor
+from ..table import operator
+
+__all__: list[str] = []
+
+
+@operator("MatMul")
+def _matmul(a: Tensor, b: Tensor) -> Tensor:
+    return matmul(a, b)
+
+
+@operator("Gemm")
+def _gemm(a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, beta: float = 1.0,
+          transA: int = 0, transB: int = 0, broadcast: int = 1) -> Tensor:
+    a = matrix_transpose(a) if transA else a
+    b = matrix_transpose(b) if transB else b
+    found = matmul(a, b)
+    found = found if alpha == 1.0 else (found * alpha).astype(a.dtype)  # type: ignore
+    if c is None or beta == 0.0:
+        return found
+    return found + (c if beta == 1.0 else (c * beta).astype(a.dtype))  # type: ignore
+
+
+@operator("Einsum")
+def _einsum(*given: Tensor, equation: str) -> Tensor:
+    return einsum(equation.replace(" ", ""), *given)
+
+
+@operator("Det")
+def _det(x: Tensor) -> Tensor:
+    return det(x)
+
+
+__all__ += []
+_ = permute_dims, reshape, product

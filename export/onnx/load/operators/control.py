@@ -1,0 +1,43 @@
+"""What If, Loop and Scan are written with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .....eager.ops.create import zeros
+from .....eager.ops.join import stack
+from .....eager.tensor import Tensor
+from .. import values
+
+__all__: list[str] = []
+
+
+def number(value: Any) -> Any:
+    """A plain number of a size or a tensor with one element."""
+    return values.number(value)
+
+
+def length(x: Any, axis: int = 0) -> Any:
+    """The size of an axis."""
+    return values.tensor_of(x).shape[axis]
+
+
+def slices(x: Any, axis: int, backward: bool) -> list[Tensor]:
+    """The slices of a tensor along an axis, from the last one on where `backward`."""
+    x = values.tensor_of(x)
+    order = range(x.shape[axis])
+    before = (slice(None),) * (axis % x.ndim)
+    return [x[(*before, i)] for i in (reversed(order) if backward else order)]
+
+
+def stacked(turns: list[Any], axis: int, code: int, shape: tuple[int, ...]) -> Tensor:
+    """What the turns of a loop gave, along a new axis; of that type and shape where none ran."""
+    if not turns:
+        return zeros((0, *shape), dtype=values.type_name(code))
+    return stack([values.tensor_of(t) for t in turns], axis)
+
+
+def result(value: Any) -> Any:
+    """A value as a model gives it: sizes become tensors."""
+    return [result(v) for v in value] if isinstance(value, list) else \
+        value if values.is_stored(value) else values.tensor_of(value)

@@ -1,0 +1,98 @@
+"""Convolutions, and how windows are padded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .....eager.errors import ImportModelError
+from .....eager.nn import functional as F
+from .....eager.ops import padding
+from .....eager.tensor import Tensor
+from ..table import operator
+
+__all__: list[str] = []
+
+Pads = list[tuple[Any, Any]]
+_CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def pads_of(auto_pad: str, pads: Any, space: Any, kernel: Any, strides: Any, dilations: Any
+            ) -> Pads:
+    """What is added before and after each axis of space."""
+    d = len(kernel)
+    if auto_pad in ("NOTSET", ""):
+        return [(pads[i], pads[i + d]) for i in range(d)] if pads else [(0, 0)] * d
+    if auto_pad == "VALID":
+        return [(0, 0)] * d
+    found = []
+    for n, k, s, r in zip(space, kernel, strides, dilations):
+        total = (-(-n // s) - 1) * s + (k - 1) * r + 1 - n
+        total = total if total > 0 else 0
+        half = total // 2
+        found.append((half, total - half) if auto_pad == "SAME_UPPER" else (total - half, half))
+    return found
+
+
+def padded(x: Tensor, pads: Pads, value: Any = 0) -> Tensor:
+    """`x` padded in its axes of space."""
+    if all(type(n) is int and n == 0 for pair in pads for n in pair):
+        return x
+    lead = x.ndim - len(pads)
+    return padding.pad(x, [*[(0, 0)] * lead, *pads], value=value)
+
+
+def of_space(table: dict[int, Any], name: str, d: int) -> Any:
+    """The function for `d` axes of space."""
+    if d not in table:
+        raise ImportModelError(f"{name} over {d} axes of space is not supported",
+                               f"over {', '.join(map(str, table))} it is")
+    return table[d]
+
+
+@operator("Conv")
+def _conv(x: Tensor, w: Tensor, b: Tensor | None = None, auto_pad: str = "NOTSET",
+          dilations: Any = None, group: int = 1, kernel_shape: Any = None, pads: Any = None,
+          strides: Any = None) -> Tensor:
+    d = x.ndim - 2
+    kernel = w.shape[2:]
+    strides, dilations = strides or (1,) * d, dilations or (1,) * d
+    widths = pads_of(auto_pad, pads, x.shape[2:], kernel, strides, dilations)
+    even = all(a == b for a, b in widths)
+    x, around = (x, [a for a, _ in widths]) if even else (padded(x, widths), [0] * d)
+    return of_space(_CONV, "Conv", d)(  # type: ignore[no-any-return]
+        x, w, b, stride=strides, padding=around, dilation=dilations, groups=group)
+
+
+@operator("ConvTranspose")
+def _conv_transpose(x: Tensor, w: Tensor, b: Tensor | None = None, auto_pad: str = "NOTSET",
+                    dilations: Any = None, group: int = 1, kernel_shape: Any = None,
+                    output_padding: Any = None, output_shape: Any = None, pads: Any = None,
+                    strides: Any = None) -> Tensor:
+    """All of it, of which the pads are cut away."""
+    d = x.ndim - 2
+    strides, dilations = strides or (1,) * d, dilations or (1,) * d
+    more = output_padding or (0,) * d
+    full = of_space(_TRANSPOSE, "ConvTranspose", d)(
+        x, w, None, stride=strides, dilation=dilations, groups=group)
+    whole = [n + m for n, m in zip(full.shape[2:], more)]
+    if output_shape:
+        wanted: Any = output_shape[-d:]
+        total = [n - m for n, m in zip(whole, wanted)]
+        cuts = [(t - t // 2, t // 2) if auto_pad != "SAME_UPPER" else (t // 2, t - t // 2)
+                for t in total]
+    elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        total = [n - m * s for n, m, s in zip(whole, x.shape[2:], strides)]
+        cuts = [(t // 2, t - t // 2) if auto_pad == "SAME_UPPER" else (t - t // 2, t // 2)
+                for t in total]
+    else:
+        cuts = pads_of(auto_pad, pads, x.shape[2:], w.shape[2:], strides, dilations)
+    out = _cut(full, [(a, b - m) for (a, b), m in zip(cuts, more)])
+    return out if b is None else out + b.reshape((-1, *[1] * d))  # type: ignore
+
+
+def _cut(x: Tensor, cuts: Pads) -> Tensor:
+    """`x` with elements of its axes of space taken away, or zeros added for numbers below 0."""
+    x = padded(x, [(max(-a, 0), max(-b, 0)) for a, b in cuts])
+    index = [slice(max(a, 0), n - max(b, 0)) for (a, b), n in zip(cuts, x.shape[2:])]
+    return x[(slice(None), slice(None), *index)]

@@ -1,0 +1,190 @@
+"""RNN, LSTM and GRU: a step of each, and what runs steps over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .....eager.errors import ImportModelError
+from .....eager.nn import functional as F
+from .....eager.ops import create, pointwise, scatter, view
+from .....eager.ops.contract import matmul
+from .....eager.ops.join import split, stack
+from .....eager.tensor import Tensor
+from ..table import operator
+
+__all__: list[str] = []
+
+Activation = Callable[[Tensor], Tensor]
+Step = Callable[[Tensor, list[Tensor]], list[Tensor]]
+
+_ACTIVATIONS: dict[str, Callable[[Tensor, Any, Any], Tensor]] = {
+    "relu": lambda x, a, b: F.relu(x), "tanh": lambda x, a, b: pointwise.tanh(x),
+    "sigmoid": lambda x, a, b: pointwise.sigmoid(x),
+    "affine": lambda x, a, b: (1.0 if a is None else a) * x + (0.0 if b is None else b),  # type: ignore
+    "leakyrelu": lambda x, a, b: F.leaky_relu(x, 0.01 if a is None else a),
+    "thresholdedrelu": lambda x, a, b: pointwise.where(
+        pointwise.greater(x, 1.0 if a is None else a), x, 0.0),
+    "scaledtanh": lambda x, a, b: (1.0 if a is None else a) * pointwise.tanh(
+        (1.0 if b is None else b) * x),  # type: ignore
+    "hardsigmoid": lambda x, a, b: pointwise.clip(
+        x * (0.2 if a is None else a) + (0.5 if b is None else b), 0, 1),  # type: ignore
+    "elu": lambda x, a, b: F.elu(x, 1.0 if a is None else a),
+    "softsign": lambda x, a, b: F.softsign(x),
+    "softplus": lambda x, a, b: pointwise.logaddexp(x, 0.0),
+}
+_WITH_ALPHA = {"affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu"}
+_WITH_BETA = {"affine", "scaledtanh", "hardsigmoid"}
+
+
+def _activations(names: Any, alphas: Any, betas: Any, usual: tuple[str, ...], directions: int
+                 ) -> list[list[Activation]]:
+    """The activations of each direction; alphas and betas belong to those that take one."""
+    names = [n.lower() for n in names or usual * directions]
+    left, right = iter(alphas or ()), iter(betas or ())
+    found: list[Activation] = []
+    for name in names:
+        if name not in _ACTIVATIONS:
+            raise ImportModelError(f"the activation {name!r} is not known",
+                                   f"known are {', '.join(_ACTIVATIONS)}")
+        a = next(left, None) if name in _WITH_ALPHA else None
+        b = next(right, None) if name in _WITH_BETA else None
+        found.append(lambda x, f=_ACTIVATIONS[name], a=a, b=b: f(x, a, b))  # type: ignore
+    n = len(usual)
+    return [found[i * n:(i + 1) * n] for i in range(directions)]
+
+
+def _over_time(step: Step, x: Tensor, state: list[Tensor], lengths: Tensor | None, back: bool
+               ) -> tuple[Tensor, list[Tensor]]:
+    """All first states of `step` over x (time, batch, n), and the last states."""
+    time = x.shape[0]
+    if lengths is not None and back:
+        x = _reversed(x, lengths)
+    order = range(time - 1, -1, -1) if back and lengths is None else range(time)
+    outputs = []
+    for t in order:
+        new = step(x[t], state)
+        if lengths is None:
+            outputs.append(new[0])
+        else:
+            alive = view.expand_dims(pointwise.less(t, lengths), 1)
+            outputs.append(pointwise.where(alive, new[0], 0.0))
+            new = [pointwise.where(alive, n, o) for n, o in zip(new, state)]
+        state = new
+    if back and lengths is None:
+        outputs.reverse()
+    out = stack(outputs)
+    return (_reversed(out, lengths) if back and lengths is not None else out), state
+
+
+def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
+    at = create.iota(x.shape, 0)
+    own = view.reshape(lengths, (1, -1, 1))
+    return scatter.take_along_axis(x, pointwise.where(at < own, own - 1 - at, at), axis=0)  # type: ignore
+
+
+def _run(made: Callable[..., Step], x: Tensor, w: Tensor, r: Tensor, b: Tensor | None,
+         lengths: Tensor | None, initial: list[Tensor | None], direction: str, layout: int,
+         activations: list[list[Activation]], gates: int, **more: Any) -> Any:
+    """Y (time, directions, batch, hidden), and the last states (directions, batch, hidden)."""
+    x = view.permute_dims(x, (1, 0, 2)) if layout else x
+    hidden, batch = r.shape[-1], x.shape[1]
+    sides, lasts = [], []
+    for side in range(w.shape[0]):
+        if b is None:
+            bias = [create.zeros(gates * hidden, dtype=x.dtype)] * 2
+        else:
+            bias = list(split(b[side], [gates * hidden] * 2))
+        states = [create.zeros((batch, hidden), dtype=x.dtype) if s is None else
+                  (s[:, side] if layout else s[side]) for s in initial]
+        step = made(w[side], r[side], *bias, activations[side],
+                    **{k: None if v is None else v[side] for k, v in more.items()})
+        y, last = _over_time(step, x, states, lengths,
+                             direction == "reverse" or side == 1)
+        sides.append(y)
+        lasts.append(last)
+    y = stack(sides, 2 if layout else 1) if not layout else \
+        stack([view.permute_dims(s, (1, 0, 2)) for s in sides], 2)
+    return y, *(stack(list(of), 1 if layout else 0) for of in zip(*lasts))
+
+
+def _clipped(x: Tensor, clip: float | None) -> Tensor:
+    return x if not clip else pointwise.clip(x, -clip, clip)
+
+
+def _directions(direction: str) -> int:
+    if direction not in ("forward", "reverse", "bidirectional"):
+        raise ImportModelError(f"the direction {direction!r} is not known")
+    return 2 if direction == "bidirectional" else 1
+
+
+@operator("RNN", many=True)
+def _rnn(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None,
+         h: Tensor | None = None, activation_alpha: Any = None, activation_beta: Any = None,
+         activations: Any = None, clip: float | None = None, direction: str = "forward",
+         hidden_size: int = 0, layout: int = 0, output_sequence: int = 0) -> Any:
+    def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation]) -> Step:
+        def step(x: Tensor, state: list[Tensor]) -> list[Tensor]:
+            given = matmul(x, w.T) + matmul(state[0], r.T) + wb + rb  # type: ignore
+            return [f[0](_clipped(given, clip))]
+
+        return step
+
+    found = _activations(activations, activation_alpha, activation_beta, ("Tanh",),
+                         _directions(direction))
+    return _run(made, x, w, r, b, lengths, [h], direction, layout, found, 1)
+
+
+@operator("GRU", many=True)
+def _gru(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None,
+         h: Tensor | None = None, activation_alpha: Any = None, activation_beta: Any = None,
+         activations: Any = None, clip: float | None = None, direction: str = "forward",
+         hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
+         output_sequence: int = 0) -> Any:
+    def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation]) -> Step:
+        n = r.shape[-1]
+        r_zr, r_h = split(r, [2 * n, n])
+
+        def step(x: Tensor, state: list[Tensor]) -> list[Tensor]:
+            h = state[0]
+            x_zr, x_h = split(matmul(x, w.T) + wb, [2 * n, n], 1)  # type: ignore
+            b_zr, b_h = split(rb, [2 * n, n])
+            z, reset = split(f[0](_clipped(x_zr + matmul(h, r_zr.T) + b_zr, clip)), [n, n], 1)  # type: ignore
+            inner = reset * (matmul(h, r_h.T) + b_h) if linear_before_reset else \
+                matmul(reset * h, r_h.T) + b_h  # type: ignore
+            return [(1 - z) * f[1](_clipped(x_h + inner, clip)) + z * h]  # type: ignore
+
+        return step
+
+    found = _activations(activations, activation_alpha, activation_beta, ("Sigmoid", "Tanh"),
+                         _directions(direction))
+    return _run(made, x, w, r, b, lengths, [h], direction, layout, found, 3)
+
+
+@operator("LSTM", many=True)
+def _lstm(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None,
+          h: Tensor | None = None, c: Tensor | None = None, p: Tensor | None = None,
+          activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None,
+          clip: float | None = None, direction: str = "forward", hidden_size: int = 0,
+          input_forget: int = 0, layout: int = 0, output_sequence: int = 0) -> Any:
+    def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation],
+             peep: Tensor | None) -> Step:
+        n = r.shape[-1]
+        peeps: Any = [0.0, 0.0, 0.0] if peep is None else split(peep, [n] * 3)
+
+        def step(x: Tensor, state: list[Tensor]) -> list[Tensor]:
+            h, c = state
+            given = matmul(x, w.T) + matmul(h, r.T) + wb + rb  # type: ignore
+            i, o, keep, new = split(given, [n] * 4, 1)
+            i = f[0](_clipped(i + peeps[0] * c, clip))  # type: ignore
+            keep = 1 - i if input_forget else \
+                f[0](_clipped(keep + peeps[2] * c, clip))  # type: ignore
+            c = keep * c + i * f[1](_clipped(new, clip))  # type: ignore
+            o = f[0](_clipped(o + peeps[1] * c, clip))  # type: ignore
+            return [o * f[2](c), c]  # type: ignore
+
+        return step
+
+    found = _activations(activations, activation_alpha, activation_beta,
+                         ("Sigmoid", "Tanh", "Tanh"), _directions(direction))
+    return _run(made, x, w, r, b, lengths, [h, c], direction, layout, found, 4, peep=p)

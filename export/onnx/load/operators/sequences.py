@@ -1,0 +1,94 @@
+"""Sequences, which are lists, and optionals, which are a value or None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .....eager.errors import IndexingError
+from .....eager.ops import view
+from .....eager.ops.join import concat, split, stack
+from .....eager.tensor import Tensor, tensor
+from ..table import Number, operator
+from ..values import ints, is_plain, tensor_of
+
+__all__: list[str] = []
+
+
+@operator("SequenceConstruct")
+def _construct(*given: Any) -> list[Any]:
+    return [tensor_of(x) if is_plain(x) else x for x in given]
+
+
+@operator("SequenceEmpty")
+def _empty(dtype: str | None = None) -> list[Any]:
+    return []
+
+
+@operator("SequenceInsert")
+def _insert(given: list[Any], x: Any, position: Number = None) -> list[Any]:
+    at = len(given) if position is None else _place(int(position), len(given) + 1)
+    x = tensor_of(x) if is_plain(x) else x
+    return [*given[:at], x, *given[at:]]
+
+
+def _place(position: int, length: int) -> int:
+    if not -length <= position < length:
+        raise IndexingError(f"position {position} is outside of a sequence of {length}")
+    return position % length if position >= 0 else position + length
+
+
+@operator("SequenceAt")
+def _at(given: list[Any], position: Number) -> Any:
+    return given[_place(int(position), len(given))]
+
+
+@operator("SequenceErase")
+def _erase(given: list[Any], position: Number = None) -> list[Any]:
+    at = _place(-1 if position is None else int(position), len(given))
+    return [*given[:at], *given[at + 1:]]
+
+
+@operator("SequenceLength")
+def _length(given: list[Any]) -> int:
+    return len(given)
+
+
+@operator("SplitToSequence")
+def _split_to_sequence(x: Tensor, split_: Any = None, axis: int = 0, keepdims: int = 1
+                       ) -> list[Tensor]:
+    n = x.shape[axis]
+    if split_ is None:
+        parts = split(x, [1] * n, axis)
+        return [p if keepdims else view.squeeze(p, axis) for p in parts]
+    if isinstance(split_, tuple) or (isinstance(split_, Tensor) and split_.ndim):
+        return list(split(x, list(ints(split_)), axis))
+    size = ints(split_)[0]
+    sizes = [size] * (n // size) + ([n % size] if n % size else [])
+    return list(split(x, sizes, axis))
+
+
+@operator("ConcatFromSequence")
+def _concat_from_sequence(given: list[Any], axis: int, new_axis: int = 0) -> Tensor:
+    parts = [tensor_of(x) for x in given]
+    return stack(parts, axis) if new_axis else concat(parts, axis)
+
+
+# ---- optionals
+@operator("Optional")
+def _optional(x: Any = None, type: Any = None) -> Any:
+    return x
+
+
+@operator("OptionalHasElement")
+def _has_element(x: Any = None) -> Any:
+    return x is not None
+
+
+@operator("OptionalGetElement")
+def _element(x: Any) -> Any:
+    if x is None:
+        raise IndexingError("the element of an optional is asked for that has none")
+    return x
+
+
+_ = tensor

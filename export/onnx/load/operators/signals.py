@@ -1,0 +1,86 @@
+"""Signals: Fourier transforms, and the windows and filters that go with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .....eager import fft
+from .....eager.ops import complex as of_complex
+from .....eager.ops import view
+from .....eager.ops.join import stack
+from .....eager.tensor import Tensor, tensor
+from ..table import Number, operator
+from ..values import check_room, np_dtype
+from .shapes import axes_of
+
+__all__: list[str] = []
+
+
+def _as_complex(x: Tensor) -> Tensor:
+    """The last axis holds real numbers, or real and imaginary parts."""
+    return of_complex.complex(x[..., 0], x[..., 1]) if x.shape[-1] == 2 else x[..., 0]
+
+
+def _as_pairs(x: Tensor) -> Tensor:
+    return stack([of_complex.real(x), of_complex.imag(x)], -1)
+
+
+@operator("DFT", since=20)
+def _dft(x: Tensor, length: Number = None, axis: Number = -2, inverse: int = 0,
+         onesided: int = 0) -> Tensor:
+    at = axes_of([int(axis)], x.ndim)[0]
+    n = None if length is None else int(length)
+    given = _as_complex(x)
+    if inverse and onesided:
+        return view.expand_dims(fft.irfft(given, n, axis=at), -1).astype(x.dtype)  # type: ignore
+    found = fft.ifft(given, n, axis=at) if inverse else fft.fft(given, n, axis=at)
+    if onesided:
+        found = found[(*[slice(None)] * at, slice(0, found.shape[at] // 2 + 1))]
+    return _as_pairs(found).astype(x.dtype)  # type: ignore[attr-defined,no-any-return]
+
+
+@operator("DFT", since=17)
+def _dft_by_attribute(x: Tensor, length: Number = None, axis: int = 1, inverse: int = 0,
+                      onesided: int = 0) -> Tensor:
+    return _dft(x, length, axis, inverse, onesided)
+
+
+@operator("STFT")
+def _stft(x: Tensor, step: Number, window: Tensor | None = None, length: Number = None,
+          onesided: int = 1) -> Tensor:
+    size = int(length) if length is not None else window.shape[0]  # type: ignore
+    frames = (x.shape[1] - size) // int(step) + 1
+    given = _as_complex(x)
+    parts = stack([given[:, i * int(step):i * int(step) + size] for i in range(frames)], 1)
+    if window is not None:
+        parts = parts * window  # type: ignore[operator]
+    found = fft.fft(parts, axis=-1)
+    return _as_pairs(found[..., :size // 2 + 1] if onesided else found).astype(x.dtype)  # type: ignore
+
+
+@operator("MelWeightMatrix")
+def _mel_weights(bins: Number, length: Number, rate: Number, low: Number, high: Number,
+                 output_datatype: int = 1) -> Tensor:
+    """Triangles over the frequencies of a spectrum, evenly spaced in mel, each up to 1."""
+    count, spectrum = int(bins), int(length) // 2 + 1
+    check_room((spectrum, count), np.float32)
+    least, most = (2595 * np.log10(1 + f / 700) for f in (float(low), float(high)))
+    edges = 700 * (10 ** ((np.arange(count + 2) * ((most - least) / (count + 2)) + least) / 2595)
+                   - 1)
+    places = ((int(length) + 1) * edges // int(rate)).astype(int)
+    out = np.zeros((spectrum, count), np.float32)
+    for i in range(count):
+        low_, middle, high_ = places[i:i + 3]
+        if low_ == middle:
+            out[middle, i] = 1
+        else:
+            at = np.arange(low_, middle + 1)
+            out[low_:middle + 1, i] = (at - low_) / (middle - low_)
+        if high_ > middle:
+            at = np.arange(middle, high_)
+            out[middle:high_, i] = (high_ - at) / (high_ - middle)
+    from ..values import type_name
+
+    return tensor(out.astype(np_dtype(type_name(output_datatype))))

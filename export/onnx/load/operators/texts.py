@@ -1,0 +1,109 @@
+"""Texts, which are arrays of Python's strings: they are compared, cut, and made into numbers."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+import numpy as np
+
+from .....eager.errors import ImportModelError
+from .....eager.tensor import Tensor, tensor
+from ..table import operator
+
+__all__: list[str] = []
+
+
+def _array(texts: Any, shape: Any = None) -> Any:
+    found = np.empty(len(texts), object)
+    found[:] = texts
+    return found if shape is None else found.reshape(shape)
+
+
+@operator("StringConcat")
+def _concat(a: Any, b: Any) -> Any:
+    return np.asarray(a + b, dtype=object)
+
+
+@operator("StringSplit", many=True)
+def _split(x: Any, delimiter: str | None = None, maxsplit: int | None = None) -> Any:
+    """Rows are filled with empty texts to one length."""
+    most = -1 if maxsplit is None else maxsplit
+    parts = [s.split(delimiter or None, most) for s in x.reshape(-1)]
+    width = max(map(len, parts), default=0)
+    flat = [p for row in parts for p in (*row, *[""] * (width - len(row)))]
+    counts = np.array([len(row) for row in parts], np.int64).reshape(x.shape)
+    return _array(flat, (*x.shape, width)), tensor(counts)
+
+
+@operator("RegexFullMatch")
+def _full_match(x: Any, pattern: str = "") -> Tensor:
+    try:
+        fits = re.compile(pattern)
+    except re.error as error:
+        raise ImportModelError(f"the pattern {pattern!r} cannot be read: {error}") from None
+    return tensor(np.array([fits.fullmatch(s) is not None for s in x.reshape(-1)],
+                           bool).reshape(x.shape))
+
+
+@operator("StringNormalizer")
+def _normalized(x: Any, case_change_action: str = "NONE", is_case_sensitive: int = 0,
+                locale: str = "en_US", stopwords: Any = ()) -> Any:
+    """Without the stop words, in lower or upper case; one empty text where nothing is left."""
+    change = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}[case_change_action]
+    if is_case_sensitive:
+        kept = [s for s in x.reshape(-1) if s not in stopwords]
+    else:
+        stops = {s.lower() for s in stopwords}
+        kept = [s for s in x.reshape(-1) if s.lower() not in stops]
+    words = [change(s) for s in kept] or [""]
+    return _array(words, (1, len(words)) if x.ndim == 2 else None)
+
+
+def _plain(text: str) -> str:
+    """Without accents."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
+# ---- counts of n-grams
+@operator("TfIdfVectorizer")
+def _tf_idf(x: Any, max_gram_length: int, max_skip_count: int, min_gram_length: int, mode: str,
+            ngram_counts: Any, ngram_indexes: Any, pool_int64s: Any = None,
+            pool_strings: Any = None, weights: Any = None) -> Tensor:
+    pool = pool_strings or pool_int64s
+    grams = _grams(pool, ngram_counts)
+    array = x.numpy() if isinstance(x, Tensor) else np.asarray(x)
+    rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
+    counts = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
+    for row, out in zip(rows, counts):
+        for place in _found(tuple(row.tolist()), grams, min_gram_length, max_gram_length,
+                            max_skip_count):
+            out[ngram_indexes[place]] += 1
+    factors = np.ones(counts.shape[1], np.float32)
+    if weights:
+        factors[list(ngram_indexes)] = weights
+    found = {"TF": counts, "IDF": (counts > 0) * factors, "TFIDF": counts * factors}[mode]
+    return tensor(found.astype(np.float32).reshape(*array.shape[:-1], -1))
+
+
+def _grams(pool: Any, starts: Any) -> dict[Any, int]:
+    """The n-grams of a pool with their numbers: first those of one item, then of two."""
+    grams: dict[Any, int] = {}
+    for n, (start, end) in enumerate(zip(starts, (*starts[1:], len(pool))), 1):
+        for i in range(start, end - n + 1, n):
+            grams[tuple(pool[i:i + n])] = len(grams)
+    return grams
+
+
+def _found(row: Any, grams: dict[Any, int], least: int, most: int, skips: int) -> Any:
+    """The numbers of the n-grams in a row, whose items lie up to `skips` + 1 apart."""
+    for n in range(least, most + 1):
+        for apart in range(1, skips + 2) if n > 1 else (1,):
+            for start in range(len(row) - apart * (n - 1)):
+                place = grams.get(row[start:start + apart * (n - 1) + 1:apart])
+                if place is not None:
+                    yield place
+
+
+_ = _plain

@@ -1,0 +1,242 @@
+"""A graph as source of Python: a class whose `forward` calls one operator a line."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ....eager.errors import ImportModelError
+from . import attributes, control, functions, table
+from .module import fits
+from .names import identifier
+from .tensors import array_of_proto, dense
+
+DEEPEST = 15  # graphs inside of graphs; Python nests loops twenty deep
+
+
+class Scope:
+    """The names of values in a graph and the source that reads them; those outside are seen."""
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.outer = outer
+        self.known: dict[str, str] = {}
+        self.depth: int = 0 if outer is None else outer.depth + 1
+
+    def find(self, name: str) -> str | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.known:
+                return scope.known[name]
+            scope = scope.outer
+        return None
+
+
+class Method:
+    """One function of the source: its lines so far, the names that it uses."""
+
+    scope_type = Scope
+
+    def __init__(self, owner: Source, opsets: Mapping[str, int], types: functions.Types,
+                 given: Mapping[str, Any]) -> None:
+        self.owner, self.opsets, self.types, self.given = owner, opsets, types, given
+        self.taken: set[str] = set()
+        self.lines: list[str] = []
+        self.indent = 2
+
+    def line(self, text: str) -> None:
+        """Adds a line."""
+        self.lines.append("    " * self.indent + text)
+
+    @contextlib.contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """A context whose lines stand below `head`."""
+        self.line(head)
+        self.indent += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self.indent -= 1
+
+    def fresh(self, name: str) -> str:
+        """An identifier that no other value has."""
+        return identifier(name, self.taken)
+
+    def read(self, name: str, scope: Scope) -> str:
+        """Source for a value."""
+        if not name:
+            return "None"
+        found = scope.find(name)
+        if found is None:
+            raise ImportModelError(f"the value {name!r} is used where nothing has computed it",
+                                   "nodes stand in the order in which they run, without cycles")
+        return found
+
+    # ---- graphs
+    def initializers(self, graph: Any, scope: Scope) -> None:
+        """Enters the constants of a graph."""
+        for proto in graph.initializer:
+            self.constant(proto.name, array_of_proto(proto), scope, trained=True)
+        for proto in graph.sparse_initializer:
+            self.constant(proto.values.name, dense(proto), scope, trained=False)
+
+    def constant(self, name: str, array: Any, scope: Scope, trained: bool = False) -> None:
+        """Enters a constant under `name`: a literal, or what the module holds."""
+        written = attributes.literal(array) if array.ndim or not trained else \
+            attributes.literal(array) if array.dtype.kind in "ib" else None
+        scope.known[name] = written or self.owner.hold(name, array, trained)
+
+    def nodes(self, nodes: Sequence[Any], scope: Scope) -> None:
+        """Lines for nodes."""
+        for node in nodes:
+            try:
+                self.node(node, scope)
+            except ImportModelError as error:
+                if not getattr(error, "node", None):
+                    error.node = node.name or node.op_type  # type: ignore[attr-defined]
+                    error.message = f"node {error.node!r} ({node.op_type}): {error.message}" \
+                        # type: ignore[attr-defined]
+                raise
+
+    def body(self, graph: Any, scope: Scope, inputs: Sequence[str]) -> list[str]:
+        """Lines for a graph inside of `scope`, its inputs being `inputs`; source of its outputs."""
+        inner = Scope(scope)
+        if inner.depth > DEEPEST:
+            raise ImportModelError(f"graphs lie more than {DEEPEST} deep inside of each other")
+        self.initializers(graph, inner)
+        inner.known |= {v.name: text for v, text in zip(graph.input, inputs)}
+        self.nodes(graph.node, inner)
+        return [self.read(v.name, inner) for v in graph.output]
+
+    # ---- nodes
+    def node(self, node: Any, scope: Scope) -> None:
+        """A line for a node, or several for control flow."""
+        inputs = [self.read(name, scope) for name in node.input]
+        while inputs and inputs[-1] == "None":
+            inputs.pop()
+        given = attributes.attributes_of(node, self.given)
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        written = control.CONTROL.get((domain, node.op_type))
+        if written is not None:
+            written(self, node, inputs, given, scope)
+            return
+        self.call(node, domain, inputs, given, scope)
+
+    def call(self, node: Any, domain: str, inputs: list[str], given: dict[str, Any], scope: Scope
+             ) -> None:
+        """A line that calls an operator, or the function that it stands for."""
+        key = (domain, node.op_type)
+        local = self.owner.functions.get((*key, getattr(node, "overload", "")))
+        entry = None if local is not None else table.find(*key, self.version(domain))
+        if entry is None:
+            name = functions.instance(self, node, domain, given, local)
+            text, many = f"self.{name}({', '.join(inputs)})", len(node.output) > 1
+            self.assign(node.output, text, many, scope)
+            return
+        keywords = {n: attributes.text(n, proto, lambda n, a: self.owner.hold(
+            f"{node.output[0]}_{n}", a, False)) for n, proto in given.items()}
+        if "outputs" in inspect.signature(entry.function).parameters:
+            keywords["outputs"] = str(_last(node.output))
+        _check_call(entry, inputs, keywords)
+        for place in entry.settings:
+            if place < len(inputs):
+                self.owner.not_trained.add(inputs[place])
+        call = ", ".join([*inputs, *(f"{n}={v}" for n, v in keywords.items())])
+        self.owner.called.add(entry)
+        self.assign(node.output, f"op.{entry.label}({call})", entry.many, scope)
+
+    def version(self, domain: str) -> int:
+        """The version of a domain's operators that the model uses."""
+        if domain not in self.opsets:
+            raise ImportModelError(f"the model does not say which version of {domain!r} it uses")
+        return self.opsets[domain]
+
+    def assign(self, outputs: Sequence[str], text: str, many: bool, scope: Scope) -> None:
+        """A line that names what `text` gives."""
+        names = [self.fresh(name) if name else "_" for name in outputs]
+        for name, own in zip(outputs, names):
+            if name:
+                scope.known[name] = own
+        if not names:
+            self.line(text)
+        elif many and len(names) == 1:
+            self.line(f"{names[0]}, *_ = {text}")
+        else:
+            self.line(f"{', '.join(names)}{', *_' if many else ''} = {text}")
+
+
+def _last(outputs: Sequence[str]) -> int:
+    """How many outputs are asked for, to the last that is."""
+    return max((i for i, name in enumerate(outputs, 1) if name), default=0)
+
+
+def _check_call(entry: table.Operator, inputs: Sequence[str], keywords: Mapping[str, str]) -> None:
+    try:
+        inspect.signature(entry.function).bind(*inputs, **keywords)
+    except TypeError as error:
+        raise ImportModelError(f"{entry.name} cannot be called so: {error}",
+                               f"it takes {inspect.signature(entry.function)}") from None
+
+
+class Source:
+    """The source of a model, its constants, and what it needs to be made of them."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version
+                       for o in model.opset_import}
+        self.functions = {("" if f.domain == "ai.onnx" else f.domain, f.name,
+                           getattr(f, "overload", "")): f for f in model.functions}
+        self.held: dict[str, Any] = {}        # source that reads a constant: (name, array, trained)
+        self.not_trained: set[str] = set()    # source of floats that are settings
+        self.called: set[table.Operator] = set()
+        self.methods: dict[Any, tuple[str, list[str]]] = {}
+        self.method_names: set[str] = {"forward"}
+        self.making: list[str] = []           # functions whose source is being made
+        self.parts: set[str] = set()
+        self.lines = self._forward()
+
+    def hold(self, name: str, array: Any, trained: bool) -> str:
+        """Source that reads an array which the module holds."""
+        base, count = name or "constant", 1
+        if not fits(name, self.parts):
+            name = base = identifier(base, set())
+        while not fits(name, self.parts) or name in self.parts:
+            count += 1
+            name = f"{base}_{count}"
+        self.parts.add(name)
+        text = f"self[{name!r}]" if not name.isidentifier() else f"self.{name}"
+        self.held[text] = (name, array, trained)
+        return text
+
+    def _forward(self) -> list[str]:
+        graph = self.model.graph
+        method = Method(self, self.opsets, functions.types_of(self.model), {})
+        scope = Scope()
+        method.initializers(graph, scope)
+        given = []
+        names = []
+        for place, v in enumerate(graph.input):
+            own = method.fresh(v.name)
+            default = scope.known.get(v.name)
+            given.append(own if default is None else f"{own}=None")
+            names.append(own)
+            method.line(f"{own} = self.given({place}, {own})" if default is None else
+                        f"{own} = {default} if {own} is None else self.given({place}, {own})")
+            scope.known[v.name] = own
+        given = [g for g in given if "=" not in g] + [g for g in given if "=" in g]
+        self.inputs = names
+        method.nodes(graph.node, scope)
+        outputs = [f"op.result({method.read(v.name, scope)})" for v in graph.output]
+        method.line(f"return {', '.join(outputs)}" if outputs else "return ()")
+        return [f"    def forward({', '.join(['self', *given])}):", *method.lines]
+
+    def text(self, title: str) -> str:
+        """The whole source."""
+        lines = ["import fusewire as fw", "", "op = fw.onnx.operators", "", "",
+                 f"class {title}(fw.onnx.Model):", *self.lines]
+        for _, method in self.methods.values():
+            lines += ["", *method]
+        return "\n".join(lines) + "\n"
