@@ -11,7 +11,7 @@ from ....codegen.decorator import compile as compiled
 from ....eager.tape import no_grad
 from .load import load
 from .module import Model
-from .values import array_of
+from .values import array_of, value_of
 
 
 class LoadedModel(BackendRep):  # type: ignore[misc]
@@ -76,5 +76,6 @@ class CompiledModel(LoadedModel):
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """What a replay gives, the first call being a recording."""
-        super().run(inputs)
-        return super().run(inputs)
+        tensors = value_of(list(inputs))
+        super().run(tensors)
+        return super().run(tensors)

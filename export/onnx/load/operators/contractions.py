@@ -5,8 +5,7 @@ from __future__ import annotations
 from .....eager.linalg import det
 from .....eager.ops.contract import matmul
 from .....eager.ops.einsum import einsum
-from .....eager.ops.view import matrix_transpose, permute_dims, reshape
-from .....eager.shapes import product
+from .....eager.ops.view import matrix_transpose
 from .....eager.tensor import Tensor
 from ..table import operator
 
@@ -39,6 +38,3 @@ def _einsum(*given: Tensor, equation: str) -> Tensor:
 def _det(x: Tensor) -> Tensor:
     return det(x)
 
-
-__all__ += []
-_ = permute_dims, reshape, product

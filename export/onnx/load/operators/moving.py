@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from .....eager import dtypes
-from .....eager.errors import ImportModelError, ShapeError
 from .....eager.nn import functional as F
 from .....eager.ops import create, padding, pointwise, scatter, search, sort, view
 from .....eager.ops.join import concat, split
 from .....eager.shapes import product
 from .....eager.tensor import Tensor, tensor
 from ..table import Number, Sizes, operator
-from ..values import ints, is_stored, tensor_of
+from ..values import is_stored, tensor_of
 from .shapes import axes_of
 
 __all__: list[str] = []
@@ -226,11 +225,6 @@ def _top_k(x: Tensor, k: Number, axis: int = -1, largest: int = 1, sorted: int =
     return scatter.take_along_axis(x, order, axis=at), order
 
 
-@operator("ArgMax", "ArgMin")
-def _unused(x: Tensor) -> Tensor:
-    raise ImportModelError("never called")
-
-
 def _best(name: str, function: Any) -> None:
     @operator(name)
     def computed(x: Tensor, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
@@ -241,9 +235,6 @@ def _best(name: str, function: Any) -> None:
         return function(x, axis, bool(keepdims))  # type: ignore[no-any-return]
 
 
-from ..table import OPERATORS  # noqa: E402
-
-del OPERATORS["", "ArgMax"], OPERATORS["", "ArgMin"]
 _best("ArgMax", search.argmax)
 _best("ArgMin", search.argmin)
 
@@ -301,5 +292,3 @@ def _center_crop_pad(x: Tensor, shape: Sizes, axes: Any = None) -> Tensor:
             widths[axis] = ((n - own) // 2, n - own - (n - own) // 2)
     return padding.pad(x[tuple(cut)], widths)
 
-
-_ = ShapeError, ints

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .....eager import dtypes
 from .....eager.nn import functional as F
 from .....eager.ops import create, pointwise, reduce, view
 from .....eager.ops.random import rand
-from .....eager.tensor import Tensor
+from .....eager.tensor import Tensor, tensor
 from ..table import Number, operator
 from ..values import np_dtype
 from .shapes import axes_of
@@ -128,7 +130,9 @@ def _dropout(x: Tensor, ratio: Number = 0.5, training_mode: Number = False,
              seed: int | None = None) -> Any:
     if not training_mode or ratio == 0:
         return x, create.ones(x.shape, dtype="bool")
-    kept = pointwise.greater_equal(rand(*x.shape), ratio)
+    drawn = rand(*x.shape) if seed is None else \
+        tensor(np.random.RandomState(seed % 2 ** 32).uniform(0, 1, x.shape))
+    kept = pointwise.greater_equal(drawn, ratio)
     return pointwise.where(kept, x / (1 - ratio), 0.0), kept  # type: ignore[operator]
 
 

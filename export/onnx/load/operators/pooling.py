@@ -7,6 +7,7 @@ from typing import Any
 from .....eager.nn import functional as F
 from .....eager.ops import create, pointwise, reduce, view
 from .....eager.ops.reduce import lowest
+from .....eager.ops.scatter import scatter
 from .....eager.ops.window import window
 from .....eager.shapes import product
 from .....eager.tensor import Tensor
@@ -42,9 +43,7 @@ class Window:
 
     def sums(self, x: Tensor) -> Tensor:
         """The sums of windows of `x`, which is padded with zeros."""
-        found = window(padded(x, self.beyond), self.kernel, self.out, self.strides,
-                       self.dilations, (0,) * len(self.kernel))
-        return reduce.sum(found, tuple(range(-len(self.kernel), 0)))
+        return self._added(padded(x, self.beyond))
 
     def counts(self, x: Tensor, with_pads: bool) -> Any:
         """How many elements of `x`, or of what it was padded to, each window has."""
@@ -52,15 +51,17 @@ class Window:
             return product(self.kernel)
         ones = create.ones((1, 1, *self.space), dtype=x.dtype)
         if with_pads:
-            whole = [(a, b) for a, b in self.pads]
-            ones = padded(ones, whole, 1)
             rest = [(0, after - b) for (_, b), (_, after) in zip(self.pads, self.beyond)]
-            found = window(padded(ones, rest), self.kernel, self.out, self.strides,
-                           self.dilations, (0,) * len(self.kernel))
-            return reduce.sum(found, tuple(range(-len(self.kernel), 0)))
+            return self._added(padded(padded(ones, self.pads, 1), rest))
         if all(type(n) is int and n == 0 for pair in self.beyond for n in pair):
             return product(self.kernel)
         return self.sums(ones)
+
+    def _added(self, x: Tensor) -> Tensor:
+        """The sums of windows of what was padded."""
+        none = (0,) * len(self.kernel)
+        found = window(x, self.kernel, self.out, self.strides, self.dilations, none)
+        return reduce.sum(found, tuple(range(-len(self.kernel), 0)))
 
 
 @operator("MaxPool", many=True)
@@ -73,8 +74,7 @@ def _max_pool(x: Tensor, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode:
             a == b and 2 * a <= r * (k - 1) + 1
             for (a, b), k, r in zip(w.pads, w.kernel, w.dilations)):
         return (pool(x, w.kernel, w.strides, [a for a, _ in w.pads], w.dilations),)
-    wide = padded(x, w.beyond, lowest(x.dtype).item() if hasattr(lowest(x.dtype), "item")
-                  else lowest(x.dtype))
+    wide = padded(x, w.beyond, lowest(x.dtype))
     found = pool(wide, w.kernel, w.strides, 0, w.dilations, return_indices=outputs > 1)
     if outputs == 1:
         return (found,)
@@ -138,8 +138,6 @@ def _max_unpool(x: Tensor, places: Tensor, output_shape: Sizes = None, kernel_sh
     shape = tuple(output_shape) if output_shape is not None else inferred
     # Places are counted in the inferred shape; a larger one keeps where they stand.
     flat = create.zeros(product(inferred), dtype=x.dtype)
-    from .....eager.ops.scatter import scatter
-
     found = scatter(flat, 0, view.reshape(places, (-1,)), view.reshape(x, (-1,)))
     out = view.reshape(found, inferred)
     return out if shape == inferred else padded(out, [(0, m - n) for n, m in

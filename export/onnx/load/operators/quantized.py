@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .....eager import dtypes
-from .....eager.errors import ImportModelError, ShapeError
+from .....eager.errors import ShapeError
 from .....eager.ops import pointwise, rearrange, reduce, view
 from .....eager.ops.contract import matmul
-from .....eager.ops.create import full, zeros
-from .....eager.tensor import Tensor, tensor
+from .....eager.tensor import Tensor
 from ..table import operator
-from ..values import tensor_of
 from .casting import cast_to, dtype_name
 from .convolution import _conv
 from .shapes import axes_of
@@ -136,5 +132,3 @@ def _qlinear_conv(x: Tensor, x_scale: Tensor, x_zero: Tensor, w: Tensor, w_scale
         scale = view.reshape(scale, (-1, *[1] * (x.ndim - 2)))
     return _requantized(found, scale, y_zero)
 
-
-_ = np, ImportModelError, full, zeros, tensor, tensor_of

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .....eager.ops import pointwise, random
-from .....eager.ops.create import arange
 from .....eager.ops.distributions import multinomial, normal
+from .....eager.ops.softmax import softmax
 from .....eager.tensor import Tensor, tensor
 from ..table import Sizes, operator
 from ..values import check_room, np_dtype, tensor_of
@@ -70,9 +70,5 @@ def _bernoulli(x: Tensor, dtype: Any = None, seed: Any = None) -> Tensor:
 @operator("Multinomial")
 def _multinomial(x: Tensor, dtype: Any = "int32", sample_size: int = 1, seed: Any = None
                  ) -> Tensor:
-    from .....eager.ops.softmax import softmax
-
     return multinomial(softmax(x, -1), sample_size, True).astype(np_dtype(dtype))  # type: ignore
 
-
-_ = arange

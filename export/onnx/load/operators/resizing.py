@@ -1,1 +1,190 @@
-"""To come."""
+"""Resize: axes made longer or shorter by reading between their elements.
+
+Each axis by itself: an element of the result is the sum of a few elements, its taps, times weights.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .....eager import dtypes
+from .....eager.errors import ImportModelError, ShapeError
+from .....eager.ops import pointwise, view
+from .....eager.tensor import Tensor, tensor
+from ..table import Sizes, operator
+from ..values import check_room
+from .shapes import axes_of
+
+__all__: list[str] = []
+
+
+@dataclass(frozen=True)
+class How:
+    """The attributes of Resize."""
+
+    mode: str = "nearest"
+    places: str = "half_pixel"
+    nearest: str = "round_prefer_floor"
+    cubic: float = -0.75
+    outside: float = 0.0
+    inside_only: bool = False
+    antialias: bool = False
+
+
+@dataclass(frozen=True)
+class Along:
+    """An axis: its size before and after, the scale between them, the part of it that is read."""
+
+    n: int
+    size: int
+    scale: float
+    begin: float = 0.0
+    end: float = 1.0
+
+
+def _half_pixel(y: Any, a: Along) -> Any:
+    return (y + 0.5) / a.scale - 0.5
+
+
+def _pytorch(y: Any, a: Along) -> Any:
+    return _half_pixel(y, a) if a.n * a.scale != 1 else np.full_like(y, -0.5)
+
+
+def _symmetric(y: Any, a: Along) -> Any:
+    """Around the middle, though the size was rounded."""
+    return a.n / 2 * (1 - a.size / (a.n * a.scale)) + _half_pixel(y, a)
+
+
+def _corners(y: Any, a: Along) -> Any:
+    whole = a.n * a.scale
+    return y * (a.n - 1) / (whole - 1) if whole != 1 else np.zeros_like(y)
+
+
+def _cropped(y: Any, a: Along) -> Any:
+    whole, part = a.n * a.scale, (a.end - a.begin) * (a.n - 1)
+    return a.begin * (a.n - 1) + (y * part / (whole - 1) if whole != 1 else np.full_like(
+        y, part / 2))
+
+
+_PLACES = {
+    "half_pixel": _half_pixel, "pytorch_half_pixel": _pytorch, "align_corners": _corners,
+    "half_pixel_symmetric": _symmetric, "tf_crop_and_resize": _cropped,
+    "asymmetric": lambda y, a: y / a.scale,
+    "tf_half_pixel_for_nn": lambda y, a: (y + 0.5) / a.scale,
+}
+_NEAREST = {
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5), "floor": np.floor, "ceil": np.ceil,
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+}
+
+
+def _linear(x: Any, a: float) -> Any:
+    """The weight of an element at a distance."""
+    return np.clip(1 - np.abs(x), 0, 1)
+
+
+def _cubic(x: Any, a: float) -> Any:
+    """Keys's weight (1981) of an element at a distance."""
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((x - 5) * x + 8) * x * a - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+
+_WEIGHTS = {"linear": (_linear, 1), "cubic": (_cubic, 2)}
+
+
+def _taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
+    """For each place in `x` the elements that are read, and their weights."""
+    if how.mode == "nearest":
+        rounded = _NEAREST[how.nearest](x)
+        return np.clip(rounded, 0, a.n - 1)[:, None], np.ones((len(x), 1))
+    weight, reach = _WEIGHTS[how.mode]
+    shrunk = min(a.scale, 1.0) if how.antialias else 1.0
+    width = math.ceil(reach / shrunk)
+    at = np.floor(x)[:, None] + np.arange(1 - width, width + 1)
+    weights = weight((at - x[:, None]) * shrunk, how.cubic)
+    if how.inside_only:
+        weights = np.where((at >= 0) & (at < a.n), weights, 0.0)
+    if how.inside_only or how.antialias:
+        weights = weights / weights.sum(1, keepdims=True)
+    return np.clip(at, 0, a.n - 1), weights
+
+
+def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
+    """`x` with another size of one axis."""
+    places = _PLACES[how.places](np.arange(a.size, dtype=np.float64), a)
+    at, weights = _taps(places, a, how)
+    shape = [-1 if i == axis else 1 for i in range(x.ndim)]
+    if how.mode == "nearest":
+        out = view.take(x, tensor(at[:, 0].astype(np.int64)), axis=axis)
+    else:
+        out = None
+        for i, w in zip(at.T, weights.T):
+            part = view.take(x, tensor(i.astype(np.int64)), axis=axis) * \
+                tensor(w.astype(x.dtype).reshape(shape))  # type: ignore[operator]
+            out = part if out is None else out + part
+    if how.places == "tf_crop_and_resize":
+        beyond = tensor(((places < 0) | (places > a.n - 1)).reshape(shape))
+        out = pointwise.where(beyond, how.outside, out)
+    return out  # type: ignore[return-value]
+
+
+def _rounded(x: float) -> int:
+    return math.floor(x + 0.5)
+
+
+def _sizes(shape: Any, axes: Any, scales: Any, sizes: Any, policy: str) -> list[tuple[int, float]]:
+    """The new size of each axis, and its scale."""
+    if scales:
+        if len(scales) != len(axes):
+            raise ShapeError(f"Resize: {len(scales)} scales for {len(axes)} axes")
+        return [(math.floor(shape[a] * s), s) for a, s in zip(axes, scales)]
+    if not sizes or len(sizes) != len(axes):
+        raise ShapeError(f"Resize: neither scales nor sizes are given for the axes {axes}")
+    if policy == "stretch":
+        return [(n, n / shape[a]) for a, n in zip(axes, sizes)]
+    choose = min if policy == "not_larger" else max
+    scale = choose(n / shape[a] for a, n in zip(axes, sizes))
+    return [(_rounded(shape[a] * scale), scale) for a in axes]
+
+
+@operator("Resize", since=11, settings=(1, 2))
+def _resize(x: Tensor, roi: Sizes = None, scales: Sizes = None, sizes: Sizes = None,
+            antialias: int = 0, axes: Any = None,
+            coordinate_transformation_mode: str = "half_pixel", cubic_coeff_a: float = -0.75,
+            exclude_outside: int = 0, extrapolation_value: float = 0.0,
+            keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
+            nearest_mode: str = "round_prefer_floor") -> Tensor:
+    for name, table, chosen in (("coordinate_transformation_mode", _PLACES,
+                                 coordinate_transformation_mode),
+                                ("nearest_mode", _NEAREST, nearest_mode),
+                                ("mode", {"nearest": 0, **_WEIGHTS}, mode)):
+        if chosen not in table:
+            raise ImportModelError(f"Resize: {name} {chosen!r} is not known")
+    how = How(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a,
+              extrapolation_value, bool(exclude_outside), bool(antialias))
+    axes = tuple(range(x.ndim)) if axes is None else axes_of(axes, x.ndim)
+    found = _sizes(x.shape, axes, scales, sizes, keep_aspect_ratio_policy)
+    check_room([n for n, _ in found], x.dtype)
+    parts = roi if roi and how.places == "tf_crop_and_resize" else (0.0,) * len(axes) + (1.0,) * \
+        len(axes)
+    out = x if dtypes.kind(x.dtype) == "f" or mode == "nearest" else x.astype("float32")  # type: ignore
+    for i, (axis, (size, scale)) in enumerate(zip(axes, found)):
+        a = Along(x.shape[axis], size, scale, parts[i], parts[i + len(axes)])
+        if size != a.n or scale != 1 or how.places == "tf_crop_and_resize":
+            out = _resized(out, axis, a, how)
+    return out.astype(x.dtype) if out.dtype != x.dtype else out  # type: ignore
+
+
+@operator("Resize", since=10, settings=(1,))
+def _resize_by_scales(x: Tensor, scales: Sizes, mode: str = "nearest") -> Tensor:
+    return _resize(x, None, scales, mode=mode, coordinate_transformation_mode="asymmetric",
+                   nearest_mode="floor")
+
+
+operator("Upsample", since=7, settings=(1,))(_resize_by_scales)

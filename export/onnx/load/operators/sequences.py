@@ -7,7 +7,7 @@ from typing import Any
 from .....eager.errors import IndexingError
 from .....eager.ops import view
 from .....eager.ops.join import concat, split, stack
-from .....eager.tensor import Tensor, tensor
+from .....eager.tensor import Tensor
 from ..table import Number, operator
 from ..values import ints, is_plain, tensor_of
 
@@ -26,7 +26,8 @@ def _empty(dtype: str | None = None) -> list[Any]:
 
 @operator("SequenceInsert")
 def _insert(given: list[Any], x: Any, position: Number = None) -> list[Any]:
-    at = len(given) if position is None else _place(int(position), len(given) + 1)
+    at = len(given) if position is None or position == len(given) else \
+        _place(int(position), len(given))
     x = tensor_of(x) if is_plain(x) else x
     return [*given[:at], x, *given[at:]]
 
@@ -34,7 +35,7 @@ def _insert(given: list[Any], x: Any, position: Number = None) -> list[Any]:
 def _place(position: int, length: int) -> int:
     if not -length <= position < length:
         raise IndexingError(f"position {position} is outside of a sequence of {length}")
-    return position % length if position >= 0 else position + length
+    return position % length
 
 
 @operator("SequenceAt")
@@ -89,6 +90,3 @@ def _element(x: Any) -> Any:
     if x is None:
         raise IndexingError("the element of an optional is asked for that has none")
     return x
-
-
-_ = tensor

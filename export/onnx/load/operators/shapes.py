@@ -55,12 +55,7 @@ def _reshape(x: Any, shape: Sizes, allowzero: int = 0) -> Any:
         if any(type(n) is int and n == 0 and i >= x.ndim for i, n in enumerate(shape)):
             raise ShapeError(f"Reshape: a 0 in {shape} stands for a size that {x.shape} lacks")
         shape = tuple(x.shape[i] if type(n) is int and n == 0 else n for i, n in enumerate(shape))
-    return x.reshape(_worked_out(x.shape, shape)) if not is_stored(x) else x.reshape(shape)
-
-
-def _worked_out(old: Any, new: Any) -> Any:
-    """`new` with its -1 in numbers, where elements of the sizes beside it stay together."""
-    return tuple(new)
+    return x.reshape(tuple(shape))
 
 
 @operator("Reshape", since=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .....eager import fft
@@ -12,7 +10,7 @@ from .....eager.ops import view
 from .....eager.ops.join import stack
 from .....eager.tensor import Tensor, tensor
 from ..table import Number, operator
-from ..values import check_room, np_dtype
+from ..values import check_room, np_dtype, type_name
 from .shapes import axes_of
 
 __all__: list[str] = []
@@ -81,6 +79,4 @@ def _mel_weights(bins: Number, length: Number, rate: Number, low: Number, high: 
         if high_ > middle:
             at = np.arange(middle, high_)
             out[middle:high_, i] = (high_ - at) / (high_ - middle)
-    from ..values import type_name
-
     return tensor(out.astype(np_dtype(type_name(output_datatype))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Any
 
 import numpy as np
@@ -61,11 +60,6 @@ def _normalized(x: Any, case_change_action: str = "NONE", is_case_sensitive: int
     return _array(words, (1, len(words)) if x.ndim == 2 else None)
 
 
-def _plain(text: str) -> str:
-    """Without accents."""
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-
-
 # ---- counts of n-grams
 @operator("TfIdfVectorizer")
 def _tf_idf(x: Any, max_gram_length: int, max_skip_count: int, min_gram_length: int, mode: str,
@@ -105,5 +99,3 @@ def _found(row: Any, grams: dict[Any, int], least: int, most: int, skips: int) -
                 if place is not None:
                     yield place
 
-
-_ = _plain
