@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from ..table import OPERATORS
 from . import (
-    attention,
     contractions,
     convolution,
     image,
     learning,
     moving,
     normalization,
+    optimizers,
     pointwise,
     pooling,
     quantized,
