@@ -149,3 +149,5 @@ class ExportError(FusewireError, RuntimeError):
 
 class ImportModelError(FusewireError, RuntimeError):
     """A model file that cannot be read, or that asks for what is not supported."""
+
+    node = ""  # the name of the node where it was found

@@ -18,10 +18,6 @@ _IGNORED = {"consumed_inputs"}
 _LONGEST = 64  # of a vector of sizes that is written into the source
 
 
-class Plain(str):
-    """Text of source, not of a model."""
-
-
 def attributes_of(node: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of a node as protos, those that refer to a function's replaced by `given`."""
     found = {}
@@ -73,6 +69,11 @@ def literal(x: Any) -> str | None:
     if x.ndim == 0 and x.dtype == np.float32:
         return _plain(short(x.item()))
     return None
+
+
+def is_literal(text: str) -> bool:
+    """Whether source is that of a number."""
+    return text[0] in "-0123456789" or text.startswith("float(")
 
 
 def _plain(x: Any) -> str:

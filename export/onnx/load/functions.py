@@ -9,12 +9,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ....eager.errors import ImportModelError
+from . import standard
 from .names import identifier
 
 if TYPE_CHECKING:
     from .source import Method
 
-Types = dict[str, Any]  # the TypeProto of values, by name
+
+class Types(dict[str, Any]):
+    """The TypeProto of values, by name. checked: nothing that the model says contradicts them."""
+
+    checked = True
+
+
 MOST = 50  # functions that call each other
 
 
@@ -22,13 +29,56 @@ def types_of(model: Any) -> Types:
     """The types of all values of a model, in graphs inside of its graph too."""
     import onnx
 
+    light, found = _without_data(model), Types()
     try:
-        with_types = onnx.shape_inference.infer_shapes(model)
-    except Exception:  # of a model that is not well formed; what needs types will say so
-        with_types = model
-    found: Types = {}
+        with_types = onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
+    except Exception:  # of whatever kind: what needs types will say so
+        found.checked = False
+        with_types = _loosely(light)
     _collect(with_types.graph, found)
     return found
+
+
+def _loosely(model: Any) -> Any:
+    """The model with the types that can be found, though something in it does not fit."""
+    import onnx
+
+    try:
+        return onnx.shape_inference.infer_shapes(model)
+    except Exception:  # of whatever kind: what needs types will say so
+        return model
+
+
+_SMALL = 4096  # bytes of constants that may say what shape something has
+
+
+def _without_data(model: Any) -> Any:
+    """The model with large initializers as inputs, so that nothing large is copied."""
+    import onnx
+
+    light = onnx.ModelProto(ir_version=model.ir_version)
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    graph, own = light.graph, model.graph
+    graph.name = own.name
+    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(graph, name).extend(getattr(own, name))
+    inputs = {v.name for v in own.input}
+    for proto in own.initializer:
+        if proto.ByteSize() <= _SMALL:
+            graph.initializer.add().CopyFrom(proto)
+        elif proto.name not in inputs:
+            kind = onnx.helper.make_tensor_type_proto(proto.data_type, list(proto.dims))
+            graph.input.add(name=proto.name).type.CopyFrom(kind)
+    return light
+
+
+def is_float(kind: Any) -> bool:
+    """Whether values of that type are tensors of floats."""
+    return kind is not None and kind.tensor_type.elem_type in _FLOATS
+
+
+_FLOATS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16
 
 
 def _collect(graph: Any, found: Types) -> None:
@@ -51,6 +101,7 @@ def instance(method: Method, node: Any, domain: str, given: Mapping[str, Any], l
     owner = method.owner
     function = local if local is not None else _of_standard(method, node, domain, given)
     types = [method.types.get(name) for name in node.input]
+    standard.check_calls(node, function)
     key = (domain, node.op_type, tuple(bool(name) for name in node.input),
            tuple(sorted((n, p.SerializeToString()) for n, p in given.items())),
            tuple(t.SerializeToString() if t is not None else b"" for t in types))
@@ -60,7 +111,7 @@ def instance(method: Method, node: Any, domain: str, given: Mapping[str, Any], l
         if len(owner.making) >= MOST:
             raise ImportModelError(f"functions call each other more than {MOST} deep")
         owner.making.append(node.op_type)
-        name = identifier(f"_{node.op_type}", owner.method_names)
+        name = identifier(f"function_{node.op_type}", owner.method_names)
         lines = _method(method, function, name, node, given, types)
         owner.making.pop()
         owner.methods[key] = (name, lines)
@@ -72,11 +123,10 @@ def _of_standard(method: Method, node: Any, domain: str, given: Mapping[str, Any
     import onnx
 
     version = method.version(domain)
-    try:
-        schema = onnx.defs.get_schema(node.op_type, version, domain)
-    except onnx.defs.SchemaError:
+    schema = standard.schema_of(domain, node.op_type, version)
+    if schema is None:
         raise ImportModelError(f"there is no operator {domain + '.' if domain else ''}"
-                               f"{node.op_type} in version {version}") from None
+                               f"{node.op_type} in version {version}")
     if schema.has_function:
         bodies = sorted(schema.function_opset_versions)
         fits = [v for v in bodies if v <= method.opsets.get("", version)] or bodies[:1]
@@ -117,10 +167,12 @@ def _method(caller: Method, function: Any, name: str, node: Any, given: Mapping[
     opsets = {**caller.opsets, **{("" if o.domain == "ai.onnx" else o.domain): o.version
                                   for o in function.opset_import}}
     opsets.setdefault("", onnx.defs.onnx_opset_version())
-    attributes = {**_defaults(node, opsets), **{a.name: a for a in function.attribute_proto},
-                  **given}
-    known = {n: t for n, t in zip(function.input, types) if t is not None}
-    method = type(caller)(caller.owner, opsets, _types_inside(function, known, opsets), attributes)
+    attributes = standard.defaults(node, opsets)
+    attributes |= {a.name: a for a in function.attribute_proto} | dict(given)
+    known = Types((n, t) for n, t in zip(function.input, types) if t is not None)
+    inside = _types_inside(function, known, opsets)
+    inside.checked = inside.checked and caller.types.checked
+    method = type(caller)(caller.owner, opsets, inside, attributes)
     scope = caller.scope_type()
     for n in function.input:
         scope.known[n] = method.fresh(n)
@@ -134,19 +186,6 @@ def _method(caller: Method, function: Any, name: str, node: Any, given: Mapping[
     return [f"    def {name}({', '.join(['self', *parameters])}):", *method.lines]
 
 
-def _defaults(node: Any, opsets: Mapping[str, int]) -> dict[str, Any]:
-    """The attributes of a node of the standard that have a value where none is given."""
-    import onnx
-
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    try:
-        schema = onnx.defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
-    except onnx.defs.SchemaError:
-        return {}
-    return {name: a.default_value for name, a in schema.attributes.items()
-            if a.default_value.type}
-
-
 def _types_inside(function: Any, known: Types, opsets: Mapping[str, int]) -> Types:
     """The types of values inside of a function, whose inputs have the types `known`."""
     import onnx
@@ -158,4 +197,6 @@ def _types_inside(function: Any, known: Types, opsets: Mapping[str, int]) -> Typ
     model = onnx.ModelProto(ir_version=10, graph=graph)
     for domain, version in opsets.items():
         model.opset_import.add(domain=domain, version=version)
-    return known | types_of(model)
+    found = types_of(model)
+    found.update(known)
+    return found

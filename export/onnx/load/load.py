@@ -10,10 +10,9 @@ from typing import Any
 
 from ....eager import dtypes
 from ....eager.errors import ImportModelError
-from . import operators
 from .module import Declared, Model, place
 from .names import identifier
-from .reading import read
+from .reading import check_texts, read
 from .source import Source
 from .values import type_name
 
@@ -29,6 +28,8 @@ def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
     """
     import onnx
 
+    if isinstance(model, onnx.ModelProto):
+        check_texts(model)
     proto = model if isinstance(model, onnx.ModelProto) else read(model)
     try:
         source = Source(proto)
@@ -38,9 +39,9 @@ def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
     text = source.text(title)
     file = f"<{title} {next(_COUNT)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    names: dict[str, Any] = {"__name__": "onnx_model", "op": operators, "Model": Model}
+    names: dict[str, Any] = {"__name__": "onnx_model"}
     try:
-        exec(compile(_runnable(text), file, "exec"), names)
+        exec(compile(text, file, "exec"), names)
     except (SyntaxError, RecursionError, MemoryError, OverflowError) as error:
         raise ImportModelError(f"the model is too large or too deep to become Python: {error}"
                                ) from error
@@ -48,12 +49,6 @@ def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
         [_declared(v) for v in proto.graph.input], [v.name for v in proto.graph.output], text)
     _fill(made, source)
     return made
-
-
-def _runnable(text: str) -> str:
-    """The source without its imports, whose place is kept: the names are given."""
-    head, _, body = text.partition("\n\n\n")
-    return "\n" * (head.count("\n") + 3) + body.replace("(fw.onnx.Model)", "(Model)", 1)
 
 
 def _title(model: Any, proto: Any) -> str:

@@ -36,6 +36,10 @@ class Part(Module):
     def __getitem__(self, name: Any) -> Any:
         return getattr(self, str(name))
 
+    def extra_repr(self) -> str:
+        """What it holds."""
+        return ", ".join([*self._parameters, *self._buffers])
+
 
 class Model(Module):
     """A model read from a file: its `forward` is what `to_python` prints.

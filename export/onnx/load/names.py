@@ -5,7 +5,8 @@ from __future__ import annotations
 import keyword
 import re
 
-_RESERVED = {"self", "fw", "op", "np", "None", "True", "False", "bool", "range", "len"}
+_RESERVED = {"self", "fw", "op", "np", "None", "True", "False", "bool", "range", "len",
+             "zip", "float"}
 
 
 def identifier(name: str, taken: set[str]) -> str:

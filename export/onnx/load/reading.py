@@ -27,6 +27,7 @@ def read(model: Any) -> Any:
         raise ImportModelError(f"load takes a path, bytes or an onnx.ModelProto, not "
                                f"{type(model).__name__}")
     proto = _parsed(data)
+    check_texts(proto)
     for tensor in _tensors(proto):
         if tensor.data_location == tensor.EXTERNAL:
             _with_data(tensor, folder)
@@ -35,17 +36,36 @@ def read(model: Any) -> Any:
 
 def _parsed(data: bytes) -> Any:
     import onnx
-    from google.protobuf.message import DecodeError
 
     try:
         proto = onnx.ModelProto.FromString(data)
-    except (DecodeError, RuntimeError, ValueError) as error:
+    except Exception as error:  # of protobuf, which has several, by version
         raise ImportModelError(f"this is no ONNX model: {error}",
                                "the file is damaged, was cut off, or is of another kind") from None
     if not proto.HasField("graph") or not proto.opset_import:
         raise ImportModelError("this is no ONNX model: it has no graph, or names no version of "
                                "operators", "the file is damaged, or of another kind")
     return proto
+
+
+def check_texts(message: Any) -> None:
+    """ImportModelError where a name in the file is no text."""
+    for field in message.DESCRIPTOR.fields:
+        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue  # the data of tensors, which may be long
+        found = getattr(message, field.name)
+        if field.type == field.TYPE_MESSAGE and not _is_repeated(found):
+            found = [found] if message.HasField(field.name) else []
+        for value in found if _is_repeated(found) else [found]:
+            if field.type == field.TYPE_MESSAGE:
+                check_texts(value)
+            elif not isinstance(value, str):
+                raise ImportModelError(f"{field.name} is {value!r:.60}, which is no text",
+                                       "the file is damaged")
+
+
+def _is_repeated(value: Any) -> bool:
+    return not isinstance(value, (str, bytes)) and hasattr(value, "__len__")
 
 
 def _tensors(proto: Any) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ....eager.errors import ImportModelError
-from . import attributes, control, functions, table
+from . import attributes, control, functions, standard, table
 from .module import fits
 from .names import identifier
 from .tensors import array_of_proto, dense
@@ -84,9 +84,9 @@ class Method:
 
     def constant(self, name: str, array: Any, scope: Scope, trained: bool = False) -> None:
         """Enters a constant under `name`: a literal, or what the module holds."""
-        written = attributes.literal(array) if array.ndim or not trained else \
-            attributes.literal(array) if array.dtype.kind in "ib" else None
-        scope.known[name] = written or self.owner.hold(name, array, trained)
+        kept = trained and array.dtype.kind not in "ib"  # as part of the state
+        scope.known[name] = (None if kept else attributes.literal(array)) or \
+            self.owner.hold(name, array, trained)
 
     def nodes(self, nodes: Sequence[Any], scope: Scope) -> None:
         """Lines for nodes."""
@@ -94,10 +94,9 @@ class Method:
             try:
                 self.node(node, scope)
             except ImportModelError as error:
-                if not getattr(error, "node", None):
-                    error.node = node.name or node.op_type  # type: ignore[attr-defined]
-                    error.message = f"node {error.node!r} ({node.op_type}): {error.message}" \
-                        # type: ignore[attr-defined]
+                if not error.node:
+                    error.node = node.name or node.op_type
+                    error.message = f"node {error.node!r} ({node.op_type}): {error.message}"
                 raise
 
     def body(self, graph: Any, scope: Scope, inputs: Sequence[str]) -> list[str]:
@@ -118,6 +117,8 @@ class Method:
             inputs.pop()
         given = attributes.attributes_of(node, self.given)
         domain = "" if node.domain == "ai.onnx" else node.domain
+        if (domain, node.op_type) not in self.owner.own_names:
+            standard.check(node, domain, self.version(domain), given)
         written = control.CONTROL.get((domain, node.op_type))
         if written is not None:
             written(self, node, inputs, given, scope)
@@ -143,9 +144,23 @@ class Method:
         for place in entry.settings:
             if place < len(inputs):
                 self.owner.not_trained.add(inputs[place])
-        call = ", ".join([*inputs, *(f"{n}={v}" for n, v in keywords.items())])
-        self.owner.called.add(entry)
-        self.assign(node.output, f"op.{entry.label}({call})", entry.many, scope)
+        text = self.plain_text(entry, node, inputs, keywords)
+        if not text:
+            call = ", ".join([*inputs, *(f"{n}={v}" for n, v in keywords.items())])
+            text = f"op.{entry.label}({call})"
+        self.assign(node.output, text, entry.many, scope)
+
+    def plain_text(self, entry: table.Operator, node: Any, inputs: list[str],
+                   keywords: dict[str, str]) -> str:
+        """What a user of fusewire would write; empty unless all inputs are tensors of floats."""
+        if not entry.text or not self.types.checked or not all(
+                functions.is_float(self.types.get(n)) for n in node.input):
+            return ""
+        if all(attributes.is_literal(text) for text in inputs):
+            return ""  # numbers alone
+        parameters = inspect.signature(entry.function).parameters.values()
+        usual = {p.name: repr(p.default) for p in parameters if p.default is not p.empty}
+        return entry.text.format(*inputs, **{**usual, **keywords})
 
     def version(self, domain: str) -> int:
         """The version of a domain's operators that the model uses."""
@@ -189,9 +204,9 @@ class Source:
                        for o in model.opset_import}
         self.functions = {("" if f.domain == "ai.onnx" else f.domain, f.name,
                            getattr(f, "overload", "")): f for f in model.functions}
+        self.own_names = {key[:2] for key in self.functions}
         self.held: dict[str, Any] = {}        # source that reads a constant: (name, array, trained)
         self.not_trained: set[str] = set()    # source of floats that are settings
-        self.called: set[table.Operator] = set()
         self.methods: dict[Any, tuple[str, list[str]]] = {}
         self.method_names: set[str] = {"forward"}
         self.making: list[str] = []           # functions whose source is being made

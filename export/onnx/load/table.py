@@ -12,15 +12,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ....eager.errors import FusewireError, ImportModelError
 from .values import anything, ints, is_plain, number, tensor_of, text
+
+if TYPE_CHECKING:
+    Tensor = Any  # whose methods are bound at import, where mypy does not see it
+else:
+    from ....eager.tensor import Tensor  # noqa: F401
 
 Sizes = Any   # a tuple of plain numbers
 Number = Any  # a plain number
 Text = Any    # a text
 Function = Callable[..., Any]
 
+# What inputs and attributes that make no sense lead to, where an operator's function has no check.
+_FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 _CONVERSIONS: dict[str, Function] = {
     "Tensor": tensor_of, "Tensor | None": tensor_of, "Sizes": ints, "Number": number, "Text": text}
 
@@ -37,8 +45,18 @@ class Operator:
     settings: tuple[int, ...]   # inputs that are not trained though they are floats
     conversions: tuple[Function, ...]
     rest: Function              # the conversion of further inputs
+    text: str                   # source that says the same for tensors of floats; or empty
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
+        try:
+            return self._computed(inputs, attributes)
+        except FusewireError:
+            raise
+        except _FAULTS as error:
+            raise ImportModelError(f"{self.name} cannot be computed so: {type(error).__name__}: "
+                                   f"{error}") from error
+
+    def _computed(self, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         of_sizes = OF_SIZES.get(self.name)
         if of_sizes is not None and all(map(is_plain, inputs)):
             found = of_sizes(*inputs, **attributes)
@@ -60,14 +78,17 @@ OF_SIZES: dict[str, Function] = {}  # what operators give for sizes and shapes
 
 
 def operator(*names: str, since: int = 1, domain: str = "", many: bool = False,
-             settings: tuple[int, ...] = ()) -> Callable[[Function], Function]:
-    """Enters a function as the operators `names` from version `since` of their domain on."""
+             settings: tuple[int, ...] = (), text: str = "") -> Callable[[Function], Function]:
+    """Enters a function as the operators `names` from version `since` of their domain on.
+
+    text: what users of fusewire would write, with the inputs as {0} and {1}, attributes by name.
+    """
     def enter(function: Function) -> Function:
         conversions, rest = _conversions(function)
         for name in names:
             versions = OPERATORS.setdefault((domain, name), [])
             versions.append(Operator(name, domain, since, function, many, settings, conversions,
-                                     rest))
+                                     rest, text))
             versions.sort(key=lambda entry: -entry.since)
         return function
 

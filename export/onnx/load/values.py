@@ -47,6 +47,11 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, (int, tuple)) and not isinstance(value, Tensor)
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether it is a tensor."""
+    return isinstance(value, Tensor)
+
+
 def is_stored(value: Any) -> bool:
     """Whether it is of a dtype that no tensor has."""
     return isinstance(value, np.ndarray)

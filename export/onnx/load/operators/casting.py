@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .....eager import dtypes
-from .....eager.tensor import Tensor, tensor
-from ..values import is_plain, np_dtype, tensor_of
+from .....eager.tensor import tensor
+from ..values import is_plain, is_tensor, np_dtype, tensor_of
 
 __all__: list[str] = []
 
@@ -29,9 +29,9 @@ def cast_to(x: Any, name: str, saturate: bool = True, round_mode: str = "up") ->
     if is_plain(x) and name == dtype_name(x):
         return x
     x = tensor_of(x) if not isinstance(x, np.ndarray) else x
-    if isinstance(x, Tensor) and name in dtypes.DTYPES:
-        return x.astype(name)  # type: ignore[attr-defined]
-    array = x.numpy() if isinstance(x, Tensor) else x
+    if is_tensor(x) and name in dtypes.DTYPES:
+        return x.astype(name)
+    array = x.numpy() if is_tensor(x) else x
     found = _converted(array, name, saturate, round_mode)
     return tensor(found) if name in dtypes.DTYPES else found
 

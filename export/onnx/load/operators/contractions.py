@@ -6,13 +6,12 @@ from .....eager.linalg import det
 from .....eager.ops.contract import matmul
 from .....eager.ops.einsum import einsum
 from .....eager.ops.view import matrix_transpose
-from .....eager.tensor import Tensor
-from ..table import operator
+from ..table import Tensor, operator
 
 __all__: list[str] = []
 
 
-@operator("MatMul")
+@operator("MatMul", text="{0} @ {1}")
 def _matmul(a: Tensor, b: Tensor) -> Tensor:
     return matmul(a, b)
 
@@ -23,10 +22,10 @@ def _gemm(a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, bet
     a = matrix_transpose(a) if transA else a
     b = matrix_transpose(b) if transB else b
     found = matmul(a, b)
-    found = found if alpha == 1.0 else (found * alpha).astype(a.dtype)  # type: ignore
+    found = found if alpha == 1.0 else (found * alpha).astype(a.dtype)
     if c is None or beta == 0.0:
         return found
-    return found + (c if beta == 1.0 else (c * beta).astype(a.dtype))  # type: ignore
+    return found + (c if beta == 1.0 else (c * beta).astype(a.dtype))
 
 
 @operator("Einsum")

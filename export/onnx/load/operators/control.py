@@ -6,8 +6,9 @@ from typing import Any
 
 from .....eager.ops.create import zeros
 from .....eager.ops.join import stack
-from .....eager.tensor import Tensor
 from .. import values
+from ..table import Tensor
+from .shapes import along
 
 __all__: list[str] = []
 
@@ -26,8 +27,7 @@ def slices(x: Any, axis: int, backward: bool) -> list[Tensor]:
     """The slices of a tensor along an axis, from the last one on where `backward`."""
     x = values.tensor_of(x)
     order = range(x.shape[axis])
-    before = (slice(None),) * (axis % x.ndim)
-    return [x[(*before, i)] for i in (reversed(order) if backward else order)]
+    return [along(x, axis, i) for i in (reversed(order) if backward else order)]
 
 
 def stacked(turns: list[Any], axis: int, code: int, shape: tuple[int, ...]) -> Tensor:

@@ -7,8 +7,7 @@ from typing import Any
 from .....eager.errors import ImportModelError
 from .....eager.nn import functional as F
 from .....eager.ops import padding
-from .....eager.tensor import Tensor
-from ..table import operator
+from ..table import Tensor, operator
 
 __all__: list[str] = []
 
@@ -60,7 +59,7 @@ def _conv(x: Tensor, w: Tensor, b: Tensor | None = None, auto_pad: str = "NOTSET
     widths = pads_of(auto_pad, pads, x.shape[2:], kernel, strides, dilations)
     even = all(a == b for a, b in widths)
     x, around = (x, [a for a, _ in widths]) if even else (padded(x, widths), [0] * d)
-    return of_space(_CONV, "Conv", d)(  # type: ignore[no-any-return]
+    return of_space(_CONV, "Conv", d)(
         x, w, b, stride=strides, padding=around, dilation=dilations, groups=group)
 
 
@@ -88,11 +87,11 @@ def _conv_transpose(x: Tensor, w: Tensor, b: Tensor | None = None, auto_pad: str
     else:
         cuts = pads_of(auto_pad, pads, x.shape[2:], w.shape[2:], strides, dilations)
     out = _cut(full, [(a, b - m) for (a, b), m in zip(cuts, more)])
-    return out if b is None else out + b.reshape((-1, *[1] * d))  # type: ignore
+    return out if b is None else out + b.reshape((-1, *[1] * d))
 
 
 def _cut(x: Tensor, cuts: Pads) -> Tensor:
     """`x` with elements of its axes of space taken away, or zeros added for numbers below 0."""
     x = padded(x, [(max(-a, 0), max(-b, 0)) for a, b in cuts])
     index = [slice(max(a, 0), n - max(b, 0)) for (a, b), n in zip(cuts, x.shape[2:])]
-    return x[(slice(None), slice(None), *index)]
+    return x[tuple([slice(None)] * 2 + index)]

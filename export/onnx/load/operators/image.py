@@ -12,8 +12,8 @@ from .....eager.ops import create, pointwise, reduce, scatter, view
 from .....eager.ops.contract import matmul
 from .....eager.ops.join import stack
 from .....eager.shapes import product
-from .....eager.tensor import Tensor, tensor
-from ..table import Number, Sizes, operator
+from .....eager.tensor import tensor
+from ..table import Number, Sizes, Tensor, operator
 
 __all__: list[str] = []
 
@@ -70,12 +70,12 @@ def _deform_conv(x: Tensor, w: Tensor, offset: Tensor, b: Tensor | None = None,
         found = _between(x[:, g * per:(g + 1) * per], y_at[:, g], x_at[:, g])
         if mask is not None:
             own = view.reshape(mask, (n, offset_group, 1, kh, kw, oh, ow))
-            found = found * own[:, g]  # type: ignore[operator]
+            found = found * own[:, g]
         parts.append(found)
     windows = view.reshape(stack(parts, 1), (n, group, (c // group) * kh * kw, oh * ow))
     filters = view.reshape(w, (group, w.shape[0] // group, (c // group) * kh * kw))
     out = view.reshape(matmul(filters, windows), (n, w.shape[0], oh, ow))
-    return out if b is None else out + view.reshape(b, (-1, 1, 1))  # type: ignore
+    return out if b is None else out + view.reshape(b, (-1, 1, 1))
 
 
 def _grid(count: Any, stride: int, first: int, *more: Any) -> tuple[Tensor, Tensor]:
@@ -138,7 +138,7 @@ def _region(x: Tensor, rows: Any, columns: Any, mode: str) -> Tensor:
                                tensor(column.reshape(-1)), axis=2)
             pixels = view.reshape(pixels, (x.shape[0], *row.shape, *column.shape))
             weight = row_weight[:, :, None, None] * column_weight
-            taps.append(pixels * tensor(weight.astype(x.dtype)))  # type: ignore[operator]
+            taps.append(pixels * tensor(weight.astype(x.dtype)))
     if mode == "max":
         return reduce.max(reduce.max(stack(taps), 0), (2, 4))
     return reduce.mean(reduce.sum(stack(taps), 0), (2, 4))

@@ -8,9 +8,9 @@ import numpy as np
 
 from .....eager.errors import ImportModelError
 from .....eager.ops import pointwise, view
-from .....eager.tensor import Tensor, tensor
-from ..table import operator
-from ..values import value_of
+from .....eager.tensor import tensor
+from ..table import Tensor, operator
+from ..values import is_tensor, value_of
 
 __all__: list[str] = []
 
@@ -25,7 +25,7 @@ def _features(x: Tensor, indices: Tensor) -> Tensor:
 
 @operator("Binarizer", domain=ML)
 def _binarized(x: Tensor, threshold: float = 0.0) -> Tensor:
-    return pointwise.greater(x, threshold).astype(x.dtype)  # type: ignore
+    return pointwise.greater(x, threshold).astype(x.dtype)
 
 
 _KINDS = ("tensor", "strings", "int64s", "floats")
@@ -43,7 +43,7 @@ def _encoded(x: Any, **given: Any) -> Any:
     kind = values[0]
     default = given.get(f"default_{kind.rstrip('s') if kind != 'tensor' else kind}",
                         _USUAL.get(kind))
-    array = x.numpy() if isinstance(x, Tensor) else x
+    array = x.numpy() if is_tensor(x) else x
     table = {_key(k): v for k, v in zip(_listed(keys[1]), _listed(values[1]))}
     unknown = _listed(default)[0] if kind == "tensor" and default is not None else default
     flat = [table.get(_key(v), unknown) for v in array.reshape(-1).tolist()]
@@ -54,7 +54,7 @@ def _encoded(x: Any, **given: Any) -> Any:
 
 def _listed(x: Any) -> list[Any]:
     return list(x) if isinstance(x, tuple) else \
-        (x.numpy() if isinstance(x, Tensor) else np.asarray(x)).reshape(-1).tolist()
+        (x.numpy() if is_tensor(x) else np.asarray(x)).reshape(-1).tolist()
 
 
 def _key(x: Any) -> Any:

@@ -11,10 +11,10 @@ from .....eager.nn import functional as F
 from .....eager.ops import create, padding, pointwise, scatter, search, sort, view
 from .....eager.ops.join import concat, split
 from .....eager.shapes import product
-from .....eager.tensor import Tensor, tensor
-from ..table import Number, Sizes, operator
-from ..values import is_stored, tensor_of
-from .shapes import axes_of
+from .....eager.tensor import tensor
+from ..table import Number, Sizes, Tensor, operator
+from ..values import is_stored, is_tensor, tensor_of
+from .shapes import along, axes_of
 
 __all__: list[str] = []
 
@@ -78,7 +78,7 @@ def _pad(x: Tensor, pads: Sizes, value: Tensor | None = None, axes: Sizes = None
     if mode != "constant":
         return padding.pad(x, widths, mode)
     if value is not None and value.size:
-        return _padded_with(x, widths, value.reshape(()))  # type: ignore[attr-defined]
+        return _padded_with(x, widths, value.reshape(()))
     return padding.pad(x, widths, value=0)
 
 
@@ -86,8 +86,8 @@ def _padded_with(x: Tensor, widths: Any, value: Tensor) -> Tensor:
     """`x` padded by a number that is a tensor."""
     if x.dtype.kind == "b":
         return pointwise.not_equal(
-            _padded_with(x.astype("int8"), widths, value.astype("int8")), 0)  # type: ignore[attr-defined]
-    inside = padding.pad(create.ones(x.shape, dtype="bool").astype("int8"), widths)  # type: ignore[attr-defined]
+            _padded_with(x.astype("int8"), widths, value.astype("int8")), 0)
+    inside = padding.pad(create.ones(x.shape, dtype="bool").astype("int8"), widths)
     return pointwise.where(pointwise.not_equal(inside, 0), padding.pad(x, widths), value)
 
 
@@ -115,7 +115,7 @@ def _gather(x: Any, indices: Any, axis: int = 0) -> Any:
 
 
 def _signed(indices: Tensor) -> Tensor:
-    return indices if indices.dtype.kind == "i" else indices.astype("int64")  # type: ignore[attr-defined,no-any-return]
+    return indices if indices.dtype.kind == "i" else indices.astype("int64")
 
 
 @operator("GatherElements")
@@ -133,7 +133,7 @@ def _places(indices: Tensor, shape: Any, batch: int = 0) -> Tensor:
     for i in range(width):
         n = shape[batch + i]
         one = indices[..., i]
-        one = pointwise.where(one < 0, one + n, one)  # type: ignore[operator]
+        one = pointwise.where(one < 0, one + n, one)
         places = one if places is None else places * n + one
     return places if places is not None else create.zeros(indices.shape[:-1], dtype="int64")
 
@@ -144,17 +144,17 @@ def _gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     places = _places(indices, x.shape, b)
     rest = x.shape[b + width:]
     count, inner = product(x.shape[:b]), product(x.shape[b:b + width])
-    flat = x.reshape((count * inner, *rest))  # type: ignore[attr-defined]
+    flat = x.reshape((count * inner, *rest))
     if b:
-        own = create.arange(count).reshape((*x.shape[:b], *[1] * (places.ndim - b)))  # type: ignore[attr-defined]
-        places = places + own * inner  # type: ignore[operator]
+        own = create.arange(count).reshape((*x.shape[:b], *[1] * (places.ndim - b)))
+        places = places + own * inner
     return view.take(flat, places, axis=0)
 
 
 @operator("Compress")
 def _compress(x: Tensor, condition: Tensor, axis: int | None = None) -> Tensor:
     if axis is None:
-        x, axis = x.reshape((-1,)), 0  # type: ignore[attr-defined]
+        x, axis = x.reshape((-1,)), 0
     chosen, = search.nonzero(condition)
     return view.take(x, chosen, axis=axis)
 
@@ -163,8 +163,8 @@ def _compress(x: Tensor, condition: Tensor, axis: int | None = None) -> Tensor:
 def _reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, time_axis: int = 0
                       ) -> Tensor:
     at = create.iota(x.shape, time_axis)
-    own = lengths.reshape([-1 if i == batch_axis else 1 for i in range(x.ndim)])  # type: ignore[attr-defined]
-    places = pointwise.where(at < own, own - 1 - at, at)  # type: ignore[operator]
+    own = lengths.reshape([-1 if i == batch_axis else 1 for i in range(x.ndim)])
+    places = pointwise.where(at < own, own - 1 - at, at)
     return scatter.take_along_axis(x, view.broadcast_to(places, x.shape), axis=time_axis)
 
 
@@ -172,9 +172,9 @@ def _reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, time_axis
 def _one_hot(indices: Tensor, depth: Number, values: Tensor, axis: int = -1) -> Tensor:
     depth = int(depth)
     at = axes_of([axis], indices.ndim + 1)[0]
-    wanted = indices.astype("int64")  # type: ignore[attr-defined]
+    wanted = indices.astype("int64")
     wanted = view.expand_dims(pointwise.where(wanted < 0, wanted + depth, wanted), at)
-    classes = create.arange(depth).reshape(  # type: ignore[attr-defined]
+    classes = create.arange(depth).reshape(
         [depth if i == at else 1 for i in range(indices.ndim + 1)])
     return pointwise.where(pointwise.equal(wanted, classes), values[1], values[0])
 
@@ -194,12 +194,12 @@ def _scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str = "n
     width = indices.shape[-1]
     rest = x.shape[width:]
     inner = product(rest)
-    flat = x.reshape((-1, inner)) if inner else x.reshape((0, 0))  # type: ignore[attr-defined]
-    places = _places(indices, x.shape).reshape((-1, 1))  # type: ignore[attr-defined]
-    rows = updates.reshape((-1, inner))  # type: ignore[attr-defined]
+    flat = x.reshape((-1, inner)) if inner else x.reshape((0, 0))
+    places = _places(indices, x.shape).reshape((-1, 1))
+    rows = updates.reshape((-1, inner))
     found = scatter.scatter(flat, 0, view.broadcast_to(places, rows.shape), rows,
                             _REDUCED[reduction])
-    return found.reshape(x.shape)  # type: ignore[attr-defined,no-any-return]
+    return found.reshape(x.shape)
 
 
 @operator("TensorScatter")
@@ -209,7 +209,7 @@ def _tensor_scatter(past: Tensor, update: Tensor, write_indices: Tensor | None =
     n = past.shape[at]
     places = create.iota(update.shape, at)
     if write_indices is not None:
-        places = places + write_indices.reshape((-1, *[1] * (past.ndim - 1)))  # type: ignore
+        places = places + write_indices.reshape((-1, *[1] * (past.ndim - 1)))
     if mode == "circular":
         places = pointwise.remainder(places, n)
     return scatter.scatter(past, at, places, update)
@@ -218,10 +218,10 @@ def _tensor_scatter(past: Tensor, update: Tensor, write_indices: Tensor | None =
 # ---- sorting and searching
 @operator("TopK", many=True)
 def _top_k(x: Tensor, k: Number, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
-    wide = x.astype("int64") if dtypes.kind(x.dtype) in "u" and x.dtype.itemsize < 8 else x  # type: ignore[attr-defined]
+    wide = x.astype("int64") if dtypes.kind(x.dtype) in "u" and x.dtype.itemsize < 8 else x
     order = sort.argsort(wide, axis, bool(largest))
     at = axes_of([axis], x.ndim)[0]
-    order = order[(*[slice(None)] * at, slice(0, int(k)))]
+    order = along(order, at, slice(0, int(k)))
     return scatter.take_along_axis(x, order, axis=at), order
 
 
@@ -231,8 +231,8 @@ def _best(name: str, function: Any) -> None:
                  ) -> Tensor:
         if select_last_index:
             n = x.shape[axis]
-            return n - 1 - function(view.flip(x, axis), axis, bool(keepdims))  # type: ignore
-        return function(x, axis, bool(keepdims))  # type: ignore[no-any-return]
+            return n - 1 - function(view.flip(x, axis), axis, bool(keepdims))
+        return function(x, axis, bool(keepdims))
 
 
 _best("ArgMax", search.argmax)
@@ -246,7 +246,7 @@ def _nonzero(x: Tensor) -> Tensor:
 
 @operator("Unique", many=True)
 def _unique(x: Any, axis: int | None = None, sorted: int = 1) -> Any:
-    array = x.numpy() if isinstance(x, Tensor) else x
+    array = x.numpy() if is_tensor(x) else x
     found, first, inverse, counts = np.unique(array, True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
     if not sorted:
@@ -255,7 +255,7 @@ def _unique(x: Any, axis: int | None = None, sorted: int = 1) -> Any:
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         first, counts, inverse = first[order], counts[order], place[inverse]
-    values = tensor(found) if isinstance(x, Tensor) else found
+    values = tensor(found) if is_tensor(x) else found
     return (values, *(tensor(np.asarray(a, np.int64)) for a in (first, inverse, counts)))
 
 

@@ -10,8 +10,8 @@ from .....eager import dtypes
 from .....eager.nn import functional as F
 from .....eager.ops import create, pointwise, reduce, view
 from .....eager.ops.random import rand
-from .....eager.tensor import Tensor, tensor
-from ..table import Number, operator
+from .....eager.tensor import tensor
+from ..table import Number, Tensor, operator
 from ..values import np_dtype
 from .shapes import axes_of
 
@@ -27,22 +27,22 @@ def _batch_norm(x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor,
             return (_normalized(x, scale, b, mean, var, epsilon),)
         return (F.batch_norm(x, mean, var, scale, b, False, 0.0, epsilon),)
     axes = tuple(a for a in range(x.ndim) if a != 1)
-    wide = x.astype(dtypes.summed_in(x.dtype))  # type: ignore[attr-defined]
+    wide = x.astype(dtypes.summed_in(x.dtype))
     own_mean, own_var = reduce.mean(wide, axes), reduce.var(wide, axes)
     y = _normalized(x, scale, b, own_mean, own_var, epsilon)
     rest = 1 - momentum
-    return (y, (mean * momentum + own_mean * rest).astype(mean.dtype),  # type: ignore
-            (var * momentum + own_var * rest).astype(var.dtype))  # type: ignore
+    return (y, (mean * momentum + own_mean * rest).astype(mean.dtype),
+            (var * momentum + own_var * rest).astype(var.dtype))
 
 
 def _normalized(x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor, epsilon: float
                 ) -> Tensor:
     work = dtypes.summed_in(x.dtype)
     shape = (-1, *[1] * (x.ndim - 2))
-    x_, scale, b, mean, var = (t.astype(work) for t in (x, scale, b, mean, var))  # type: ignore
+    x_, scale, b, mean, var = (t.astype(work) for t in (x, scale, b, mean, var))
     scale, b, mean, var = (view.reshape(t, shape) for t in (scale, b, mean, var))
-    found = (x_ - mean) * pointwise.rsqrt(var + epsilon) * scale + b  # type: ignore[operator]
-    return found.astype(x.dtype)  # type: ignore[no-any-return]
+    found = (x_ - mean) * pointwise.rsqrt(var + epsilon) * scale + b
+    return found.astype(x.dtype)
 
 
 @operator("BatchNormalization", since=1, many=True, settings=(3, 4))
@@ -71,7 +71,7 @@ def _group_norm_of_groups(x: Tensor, scale: Tensor, bias: Tensor, num_groups: in
     n, c, *space = x.shape
     grouped = view.reshape(found, (n, num_groups, c // num_groups, *space))
     shape = (-1, *[1] * (len(space) + 1))
-    return view.reshape(grouped * view.reshape(scale, shape) + view.reshape(bias, shape),  # type: ignore
+    return view.reshape(grouped * view.reshape(scale, shape) + view.reshape(bias, shape),
                         x.shape)
 
 
@@ -83,9 +83,9 @@ def _layer_norm(x: Tensor, scale: Tensor, b: Tensor | None = None, axis: int = -
     if outputs == 1 and scale.shape == shape and (b is None or b.shape == shape):
         return (F.layer_norm(x, shape, scale, b, epsilon),)
     work = np_dtype(stash_type) if stash_type else x.dtype
-    wide = x.astype(work)  # type: ignore[attr-defined]
+    wide = x.astype(work)
     mean = reduce.mean(wide, axes, True)
-    scaled = pointwise.rsqrt(reduce.var(wide, axes, keepdims=True) + epsilon)  # type: ignore
+    scaled = pointwise.rsqrt(reduce.var(wide, axes, keepdims=True) + epsilon)
     y = ((wide - mean) * scaled).astype(x.dtype) * scale
     return y if b is None else y + b, mean, scaled
 
@@ -97,16 +97,16 @@ def _rms_norm(x: Tensor, scale: Tensor, axis: int = -1, epsilon: float = 1e-5,
     shape = x.shape[at:]
     if scale.shape == shape and scale.dtype == x.dtype:
         return F.rms_norm(x, shape, scale, epsilon)
-    wide = x.astype(np_dtype(stash_type))  # type: ignore[attr-defined]
+    wide = x.astype(np_dtype(stash_type))
     square = reduce.mean(wide * wide, tuple(range(at, x.ndim)), True)
-    return ((wide * pointwise.rsqrt(square + epsilon)).astype(scale.dtype) * scale)  # type: ignore
+    return ((wide * pointwise.rsqrt(square + epsilon)).astype(scale.dtype) * scale)
 
 
 @operator("MeanVarianceNormalization")
 def _mean_variance_norm(x: Tensor, axes: Any = (0, 2, 3)) -> Tensor:
     mean = reduce.mean(x, tuple(axes), True)
     deviation = reduce.std(x, tuple(axes), keepdims=True)
-    return (x - mean) / (deviation + 1e-9)  # type: ignore
+    return (x - mean) / (deviation + 1e-9)
 
 
 @operator("LpNormalization")
@@ -115,14 +115,14 @@ def _lp_norm(x: Tensor, axis: int = -1, p: int = 2) -> Tensor:
     norm = reduce.sum(pointwise.abs(x), axis, True) if p == 1 else \
         pointwise.sqrt(reduce.sum(pointwise.square(x), axis, True))
     return pointwise.where(pointwise.equal(norm, 0), 0.0,
-                           x / pointwise.where(pointwise.equal(norm, 0), 1.0, norm))  # type: ignore
+                           x / pointwise.where(pointwise.equal(norm, 0), 1.0, norm))
 
 
 @operator("LRN")
 def _local_response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75,
                          bias: float = 1.0) -> Tensor:
     sums = F.normalization.sums_of_squares(x, size, (size - 1) // 2)
-    return x / pointwise.pow(sums * (alpha / size) + bias, beta)  # type: ignore
+    return x / pointwise.pow(sums * (alpha / size) + bias, beta)
 
 
 @operator("Dropout", since=12, many=True, settings=(1, 2))
@@ -133,7 +133,7 @@ def _dropout(x: Tensor, ratio: Number = 0.5, training_mode: Number = False,
     drawn = rand(*x.shape) if seed is None else \
         tensor(np.random.RandomState(seed % 2 ** 32).uniform(0, 1, x.shape))
     kept = pointwise.greater_equal(drawn, ratio)
-    return pointwise.where(kept, x / (1 - ratio), 0.0), kept  # type: ignore[operator]
+    return pointwise.where(kept, x / (1 - ratio), 0.0), kept
 
 
 @operator("Dropout", since=1, many=True)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .....eager.ops.pointwise import sqrt, where
-from .....eager.tensor import Tensor
-from ..table import operator
+from ..table import Tensor, operator
 
 __all__: list[str] = []
 
@@ -31,7 +30,7 @@ def _momentum(rate: Tensor, t: Tensor, *given: Tensor, alpha: float, beta: float
               norm_coefficient: float) -> Any:
     def step(x: Any, g: Any, v: Any) -> tuple[Tensor, ...]:
         g = _regularized(x, g, norm_coefficient)
-        new = v * alpha + where(t > 0, beta, 1.0) * g  # type: ignore[operator]
+        new = v * alpha + where(t > 0, beta, 1.0) * g
         return x - rate * (g + new * alpha if mode == "nesterov" else new), new
 
     return _for_each(step, given, 3)
@@ -40,12 +39,12 @@ def _momentum(rate: Tensor, t: Tensor, *given: Tensor, alpha: float, beta: float
 @operator("Adagrad", domain=TRAINING, many=True)
 def _adagrad(rate: Tensor, t: Tensor, *given: Tensor, decay_factor: float = 0.0,
              epsilon: float = 1e-6, norm_coefficient: float = 0.0) -> Any:
-    slower: Any = rate / (t.astype(rate.dtype) * decay_factor + 1.0)  # type: ignore
+    slower: Any = rate / (t.astype(rate.dtype) * decay_factor + 1.0)
 
     def step(x: Any, g: Any, h: Any) -> tuple[Tensor, ...]:
         g = _regularized(x, g, norm_coefficient)
         new = h + g * g
-        return x - slower * g / (sqrt(new) + epsilon), new  # type: ignore[operator]
+        return x - slower * g / (sqrt(new) + epsilon), new
 
     return _for_each(step, given, 3)
 
@@ -54,8 +53,8 @@ def _adagrad(rate: Tensor, t: Tensor, *given: Tensor, decay_factor: float = 0.0,
 def _adam(rate: Tensor, t: Tensor, *given: Tensor, alpha: float = 0.9, beta: float = 0.999,
           epsilon: float = 1e-6, norm_coefficient: float = 0.0,
           norm_coefficient_post: float = 0.0) -> Any:
-    turns: Any = where(t > 0, t, 1).astype(rate.dtype)  # type: ignore
-    corrected = where(t > 0, sqrt(1 - beta ** turns) / (1 - alpha ** turns), 1.0)  # type: ignore
+    turns: Any = where(t > 0, t, 1).astype(rate.dtype)
+    corrected = where(t > 0, sqrt(1 - beta ** turns) / (1 - alpha ** turns), 1.0)
 
     def step(x: Any, g: Any, v: Any, h: Any) -> tuple[Tensor, ...]:
         g = _regularized(x, g, norm_coefficient)

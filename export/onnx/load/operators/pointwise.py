@@ -13,8 +13,8 @@ from .....eager.nn import functional as F
 from .....eager.ops import pointwise as p
 from .....eager.ops.create import full
 from .....eager.ops.view import reshape
-from .....eager.tensor import Tensor, tensor
-from ..table import Number, operator
+from .....eager.tensor import tensor
+from ..table import Number, Tensor, operator
 from ..values import is_stored, tensor_of
 from .casting import cast_to, dtype_name
 
@@ -39,8 +39,10 @@ def _of_one(function: Callable[[Any], Tensor]) -> Callable[[Tensor], Tensor]:
     return computed
 
 
+_ELSEWHERE = ("Softsign", "Mish", "HardSwish")  # in fw.nn.functional
 for _name, _function in _SAME.items():
-    operator(_name)(_of_one(_function))
+    _place = "fw.nn.functional" if _name in _ELSEWHERE else "fw"
+    operator(_name, text=f"{_place}.{_function.__name__}({{0}})")(_of_one(_function))
 
 
 # ---- functions of two arguments
@@ -56,7 +58,7 @@ def _divide(a: Tensor, b: Tensor) -> Tensor:
 
 def _power(a: Tensor, b: Tensor) -> Tensor:
     """In the dtype of the base."""
-    return p.pow(a, b).astype(a.dtype)  # type: ignore[attr-defined,no-any-return]
+    return p.pow(a, b).astype(a.dtype)
 
 
 _OF_TWO: dict[str, Callable[[Any, Any], Tensor]] = {
@@ -66,6 +68,8 @@ _OF_TWO: dict[str, Callable[[Any, Any], Tensor]] = {
     "GreaterOrEqual": p.greater_equal, "BitwiseAnd": p.bitwise_and, "BitwiseOr": p.bitwise_or,
     "BitwiseXor": p.bitwise_xor,
 }
+_SIGNS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Less": "<", "Greater": ">",
+          "LessOrEqual": "<=", "GreaterOrEqual": ">="}
 _WITH_AXIS = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Less", "Greater")
 
 
@@ -88,7 +92,8 @@ def _along_axis(function: Callable[[Any, Any], Tensor]) -> Callable[..., Tensor]
 
 
 for _name, _pair in _OF_TWO.items():
-    operator(_name, since=7)(_of_two(_pair))
+    operator(_name, since=7, text=f"{{0}} {_SIGNS[_name]} {{1}}" if _name in _SIGNS else "")(
+        _of_two(_pair))
     if _name in _WITH_AXIS:
         operator(_name, since=1)(_along_axis(_pair))
 
@@ -136,21 +141,21 @@ _folded("Sum", p.add)
 
 @operator("Mean")
 def _mean(*given: Tensor) -> Tensor:
-    return reduce(p.add, given) / len(given)  # type: ignore[operator,no-any-return]
+    return reduce(p.add, given) / len(given)
 
 
 # ---- activations
-@operator("LeakyRelu")
+@operator("LeakyRelu", text="fw.nn.functional.leaky_relu({0}, {alpha})")
 def _leaky_relu(x: Tensor, alpha: float = 0.01) -> Tensor:
     return F.leaky_relu(x, alpha)
 
 
-@operator("Elu")
+@operator("Elu", text="fw.nn.functional.elu({0}, {alpha})")
 def _elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     return F.elu(x, alpha)
 
 
-@operator("Celu")
+@operator("Celu", text="fw.nn.functional.celu({0}, {alpha})")
 def _celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     return F.celu(x, alpha)
 
@@ -167,7 +172,7 @@ def _thresholded_relu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 @operator("HardSigmoid")
 def _hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    return p.clip(x * alpha + beta, 0, 1)  # type: ignore[operator]
+    return p.clip(x * alpha + beta, 0, 1)
 
 
 @operator("Softplus")
@@ -175,27 +180,27 @@ def _softplus(x: Tensor) -> Tensor:
     return p.logaddexp(x, 0.0)
 
 
-@operator("Gelu")
+@operator("Gelu", text="fw.nn.functional.gelu({0}, {approximate})")
 def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return F.gelu(x, approximate)
 
 
 @operator("Swish")
 def _swish(x: Tensor, alpha: float = 1.0) -> Tensor:
-    return F.silu(x) if alpha == 1.0 else x * p.sigmoid(x * alpha)  # type: ignore[operator]
+    return F.silu(x) if alpha == 1.0 else x * p.sigmoid(x * alpha)
 
 
 @operator("Shrink")
 def _shrink(x: Tensor, lambd: float = 0.5, bias: float = 0.0) -> Tensor:
-    wide = x if dtypes.kind(x.dtype) == "f" else x.astype("float64")  # type: ignore[attr-defined]
+    wide = x if dtypes.kind(x.dtype) == "f" else x.astype("float64")
     found = p.where(p.less(wide, -lambd), wide + bias,
                     p.where(p.greater(wide, lambd), wide - bias, 0.0))
-    return found.astype(x.dtype)  # type: ignore[attr-defined,no-any-return]
+    return found.astype(x.dtype)
 
 
 @operator("PRelu", since=7)
 def _prelu(x: Tensor, slope: Tensor) -> Tensor:
-    return p.where(p.less(x, 0), x * slope, x)  # type: ignore[operator]
+    return p.where(p.less(x, 0), x * slope, x)
 
 
 @operator("PRelu", since=1)

@@ -10,8 +10,7 @@ from .....eager.ops.reduce import lowest
 from .....eager.ops.scatter import scatter
 from .....eager.ops.window import window
 from .....eager.shapes import product
-from .....eager.tensor import Tensor
-from ..table import Sizes, operator
+from ..table import Sizes, Tensor, operator
 from .convolution import Pads, of_space, padded, pads_of
 
 __all__: list[str] = []
@@ -84,9 +83,9 @@ def _max_pool(x: Tensor, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_mode:
 def _without_pads(places: Tensor, x: Tensor, w: Window, columns_first: int) -> Tensor:
     """Places in padded space as places in all of `x`."""
     wide = [n + a + b for n, (a, b) in zip(w.space, w.beyond)]
-    at = []
+    at: list[Tensor] = []
     for n, (before, _) in zip(reversed(wide), reversed(w.beyond)):
-        at.insert(0, pointwise.remainder(places, n) - before)  # type: ignore[operator]
+        at.insert(0, pointwise.remainder(places, n) - before)
         places = pointwise.floor_divide(places, n)
     order = list(zip(at, w.space))
     found: Any = 0
@@ -94,7 +93,7 @@ def _without_pads(places: Tensor, x: Tensor, w: Window, columns_first: int) -> T
         found = found * n + place
     count = product(x.shape[:2])
     first = create.arange(count) * product(w.space)
-    return found + view.reshape(first, (*x.shape[:2], *[1] * len(w.space)))  # type: ignore
+    return found + view.reshape(first, (*x.shape[:2], *[1] * len(w.space)))
 
 
 @operator("AveragePool")
@@ -102,7 +101,7 @@ def _average_pool(x: Tensor, kernel_shape: Any, auto_pad: str = "NOTSET", ceil_m
                   count_include_pad: int = 0, dilations: Any = None, pads: Any = None,
                   strides: Any = None) -> Tensor:
     w = Window(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
-    return w.sums(x) / w.counts(x, bool(count_include_pad))  # type: ignore
+    return w.sums(x) / w.counts(x, bool(count_include_pad))
 
 
 @operator("LpPool")

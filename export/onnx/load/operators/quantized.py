@@ -8,11 +8,10 @@ from .....eager import dtypes
 from .....eager.errors import ShapeError
 from .....eager.ops import pointwise, rearrange, reduce, view
 from .....eager.ops.contract import matmul
-from .....eager.tensor import Tensor
-from ..table import operator
+from ..table import Tensor, operator
 from .casting import cast_to, dtype_name
 from .convolution import _conv
-from .shapes import axes_of
+from .shapes import along, axes_of
 
 __all__: list[str] = []
 
@@ -27,7 +26,7 @@ def _fitted(scale: Tensor, shape: Any, axis: int, block: int) -> Tensor:
     at = axes_of([axis], len(shape))[0]
     if block:
         wide = rearrange.repeat(scale, block, axis=at)
-        return wide[(*[slice(None)] * at, slice(0, shape[at]))]
+        return along(wide, at, slice(0, shape[at]))
     if scale.ndim == 1:
         return view.reshape(scale, [-1 if i == at else 1 for i in range(len(shape))])
     raise ShapeError(f"scales of shape {scale.shape} do not fit a tensor of shape {tuple(shape)}")
@@ -35,7 +34,7 @@ def _fitted(scale: Tensor, shape: Any, axis: int, block: int) -> Tensor:
 
 def _wide(x: Any) -> Tensor:
     """Quantized numbers in float32."""
-    return cast_to(x, "float32")  # type: ignore[no-any-return]
+    return cast_to(x, "float32")
 
 
 @operator("QuantizeLinear", settings=(1, 2))
@@ -45,18 +44,18 @@ def _quantize(x: Tensor, scale: Tensor, zero: Any = None, axis: int = 1, saturat
     work = precision or None
     fitted = _fitted(scale, x.shape, axis, block_size)
     if work:
-        x, fitted = x.astype(work), fitted.astype(work)  # type: ignore[attr-defined]
+        x, fitted = x.astype(work), fitted.astype(work)
     elif dtypes.kind(x.dtype) != "f":
-        x = x.astype("float32")  # type: ignore[attr-defined]
-    scaled = x / fitted  # type: ignore[operator]
+        x = x.astype("float32")
+    scaled = x / fitted
     if name not in _RANGES:
         wide = scaled.astype("float32")
         return cast_to(wide, name, bool(saturate))
     low, high = _RANGES[name]
     found = pointwise.round(scaled.astype("float64"))
     if zero is not None:
-        found = found + _fitted(cast_to(zero, "float64"), x.shape, axis, block_size)  # type: ignore
-    return cast_to(pointwise.clip(found, low, high).astype("int32"), name)  # type: ignore
+        found = found + _fitted(cast_to(zero, "float64"), x.shape, axis, block_size)
+    return cast_to(pointwise.clip(found, low, high).astype("int32"), name)
 
 
 @operator("DequantizeLinear", settings=(2,))
@@ -65,28 +64,28 @@ def _dequantize(x: Any, scale: Any, zero: Any = None, axis: int = 1, block_size:
     wide = _wide(x)
     scale_, name = _wide(scale), output_dtype or dtype_name(scale)
     if zero is not None and dtype_name(zero).startswith(("int", "uint")):
-        wide = wide - _fitted(_wide(zero), wide.shape, axis, block_size)  # type: ignore
-    return cast_to(wide * _fitted(scale_, wide.shape, axis, block_size), name)  # type: ignore
+        wide = wide - _fitted(_wide(zero), wide.shape, axis, block_size)
+    return cast_to(wide * _fitted(scale_, wide.shape, axis, block_size), name)
 
 
 @operator("DynamicQuantizeLinear", many=True)
 def _dynamic_quantize(x: Tensor) -> Any:
     low, high = (pointwise.minimum(reduce.min(x), 0.0), pointwise.maximum(reduce.max(x), 0.0))
-    scale = (high - low) / 255.0  # type: ignore[operator]
-    zero = pointwise.clip(pointwise.round((0.0 - low) / scale), 0, 255)  # type: ignore[operator]
-    found = pointwise.clip(pointwise.round(x / scale) + zero, 0, 255)  # type: ignore[operator]
-    return found.astype("uint8"), scale, zero.astype("uint8")  # type: ignore[attr-defined]
+    scale = (high - low) / 255.0
+    zero = pointwise.clip(pointwise.round((0.0 - low) / scale), 0, 255)
+    found = pointwise.clip(pointwise.round(x / scale) + zero, 0, 255)
+    return found.astype("uint8"), scale, zero.astype("uint8")
 
 
 def _centred(x: Tensor, zero: Tensor | None, axis: int = 0) -> Tensor:
     """Numbers as int32 from their zero on; `axis` is that of a zero of several numbers."""
-    wide = x.astype("int32")  # type: ignore[attr-defined]
+    wide = x.astype("int32")
     if zero is None:
-        return wide  # type: ignore[no-any-return]
-    own = zero.astype("int32")  # type: ignore[attr-defined]
+        return wide
+    own = zero.astype("int32")
     if own.ndim == 1 and own.shape[0] > 1 and x.ndim > 1:
         own = view.reshape(own, [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
-    return wide - own  # type: ignore[no-any-return]
+    return wide - own
 
 
 @operator("MatMulInteger")
@@ -99,23 +98,23 @@ def _matmul_integer(a: Tensor, b: Tensor, a_zero: Tensor | None = None,
 def _conv_integer(x: Tensor, w: Tensor, x_zero: Tensor | None = None,
                   w_zero: Tensor | None = None, **how: Any) -> Tensor:
     """In float64, which holds all sums exactly."""
-    found = _conv(_centred(x, x_zero).astype("float64"),  # type: ignore[attr-defined]
-                  _centred(w, w_zero).astype("float64"), None, **how)  # type: ignore[attr-defined]
-    return found.astype("int32")  # type: ignore[attr-defined,no-any-return]
+    found = _conv(_centred(x, x_zero).astype("float64"),
+                  _centred(w, w_zero).astype("float64"), None, **how)
+    return found.astype("int32")
 
 
 def _requantized(found: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     low, high = _RANGES[zero.dtype.name]
-    rounded = pointwise.round(found * scale) + zero.astype(found.dtype)  # type: ignore
-    return pointwise.clip(rounded, low, high).astype(zero.dtype)  # type: ignore
+    rounded = pointwise.round(found * scale) + zero.astype(found.dtype)
+    return pointwise.clip(rounded, low, high).astype(zero.dtype)
 
 
 @operator("QLinearMatMul", settings=(1, 4, 6))
 def _qlinear_matmul(a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor,
                     b_zero: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
-    found = matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)).astype("float64")  # type: ignore
+    found = matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)).astype("float64")
     scale = a_scale.astype("float64") * b_scale.astype("float64") / \
-        y_scale.astype("float64")  # type: ignore
+        y_scale.astype("float64")
     return _requantized(found, scale, y_zero)
 
 
@@ -123,11 +122,11 @@ def _qlinear_matmul(a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_sca
 def _qlinear_conv(x: Tensor, x_scale: Tensor, x_zero: Tensor, w: Tensor, w_scale: Tensor,
                   w_zero: Tensor, y_scale: Tensor, y_zero: Tensor, b: Tensor | None = None,
                   **how: Any) -> Tensor:
-    bias = None if b is None else b.astype("float64")  # type: ignore[attr-defined]
-    found = _conv(_centred(x, x_zero).astype("float64"),  # type: ignore[attr-defined]
-                  _centred(w, w_zero).astype("float64"), bias, **how)  # type: ignore[attr-defined]
+    bias = None if b is None else b.astype("float64")
+    found = _conv(_centred(x, x_zero).astype("float64"),
+                  _centred(w, w_zero).astype("float64"), bias, **how)
     scale = x_scale.astype("float64") * w_scale.astype("float64") / \
-        y_scale.astype("float64")  # type: ignore
+        y_scale.astype("float64")
     if scale.ndim == 1 and scale.shape[0] > 1:
         scale = view.reshape(scale, (-1, *[1] * (x.ndim - 2)))
     return _requantized(found, scale, y_zero)

@@ -9,8 +9,8 @@ import numpy as np
 from .....eager.ops import pointwise, random
 from .....eager.ops.distributions import multinomial, normal
 from .....eager.ops.softmax import softmax
-from .....eager.tensor import Tensor, tensor
-from ..table import Sizes, operator
+from .....eager.tensor import tensor
+from ..table import Sizes, Tensor, operator
 from ..values import check_room, np_dtype, tensor_of
 from .shapes import shape_of
 
@@ -22,7 +22,7 @@ def _uniform(shape: Any, dtype: Any, low: float, high: float, seed: Any) -> Tens
     if seed is not None:
         found = np.random.RandomState(int(seed) % 2 ** 32).rand(*shape) * (high - low) + low
         return tensor(np.asarray(found, dtype))
-    return (random.rand(*shape) * (high - low) + low).astype(dtype)  # type: ignore
+    return (random.rand(*shape) * (high - low) + low).astype(dtype)
 
 
 def _normal(shape: Any, dtype: Any, mean: float, scale: float, seed: Any) -> Tensor:
@@ -30,7 +30,7 @@ def _normal(shape: Any, dtype: Any, mean: float, scale: float, seed: Any) -> Ten
     if seed is not None:
         found = np.random.RandomState(int(seed) % 2 ** 32).randn(*shape) * scale + mean
         return tensor(np.asarray(found, dtype))
-    return (normal(0.0, 1.0, shape) * scale + mean).astype(dtype)  # type: ignore
+    return (normal(0.0, 1.0, shape) * scale + mean).astype(dtype)
 
 
 def _like(x: Any, dtype: Any) -> Any:
@@ -64,11 +64,11 @@ def _random_normal_like(x: Any, dtype: Any = None, mean: float = 0.0, scale: flo
 @operator("Bernoulli")
 def _bernoulli(x: Tensor, dtype: Any = None, seed: Any = None) -> Tensor:
     drawn = _uniform(x.shape, x.dtype, 0.0, 1.0, seed)
-    return pointwise.less(drawn, x).astype(_like(x, dtype))  # type: ignore
+    return pointwise.less(drawn, x).astype(_like(x, dtype))
 
 
 @operator("Multinomial")
 def _multinomial(x: Tensor, dtype: Any = "int32", sample_size: int = 1, seed: Any = None
                  ) -> Tensor:
-    return multinomial(softmax(x, -1), sample_size, True).astype(np_dtype(dtype))  # type: ignore
+    return multinomial(softmax(x, -1), sample_size, True).astype(np_dtype(dtype))
 

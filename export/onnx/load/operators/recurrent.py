@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .....eager.errors import ImportModelError
@@ -10,25 +11,24 @@ from .....eager.nn import functional as F
 from .....eager.ops import create, pointwise, scatter, view
 from .....eager.ops.contract import matmul
 from .....eager.ops.join import split, stack
-from .....eager.tensor import Tensor
-from ..table import operator
+from ..table import Tensor, operator
 
 __all__: list[str] = []
 
 Activation = Callable[[Tensor], Tensor]
 Step = Callable[[Tensor, list[Tensor]], list[Tensor]]
 
-_ACTIVATIONS: dict[str, Callable[[Tensor, Any, Any], Tensor]] = {
+_ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
     "relu": lambda x, a, b: F.relu(x), "tanh": lambda x, a, b: pointwise.tanh(x),
     "sigmoid": lambda x, a, b: pointwise.sigmoid(x),
-    "affine": lambda x, a, b: (1.0 if a is None else a) * x + (0.0 if b is None else b),  # type: ignore
+    "affine": lambda x, a, b: (1.0 if a is None else a) * x + (0.0 if b is None else b),
     "leakyrelu": lambda x, a, b: F.leaky_relu(x, 0.01 if a is None else a),
     "thresholdedrelu": lambda x, a, b: pointwise.where(
         pointwise.greater(x, 1.0 if a is None else a), x, 0.0),
     "scaledtanh": lambda x, a, b: (1.0 if a is None else a) * pointwise.tanh(
-        (1.0 if b is None else b) * x),  # type: ignore
+        (1.0 if b is None else b) * x),
     "hardsigmoid": lambda x, a, b: pointwise.clip(
-        x * (0.2 if a is None else a) + (0.5 if b is None else b), 0, 1),  # type: ignore
+        x * (0.2 if a is None else a) + (0.5 if b is None else b), 0, 1),
     "elu": lambda x, a, b: F.elu(x, 1.0 if a is None else a),
     "softsign": lambda x, a, b: F.softsign(x),
     "softplus": lambda x, a, b: pointwise.logaddexp(x, 0.0),
@@ -49,7 +49,7 @@ def _activations(names: Any, alphas: Any, betas: Any, usual: tuple[str, ...], di
                                    f"known are {', '.join(_ACTIVATIONS)}")
         a = next(left, None) if name in _WITH_ALPHA else None
         b = next(right, None) if name in _WITH_BETA else None
-        found.append(lambda x, f=_ACTIVATIONS[name], a=a, b=b: f(x, a, b))  # type: ignore
+        found.append(partial(_ACTIVATIONS[name], a=a, b=b))
     n = len(usual)
     return [found[i * n:(i + 1) * n] for i in range(directions)]
 
@@ -80,7 +80,7 @@ def _over_time(step: Step, x: Tensor, state: list[Tensor], lengths: Tensor | Non
 def _reversed(x: Tensor, lengths: Tensor) -> Tensor:
     at = create.iota(x.shape, 0)
     own = view.reshape(lengths, (1, -1, 1))
-    return scatter.take_along_axis(x, pointwise.where(at < own, own - 1 - at, at), axis=0)  # type: ignore
+    return scatter.take_along_axis(x, pointwise.where(at < own, own - 1 - at, at), axis=0)
 
 
 def _run(made: Callable[..., Step], x: Tensor, w: Tensor, r: Tensor, b: Tensor | None,
@@ -125,7 +125,7 @@ def _rnn(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tens
          hidden_size: int = 0, layout: int = 0, output_sequence: int = 0) -> Any:
     def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation]) -> Step:
         def step(x: Tensor, state: list[Tensor]) -> list[Tensor]:
-            given = matmul(x, w.T) + matmul(state[0], r.T) + wb + rb  # type: ignore
+            given = matmul(x, w.T) + matmul(state[0], r.T) + wb + rb
             return [f[0](_clipped(given, clip))]
 
         return step
@@ -147,12 +147,12 @@ def _gru(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tens
 
         def step(x: Tensor, state: list[Tensor]) -> list[Tensor]:
             h = state[0]
-            x_zr, x_h = split(matmul(x, w.T) + wb, [2 * n, n], 1)  # type: ignore
+            x_zr, x_h = split(matmul(x, w.T) + wb, [2 * n, n], 1)
             b_zr, b_h = split(rb, [2 * n, n])
-            z, reset = split(f[0](_clipped(x_zr + matmul(h, r_zr.T) + b_zr, clip)), [n, n], 1)  # type: ignore
+            z, reset = split(f[0](_clipped(x_zr + matmul(h, r_zr.T) + b_zr, clip)), [n, n], 1)
             inner = reset * (matmul(h, r_h.T) + b_h) if linear_before_reset else \
-                matmul(reset * h, r_h.T) + b_h  # type: ignore
-            return [(1 - z) * f[1](_clipped(x_h + inner, clip)) + z * h]  # type: ignore
+                matmul(reset * h, r_h.T) + b_h
+            return [(1 - z) * f[1](_clipped(x_h + inner, clip)) + z * h]
 
         return step
 
@@ -174,14 +174,14 @@ def _lstm(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Ten
 
         def step(x: Tensor, state: list[Tensor]) -> list[Tensor]:
             h, c = state
-            given = matmul(x, w.T) + matmul(h, r.T) + wb + rb  # type: ignore
+            given = matmul(x, w.T) + matmul(h, r.T) + wb + rb
             i, o, keep, new = split(given, [n] * 4, 1)
-            i = f[0](_clipped(i + peeps[0] * c, clip))  # type: ignore
+            i = f[0](_clipped(i + peeps[0] * c, clip))
             keep = 1 - i if input_forget else \
-                f[0](_clipped(keep + peeps[2] * c, clip))  # type: ignore
-            c = keep * c + i * f[1](_clipped(new, clip))  # type: ignore
-            o = f[0](_clipped(o + peeps[1] * c, clip))  # type: ignore
-            return [o * f[2](c), c]  # type: ignore
+                f[0](_clipped(keep + peeps[2] * c, clip))
+            c = keep * c + i * f[1](_clipped(new, clip))
+            o = f[0](_clipped(o + peeps[1] * c, clip))
+            return [o * f[2](c), c]
 
         return step
 

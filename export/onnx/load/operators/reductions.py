@@ -11,9 +11,8 @@ from .....eager.ops.create import full, iota
 from .....eager.ops.search import argmax
 from .....eager.ops.softmax import log_softmax, softmax
 from .....eager.shapes import product
-from .....eager.tensor import Tensor
-from ..table import Number, Sizes, operator
-from .shapes import axes_of
+from ..table import Number, Sizes, Tensor, operator
+from .shapes import along, axes_of
 
 __all__: list[str] = []
 
@@ -28,7 +27,7 @@ def _log_of_sum_of_exp(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
         return _log_of_sum(x, axes, keepdims)
     most = reduce.max(x, axes, True).detach()
     most = pointwise.where(pointwise.isfinite(most), most, 0.0)
-    found = pointwise.log(reduce.sum(pointwise.exp(x - most), axes, True)) + most  # type: ignore
+    found = pointwise.log(reduce.sum(pointwise.exp(x - most), axes, True)) + most
     return found if keepdims else view.squeeze(found, axes)
 
 
@@ -44,8 +43,8 @@ def _extreme(function: Any, of_none: Any) -> Any:
                           if keepdims or i not in axes)
             return full(shape, of_none(x.dtype), x.dtype)
         if x.dtype.kind == "b":
-            return function(x.astype("int8"), axes, keepdims).astype("bool")  # type: ignore
-        return function(x, axes, keepdims)  # type: ignore[no-any-return]
+            return function(x.astype("int8"), axes, keepdims).astype("bool")
+        return function(x, axes, keepdims)
 
     return computed
 
@@ -62,7 +61,7 @@ def _mean(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
     if dtypes.kind(x.dtype) == "f":
         return reduce.mean(x, axes, keepdims)
     total = reduce.sum(x, axes, keepdims, dtype=x.dtype)
-    return pointwise.floor_divide(total, product(x.shape[a] for a in axes)).astype(x.dtype)  # type: ignore
+    return pointwise.floor_divide(total, product(x.shape[a] for a in axes)).astype(x.dtype)
 
 
 _REDUCTIONS: dict[str, Callable[[Tensor, Any, bool], Tensor]] = {
@@ -71,9 +70,9 @@ _REDUCTIONS: dict[str, Callable[[Tensor, Any, bool], Tensor]] = {
     "ReduceMax": _extreme(reduce.max, _lowest),
     "ReduceMin": _extreme(reduce.min, _highest), "ReduceMean": _mean,
     "ReduceL1": lambda x, a, k: reduce.sum(pointwise.abs(x), a, k, dtype=x.dtype),
-    "ReduceL2": lambda x, a, k: pointwise.sqrt(_sum_of_squares(x, a, k)).astype(x.dtype),  # type: ignore
+    "ReduceL2": lambda x, a, k: pointwise.sqrt(_sum_of_squares(x, a, k)).astype(x.dtype),
     "ReduceLogSum": _log_of_sum, "ReduceLogSumExp": _log_of_sum_of_exp,
-    "ReduceSumSquare": lambda x, a, k: _sum_of_squares(x, a, k).astype(x.dtype),  # type: ignore
+    "ReduceSumSquare": lambda x, a, k: _sum_of_squares(x, a, k).astype(x.dtype),
 }
 
 
@@ -101,7 +100,7 @@ def _turned(x: Tensor, axis: int, exclusive: int, reverse: int, function: Any, f
     found = function(x, axis, dtype=x.dtype, include_initial=bool(exclusive))
     if exclusive:
         at = axes_of([axis], x.ndim)[0]
-        found = found[(*[slice(None)] * at, slice(0, x.shape[at]))]
+        found = along(found, at, slice(0, x.shape[at]))
     return view.flip(found, axis) if reverse else found
 
 
@@ -115,12 +114,12 @@ def _cumulative_product(x: Tensor, axis: Number, exclusive: int = 0, reverse: in
     return _turned(x, int(axis), exclusive, reverse, cumulative.cumulative_prod, 1)
 
 
-@operator("Softmax", since=13)
+@operator("Softmax", since=13, text="fw.softmax({0}, {axis})")
 def _softmax(x: Tensor, axis: int = -1) -> Tensor:
     return softmax(x, axis)
 
 
-@operator("LogSoftmax", since=13)
+@operator("LogSoftmax", since=13, text="fw.log_softmax({0}, {axis})")
 def _log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     return log_softmax(x, axis)
 
@@ -137,10 +136,9 @@ def _of_matrix(function: Any) -> Any:
 
 def _hardmax(x: Tensor, axis: int = -1) -> Tensor:
     best = argmax(x, axis, True)
-    return pointwise.equal(iota(x.shape, axes_of([axis], x.ndim)[0]), best).astype(x.dtype)  # type: ignore
+    return pointwise.equal(iota(x.shape, axes_of([axis], x.ndim)[0]), best).astype(x.dtype)
 
 
 operator("Hardmax", since=13)(_hardmax)
-for _name, _function in {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": _hardmax
-                         }.items():  # type: ignore
-    operator(_name, since=1)(_of_matrix(_function))
+for _name, _of_rows in (("Softmax", softmax), ("LogSoftmax", log_softmax), ("Hardmax", _hardmax)):
+    operator(_name, since=1)(_of_matrix(_of_rows))

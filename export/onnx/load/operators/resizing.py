@@ -14,8 +14,8 @@ import numpy as np
 from .....eager import dtypes
 from .....eager.errors import ImportModelError, ShapeError
 from .....eager.ops import pointwise, view
-from .....eager.tensor import Tensor, tensor
-from ..table import Sizes, operator
+from .....eager.tensor import tensor
+from ..table import Sizes, Tensor, operator
 from ..values import check_room
 from .shapes import axes_of
 
@@ -70,13 +70,13 @@ def _cropped(y: Any, a: Along) -> Any:
         y, part / 2))
 
 
-_PLACES = {
+_PLACES: dict[str, Any] = {
     "half_pixel": _half_pixel, "pytorch_half_pixel": _pytorch, "align_corners": _corners,
     "half_pixel_symmetric": _symmetric, "tf_crop_and_resize": _cropped,
     "asymmetric": lambda y, a: y / a.scale,
     "tf_half_pixel_for_nn": lambda y, a: (y + 0.5) / a.scale,
 }
-_NEAREST = {
+_NEAREST: dict[str, Any] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5), "floor": np.floor, "ceil": np.ceil,
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
 }
@@ -95,7 +95,7 @@ def _cubic(x: Any, a: float) -> Any:
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
 
-_WEIGHTS = {"linear": (_linear, 1), "cubic": (_cubic, 2)}
+_WEIGHTS: dict[str, Any] = {"linear": (_linear, 1), "cubic": (_cubic, 2)}
 
 
 def _taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
@@ -126,12 +126,12 @@ def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
         out = None
         for i, w in zip(at.T, weights.T):
             part = view.take(x, tensor(i.astype(np.int64)), axis=axis) * \
-                tensor(w.astype(x.dtype).reshape(shape))  # type: ignore[operator]
+                tensor(w.astype(x.dtype).reshape(shape))
             out = part if out is None else out + part
     if how.places == "tf_crop_and_resize":
         beyond = tensor(((places < 0) | (places > a.n - 1)).reshape(shape))
         out = pointwise.where(beyond, how.outside, out)
-    return out  # type: ignore[return-value]
+    return out
 
 
 def _rounded(x: float) -> int:
@@ -173,12 +173,12 @@ def _resize(x: Tensor, roi: Sizes = None, scales: Sizes = None, sizes: Sizes = N
     check_room([n for n, _ in found], x.dtype)
     parts = roi if roi and how.places == "tf_crop_and_resize" else (0.0,) * len(axes) + (1.0,) * \
         len(axes)
-    out = x if dtypes.kind(x.dtype) == "f" or mode == "nearest" else x.astype("float32")  # type: ignore
+    out = x if dtypes.kind(x.dtype) == "f" or mode == "nearest" else x.astype("float32")
     for i, (axis, (size, scale)) in enumerate(zip(axes, found)):
         a = Along(x.shape[axis], size, scale, parts[i], parts[i + len(axes)])
         if size != a.n or scale != 1 or how.places == "tf_crop_and_resize":
             out = _resized(out, axis, a, how)
-    return out.astype(x.dtype) if out.dtype != x.dtype else out  # type: ignore
+    return out.astype(x.dtype) if out.dtype != x.dtype else out
 
 
 @operator("Resize", since=10, settings=(1,))

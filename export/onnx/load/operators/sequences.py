@@ -7,9 +7,8 @@ from typing import Any
 from .....eager.errors import IndexingError
 from .....eager.ops import view
 from .....eager.ops.join import concat, split, stack
-from .....eager.tensor import Tensor
-from ..table import Number, operator
-from ..values import ints, is_plain, tensor_of
+from ..table import Number, Tensor, operator
+from ..values import ints, is_plain, is_tensor, tensor_of
 
 __all__: list[str] = []
 
@@ -61,7 +60,7 @@ def _split_to_sequence(x: Tensor, split_: Any = None, axis: int = 0, keepdims: i
     if split_ is None:
         parts = split(x, [1] * n, axis)
         return [p if keepdims else view.squeeze(p, axis) for p in parts]
-    if isinstance(split_, tuple) or (isinstance(split_, Tensor) and split_.ndim):
+    if isinstance(split_, tuple) or (is_tensor(split_) and split_.ndim):
         return list(split(x, list(ints(split_)), axis))
     size = ints(split_)[0]
     sizes = [size] * (n // size) + ([n % size] if n % size else [])

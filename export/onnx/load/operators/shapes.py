@@ -13,9 +13,9 @@ from .....eager.ops.grid import eye
 from .....eager.ops.pointwise import less, where
 from .....eager.ops.rearrange import broadcast_shapes, tile
 from .....eager.shapes import product
-from .....eager.tensor import Tensor, tensor
-from ..table import Number, Sizes, of_sizes, operator
-from ..values import check_room, ints, is_plain, is_stored, np_dtype, tensor_of, value_of
+from .....eager.tensor import tensor
+from ..table import Number, Sizes, Tensor, of_sizes, operator
+from ..values import check_room, ints, is_plain, is_stored, is_tensor, np_dtype, tensor_of, value_of
 
 __all__: list[str] = []
 
@@ -151,7 +151,7 @@ def _counted(start: float, limit: float, delta: float, dtype: Any) -> Tensor:
     """start + i * delta, computed in `dtype`."""
     count = max(math.ceil((limit - start) / delta), 0) if delta else 0
     check_room([count], dtype)
-    return create.arange(count).astype(dtype) * delta + start  # type: ignore[attr-defined,no-any-return]
+    return create.arange(count).astype(dtype) * delta + start
 
 
 @operator("EyeLike")
@@ -159,28 +159,34 @@ def _eye_like(x: Any, dtype: str | None = None, k: int = 0) -> Tensor:
     rows, columns = shape_of(x)
     wanted = np_dtype(dtype) if dtype else tensor_of(x).dtype
     check_room((rows, columns), wanted)
-    return eye(rows, columns, k=k).astype(wanted)  # type: ignore[attr-defined,no-any-return]
+    return eye(rows, columns, k=k).astype(wanted)
 
 
 @operator("Trilu")
 def _trilu(x: Tensor, k: Number = 0, upper: int = 1) -> Tensor:
     rows = create.iota(x.shape[-2:], 0)
     columns = create.iota(x.shape[-2:], 1)
-    below = less(columns, rows + int(k or 0))  # type: ignore[operator]
+    below = less(columns, rows + int(k or 0))
     zero = create.full((), 0, x.dtype)
     return where(below, zero, x) if upper else where(
-        less(columns, rows + int(k or 0) + 1), x, zero)  # type: ignore[operator]
+        less(columns, rows + int(k or 0) + 1), x, zero)
 
 
 @operator("BitCast")
 def _bit_cast(x: Any, to: str) -> Any:
-    array = x.numpy() if isinstance(x, Tensor) else x
+    array = x.numpy() if is_tensor(x) else x
     wanted = np_dtype(to)
     found = array.reshape(-1).view(wanted).reshape(array.shape) \
         if wanted.itemsize == array.dtype.itemsize else None
     if found is None:
         raise ImportModelError(f"BitCast: {array.dtype.name} and {to} differ in size")
     return value_of(found)
+
+
+def along(x: Tensor, axis: int, index: Any) -> Tensor:
+    """`x` indexed along one axis."""
+    index = (slice(None),) * (axis % x.ndim) + (index,)
+    return x[index]
 
 
 # ---- what stays a size or a shape

@@ -8,10 +8,10 @@ from .....eager import fft
 from .....eager.ops import complex as of_complex
 from .....eager.ops import view
 from .....eager.ops.join import stack
-from .....eager.tensor import Tensor, tensor
-from ..table import Number, operator
+from .....eager.tensor import tensor
+from ..table import Number, Tensor, operator
 from ..values import check_room, np_dtype, type_name
-from .shapes import axes_of
+from .shapes import along, axes_of
 
 __all__: list[str] = []
 
@@ -32,11 +32,11 @@ def _dft(x: Tensor, length: Number = None, axis: Number = -2, inverse: int = 0,
     n = None if length is None else int(length)
     given = _as_complex(x)
     if inverse and onesided:
-        return view.expand_dims(fft.irfft(given, n, axis=at), -1).astype(x.dtype)  # type: ignore
+        return view.expand_dims(fft.irfft(given, n, axis=at), -1).astype(x.dtype)
     found = fft.ifft(given, n, axis=at) if inverse else fft.fft(given, n, axis=at)
     if onesided:
-        found = found[(*[slice(None)] * at, slice(0, found.shape[at] // 2 + 1))]
-    return _as_pairs(found).astype(x.dtype)  # type: ignore[attr-defined,no-any-return]
+        found = along(found, at, slice(0, found.shape[at] // 2 + 1))
+    return _as_pairs(found).astype(x.dtype)
 
 
 @operator("DFT", since=17)
@@ -48,14 +48,14 @@ def _dft_by_attribute(x: Tensor, length: Number = None, axis: int = 1, inverse: 
 @operator("STFT")
 def _stft(x: Tensor, step: Number, window: Tensor | None = None, length: Number = None,
           onesided: int = 1) -> Tensor:
-    size = int(length) if length is not None else window.shape[0]  # type: ignore
+    size = window.shape[0] if length is None and window is not None else int(length)
     frames = (x.shape[1] - size) // int(step) + 1
     given = _as_complex(x)
     parts = stack([given[:, i * int(step):i * int(step) + size] for i in range(frames)], 1)
     if window is not None:
-        parts = parts * window  # type: ignore[operator]
+        parts = parts * window
     found = fft.fft(parts, axis=-1)
-    return _as_pairs(found[..., :size // 2 + 1] if onesided else found).astype(x.dtype)  # type: ignore
+    return _as_pairs(found[..., :size // 2 + 1] if onesided else found).astype(x.dtype)
 
 
 @operator("MelWeightMatrix")

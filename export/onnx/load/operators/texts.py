@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from .....eager.errors import ImportModelError
-from .....eager.tensor import Tensor, tensor
-from ..table import operator
+from .....eager.tensor import tensor
+from ..table import Tensor, operator
+from ..values import is_tensor
 
 __all__: list[str] = []
 
@@ -50,7 +51,7 @@ def _full_match(x: Any, pattern: str = "") -> Tensor:
 def _normalized(x: Any, case_change_action: str = "NONE", is_case_sensitive: int = 0,
                 locale: str = "en_US", stopwords: Any = ()) -> Any:
     """Without the stop words, in lower or upper case; one empty text where nothing is left."""
-    change = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}[case_change_action]
+    change: Any = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}[case_change_action]
     if is_case_sensitive:
         kept = [s for s in x.reshape(-1) if s not in stopwords]
     else:
@@ -67,7 +68,7 @@ def _tf_idf(x: Any, max_gram_length: int, max_skip_count: int, min_gram_length: 
             pool_strings: Any = None, weights: Any = None) -> Tensor:
     pool = pool_strings or pool_int64s
     grams = _grams(pool, ngram_counts)
-    array = x.numpy() if isinstance(x, Tensor) else np.asarray(x)
+    array = x.numpy() if is_tensor(x) else np.asarray(x)
     rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
     counts = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
     for row, out in zip(rows, counts):
