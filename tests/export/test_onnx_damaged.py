@@ -34,12 +34,14 @@ def tensor(shape: Any, kind: int = FLOAT, data: bytes = b"\0" * 16) -> onnx.Tens
 
 def nested(depth: int) -> onnx.NodeProto:
     """If inside of If."""
-    inner = node("Relu", "x", "r0")
-    for i in range(1, depth):
-        graph = helper.make_graph([inner], "g", [], [helper.make_tensor_value_info(
-            f"r{i - 1}", FLOAT, ["n"])])
-        inner = node("If", "c", f"r{i}" if i < depth - 1 else "y", then_branch=graph,
-                     else_branch=graph)
+    def branch(inner: onnx.NodeProto) -> onnx.GraphProto:
+        return helper.make_graph([inner], "g", [], [helper.make_tensor_value_info(
+            inner.output[0], FLOAT, ["n"])])
+
+    inner = node("Relu", "x", "r")
+    for i in range(depth):
+        inner = node("If", "c", f"r{i}" if i < depth - 1 else "y", then_branch=branch(inner),
+                     else_branch=branch(node("Relu", "x", f"e{i}")))
     return inner
 
 
@@ -77,7 +79,7 @@ CASES = {
     "functions in a circle": (model([helper.make_node("A", ["x"], ["y"], domain="own")],
                                     functions=circle()), "calls itself"),
     "graphs too deep": (model([node("Constant", "", "c", value=numpy_helper.from_array(
-        np.array(True))), nested(40)]), "deep inside of each other"),
+        np.array(True))), nested(20)]), "deep inside of each other"),
     "a graph that is none": (model([node("Cast", "x", "c", to=9), node("If", "c")]),
                              "needs the attribute"),
 }

@@ -30,7 +30,8 @@ def model(nodes: Any, inputs: dict[str, Any], outputs: Any, weights: Any = None,
         [helper.make_empty_tensor_value_info(n) for n in outputs],
         [numpy_helper.from_array(np.asarray(a), n) for n, a in (weights or {}).items()])
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
-    return helper.make_model(graph, opset_imports=opsets, functions=list(functions))
+    return helper.make_model(graph, opset_imports=opsets, functions=list(functions),
+                             ir_version=10)
 
 
 def node(kind: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
@@ -84,8 +85,9 @@ def test_names_and_kinds_are_kept(exported: Any) -> None:
 def test_a_state_dict_goes_from_one_to_another(exported: Any) -> None:
     _, path = exported
     first, second = fw.onnx.load(path), fw.onnx.load(path.read_bytes())
-    for p in second.parameters():
-        p.fill_(0.0)
+    with fw.no_grad():
+        for p in second.parameters():
+            p.fill_(0.0)
     second.load_state_dict(first.state_dict())
     np.testing.assert_array_equal(second(x(2, 1, 8, 8)).numpy(), first(x(2, 1, 8, 8)).numpy())
     assert (copy.deepcopy(second)(x(1, 1, 8, 8)) == second(x(1, 1, 8, 8))).all()
@@ -225,7 +227,7 @@ def test_loops(scanned: bool, compiled: bool) -> None:
 def test_gradients_go_through_loops() -> None:
     loaded = fw.onnx.load(growing(False))
     loaded(fw.ones(3)).sum().backward()
-    np.testing.assert_allclose(loaded.w.grad.numpy(), [3 * 6 * 1.5 ** 5 * 1.5 ** 0 * 7 / 6], 1e-6)
+    np.testing.assert_allclose(loaded.w.grad.numpy(), [3 * 7 * 1.5 ** 6], 1e-6)  # after 7 turns
 
 
 def test_branches_see_names_outside() -> None:

@@ -202,6 +202,7 @@ class Source:
         self.model = model
         self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version
                        for o in model.opset_import}
+        standard.check_versions(self.opsets)
         self.functions = {("" if f.domain == "ai.onnx" else f.domain, f.name,
                            getattr(f, "overload", "")): f for f in model.functions}
         self.own_names = {key[:2] for key in self.functions}

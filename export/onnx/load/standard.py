@@ -18,6 +18,17 @@ def schema_of(domain: str, name: str, version: int) -> Any:
         return None
 
 
+def check_versions(opsets: Mapping[str, int]) -> None:
+    """ImportModelError for operators newer than those that are known here."""
+    import onnx
+
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= opsets.get("", 1) <= newest:
+        raise ImportModelError(f"the model uses version {opsets['']} of the operators",
+                               f"with this `onnx` package, versions of operators up to {newest} "
+                               "are known")
+
+
 def check(node: Any, domain: str, version: int, given: Mapping[str, Any]) -> None:
     """ImportModelError for numbers of inputs and outputs, or attributes, that cannot be."""
     schema = schema_of(domain, node.op_type, version)

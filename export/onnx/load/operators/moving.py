@@ -13,7 +13,7 @@ from .....eager.ops.join import concat, split
 from .....eager.shapes import product
 from .....eager.tensor import tensor
 from ..table import Number, Sizes, Tensor, operator
-from ..values import is_stored, is_tensor, tensor_of
+from ..values import check_room, is_stored, is_tensor, tensor_of
 from .shapes import along, axes_of
 
 __all__: list[str] = []
@@ -72,6 +72,7 @@ def _pad(x: Tensor, pads: Sizes, value: Tensor | None = None, axes: Sizes = None
     widths = [(0, 0)] * x.ndim
     for i, axis in enumerate(axes):
         widths[axis] = (pads[i], pads[i + len(axes)])
+    check_room([n + a + b for (a, b), n in zip(widths, x.shape)], x.dtype)
     cut = tuple(slice(-min(a, 0), n + min(b, 0)) for (a, b), n in zip(widths, x.shape))
     x = x[cut] if any(min(w) < 0 for w in widths) else x
     widths = [(max(a, 0), max(b, 0)) for a, b in widths]
@@ -171,6 +172,7 @@ def _reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int = 1, time_axis
 @operator("OneHot")
 def _one_hot(indices: Tensor, depth: Number, values: Tensor, axis: int = -1) -> Tensor:
     depth = int(depth)
+    check_room((*indices.shape, depth), values.dtype)
     at = axes_of([axis], indices.ndim + 1)[0]
     wanted = indices.astype("int64")
     wanted = view.expand_dims(pointwise.where(wanted < 0, wanted + depth, wanted), at)
