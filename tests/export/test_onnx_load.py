@@ -1,4 +1,4 @@
-"""`fw.onnx.load`: models as Modules that run, learn, compile, print themselves, and export again."""
+"""`fw.onnx.load`: models as Modules that run, learn, compile, show their source, export again."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ def test_errors_point_to_the_line_of_the_source() -> None:
 
 # ---- inputs
 @pytest.mark.parametrize(("given", "error"), [
-    (x(2, 5), fw.ShapeError), (x(4), fw.ShapeError), (fw.ones(2, 4, dtype="float64"), fw.DTypeError),
-    ([x(2, 4)], fw.DTypeError), (None, fw.DTypeError)])
+    (x(2, 5), fw.ShapeError), (x(4), fw.ShapeError), (None, fw.DTypeError),
+    (fw.ones(2, 4, dtype="float64"), fw.DTypeError), ([x(2, 4)], fw.DTypeError)])
 def test_inputs_are_checked(given: Any, error: type[Exception]) -> None:
     loaded = fw.onnx.load(model([node("Relu", "x", "y")], {"x": ["n", 4]}, ["y"]))
     with pytest.raises(error, match="input 'x'"):

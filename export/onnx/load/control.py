@@ -93,11 +93,13 @@ def _loop(method: Method, node: Any, inputs: list[str], given: dict[str, Any], s
           len(graph.input) - 2)
     _need(node, "outputs, and its body others", len(node.output), 0, len(initial) + scans)
     _need(node, "scanned outputs", scans, 0)
+    counted = most != "None" or _reads(graph, graph.input[0].name)
     turn, carried = method.fresh("turn"), [method.fresh(v.name) for v in graph.input[2:]]
     lists = [method.fresh(v.name + "_all") for v in graph.output[1 + len(initial):]]
     going = "" if condition in ("None", "True") and _stays(graph) else method.fresh("going")
     limit = "" if most == "None" else method.fresh("limit")
-    _together(method, [turn, *carried, *lists], ["0", *initial, *["[]"] * scans])
+    first = [turn] if counted else []
+    _together(method, [*first, *carried, *lists], [*["0"] * counted, *initial, *["[]"] * scans])
     if limit:
         method.line(f"{limit} = op.number({most})")
     if going:
@@ -109,8 +111,16 @@ def _loop(method: Method, node: Any, inputs: list[str], given: dict[str, Any], s
             method.line(f"{name}.append({value})")
         names = [*carried, *([going] if going else [])]
         _together(method, names, [*rest[:len(carried)], *([more] if going else [])])
-        method.line(f"{turn} = {turn} + 1")
+        if counted:
+            method.line(f"{turn} = {turn} + 1")
     _scanned(method, node, scope, carried, lists, graph.output[1 + len(initial):], [0] * scans)
+
+
+def _reads(graph: Any, name: str) -> bool:
+    """Whether a graph, or one inside of it, reads a value."""
+    inner = (a.g for n in graph.node for a in n.attribute if a.HasField("g"))
+    return any(name in n.input for n in graph.node) or any(v.name == name for v in graph.output) \
+        or any(_reads(g, name) for g in inner)
 
 
 def _stays(graph: Any) -> bool:

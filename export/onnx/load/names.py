@@ -21,3 +21,8 @@ def identifier(name: str, taken: set[str]) -> str:
         found = f"{word}_{count}"
     taken.add(found)
     return found
+
+
+def is_attribute(name: str) -> bool:
+    """Whether `self.name` says just that in source."""
+    return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ....eager.errors import ImportModelError
 from . import attributes, control, functions, standard, table
 from .module import fits
-from .names import identifier
+from .names import identifier, is_attribute
 from .tensors import array_of_proto, dense
 
 DEEPEST = 15  # graphs inside of graphs; Python nests loops twenty deep
@@ -188,6 +189,8 @@ def _last(outputs: Sequence[str]) -> int:
 
 
 def _check_call(entry: table.Operator, inputs: Sequence[str], keywords: Mapping[str, str]) -> None:
+    if not all(name.isidentifier() for name in keywords):
+        raise ImportModelError(f"{entry.name} has an attribute that is no name: {[*keywords]}")
     try:
         inspect.signature(entry.function).bind(*inputs, **keywords)
     except TypeError as error:
@@ -223,7 +226,7 @@ class Source:
             count += 1
             name = f"{base}_{count}"
         self.parts.add(name)
-        text = f"self[{name!r}]" if not name.isidentifier() else f"self.{name}"
+        text = f"self.{name}" if is_attribute(name) else f"self[{json.dumps(name)}]"
         self.held[text] = (name, array, trained)
         return text
 
