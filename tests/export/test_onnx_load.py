@@ -304,3 +304,27 @@ def test_data_that_are_too_short(with_data: Path) -> None:
 def test_bytes_have_no_folder(with_data: Path) -> None:
     with pytest.raises(fw.ImportModelError, match="load the model by its path"):
         fw.onnx.load((with_data / "m.onnx").read_bytes())
+
+
+# ---- sizes
+@pytest.mark.parametrize(("nodes", "wanted"), [
+    ([node("Split", "s", "a b", split=[1, 1]), node("Mul", "a b", "t"),
+      node("Reshape", "x t", "y")], (6,)),
+    ([node("Constant", "", "k", value_ints=[0, 5]), node("Max", "s k", "m"),
+      node("Expand", "x1 m", "y")], (2, 5)),
+    ([node("Size", "x", "n"), node("Constant", "", "k", value_int=4), node("Div", "n k", "d"),
+      node("Unsqueeze", "d", "d1", axes=[0]), node("ConstantOfShape", "d1", "y")], (1,)),
+    ([node("ReduceProd", "s", "n"), node("Reshape", "x n", "y")], (6,)),
+])
+def test_computed_shapes(nodes: list[onnx.NodeProto], wanted: tuple[int, ...]) -> None:
+    made = model([node("Shape", "x", "s"), *nodes], {"x": [2, 3]}, ["y"],
+                 {"x1": np.ones((2, 1), np.float32)}, opset=12)
+    assert fw.onnx.load(made)(x(2, 3)).shape == wanted
+
+
+def test_batch_norm_in_training_before_version_14_is_refused() -> None:
+    ones = np.ones(3, np.float32)
+    made = model([node("BatchNormalization", "x a b c d", "y m v sm sv")], {"x": [2, 3, 4]}, ["y"],
+                 dict.fromkeys("abcd", ones), opset=9)
+    with pytest.raises(fw.ImportModelError, match="supported as inference"):
+        fw.onnx.load(made)(x(2, 3, 4))

@@ -110,10 +110,9 @@ def _roi_align(x: Tensor, rois: Tensor, batch_indices: Tensor,
     return stack(out)
 
 
-operator("RoiAlign", since=10)(lambda x, rois, batch_indices, mode="avg", output_height=1,
-                               output_width=1, sampling_ratio=0, spatial_scale=1.0: _roi_align(
-    x, rois, batch_indices, "output_half_pixel", mode, output_height, output_width,
-    sampling_ratio, spatial_scale))
+@operator("RoiAlign", since=10)
+def _roi_align_whole(x: Tensor, rois: Tensor, batch_indices: Tensor, **how: Any) -> Tensor:
+    return _roi_align(x, rois, batch_indices, "output_half_pixel", **how)
 
 
 def _samples(start: float, length: float, bins: int, ratio: int, n: int) -> Any:

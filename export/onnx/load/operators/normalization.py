@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .....eager import dtypes
+from .....eager.errors import ImportModelError
 from .....eager.nn import functional as F
 from .....eager.ops import create, pointwise, reduce, view
 from .....eager.ops.random import rand
@@ -18,10 +19,12 @@ from .shapes import axes_of
 __all__: list[str] = []
 
 
-@operator("BatchNormalization", since=7, many=True, settings=(3, 4))
+@operator("BatchNormalization", since=14, many=True, settings=(3, 4))
 def _batch_norm(x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor,
                 epsilon: float = 1e-5, momentum: float = 0.9, training_mode: int = 0,
-                spatial: int = 1) -> Any:
+                outputs: int = 1) -> Any:
+    if outputs > 1 and not training_mode:
+        raise ImportModelError("BatchNormalization gives statistics in training mode only")
     if not training_mode:
         if len({t.dtype for t in (x, scale, b, mean, var)}) > 1:
             return (_normalized(x, scale, b, mean, var, epsilon),)
@@ -48,7 +51,11 @@ def _normalized(x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor, 
 @operator("BatchNormalization", since=1, many=True, settings=(3, 4))
 def _batch_norm_old(x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor,
                     epsilon: float = 1e-5, momentum: float = 0.9, is_test: int = 0,
-                    spatial: int = 1) -> Any:
+                    spatial: int = 1, outputs: int = 1) -> Any:
+    """Before version 14, more outputs than one asked for training."""
+    if not spatial or outputs > 1:
+        raise ImportModelError("BatchNormalization before version 14 is supported as inference, "
+                               "over channels", "export the model with opset 14 or later")
     return _batch_norm(x, scale, b, mean, var, epsilon, momentum, 0)
 
 

@@ -56,7 +56,7 @@ def _divide(a: Tensor, b: Tensor) -> Tensor:
     return p.where(p.not_equal(p.less(a, 0), p.less(b, 0)), p.negative(found), found)
 
 
-def _power(a: Tensor, b: Tensor) -> Tensor:
+def _power(a: Tensor, b: Any) -> Tensor:
     """In the dtype of the base."""
     return p.pow(a, b).astype(a.dtype)
 
@@ -96,6 +96,13 @@ for _name, _pair in _OF_TWO.items():
         _of_two(_pair))
     if _name in _WITH_AXIS:
         operator(_name, since=1)(_along_axis(_pair))
+
+
+@operator("Pow", since=12)
+def _power_of(a: Tensor, b: Any) -> Tensor:
+    """A plain exponent, which costs less, or a tensor."""
+    whole = type(b) is int and b >= 0
+    return _power(a, b if whole or type(b) is float else tensor_of(b))
 
 
 @operator("Equal", since=19)

@@ -113,8 +113,8 @@ def _requantized(found: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
 def _qlinear_matmul(a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor,
                     b_zero: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
     found = matmul(_centred(a, a_zero, -2), _centred(b, b_zero, -1)).astype("float64")
-    scale = a_scale.astype("float64") * b_scale.astype("float64") / \
-        y_scale.astype("float64")
+    rows = view.reshape(a_scale, (-1, 1)) if a_scale.ndim == 1 and a_scale.shape[0] > 1 else a_scale
+    scale = rows.astype("float64") * b_scale.astype("float64") / y_scale.astype("float64")
     return _requantized(found, scale, y_zero)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -216,13 +218,31 @@ def _quotient(a: Any, b: Any) -> Any:
 
 for _name, _function in {
     "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b,
-    "Div": _quotient, "Max": lambda a, b: a if a >= b else b,
-    "Min": lambda a, b: a if a <= b else b, "Equal": lambda a, b: a == b,
+    "Div": _quotient, "Equal": lambda a, b: a == b,
     "Less": lambda a, b: a < b, "Greater": lambda a, b: a > b,
     "LessOrEqual": lambda a, b: a <= b, "GreaterOrEqual": lambda a, b: a >= b,
     "And": lambda a, b: a and b, "Or": lambda a, b: a or b,
 }.items():
     of_sizes(_name)(_each(_function))
+
+
+@of_sizes("Max")
+def _largest(*given: Any) -> Any:
+    return reduce(_each(lambda a, b: a if a >= b else b), given)
+
+
+@of_sizes("Min")
+def _smallest(*given: Any) -> Any:
+    return reduce(_each(lambda a, b: a if a <= b else b), given)
+
+
+@of_sizes("Split")
+def _parts(x: Any, split: Any = None, axis: int = 0, num_outputs: Any = None, outputs: int = 1
+           ) -> Any:
+    if not isinstance(x, tuple) or split is None or sum(split) != len(x):
+        return NotImplemented
+    ends = list(accumulate(split))
+    return tuple(x[end - n:end] for n, end in zip(split, ends))
 
 
 @of_sizes("Mod")
