@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,13 @@ def test_a_state_dict_goes_from_one_to_another(exported: Any) -> None:
     second.load_state_dict(first.state_dict())
     np.testing.assert_array_equal(second(x(2, 1, 8, 8)).numpy(), first(x(2, 1, 8, 8)).numpy())
     assert (copy.deepcopy(second)(x(1, 1, 8, 8)) == second(x(1, 1, 8, 8))).all()
+
+
+def test_it_is_pickled_with_its_source(exported: Any) -> None:
+    loaded = fw.onnx.load(exported[1])
+    other = pickle.loads(pickle.dumps(loaded))
+    assert other.to_python() == loaded.to_python()
+    assert (other(x(2, 1, 8, 8)) == loaded(x(2, 1, 8, 8))).all()
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -293,6 +301,39 @@ def test_data_are_read_from_the_folder_only(with_data: Path, location: str) -> N
     path = redirected(with_data, location.format(root=with_data.parent))
     with pytest.raises(fw.ImportModelError, match="tensor 'w'"):
         fw.onnx.load(path)
+
+
+def test_data_of_functions_and_of_empty_tensors_are_not_read(with_data: Path) -> None:
+    """Neither has a place where it would be looked at before."""
+    empty = TensorProto(name="k", data_type=FLOAT, dims=[0], data_location=TensorProto.EXTERNAL)
+    empty.external_data.add(key="location", value="/etc/hostname")
+    own = helper.make_function("own", "F", ["a"], ["b"], [
+        node("Constant", "", "b", value=empty)], [helper.make_opsetid("", 18)])
+    call = helper.make_node("F", ["x"], ["y"], domain="own")
+    made = model([call], {"x": [2]}, ["y"], functions=[own])
+    (with_data / "f.onnx").write_bytes(made.SerializeToString())
+    for given in (with_data / "f.onnx", made):
+        with pytest.raises(fw.ImportModelError, match="the data of tensor 'k'"):
+            fw.onnx.load(given)
+
+
+@pytest.mark.parametrize("name", ["None", "class", "3 d", "", "../x", "Модель"])
+def test_any_name_of_a_graph(name: str) -> None:
+    made = model([node("Relu", "x", "y")], {"x": [2]}, ["y"])
+    made.graph.name = name
+    assert fw.onnx.load(made)(fw.ones(2)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["forward", "a..b", "_x", "training", "lambda", "parameters.x",
+                                  "self", "w'];print(1);[", "é", "a.b", "a"])
+def test_any_name_of_a_parameter(name: str) -> None:
+    made = model([helper.make_node("Add", ["x", name], ["h"]), node("Add", "h a.b.c", "y")],
+                 {"x": [2]}, ["y"], {name: np.float32([1, 2]), "a.b.c": np.float32([1, 1])})
+    loaded = fw.onnx.load(made)
+    assert loaded(fw.zeros(2)).tolist() == [2, 3]
+    assert len(list(loaded.parameters())) == 2
+    again = fw.onnx.load(made)
+    again.load_state_dict(loaded.state_dict())
 
 
 def test_data_that_are_too_short(with_data: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
+import keyword
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +10,11 @@ from typing import Any
 
 from ....eager import dtypes
 from ....eager.errors import ImportModelError
-from .module import Declared, Model, place
+from .module import Declared, Model, class_of, place
 from .names import identifier
 from .reading import check_texts, read
 from .source import Source
 from .values import type_name
-
-_COUNT = iter(range(1 << 62))
 
 
 def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
@@ -37,16 +35,13 @@ def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
         raise ImportModelError("the model's graphs lie too deep inside of each other") from error
     title = _title(model, proto)
     text = source.text(title)
-    file = f"<{title} {next(_COUNT)}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    names: dict[str, Any] = {"__name__": "onnx_model"}
     try:
-        exec(compile(text, file, "exec"), names)
+        kind = class_of(text, title)
     except (SyntaxError, RecursionError, MemoryError, OverflowError) as error:
         raise ImportModelError(f"the model is too large or too deep to become Python: {error}"
                                ) from error
-    made: Model = names[title](
-        [_declared(v) for v in proto.graph.input], [v.name for v in proto.graph.output], text)
+    made = kind([_declared(v) for v in proto.graph.input],
+                [v.name for v in proto.graph.output], text)
     _fill(made, source)
     return made
 
@@ -54,7 +49,8 @@ def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
 def _title(model: Any, proto: Any) -> str:
     name = Path(model).stem if isinstance(model, (str, os.PathLike)) else proto.graph.name
     words = identifier(name or "Loaded", {"Model"}).split("_")
-    return "".join(w[:1].upper() + w[1:] for w in words if w) or "Loaded"
+    title = "".join(w[:1].upper() + w[1:] for w in words if w) or "Loaded"
+    return f"{title}Model" if keyword.iskeyword(title) else title
 
 
 def _fill(made: Model, source: Source) -> None:

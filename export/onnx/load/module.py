@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import linecache
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +14,7 @@ from ....eager.errors import DTypeError, ShapeError, StateError
 from ....eager.nn.module import Module
 from ....eager.nn.parameter import Parameter
 from ....eager.tensor import Tensor
-from .values import is_stored, tensor_of, value_of
+from .values import is_stored, value_of
 
 
 class Declared:
@@ -84,6 +86,9 @@ class Model(Module):
             _check_shape(declared, value.shape)
         return value
 
+    def __reduce__(self) -> Any:
+        return _empty, (self._source, type(self).__name__), self.__dict__
+
     def extra_repr(self) -> str:
         """Inputs and outputs."""
         return "\n".join([f"in {d!r}" for d in self._inputs] + [f"out {n}" for n in self._outputs])
@@ -91,6 +96,24 @@ class Model(Module):
     def to_python(self) -> str:
         """Source of the model's class, as it runs; parameters and buffers come by a state dict."""
         return self._source
+
+
+@functools.lru_cache(maxsize=64)
+def class_of(source: str, title: str) -> type[Model]:
+    """The class that source defines. Python's errors where it is too long or too deep for it."""
+    file = f"<{title} {next(_COUNT)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"__name__": "onnx_model"}
+    exec(compile(source, file, "exec"), names)
+    return names[title]  # type: ignore[no-any-return]
+
+
+_COUNT = iter(range(1 << 62))  # each class has lines of its own in tracebacks
+
+
+def _empty(source: str, title: str) -> Model:
+    """A model without parameters, for pickles and copies to fill."""
+    return class_of(source, title)(source=source)
 
 
 def _check_shape(declared: Declared, shape: Sequence[Any]) -> None:
@@ -127,5 +150,3 @@ def fits(name: str, taken: set[str]) -> bool:
                                                  for w in words) and \
         words[0] not in ("training",)
 
-
-__all__ = ["Declared", "Model", "Part", "fits", "place", "tensor_of"]

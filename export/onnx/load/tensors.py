@@ -24,6 +24,9 @@ def array_of_proto(proto: Any) -> Any:
     shape = tuple(proto.dims)
     if any(n < 0 for n in shape):
         raise ImportModelError(f"tensor {proto.name!r} has the shape {shape}")
+    if proto.data_location == proto.EXTERNAL:  # where it was not read with the model's file
+        raise ImportModelError(f"the data of tensor {proto.name!r} lie in another file",
+                               "load the model by its path")
     _check_filled(proto, name, shape)
     if name == "str":
         texts = [s.decode("utf-8", "replace") for s in proto.string_data]
