@@ -3,14 +3,18 @@
 The function runs on the values it is given, as eager does; beside each value its type is carried,
 found by the op's own rule from types that hold `Dim`s. Unlike a recording to be replayed, this one
 is a function of its declared inputs alone: any other tensor it reads is a constant of the graph.
+Decisions are noted, and may be answered otherwise than the values do (`exploring.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..eager import interpreter
 from ..eager.errors import CaptureError
@@ -19,15 +23,20 @@ from ..eager.shapes import TensorType
 from ..eager.tape import no_grad
 from ..eager.tensor import Tensor
 from .dims import Dim, Sizes
+from .formulas import Formula
+from .frames import user_frames
 from .graph import Node, topological
+from .loops import Jump
 from .names import Names
+from .numbers import Number
+from .operands import tells_symbols
 from .paths import Path
 from .recorder import Recorder
 from .state import State
 
+_LONG = 1000  # decisions of a forced run, which no values may end
 _CURE = {
-    "item()": "the number would be frozen: keep it a tensor",
-    "bool()": "a model takes one path for all values: choose with fw.where(condition, x, y)",
+    "item()": "the number would be frozen: keep it a tensor, or use x.item(), which is followed",
     "NumPy": "what NumPy computes is not recorded: use the functions of fusewire",
     "a result of unknown size": "choose by a mask: fw.where(mask, values, x)",
 }
@@ -48,6 +57,32 @@ class Outside(NamedTuple):
     path: Path | None
 
 
+class Common(Names):
+    """What all runs of one function share: the nodes, and the tensors that it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outside: dict[Node, Outside] = {}
+        self._of: dict[Any, Node] = {}
+
+    def number(self, formula: Formula, type: TensorType) -> Node:
+        node = self.nodes.input(f"number {self._number(formula)}", type)
+        self.numbers[node] = formula
+        return node
+
+    def phi(self, key: Any, type: TensorType) -> Node:
+        return self.nodes.input(f"phi {self._number(key)}", type)
+
+    def reads(self, array: Any, path: Path | None) -> Node:
+        """The node of a tensor from outside: of a path, or else of these values."""
+        key = path or (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._of:
+            kind = TensorType(array.shape, array.dtype)
+            node = self._of[key] = self.nodes.input(f"outside {len(self.outside)}", kind)
+            self.outside[node] = Outside(array, path)
+        return self._of[key]
+
+
 @dataclass(frozen=True)
 class SymbolicRun:
     """What came of a run: the value returned, and the nodes of the tensors in it."""
@@ -56,24 +91,30 @@ class SymbolicRun:
     inputs: tuple[Node, ...]
     outside: Mapping[Node, Outside]
     node_of: Callable[[Tensor], Node]
+    path: Sequence[Any]  # its decisions, and the loops that it went through
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
 
 
+class TurnEnds(BaseException):
+    """A forced run has come to a place from which on everything is known: the head of a loop."""
+
+
 class SymbolicRecorder(Recorder):
-    """Notes what runs, with types whose sizes may vary."""
+    """Notes what runs, with types whose sizes may vary. The first decisions get the answers
+    `forced`."""
 
     answers = False
 
-    def __init__(self, state: State, sizes: Sizes) -> None:
-        super().__init__(state, 0, (), Names(), sizes)
-        self.given: set[Node] = set()
-        self.outside: dict[Node, Outside] = {}
+    def __init__(self, state: State, sizes: Sizes, common: Common, forced: Sequence[bool]) -> None:
+        super().__init__(state, 0, (), common, sizes)
+        self.common, self.forced = common, forced
+        self.asked = 0  # decisions so far
+        self._taken: dict[Any, Any] = {}
 
     def give(self, given: Given) -> Node:
         """The node of an input."""
         node = self.nodes.input(given.name, TensorType(given.shape, given.tensor.dtype))
         self.learn(given.tensor._data, node)
-        self.given.add(node)
         return node
 
     def node_of(self, tensor: Tensor) -> Node:
@@ -81,9 +122,7 @@ class SymbolicRecorder(Recorder):
         if found is not None:
             return found[1]
         array = tensor._data
-        kind = TensorType(array.shape, array.dtype)
-        node = self.nodes.input(f"outside {len(self.outside)}", kind)
-        self.outside[node] = Outside(array, self._path_of(array))
+        node = self.common.reads(array, self._path_of(array))
         self.learn(array, node)
         return node
 
@@ -91,18 +130,62 @@ class SymbolicRecorder(Recorder):
         with self.sizes.listening(False):
             self.node_of(tensor)
 
-    def leaves(self, tensor: Tensor, how: str) -> None:
-        needed = topological([self.node_of(tensor)])
-        if not any(n in self.given or n.op == "uniform" for n in needed):
-            return  # the same number on every run
+    def leaves(self, tensor: Tensor, how: str) -> Any:
+        node = self.node_of(tensor)
+        if not self._varies(node) or how == "item()":
+            return None
+        if how == "bool()":
+            value = bool(tensor._data.item())
+            return None if self.decide(node, "bool", value) is value else np.array(not value)
         raise CaptureError(f"{how} hands a tensor's values to Python, which a model cannot do",
                            _CURE.get(how, _CURE["item()"]))
 
+    def _varies(self, node: Node) -> bool:
+        """Whether it can have another value in another run."""
+        return any(n.op == "uniform" or (n.op == "input" and n not in self.common.outside)
+                   for n in topological([node]))
+
     def number(self, tensor: Tensor, value: Any) -> Any:
-        return value
+        node = self.node_of(tensor)
+        if not self._varies(node):
+            return value
+        if type(value) is bool:
+            return self.decide(node, "bool", value)
+        frames = user_frames(self.loops.base)
+        if type(value) not in (int, float) or (frames and tells_symbols(frames[0].f_code)):
+            raise CaptureError("item() hands a tensor's value to code that looks at its type",
+                               _CURE["item()"])
+        self.made_numbers = True
+        return Number(Formula("element", (node,)), value, self)
+
+    def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
+        if kind != "bool" and self.listening and getattr(subject, "op", "") != "constant":
+            raise CaptureError("a number that a tensor's value gives is used here as a plain "
+                               "number, which a model cannot do", "compute with tensors here")
+        return super().decide(subject, kind, outcome)
+
+    def _answered(self, subject: Any, kind: str, outcome: Any) -> Any:
+        key = subject, kind
+        if key in self._decided:
+            return self._taken[key]
+        if self.forced and self.asked >= len(self.forced) and self.path \
+                and type(self.path[-1]) is Jump:
+            raise TurnEnds
+        if self.asked < len(self.forced):
+            outcome = self.forced[self.asked]
+        self.asked += 1
+        if self.forced and self.asked > _LONG:
+            raise CaptureError(f"a forced run makes more than {_LONG} decisions",
+                               "give an example that takes this way: examples=[...]")
+        self._taken[key] = outcome
+        return super()._answered(subject, kind, outcome)
+
+    def refuse(self, why: str) -> None:
+        raise CaptureError(f"this cannot be followed: {why}", "write it with tensors")
 
     def measure(self, op: Any, x: Tensor) -> Tensor | None:
-        self.leaves(x, "a result of unknown size")
+        if self._varies(self.node_of(x)):
+            self.leaves(x, "a result of unknown size")
         return None
 
     def reads_grad(self, tensor: Tensor) -> None:
@@ -113,25 +196,29 @@ class SymbolicRecorder(Recorder):
 
 
 def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
-                    given: Sequence[Given], sizes: Sizes) -> SymbolicRun:
+                    given: Sequence[Given], sizes: Sizes, common: Common | None = None,
+                    forced: Sequence[bool] = ()) -> SymbolicRun:
     """Runs fn(*args, **kwargs) without gradients, noting it for all sizes; state is left as it was.
 
     CaptureError where the run changes a tensor that outlives it, or cannot be noted.
     """
-    state = walk(fn)
-    recorder = SymbolicRecorder(state, sizes)
+    state, common = walk(fn), common or Common()
+    recorder = SymbolicRecorder(state, sizes, common, forced)
     inputs = tuple(map(recorder.give, given))
     before = interpreter.STATE.active
+    result: Any = None
     try:
-        interpreter.STATE.active = recorder
+        interpreter.STATE.active, recorder.loops.base = recorder, sys._getframe()
         with no_grad(), sizes.listening():
             result = fn(*args, **kwargs)
+    except TurnEnds:
+        result = TurnEnds
     finally:
-        interpreter.STATE.active = before
+        interpreter.STATE.active, recorder.loops.base = before, None
         changes = list(state.changes())
         for path, held, _ in changes:
             _put_back(state.values[path], held)
-    return SymbolicRun(result, inputs, recorder.outside, recorder.node_of,
+    return SymbolicRun(result, inputs, common.outside, recorder.node_of, recorder.path,
                        [text for change in changes for text in _described(state, *change)])
 
 

@@ -5,32 +5,37 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...capture.dims import Condition, Dim
+from ...capture.dims import Condition
+from ...capture.exploring import Explored
+from ...capture.formulas import elements
 from ...capture.graph import Graph, Node
 from ...capture.passes.decompose import decompose
 from ...capture.passes.simplify import simplify
 from ...capture.pipeline import run as run_passes
-from ...capture.symbolic import SymbolicRun, dotted
+from ...capture.planning import walk
+from ...capture.symbolic import dotted
+from ...capture.tree import Ends, Loop
 from ...eager.errors import ExportError
 from ...eager.nn.module import Module
 from ...eager.op import OPS
 from .arguments import Arguments
 from .constants import Named
 from .convert import Converter, row_of
+from .flow import Flow, Result, described, wanted_of
 from .write import Value, Writer
 
 LIMIT = 2 ** 31 - 1  # bytes of one protobuf message
 
 
-class Output(NamedTuple):
-    """A tensor that the function returns."""
+class Results(NamedTuple):
+    """What the function returns: the names of its tensors, and their nodes at each end."""
 
-    name: str
-    node: Node
+    names: tuple[str, ...]
+    nodes: Mapping[Ends, tuple[Node, ...]]
 
 
 def names_of(fn: Callable[..., Any]) -> dict[int, str]:
@@ -45,20 +50,53 @@ def names_of(fn: Callable[..., Any]) -> dict[int, str]:
     return found
 
 
-def build(run: SymbolicRun, call: Arguments, outputs: Sequence[Output], opset: int,
-           names: Mapping[int, str]) -> Any:
-    """The model of a run, as onnx has it."""
-    graph = Graph((*run.inputs, *run.outside), tuple(o.node for o in outputs))
-    graph = _prepared(graph)
-    count = len(run.inputs)
-    constants = {node: Named(names.get(id(outside.array)) or dotted(outside.path), outside.array)
-                 for node, outside in zip(graph.inputs[count:], run.outside.values())}
+def build(ways: Explored, call: Arguments, results: Results, opset: int,
+          names: Mapping[int, str]) -> Any:
+    """The model of a function, as onnx has it."""
+    wanted = _wanted(ways, results)
+    given = next(iter(ways.runs.values()))[0].inputs
+    others = [n for n in _inputs(ways, wanted) if n not in given]
+    graph = Graph((*given, *others), tuple(wanted))
+    ready = _prepared(graph)
+    now = dict(zip((*graph.inputs, *graph.outputs), (*ready.inputs, *ready.outputs)))
+    outside = ways.names.outside
+    constants = {now[n]: Named(names.get(id(outside[n].array)) or dotted(outside[n].path),
+                               outside[n].array) for n in others if n in outside}
+    numbers = {now[n]: ways.names.numbers[n] for n in others if n in ways.names.numbers}
     writer = Writer(opset)
-    for name in (*call.names, *(o.name for o in outputs)):
+    for name in (*call.names, *results.names):
         writer.unique(name)
-    values = Converter(Graph(graph.inputs[:count], graph.outputs), constants, writer).run()
-    _name_outputs(writer, values, [o.name for o in outputs])
-    return _assembled(writer, graph.inputs[:count], zip(outputs, graph.outputs))
+    inputs = [now[n] for n in given]
+    converter = Converter(ready, inputs, constants, writer, numbers, now)
+    made = Flow(converter, results.nodes).write(ways.root)
+    _name_outputs(writer, [r.value for r in made], results.names)
+    return _assembled(writer, inputs, zip(results.names, made))
+
+
+def _wanted(ways: Explored, results: Results) -> list[Node]:
+    """The nodes that any place of the tree asks for."""
+    found: dict[Node, None] = {}
+    for at in walk(ways.root):
+        found.update(dict.fromkeys(wanted_of(at, results.nodes)))
+        if isinstance(at, Loop):
+            found.update(dict.fromkeys(at.enter.phis))
+    for formula in ways.names.numbers.values():
+        found.update(dict.fromkeys(elements([formula])))
+    return list(found)
+
+
+def _inputs(ways: Explored, wanted: Sequence[Node]) -> list[Node]:
+    """What these read that no op computes, and what the numbers among that are elements of."""
+    found: dict[Node, None] = {}
+    stack, seen = list(wanted), set(wanted)
+    while stack:
+        node = stack.pop()
+        if node.op == "input":
+            found[node] = None
+        read = [*node.inputs, *elements(f for f in [ways.names.numbers.get(node)] if f)]
+        stack += [n for n in read if n not in seen]
+        seen.update(read)
+    return list(found)
 
 
 def _prepared(graph: Graph) -> Graph:
@@ -81,24 +119,29 @@ def _name_outputs(writer: Writer, values: Sequence[Value], names: Sequence[str])
             renamed[value.name] = name
         else:
             writer.op("Identity", [value], value.dtype, name=name)
-    for node in writer.nodes:
+    for node in _all_nodes(writer.nodes):
         for places in (node.input, node.output):
             for i, old in enumerate(places):
                 places[i] = renamed.get(old, old)
 
 
-def _assembled(writer: Writer, inputs: Sequence[Node], outputs: Any) -> Any:
+def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    """These, and the nodes of the graphs inside of them."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            yield from _all_nodes(attribute.g.node)
+
+
+def _assembled(writer: Writer, inputs: Sequence[Node], outputs: Iterable[tuple[str, Result]]
+               ) -> Any:
     from onnx import helper
 
-    def info(name: str, node: Node) -> Any:
-        shape = [str(n) if type(n) is Dim else int(n) for n in node.type.shape]
-        kind = helper.np_dtype_to_tensor_dtype(node.type.dtype)
-        return helper.make_tensor_value_info(name, kind, shape)
-
-    read = {name for node in writer.nodes for name in node.input}
+    given = [Result(Value(n.params["name"], n.type.dtype), n.type.shape) for n in inputs]
+    read = {name for node in _all_nodes(writer.nodes) for name in node.input}
     graph = helper.make_graph(
-        writer.nodes, "main", [info(n.params["name"], n) for n in inputs],
-        [info(o.name, node) for o, node in outputs],
+        writer.nodes, "main", [described(r.value.name, r) for r in given],
+        [described(name, r) for name, r in outputs],
         [constant for constant in writer.initializers if constant.name in read])
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(

@@ -32,14 +32,15 @@ class Check:
     conditions: list[Condition] = field(default_factory=list)
 
 
-def verify_model(model: Any, call: Arguments, outputs: Sequence[str], example: dict[str, int],
+def verify_model(model: Any, calls: Sequence[Arguments], outputs: Sequence[str],
                  check: Check) -> None:
-    """Fills `check`: the model against the function, at the example's sizes and at others."""
+    """Fills `check`: the model against the function, on the examples and at other sizes."""
     data = serialised(model)
     check_valid(model)
     found = runner(data)
     check.runner, check.error = found.name, 0.0
     check.notes += [found.note] if found.note else []
+    call = calls[0]
 
     def at(sizes: dict[str, int], arrays: Sequence[Any]) -> None:
         wanted = _eager(call, arrays)
@@ -47,11 +48,13 @@ def verify_model(model: Any, call: Arguments, outputs: Sequence[str], example: d
             "on the example"
         error = compare(found.run, dict(zip(call.names, arrays)), list(zip(outputs, wanted)), where)
         check.error = max(check.error or 0.0, error)
-        check.sizes.append(sizes)
+        if sizes not in check.sizes:
+            check.sizes.append(sizes)
 
-    at(example, call.arrays)
-    if example:
-        _compare_elsewhere(at, call, example, check)
+    for each in calls:
+        at(each.sizes(), each.arrays)
+    if call.sizes():
+        _compare_elsewhere(at, call, call.sizes(), check)
 
 
 def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check: Check) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -242,8 +243,8 @@ def test_hidden_tensors_are_refused_and_caches_noted(path: Path) -> None:
 
 # ---- refusals
 @pytest.mark.parametrize(("fn", "words"), [
-    (lambda x: x * 2 if x.sum() > 0 else x, "bool() hands a tensor's values to Python"),
-    (lambda x: x * x.sum().item(), "item() hands a tensor's values to Python"),
+    (lambda x: x * float(x.sum()), "float() hands a tensor's values to Python"),
+    (lambda x: x * math.sqrt(x.sum().item()), "is used here as a plain number"),
     (lambda x: fw.from_numpy(np.sort(x.numpy())), "NumPy hands a tensor's values to Python"),
     (lambda x: x.sum().item, "the function returns a builtin_function_or_method"),
     (lambda x: (x, 3), "the function returns a int"),
