@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..eager.errors import CaptureError, is_ours
+from ..eager.tensor import Tensor
 from .dims import Condition, Fixed, Sizes
+from .graph import Node
 from .leaf import Leaf
 from .names import Names
 from .planning import walk as places
@@ -45,19 +47,26 @@ class Explored:
     names: Common
     forced: Sequence[str]  # the answers that no example gave
 
+    @property
+    def states(self) -> dict[Node, list[Tensor]]:
+        """Tensors from outside that any way changes, by the nodes of what they hold before."""
+        return {n: t for runs in self.runs.values() for run in runs for n, t in run.states.items()}
+
 
 class _Grown(Exception):
     """The tree has to be made anew."""
 
 
-def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes) -> Explored:
+def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
+            training: bool = False) -> Explored:
     """All ways of fn, with what was asked of sizes on any of them in `sizes`.
 
-    CaptureError for a way that cannot be found.
+    With `training`, ways may compute gradients and change tensors from outside. CaptureError for a
+    way that cannot be found.
     """
     known: dict[Any, set[Any]] = {}
     for _ in range(_AGAIN):
-        made = _Exploration(fn, examples, sizes, known)
+        made = _Exploration(fn, examples, sizes, known, training)
         try:
             return made.explored()
         except _Grown:
@@ -70,8 +79,8 @@ class _Exploration:
     """The ways that were found so far."""
 
     def __init__(self, fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
-                 carried: dict[Any, set[Any]]) -> None:
-        self.fn, self.examples, self.sizes = fn, examples, sizes
+                 carried: dict[Any, set[Any]], training: bool) -> None:
+        self.fn, self.examples, self.sizes, self.training = fn, examples, sizes, training
         self.common = Common()
         self.common.carried = carried
         self.root: Place | None = None
@@ -95,7 +104,7 @@ class _Exploration:
         self.sizes.begin(example.sizes)
         try:
             run = record_symbolic(self.fn, example.args, example.kwargs, example.given, self.sizes,
-                                  self.common, forced)
+                                  self.common, forced, self.training)
         finally:
             self._ask(self.sizes)
         leaf = None if run.result is TurnEnds else _leaf(self.common)

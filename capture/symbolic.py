@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..eager import interpreter
-from ..eager.errors import CaptureError
+from ..eager.errors import CaptureError, is_ours
 from ..eager.nn.module import Module
 from ..eager.shapes import TensorType
-from ..eager.tape import no_grad
+from ..eager.tape import set_grad_enabled
 from ..eager.tensor import Tensor
 from .dims import Dim, Sizes
 from .formulas import Formula
@@ -32,7 +33,7 @@ from .numbers import Number
 from .operands import tells_symbols
 from .paths import Path
 from .recorder import Recorder
-from .state import State
+from .state import FIXED, State
 
 _LONG = 1000  # decisions of a forced run, which no values may end
 _CURE = {
@@ -92,6 +93,8 @@ class SymbolicRun:
     outside: Mapping[Node, Outside]
     node_of: Callable[[Tensor], Node]
     path: Sequence[Any]  # its decisions, and the loops that it went through
+    states: Mapping[Node, list[Tensor]]  # what it changed outside, by what that held before
+    after: Mapping[Node, Node]  # what these hold afterwards
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
 
 
@@ -105,9 +108,12 @@ class SymbolicRecorder(Recorder):
 
     answers = False
 
-    def __init__(self, state: State, sizes: Sizes, common: Common, forced: Sequence[bool]) -> None:
+    def __init__(self, state: State, sizes: Sizes, common: Common, forced: Sequence[bool],
+                 training: bool) -> None:
         super().__init__(state, 0, (), common, sizes)
-        self.common, self.forced = common, forced
+        self.common, self.forced, self.training = common, forced, training
+        common.rolls_gradients = not training
+        self.states: dict[Node, list[Tensor]] = {}
         self.asked = 0  # decisions so far
         self._taken: dict[Any, Any] = {}
 
@@ -188,38 +194,84 @@ class SymbolicRecorder(Recorder):
             self.leaves(x, "a result of unknown size")
         return None
 
-    def reads_grad(self, tensor: Tensor) -> None:
-        raise CaptureError("a gradient is read: training steps cannot be exported yet",
-                           "export the function that computes the prediction")
+    def changed(self, tensor: Tensor) -> None:
+        """Notes what was outside before, and what it held: a training step changes it."""
+        found = self._known.get(id(tensor._data))
+        path = self._path_of(tensor._data)
+        if found is not None and (path is None or found[1] not in self.common.outside):
+            return  # made here, or changed before
+        if path is None and self.training:
+            raise CaptureError("a tensor is changed that cannot be reached from the function",
+                               "let it name the model and the optimizer, or take them as arguments")
+        if path is not None:
+            self.states.setdefault(self.node_of(tensor), []).append(tensor)
 
-    sets_grad = reads_grad
+    def reads_grad(self, tensor: Tensor) -> None:
+        self._steps()
+        super().reads_grad(tensor)
+
+    def sets_grad(self, tensor: Tensor) -> None:
+        self._steps()
+        super().sets_grad(tensor)
+
+    def _steps(self) -> None:
+        if not self.training:
+            raise CaptureError("a gradient is computed or read, as in a training step",
+                               "to export the step: export(step, args, path, training=True)")
+
+    def after(self) -> dict[Node, Node]:
+        """What the states hold now, by what they held before."""
+        found: dict[Node, Node] = {}
+        for node, tensors in self.states.items():
+            now = {self.node_of(t) for t in tensors}
+            if len(now) > 1:
+                raise CaptureError("two tensors that hold one array are changed in different ways",
+                                   "let each have its own: x.detach().clone()")
+            found[node] = now.pop()
+        return found
+
+    def gradients_stay(self) -> None:
+        """CaptureError where a call depends on gradients that an earlier one has left."""
+        for path, before, now in self.state.changes():
+            tensor = self.state.values[path]
+            if isinstance(tensor, Tensor) and id(tensor) in self.grads_read \
+                    and (before[1] is not None or now[1] is not None):
+                raise CaptureError(
+                    f"the gradient of `{dotted(path) or path}` is added to that of the call before",
+                    "call optimizer.zero_grad() in the step, before backward() or at the end")
 
 
 def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
                     given: Sequence[Given], sizes: Sizes, common: Common | None = None,
-                    forced: Sequence[bool] = ()) -> SymbolicRun:
-    """Runs fn(*args, **kwargs) without gradients, noting it for all sizes; state is left as it was.
+                    forced: Sequence[bool] = (), training: bool = False) -> SymbolicRun:
+    """Runs fn(*args, **kwargs), noting it for all sizes; state is left as it was.
 
-    CaptureError where the run changes a tensor that outlives it, or cannot be noted.
+    CaptureError where the run changes a tensor that outlives it, or cannot be noted. With
+    `training` gradients are computed, and what is changed is noted.
     """
     state, common = walk(fn), common or Common()
-    recorder = SymbolicRecorder(state, sizes, common, forced)
+    recorder = SymbolicRecorder(state, sizes, common, forced, training)
     inputs = tuple(map(recorder.give, given))
     before = interpreter.STATE.active
     result: Any = None
+    after: dict[Node, Node] = {}
     try:
         interpreter.STATE.active, recorder.loops.base = recorder, sys._getframe()
-        with no_grad(), sizes.listening():
+        with set_grad_enabled(training), sizes.listening():
             result = fn(*args, **kwargs)
+            recorder.gradients_stay()
+            after = recorder.after()
     except TurnEnds:
         result = TurnEnds
     finally:
         interpreter.STATE.active, recorder.loops.base = before, None
+        recorder.settle_tape()
         changes = list(state.changes())
         for path, held, _ in changes:
             _put_back(state.values[path], held)
+    texts = [text for change in changes for text in _described(state, *change, training)]
     return SymbolicRun(result, inputs, common.outside, recorder.node_of, recorder.path,
-                       [text for change in changes for text in _described(state, *change)])
+                       recorder.states, after, texts)
 
 
 @contextlib.contextmanager
@@ -234,15 +286,41 @@ def unchanged(fn: Callable[..., Any]) -> Iterator[None]:
 
 
 def walk(fn: Callable[..., Any]) -> State:
-    """Everything reachable from `fn`: its object, closure, and the globals that it names."""
+    """Everything reachable from `fn`: its object, closure, and the globals that it names, as
+    do functions that it names."""
     state = State()
     state.walk(Path("function"), fn)
-    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
-    names = getattr(fn, "__globals__", {})
-    for name in code.co_names if code is not None else ():
-        if isinstance(names.get(name), (Module, Tensor, list, dict, tuple)):
-            state.walk(Path("globals", id(names)).item(name), names[name])
+    seen: set[int] = set()
+    todo = _new(fn, seen)
+    while todo:
+        function = todo.pop()
+        names = getattr(function, "__globals__", {})
+        code = getattr(function, "__code__", None)
+        for name in code.co_names if code is not None and not is_ours(code) else ():
+            found = names.get(name)
+            if _is_function(found):
+                todo += _new(found, seen)
+            elif found is not None and not isinstance(found, FIXED):
+                state.walk(Path("globals", id(names)).item(name), found)
+        for cell in getattr(function, "__closure__", None) or ():
+            with contextlib.suppress(ValueError):  # empty
+                todo += _new(cell.cell_contents, seen)
     return state
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) or hasattr(value, "__captured__")
+
+
+def _new(value: Any, seen: set[int]) -> list[Any]:
+    """The function of a value that was not seen before: of a method, of one that is compiled."""
+    if hasattr(value, "__captured__"):
+        value = value.original
+    value = getattr(value, "__func__", value)
+    if id(value) in seen or not isinstance(value, types.FunctionType):
+        return []
+    seen.add(id(value))
+    return [value]
 
 
 def dotted(path: Path | None) -> str:
@@ -257,15 +335,22 @@ def dotted(path: Path | None) -> str:
     return ".".join(reversed(words))
 
 
+def called(path: Path) -> str:
+    """What a function calls the object at a path: the variable, or else the names on the way."""
+    return path.name or dotted(path)
+
+
 def modules_of(state: State) -> list[Module]:
     """Every module that was walked over."""
     return list({id(v): v for v in state.values.values() if isinstance(v, Module)}.values())
 
 
-def _described(state: State, path: Path, before: Any, now: Any) -> Iterator[str]:
+def _described(state: State, path: Path, before: Any, now: Any, training: bool) -> Iterator[str]:
     """What changed, in words. CaptureError for state that a model would have to hold."""
     value, name = state.values[path], dotted(path)
     if isinstance(value, Tensor):
+        if training:
+            return  # it is among the states
         raise CaptureError(f"the tensor `{name or path}` is changed in place, and a model holds no "
                            "state", "return the new value, and take the old one as an argument")
     old, new = dict(before), dict(now)

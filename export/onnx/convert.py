@@ -42,11 +42,12 @@ def row_of(op: Op) -> Row | None:
 class Converter:
     """Writes the nodes that are asked for, constants computed and patterns joined.
 
-    `numbers` are the inputs that are Python's numbers, `now` gives the present node of a recorded
-    one. What a loop carries is bound to a value before it is read.
+    `given` are the inputs and their names, `numbers` the inputs that are Python's numbers, `now`
+    gives the present node of a recorded one. What a loop carries is bound to a value before it is
+    read.
     """
 
-    def __init__(self, graph: Graph, given: Sequence[Node], constants: Mapping[Node, Named],
+    def __init__(self, graph: Graph, given: Mapping[Node, str], constants: Mapping[Node, Named],
                  writer: Writer, numbers: Mapping[Node, Formula], now: Mapping[Node, Node]) -> None:
         self.writer, self.numbers, self.now = writer, numbers, now
         self.nodes = self._ordered(graph.outputs)
@@ -58,10 +59,10 @@ class Converter:
         self._phis: ChainMap[Any, Value] = ChainMap()
         self._context = self._read(given)
 
-    def _read(self, given: Sequence[Node]) -> Context:
+    def _read(self, given: Mapping[Node, str]) -> Context:
         found_in: dict[str, tuple[Value, int]] = {}
-        for node in given:
-            value = self._values[node] = Value(node.params["name"], node.type.dtype)
+        for node, name in given.items():
+            value = self._values[node] = Value(name, node.type.dtype)
             for axis, size in enumerate(node.type.shape):
                 if type(size) is Dim:
                     found_in.setdefault(str(size), (value, axis))

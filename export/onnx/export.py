@@ -13,13 +13,14 @@ from ...capture.compiled import Compiled
 from ...capture.dims import Condition, Dim, Sizes
 from ...capture.exploring import Example, Explored, explore
 from ...capture.graph import Node
-from ...capture.symbolic import SymbolicRun, modules_of, walk
+from ...capture.symbolic import modules_of, walk
 from ...capture.tree import Ends
 from ...eager.errors import CaptureError, ExportError
 from ...eager.tape import no_grad
 from ...eager.tensor import Tensor
 from .arguments import Arguments, arguments, further, leaves, resized
 from .model import Results, add_conditions, build, names_of, save, serialised
+from .states import Held, after, states_of
 from .verify import Check, verify_model
 
 OPSETS = (17, 23)  # the first and last that the tests cover
@@ -40,6 +41,7 @@ class ExportReport:
     conditions: tuple[str, ...] = ()  # on sizes, beside those that any call meets
     notes: tuple[str, ...] = ()
     runner: str = ""
+    state: tuple[tuple[str, str], ...] = ()  # of a training step: its inputs, and what they become
 
     def __str__(self) -> str:
         size = f"{self.bytes / 1e6:.1f} MB" if self.bytes >= 1e5 else f"{self.bytes} bytes"
@@ -53,7 +55,7 @@ def export(
     fn_or_module: Callable[..., Any], args: Any, path: str | os.PathLike[str], *,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     dynamic_shapes: Any = None, dynamic_axes: Any = None, examples: Sequence[Any] = (),
-    opset: int = 18, verify: bool = True,
+    opset: int = 18, training: bool = False, verify: bool = True,
 ) -> ExportReport:
     """A report on the ONNX file written to `path`: what the function computes for such `args`.
 
@@ -62,22 +64,25 @@ def export(
     torch's word for the same. examples: further `args`, which take other ways where the values of
     tensors decide; ways that none takes are found by forcing the decision. The model is run and
     compared with the function, on all examples, and at other sizes where some vary. Modules are
-    exported in eval mode. ExportError names the line in the way.
+    exported in eval mode. With `training` the function may be a training step: modules stay in
+    their mode, and every tensor that it changes becomes an input, with what it holds now as
+    default, and an output of the same name with `.new`. ExportError names the line in the way.
     """
     _check_options(path, opset, dynamic_shapes, dynamic_axes)
     fn = _plain(fn_or_module)
     dynamic = dynamic_axes if dynamic_shapes is None else dynamic_shapes
     call = arguments(fn, args, input_names, dynamic, output_names or ("output",))
-    with _inference(fn):
+    with contextlib.nullcontext() if training else _inference(fn):
         more = [further(call, args) for args in examples]
         sizes = Sizes({})
-        ways = _explore([call, *more], sizes)
+        ways = _explore([call, *more], sizes, training)
         _check_fixed(sizes)
-        results = _results(ways, output_names, call.names)
-        model = build(ways, call, results, opset, names_of(fn))
+        held = states_of(ways, names_of(fn))
+        results = _results(ways, held, output_names, call.names)
+        model = build(ways, call, results, held, opset, names_of(fn))
         check = Check(conditions=_conditions(sizes), notes=list(ways.forced))
         if verify:
-            verify_model(model, [call, *more], results.names, check)
+            verify_model(model, [call, *more], results.names, held, check)
     add_conditions(model, check.conditions)
     data = serialised(model)
     save(data, path)
@@ -87,7 +92,7 @@ def export(
     return ExportReport(
         os.fspath(path), opset, model.ir_version, len(data), check.error, tuple(check.sizes),
         call.names, results.names, tuple(map(str, check.conditions)), notes,
-        check.runner)
+        check.runner, tuple((h.name, h.after) for h in held))
 
 
 def _check_options(path: Any, opset: Any, dynamic_shapes: Any, dynamic_axes: Any) -> None:
@@ -131,10 +136,10 @@ def _recorded_sizes(example: Mapping[str, int]) -> dict[str, int]:
     return {name: next(free, 37) if size == 1 else size for name, size in example.items()}
 
 
-def _explore(calls: Sequence[Arguments], sizes: Sizes) -> Explored:
+def _explore(calls: Sequence[Arguments], sizes: Sizes, training: bool) -> Explored:
     examples = [_example(call, sizes) for call in calls]
     try:
-        return explore(calls[0].fn, examples, sizes)
+        return explore(calls[0].fn, examples, sizes, training)
     except CaptureError as error:
         made = _error_at(error.line, error.message, error.help)
         made.layers = error.layers
@@ -188,8 +193,10 @@ def _conditions(sizes: Sizes) -> list[Condition]:
     return kept
 
 
-def _results(ways: Explored, wanted: Sequence[str] | None, taken: Sequence[str]) -> Results:
-    """What the function returns: `output`, `output_1`, ..., or named by a dictionary's keys."""
+def _results(ways: Explored, held: list[Held], wanted: Sequence[str] | None,
+             taken: Sequence[str]) -> Results:
+    """What the function returns: `output`, `output_1`, ..., or named by a dictionary's keys; and
+    what it changes."""
     names: tuple[str, ...] | None = None
     nodes: dict[Ends, tuple[Node, ...]] = {}
     for end, runs in ways.runs.items():
@@ -200,15 +207,13 @@ def _results(ways: Explored, wanted: Sequence[str] | None, taken: Sequence[str])
                                   f"{', '.join(names)} and {', '.join(found)}",
                                   "return the same number of tensors on each")
             names = tuple(found)
-            _add(nodes, end, run, list(found.values()))
+            _add(nodes, end, (*map(run.node_of, found.values()), *after(run, held)))
     assert names is not None
-    return Results(_named(names, wanted, taken), nodes)
+    return Results((*_named(names, wanted, taken), *(h.after for h in held)), nodes)
 
 
-def _add(nodes: dict[Ends, tuple[Node, ...]], end: Ends, run: SymbolicRun,
-         tensors: Sequence[Tensor]) -> None:
+def _add(nodes: dict[Ends, tuple[Node, ...]], end: Ends, found: tuple[Node, ...]) -> None:
     """Notes the nodes of an end. ExportError where two runs came there with others."""
-    found = tuple(map(run.node_of, tensors))
     if nodes.setdefault(end, found) != found:
         raise ExportError("the function gives something else for another example, though no "
                           "value of a tensor decided so",

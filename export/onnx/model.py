@@ -17,7 +17,8 @@ from ...capture.passes.decompose import decompose
 from ...capture.passes.simplify import simplify
 from ...capture.pipeline import run as run_passes
 from ...capture.planning import walk
-from ...capture.symbolic import dotted
+from ...capture.symbolic import called, dotted, modules_of
+from ...capture.symbolic import walk as find_all
 from ...capture.tree import Ends, Loop
 from ...eager.errors import ExportError
 from ...eager.nn.module import Module
@@ -26,6 +27,7 @@ from .arguments import Arguments
 from .constants import Named
 from .convert import Converter, row_of
 from .flow import Flow, Result, described, wanted_of
+from .states import Held
 from .write import Value, Writer
 
 LIMIT = 2 ** 31 - 1  # bytes of one protobuf message
@@ -39,22 +41,33 @@ class Results(NamedTuple):
 
 
 def names_of(fn: Callable[..., Any]) -> dict[int, str]:
-    """The names of a module's tensors, by the identity of their values."""
+    """The names of tensors of modules, by the identity of their values: of the module that is
+    exported, or whose method is, else of those that the function reaches."""
     module = fn if isinstance(fn, Module) else getattr(fn, "__self__", None)
-    if not isinstance(module, Module):
-        return {}
     found: dict[int, str] = {}
-    for name, tensor in (*module.named_parameters(remove_duplicate=False),
-                         *module.named_buffers(remove_duplicate=False)):
-        found.setdefault(id(tensor._data), name)
+    if isinstance(module, Module):
+        _add_names(found, module, "")
+        return found
+    state = find_all(fn)
+    reached = modules_of(state)
+    inner = {id(m) for top in reached for m in top.modules() if m is not top}
+    tops = [m for m in reached if id(m) not in inner]
+    for top in tops:
+        _add_names(found, top, f"{called(state.paths[id(top)])}." if len(tops) > 1 else "")
     return found
 
 
-def build(ways: Explored, call: Arguments, results: Results, opset: int,
+def _add_names(found: dict[int, str], module: Module, prefix: str) -> None:
+    for name, tensor in (*module.named_parameters(remove_duplicate=False),
+                         *module.named_buffers(remove_duplicate=False)):
+        found.setdefault(id(tensor._data), prefix + name)
+
+
+def build(ways: Explored, call: Arguments, results: Results, held: Sequence[Held], opset: int,
           names: Mapping[int, str]) -> Any:
     """The model of a function, as onnx has it."""
     wanted = _wanted(ways, results)
-    given = next(iter(ways.runs.values()))[0].inputs
+    given = [*next(iter(ways.runs.values()))[0].inputs, *(h.node for h in held)]
     others = [n for n in _inputs(ways, wanted) if n not in given]
     graph = Graph((*given, *others), tuple(wanted))
     ready = _prepared(graph)
@@ -64,12 +77,15 @@ def build(ways: Explored, call: Arguments, results: Results, opset: int,
                                outside[n].array) for n in others if n in outside}
     numbers = {now[n]: ways.names.numbers[n] for n in others if n in ways.names.numbers}
     writer = Writer(opset)
-    for name in (*call.names, *results.names):
+    titles = [*call.names, *(h.name for h in held)]
+    for name in (*titles, *results.names):
         writer.unique(name)
-    inputs = [now[n] for n in given]
+    inputs = {now[n]: name for n, name in zip(given, titles)}
     converter = Converter(ready, inputs, constants, writer, numbers, now)
     made = Flow(converter, results.nodes).write(ways.root)
     _name_outputs(writer, [r.value for r in made], results.names)
+    for h in held:  # what a call begins with that gives nothing else
+        writer.start(h.name, ways.names.outside[h.node].array)
     return _assembled(writer, inputs, zip(results.names, made))
 
 
@@ -133,12 +149,12 @@ def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
             yield from _all_nodes(attribute.g.node)
 
 
-def _assembled(writer: Writer, inputs: Sequence[Node], outputs: Iterable[tuple[str, Result]]
+def _assembled(writer: Writer, inputs: Mapping[Node, str], outputs: Iterable[tuple[str, Result]]
                ) -> Any:
     from onnx import helper
 
-    given = [Result(Value(n.params["name"], n.type.dtype), n.type.shape) for n in inputs]
-    read = {name for node in _all_nodes(writer.nodes) for name in node.input}
+    given = [Result(Value(name, n.type.dtype), n.type.shape) for n, name in inputs.items()]
+    read = {name for node in _all_nodes(writer.nodes) for name in node.input} | {*inputs.values()}
     graph = helper.make_graph(
         writer.nodes, "main", [described(r.value.name, r) for r in given],
         [described(name, r) for name, r in outputs],

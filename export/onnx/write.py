@@ -135,6 +135,13 @@ class Writer:
                 self._constants[key] = found
         return found
 
+    def start(self, name: str, array: Any) -> None:
+        """The value of an input of the model where a call gives none."""
+        from onnx import numpy_helper
+
+        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(
+            array.shape), name))
+
     def permuted(self, x: Value, order: Sequence[int]) -> Value:
         """`x` with its axes in another order; of a constant that is a constant."""
         if list(order) == list(range(len(order))):

@@ -170,7 +170,9 @@ def test_methods_closures_and_compiled_functions(path: Path) -> None:
 def test_equal_names_are_told_apart(path: Path) -> None:
     first, second = nn.Linear(6, 6), nn.Linear(6, 6)
     export(lambda weight: second(first(weight)), x(2, 6), path)
-    assert initializers(path) == {"weight_1", "bias", "weight_2", "bias_1"}
+    assert initializers(path) == {"first.weight", "first.bias", "second.weight", "second.bias"}
+    export(lambda weight: first(weight), x(2, 6), path)
+    assert initializers(path) == {"weight_1", "bias"}
 
 
 def test_an_argument_that_is_not_used_stays(path: Path) -> None:
