@@ -25,7 +25,8 @@ class Runner(NamedTuple):
 
 
 def check_valid(model: Any) -> None:
-    """ExportError unless onnx's own checker accepts the model, types and shapes included."""
+    """ExportError unless onnx's own checker accepts the model or the one at a path, types and
+    shapes included."""
     from onnx import checker, shape_inference
 
     try:
@@ -35,7 +36,7 @@ def check_valid(model: Any) -> None:
                           _OURS) from None
 
 
-def runner(data: bytes) -> Runner:
+def runner(data: bytes | str) -> Runner:
     """onnxruntime where it is installed and has all operators, else onnx's reference evaluator."""
     if importlib.util.find_spec("onnxruntime") is None:
         return reference(data, "onnxruntime is not installed")
@@ -54,11 +55,12 @@ def runner(data: bytes) -> Runner:
     return Runner(f"onnxruntime {ort.__version__}", lambda inputs: session.run(None, dict(inputs)))
 
 
-def reference(data: bytes, note: str) -> Runner:
+def reference(data: bytes | str, note: str) -> Runner:
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    evaluator = ReferenceEvaluator(onnx.load_from_string(data))
+    model = onnx.load(data) if isinstance(data, str) else onnx.load_from_string(data)
+    evaluator = ReferenceEvaluator(model)
 
     def run(inputs: Mapping[str, Any]) -> list[Any]:
         with np.errstate(all="ignore"):

@@ -19,11 +19,11 @@ from ...eager.errors import CaptureError, ExportError
 from ...eager.tape import no_grad
 from ...eager.tensor import Tensor
 from .arguments import Arguments, arguments, further, leaves, resized
-from .model import Results, add_conditions, build, names_of, save, serialised
+from .files import files
+from .model import Results, build, describe, names_of
 from .states import Held, after, states_of
+from .target import opset_of
 from .verify import Check, verify_model
-
-OPSETS = (17, 23)  # the first and last that the tests cover
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def export(
     fn_or_module: Callable[..., Any], args: Any, path: str | os.PathLike[str], *,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     dynamic_shapes: Any = None, dynamic_axes: Any = None, examples: Sequence[Any] = (),
-    opset: int = 18, training: bool = False, verify: bool = True,
+    opset: int | None = None, target: str | None = None, metadata: Mapping[str, str] | None = None,
+    training: bool = False, verify: bool = True,
 ) -> ExportReport:
     """A report on the ONNX file written to `path`: what the function computes for such `args`.
 
@@ -66,9 +67,13 @@ def export(
     compared with the function, on all examples, and at other sizes where some vary. Modules are
     exported in eval mode. With `training` the function may be a training step: modules stay in
     their mode, and every tensor that it changes becomes an input, with what it holds now as
-    default, and an output of the same name with `.new`. ExportError names the line in the way.
+    default, and an output of the same name with `.new`. opset: 18 by default; with a target such
+    as "onnxruntime>=1.16" the newest that this one loads. metadata: texts to keep in the model.
+    Data beyond 2 GB is in a second file, `path` with `.data`. ExportError names the line in the
+    way.
     """
-    _check_options(path, opset, dynamic_shapes, dynamic_axes)
+    _check_options(path, dynamic_shapes, dynamic_axes)
+    opset = opset_of(opset, target)
     fn = _plain(fn_or_module)
     dynamic = dynamic_axes if dynamic_shapes is None else dynamic_shapes
     call = arguments(fn, args, input_names, dynamic, output_names or ("output",))
@@ -81,26 +86,23 @@ def export(
         results = _results(ways, held, output_names, call.names)
         model = build(ways, call, results, held, opset, names_of(fn))
         check = Check(conditions=_conditions(sizes), notes=list(ways.forced))
-        if verify:
-            verify_model(model, [call, *more], results.names, held, check)
-    add_conditions(model, check.conditions)
-    data = serialised(model)
-    save(data, path)
+        with files(model, path) as made:
+            if verify:
+                verify_model(made, [call, *more], results.names, held, check)
+            describe(model, metadata or {}, check.conditions)
+            size = made.put()
     changed = {text: None for runs in ways.runs.values() for run in runs for text in run.changed}
     notes = (*check.notes, *(f"{text} changed in the call, which the model does not do"
                              for text in changed))
     return ExportReport(
-        os.fspath(path), opset, model.ir_version, len(data), check.error, tuple(check.sizes),
+        os.fspath(path), opset, model.ir_version, size, check.error, tuple(check.sizes),
         call.names, results.names, tuple(map(str, check.conditions)), notes,
         check.runner, tuple((h.name, h.after) for h in held))
 
 
-def _check_options(path: Any, opset: Any, dynamic_shapes: Any, dynamic_axes: Any) -> None:
+def _check_options(path: Any, dynamic_shapes: Any, dynamic_axes: Any) -> None:
     if not Path(path).parent.is_dir():
         raise ExportError(f"export: there is no folder {Path(path).parent}", "create it first")
-    if type(opset) is not int or not OPSETS[0] <= opset <= OPSETS[1]:
-        raise ExportError(f"export: opset {opset!r} is not supported",
-                          f"opsets {OPSETS[0]} to {OPSETS[1]} are; 18 runs nearly everywhere")
     if dynamic_shapes is not None and dynamic_axes is not None:
         raise ExportError("export: dynamic_shapes and dynamic_axes are two names of one setting",
                           "give one of them")

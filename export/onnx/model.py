@@ -1,12 +1,9 @@
-"""A recorded run as a model, and a model as a file."""
+"""A function's ways as a model, and its parts as onnx has them."""
 
 from __future__ import annotations
 
 import functools
-import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...capture.dims import Condition
@@ -20,7 +17,6 @@ from ...capture.planning import walk
 from ...capture.symbolic import called, dotted, modules_of
 from ...capture.symbolic import walk as find_all
 from ...capture.tree import Ends, Loop
-from ...eager.errors import ExportError
 from ...eager.nn.module import Module
 from ...eager.op import OPS
 from .arguments import Arguments
@@ -29,8 +25,6 @@ from .convert import Converter, row_of
 from .flow import Flow, Result, described, wanted_of
 from .states import Held
 from .write import Value, Writer
-
-LIMIT = 2 ** 31 - 1  # bytes of one protobuf message
 
 
 class Results(NamedTuple):
@@ -166,12 +160,12 @@ def _assembled(writer: Writer, inputs: Mapping[Node, str], outputs: Iterable[tup
     return model
 
 
-def add_conditions(model: Any, conditions: Sequence[Condition]) -> None:
-    """Writes down in the model for which sizes it holds."""
+def describe(model: Any, metadata: Mapping[str, str], conditions: Sequence[Condition]) -> None:
+    """Writes down in the model what the user says of it, and for which sizes it holds."""
     from onnx import helper
 
-    if conditions:
-        helper.set_model_props(model, {"valid for": ", ".join(map(str, conditions))})
+    limits = {"valid for": ", ".join(map(str, conditions))} if conditions else {}
+    helper.set_model_props(model, {**metadata, **limits})
 
 
 @functools.cache
@@ -182,25 +176,3 @@ def _version() -> str:
         return metadata.version("fusewire")
     except metadata.PackageNotFoundError:
         return ""
-
-
-def serialised(model: Any) -> bytes:
-    total = sum(len(t.raw_data) for t in model.graph.initializer)
-    if total > LIMIT - 2 ** 20:
-        raise ExportError(f"the model holds {total / 2 ** 30:.1f} GiB of parameters, and one file "
-                          "cannot be larger than 2 GiB",
-                          "export it in parts, or in a smaller dtype: model.to(fw.float16)")
-    data: bytes = model.SerializeToString(deterministic=True)
-    return data
-
-
-def save(data: bytes, path: str | os.PathLike[str]) -> None:
-    """Writes the file in one step: a reader finds the old one or the new one, never half of it."""
-    target = Path(path)
-    fresh = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
-        fresh.write_bytes(data)
-        os.replace(fresh, target)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise

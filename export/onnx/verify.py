@@ -15,7 +15,7 @@ from ...eager.errors import ExportError, FusewireError
 from ...eager.tensor import Tensor
 from .arguments import Arguments, drawn, leaves
 from .compare import check_valid, compare, runner
-from .model import serialised
+from .files import Files
 from .states import Held
 
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
@@ -34,13 +34,13 @@ class Check:
     conditions: list[Condition] = field(default_factory=list)
 
 
-def verify_model(model: Any, calls: Sequence[Arguments], outputs: Sequence[str],
+def verify_model(made: Files, calls: Sequence[Arguments], outputs: Sequence[str],
                  held: Sequence[Held], check: Check) -> None:
     """Fills `check`: the model against the function, on the examples and at other sizes; what
     changes state is run several times in a row."""
-    data = serialised(model)
-    check_valid(model)
-    found = runner(data)
+    source = made.loadable()
+    check_valid(made.model if isinstance(source, bytes) else source)
+    found = runner(source)
     check.runner, check.error = found.name, 0.0
     check.notes += [found.note] if found.note else []
     call = calls[0]

@@ -336,10 +336,56 @@ def test_without_onnxruntime(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "reference" in report.runner and report.notes == ("onnxruntime is not installed",)
 
 
-def test_too_large_for_one_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fusewire.export.onnx.model.LIMIT", 2 ** 20 + 100)
-    with pytest.raises(fw.ExportError, match="one file cannot be larger than"):
-        export(nn.Linear(64, 64), x(2, 64), path)
+def test_data_beyond_the_limit_is_in_a_second_file(path: Path, monkeypatch: pytest.MonkeyPatch
+                                                   ) -> None:
+    monkeypatch.setattr("fusewire.export.onnx.files.LIMIT", 10_000)
+    net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
+    report = export(net, (x(2, 64),), path)
+    data = path.with_name("model.onnx.data")
+    assert {p.name for p in path.parent.iterdir()} == {path.name, data.name}
+    assert report.bytes == path.stat().st_size + data.stat().st_size
+    assert path.stat().st_size < 4096 < data.stat().st_size
+    assert report.max_error is not None and report.max_error < 1e-5
+    held = {i.name: i for i in onnx.load(path, load_external_data=False).graph.initializer}
+    places = {e.key: e.value for e in held["0.weight"].external_data}
+    assert places["location"] == data.name and int(places["offset"]) % 4096 == 0
+    assert not held["2.bias"].external_data, "small constants stay in the model"
+    onnx.checker.check_model(str(path), full_check=True)
+    given = x(2, 64)
+    with fw.no_grad():
+        want = net(given).numpy()
+    run = compare.runner(str(path)).run
+    np.testing.assert_allclose(run({"input": given.numpy()})[0], want, rtol=1e-5, atol=1e-6)
+    weights = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(path).graph.initializer}
+    np.testing.assert_array_equal(weights["0.weight"], net.get_parameter("0.weight").numpy())
+
+
+@pytest.mark.parametrize(("target", "opset"), [
+    ("onnxruntime>=1.16", 19), ("onnxruntime==1.12.1", 17), ("onnxruntime >= 1.14", 18),
+    ("onnxruntime>=1.31", 23), ("onnxruntime~=1.20.*", 21),
+])
+def test_a_target_chooses_the_opset(target: str, opset: int, path: Path) -> None:
+    report = export(nn.GELU(), x(2), path, target=target)
+    assert report.opset == opset
+    model = onnx.load(path)
+    assert model.ir_version <= {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}[opset]
+    assert export(nn.GELU(), x(2), path, target=target, opset=17).opset == 17
+
+
+@pytest.mark.parametrize(("more", "words"), [
+    ({"target": "onnxruntime>=1.16", "opset": 20}, "loads opset 19 at most, not 20"),
+    ({"target": "onnxruntime>=1.2"}, "loads none of the opsets"),
+    ({"target": "tensorrt>=8"}, "is no version of onnxruntime"),
+])
+def test_targets_that_cannot_be(more: Any, words: str, path: Path) -> None:
+    with pytest.raises(fw.ExportError, match=words):
+        export(nn.GELU(), x(2), path, **more)
+
+
+def test_metadata(path: Path) -> None:
+    export(nn.GELU(), x(2), path, metadata={"author": "me", "data": "digits"})
+    assert {p.key: p.value for p in onnx.load(path).metadata_props} == {
+        "author": "me", "data": "digits"}
 
 
 def test_the_report_is_one_line(path: Path) -> None:
