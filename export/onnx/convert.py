@@ -15,11 +15,15 @@ from ...eager.op import OPS, Op
 from .constants import Constants, Named
 from .context import Context
 from .fuse import fused
+from .norms import is_whole
 from .numbers import NumberWriter
 from .scalar import Builder
 from .sizes import SizeWriter
 from .table import INSTEAD, ROWS, Row, formula_row
 from .write import Value, Writer
+
+# Composites that are written whole where this holds.
+WHOLE: dict[str, Callable[[Node, int], bool]] = {"normalize": is_whole}
 
 
 class Step(NamedTuple):
@@ -37,6 +41,14 @@ def row_of(op: Op) -> Row | None:
     if op.onnx:
         return lambda c, node, xs: c.writer.apply(op.onnx, xs, node.type.dtype)
     return formula_row if op.kind == "pointwise" and "onnx" not in op.why else None
+
+
+def is_written(node: Node, opset: int) -> bool:
+    """Whether a composite is written as it is, or refused for a reason, and not opened."""
+    op = OPS[node.op]
+    if node.op in WHOLE and not WHOLE[node.op](node, opset):
+        return False
+    return row_of(op) is not None or "onnx" in op.why
 
 
 class Converter:

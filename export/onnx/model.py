@@ -10,7 +10,7 @@ from ...capture.dims import Condition
 from ...capture.exploring import Explored
 from ...capture.formulas import elements
 from ...capture.graph import Graph, Node
-from ...capture.passes.decompose import decompose
+from ...capture.passes.decompose import open_composites
 from ...capture.passes.simplify import simplify
 from ...capture.pipeline import run as run_passes
 from ...capture.planning import walk
@@ -18,10 +18,9 @@ from ...capture.symbolic import called, dotted, modules_of
 from ...capture.symbolic import walk as find_all
 from ...capture.tree import Ends, Loop
 from ...eager.nn.module import Module
-from ...eager.op import OPS
 from .arguments import Arguments
 from .constants import Named
-from .convert import Converter, row_of
+from .convert import Converter, is_written
 from .flow import Flow, Result, described, wanted_of
 from .states import Held
 from .write import Value, Writer
@@ -64,7 +63,7 @@ def build(ways: Explored, call: Arguments, results: Results, held: Sequence[Held
     given = [*next(iter(ways.runs.values()))[0].inputs, *(h.node for h in held)]
     others = [n for n in _inputs(ways, wanted) if n not in given]
     graph = Graph((*given, *others), tuple(wanted))
-    ready = _prepared(graph)
+    ready = _prepared(graph, opset)
     now = dict(zip((*graph.inputs, *graph.outputs), (*ready.inputs, *ready.outputs)))
     outside = ways.names.outside
     constants = {now[n]: Named(names.get(id(outside[n].array)) or dotted(outside[n].path),
@@ -109,15 +108,12 @@ def _inputs(ways: Explored, wanted: Sequence[Node]) -> list[Node]:
     return list(found)
 
 
-def _prepared(graph: Graph) -> Graph:
+def _prepared(graph: Graph, opset: int) -> Graph:
     """The graph with composites opened that have no operator, and simplified."""
-    whole = [name for name, op in OPS.items()
-             if op.kind == "composite" and (row_of(op) or "onnx" in op.why)]
+    def without_operator(g: Graph) -> Graph:
+        return open_composites(g, lambda node: not is_written(node, opset))
 
-    def open_composites(g: Graph) -> Graph:
-        return decompose(g, whole)
-
-    return run_passes(graph, [open_composites, simplify])
+    return run_passes(graph, [without_operator, simplify])
 
 
 def _name_outputs(writer: Writer, values: Sequence[Value], names: Sequence[str]) -> None:
