@@ -56,7 +56,7 @@ def export(
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     dynamic_shapes: Any = None, dynamic_axes: Any = None, examples: Sequence[Any] = (),
     opset: int | None = None, target: str | None = None, metadata: Mapping[str, str] | None = None,
-    training: bool = False, verify: bool = True,
+    training: bool = False, optimize: bool = False, verify: bool = True,
 ) -> ExportReport:
     """A report on the ONNX file written to `path`: what the function computes for such `args`.
 
@@ -69,8 +69,8 @@ def export(
     their mode, and every tensor that it changes becomes an input, with what it holds now as
     default, and an output of the same name with `.new`. opset: 18 by default; with a target such
     as "onnxruntime>=1.16" the newest that this one loads. metadata: texts to keep in the model.
-    Data beyond 2 GB is in a second file, `path` with `.data`. ExportError names the line in the
-    way.
+    optimize: batch norms are taken into the convolutions and linear layers before them. Data beyond
+    2 GB is in a second file, `path` with `.data`. ExportError names the line in the way.
     """
     _check_options(path, dynamic_shapes, dynamic_axes)
     opset = opset_of(opset, target)
@@ -84,7 +84,7 @@ def export(
         _check_fixed(sizes)
         held = states_of(ways, names_of(fn))
         results = _results(ways, held, output_names, call.names)
-        model = build(ways, call, results, held, opset, names_of(fn))
+        model = build(ways, call, results, held, opset, names_of(fn), optimize)
         check = Check(conditions=_conditions(sizes), notes=list(ways.forced))
         with files(model, path) as made:
             if verify:

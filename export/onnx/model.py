@@ -22,6 +22,7 @@ from .arguments import Arguments
 from .constants import Named
 from .convert import Converter, is_written
 from .flow import Flow, Result, described, wanted_of
+from .folding import fold_channels
 from .states import Held
 from .write import Value, Writer
 
@@ -57,15 +58,19 @@ def _add_names(found: dict[int, str], module: Module, prefix: str) -> None:
 
 
 def build(ways: Explored, call: Arguments, results: Results, held: Sequence[Held], opset: int,
-          names: Mapping[int, str]) -> Any:
-    """The model of a function, as onnx has it."""
+          names: Mapping[int, str], optimize: bool = False) -> Any:
+    """The model of a function, as onnx has it; with `optimize`, its batch norms in what is before
+    them."""
     wanted = _wanted(ways, results)
     given = [*next(iter(ways.runs.values()))[0].inputs, *(h.node for h in held)]
     others = [n for n in _inputs(ways, wanted) if n not in given]
     graph = Graph((*given, *others), tuple(wanted))
-    ready = _prepared(graph, opset)
-    now = dict(zip((*graph.inputs, *graph.outputs), (*ready.inputs, *ready.outputs)))
     outside = ways.names.outside
+    ready = _prepared(graph, opset)
+    if optimize:
+        fixed = [m for n, m in zip(graph.inputs, ready.inputs) if n in outside and n not in given]
+        ready = run_passes(ready, [lambda g: fold_channels(g, fixed)])
+    now = dict(zip((*graph.inputs, *graph.outputs), (*ready.inputs, *ready.outputs)))
     constants = {now[n]: Named(names.get(id(outside[n].array)) or dotted(outside[n].path),
                                outside[n].array) for n in others if n in outside}
     numbers = {now[n]: ways.names.numbers[n] for n in others if n in ways.names.numbers}

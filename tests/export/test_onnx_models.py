@@ -83,10 +83,59 @@ def test_onnxruntime_finds_its_kernels(tmp_path: Path) -> None:
     ort = pytest.importorskip("onnxruntime")
     path, found = tmp_path / "model.onnx", tmp_path / "optimized.onnx"
     for fn, kind in ((nn.Sequential(nn.Linear(8, 8), nn.GELU()), "Gelu"),
-                     (nn.Sequential(nn.Linear(8, 8), nn.GELU("tanh")), "FastGelu"),
+                     (nn.Sequential(nn.Linear(8, 8), nn.GELU("tanh"), nn.Linear(8, 8)),
+                      "FastGelu"),
                      (nn.RMSNorm(8), "SimplifiedLayerNorm")):
-        export(fn, (fw.ones(2, 3, 8),), path)
+        export(fn, (fw.ones(2, 3, 8),), path, dynamic_shapes=({0: "n", 1: "t"},))
         options = ort.SessionOptions()
         options.optimized_model_filepath, options.log_severity_level = str(found), 4
         ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         assert any(kind in name for name in operators(found)), (kind, operators(found))
+
+
+# ---- optimize
+def used(net: nn.Module) -> nn.Module:
+    """The net with statistics and weights of batch norms that are no ones and zeros."""
+    rng = np.random.default_rng(0)
+    for module in net.modules():
+        if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
+            for tensor in (module.running_mean, module.running_var, module.weight, module.bias):
+                values = rng.uniform(0.5, 1.5, tensor.shape).astype(np.float32)
+                tensor._data = values
+    return net.eval()
+
+
+FOLDED: dict[str, tuple[Any, tuple[int, ...], list[str]]] = {
+    "conv": (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), (2, 3, 8, 8),
+             ["Conv", "Relu"]),
+    "conv without bias": (nn.Sequential(nn.Conv2d(4, 4, 3, bias=False, groups=2),
+                                        nn.BatchNorm2d(4)), (2, 4, 8, 8), ["Conv"]),
+    "linear": (nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4)), (2, 6), ["Gemm"]),
+    "linear without bias": (nn.Sequential(nn.Linear(6, 4, bias=False), nn.BatchNorm1d(4)), (2, 6),
+                            ["Gemm"]),
+    "read twice": (lambda x: read_twice(x), (2, 6), ["Gemm", "Mul", "Add", "Add"]),
+}
+FIRST, SECOND = nn.Linear(6, 4), used(nn.BatchNorm1d(4))
+
+
+def read_twice(x: fw.Tensor) -> fw.Tensor:
+    y = FIRST(x)
+    return y + SECOND(y)
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_batch_norms_vanish(name: str, tmp_path: Path) -> None:
+    fn, shape, wanted = FOLDED[name]
+    path = tmp_path / "model.onnx"
+    x = fw.from_numpy(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
+    export(used(fn) if isinstance(fn, nn.Module) else fn, (x,), path, optimize=True)
+    assert list(operators(path).elements()) == wanted
+
+
+def test_a_whole_network_without_batch_norms(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model = MODELS["ResNet-14"]
+    export(used(model.make()), tuple(map(fw.tensor, model.inputs)), path, optimize=True,
+           dynamic_shapes=({0: "n"},))
+    found = operators(path)
+    assert found["Mul"] == 0 and found["Conv"] == 17 and found["Add"] == 4
