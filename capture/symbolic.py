@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -116,6 +117,7 @@ class SymbolicRecorder(Recorder):
         self.states: dict[Node, list[Tensor]] = {}
         self.asked = 0  # decisions so far
         self._taken: dict[Any, Any] = {}
+        self._forgotten: dict[int, Any] = {}  # arrays of earlier turns of loops
 
     def give(self, given: Given) -> Node:
         """The node of an input."""
@@ -128,9 +130,25 @@ class SymbolicRecorder(Recorder):
         if found is not None:
             return found[1]
         array = tensor._data
+        if id(array) in self._forgotten:
+            raise CaptureError("a tensor of an earlier turn of a loop is used",
+                               "let the loop carry it in a variable of its own from the start")
         node = self.common.reads(array, self._path_of(array))
         self.learn(array, node)
         return node
+
+    def forget(self, is_gone: Callable[[Any], bool]) -> None:
+        before = dict(self._known)
+        super().forget(is_gone)
+        for key in before.keys() - self._known.keys():
+            held = before[key][0]
+            array = held() if isinstance(held, weakref.ref) else held
+            if array is not None:
+                self._forgotten[key] = array
+
+    def learn(self, array: Any, node: Node) -> None:
+        self._forgotten.pop(id(array), None)
+        super().learn(array, node)
 
     def source(self, tensor: Tensor) -> None:
         with self.sizes.listening(False):
@@ -255,10 +273,12 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     before = interpreter.STATE.active
     result: Any = None
     after: dict[Node, Node] = {}
+    nodes: dict[int, Node] = {}
     try:
         interpreter.STATE.active, recorder.loops.base = recorder, sys._getframe()
         with set_grad_enabled(training), sizes.listening():
             result = fn(*args, **kwargs)
+            nodes = {id(t): recorder.node_of(t) for t in _tensors_in(result)}
             recorder.gradients_stay()
             after = recorder.after()
     except TurnEnds:
@@ -270,8 +290,17 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         for path, held, _ in changes:
             _put_back(state.values[path], held)
     texts = [text for change in changes for text in _described(state, *change, training)]
-    return SymbolicRun(result, inputs, common.outside, recorder.node_of, recorder.path,
+    return SymbolicRun(result, inputs, common.outside, lambda t: nodes[id(t)], recorder.path,
                        recorder.states, after, texts)
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors of a result. What they are has to be asked before they are put back."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(part)
 
 
 @contextlib.contextmanager

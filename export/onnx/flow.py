@@ -114,7 +114,8 @@ class Flow:
             sides = [p for p in at.outcomes.values() if not _is_over(p, over)]
             if turn is not None and not _goes_on(at, turn.loop):
                 return set()
-            both = set.intersection(*(self._surely(p, turn, over) for p in sides))
+            found = [self._surely(p, turn, over) for p in sides]
+            both = set.intersection(*found) if found else set()
             return both | (self._cone(self._now(at.wanted)) if len(sides) > 1 else set())
         if turn is not None and not _goes_on(at, turn.loop):
             return set()
