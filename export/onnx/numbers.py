@@ -63,6 +63,10 @@ class NumberWriter:
         return self.sizes.number_of(expr)
 
     def _phi(self, token: Any) -> Value:
+        if token not in self.phis:
+            raise ExportError("a number that a loop carries is read outside of it, in a way that "
+                              "cannot be written", "return the number's tensor from the loop, or "
+                              "write the loops as functions of fewer decisions")
         return self.phis[token]
 
 
