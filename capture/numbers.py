@@ -31,8 +31,8 @@ class Deciding(Protocol):
     def uses(self, number: Number) -> None:
         """A number takes part in something."""
 
-    def decide(self, subject: Any, kind: str, outcome: Any) -> None:
-        """A question about a value was answered."""
+    def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
+        """A question about a value was answered; the answer to go on with."""
 
     def tensor_of(self, number: Number, dtype: Any) -> Any:
         """The tensor of a number, None where the dtype cannot hold it."""
@@ -87,8 +87,7 @@ def _question(name: str) -> Any:
         if formula is None:
             return OPERATORS[name](self.leak(), other) if _is_number(other) else NotImplemented
         answer = OPERATORS[name](self.value, plain(other))
-        self.recorder.decide(Formula(name, (self.formula, formula)), "bool", answer)
-        return answer
+        return self.recorder.decide(Formula(name, (self.formula, formula)), "bool", answer)
 
     return method
 
@@ -165,8 +164,7 @@ class Number(Symbol):
         self.recorder.uses(self)
         answer = bool(self.value)
         zero = of_number(type(self.value)(0))
-        self.recorder.decide(Formula("ne", (self.formula, zero)), "bool", answer)
-        return answer
+        return bool(self.recorder.decide(Formula("ne", (self.formula, zero)), "bool", answer))
 
     __cos__ = _operation("cos")
 

@@ -190,15 +190,16 @@ class Recorder:
     def sets_grad(self, tensor: Tensor) -> None:
         self.grads_set.add(id(tensor))
 
-    def leaves(self, tensor: Tensor, how: str) -> None:
+    def leaves(self, tensor: Tensor, how: str) -> Any:
         if how == "item()":
-            return  # what `number` gives can be followed
+            return None  # what `number` gives can be followed
         kind = _ASKED.get(how)
         if kind is None or tensor._data.size > _SMALL:
             self.refuse(f"{how} hands a tensor's values to Python")
         else:
             node = self.node_of(tensor)
             self.decide(node, kind, outcome_of(kind, node, tensor._data))
+        return None
 
     def number(self, tensor: Tensor, value: Any) -> Any:
         node = self.node_of(tensor)
@@ -236,14 +237,14 @@ class Recorder:
 
     # ---- decisions
 
-    def decide(self, subject: Any, kind: str, outcome: Any) -> None:
-        """Notes a decision; one that was made before is implied."""
+    def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
+        """Notes a decision; one that was made before is implied. The answer to go on with."""
         if not self.listening or getattr(subject, "op", "") in ("const", "constant"):
-            return
+            return outcome
         if kind == "bool":
             with self.sizes.listening(False):
                 subject = self.loops.visit(subject, user_site())
-        self._answered(subject, kind, outcome)
+        return self._answered(subject, kind, outcome)
 
     def _asked(self, relation: str, expr: Any, outcome: int) -> None:
         """A question about measured sizes was answered."""
@@ -253,12 +254,12 @@ class Recorder:
         else:
             self._answered(Formula(relation, (size, of_number(0))), "bool", bool(outcome))
 
-    def _answered(self, subject: Any, kind: str, outcome: Any) -> None:
-        if isinstance(subject, Formula) and kind == "value":
-            outcome = Constant(outcome)
+    def _answered(self, subject: Any, kind: str, outcome: Any) -> Any:
+        noted = Constant(outcome) if isinstance(subject, Formula) and kind == "value" else outcome
         if self._is_new(subject, kind):
-            self.path.append(Decision(subject, kind, outcome, user_site()))
+            self.path.append(Decision(subject, kind, noted, user_site()))
             self.loops.step()
+        return outcome
 
     def _is_new(self, subject: Any, kind: str) -> bool:
         """Whether this was not asked before; from now on it was."""

@@ -3,31 +3,42 @@
 The function runs on the values it is given, as eager does; beside each value its type is carried,
 found by the op's own rule from types that hold `Dim`s. Unlike a recording to be replayed, this one
 is a function of its declared inputs alone: any other tensor it reads is a constant of the graph.
+Decisions are noted, and may be answered otherwise than the values do (`exploring.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
+import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..eager import interpreter
-from ..eager.errors import CaptureError
+from ..eager.errors import CaptureError, is_ours
 from ..eager.nn.module import Module
 from ..eager.shapes import TensorType
-from ..eager.tape import no_grad
+from ..eager.tape import set_grad_enabled
 from ..eager.tensor import Tensor
 from .dims import Dim, Sizes
+from .formulas import Formula
+from .frames import user_frames
 from .graph import Node, topological
+from .loops import Jump
 from .names import Names
+from .numbers import Number
+from .operands import tells_symbols
 from .paths import Path
 from .recorder import Recorder
-from .state import State
+from .state import FIXED, State
 
+_LONG = 1000  # decisions of a forced run, which no values may end
 _CURE = {
-    "item()": "the number would be frozen: keep it a tensor",
-    "bool()": "a model takes one path for all values: choose with fw.where(condition, x, y)",
+    "item()": "the number would be frozen: keep it a tensor, or use x.item(), which is followed",
     "NumPy": "what NumPy computes is not recorded: use the functions of fusewire",
     "a result of unknown size": "choose by a mask: fw.where(mask, values, x)",
 }
@@ -48,6 +59,32 @@ class Outside(NamedTuple):
     path: Path | None
 
 
+class Common(Names):
+    """What all runs of one function share: the nodes, and the tensors that it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outside: dict[Node, Outside] = {}
+        self._of: dict[Any, Node] = {}
+
+    def number(self, formula: Formula, type: TensorType) -> Node:
+        node = self.nodes.input(f"number {self._number(formula)}", type)
+        self.numbers[node] = formula
+        return node
+
+    def phi(self, key: Any, type: TensorType) -> Node:
+        return self.nodes.input(f"phi {self._number(key)}", type)
+
+    def reads(self, array: Any, path: Path | None) -> Node:
+        """The node of a tensor from outside: of a path, or else of these values."""
+        key = path or (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._of:
+            kind = TensorType(array.shape, array.dtype)
+            node = self._of[key] = self.nodes.input(f"outside {len(self.outside)}", kind)
+            self.outside[node] = Outside(array, path)
+        return self._of[key]
+
+
 @dataclass(frozen=True)
 class SymbolicRun:
     """What came of a run: the value returned, and the nodes of the tensors in it."""
@@ -56,24 +93,36 @@ class SymbolicRun:
     inputs: tuple[Node, ...]
     outside: Mapping[Node, Outside]
     node_of: Callable[[Tensor], Node]
+    path: Sequence[Any]  # its decisions, and the loops that it went through
+    states: Mapping[Node, list[Tensor]]  # what it changed outside, by what that held before
+    after: Mapping[Node, Node]  # what these hold afterwards
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
 
 
+class TurnEnds(BaseException):
+    """A forced run has come to a place from which on everything is known: the head of a loop."""
+
+
 class SymbolicRecorder(Recorder):
-    """Notes what runs, with types whose sizes may vary."""
+    """Notes what runs, with types whose sizes may vary. The first decisions get the answers
+    `forced`."""
 
     answers = False
 
-    def __init__(self, state: State, sizes: Sizes) -> None:
-        super().__init__(state, 0, (), Names(), sizes)
-        self.given: set[Node] = set()
-        self.outside: dict[Node, Outside] = {}
+    def __init__(self, state: State, sizes: Sizes, common: Common, forced: Sequence[bool],
+                 training: bool) -> None:
+        super().__init__(state, 0, (), common, sizes)
+        self.common, self.forced, self.training = common, forced, training
+        common.rolls_gradients = not training
+        self.states: dict[Node, list[Tensor]] = {}
+        self.asked = 0  # decisions so far
+        self._taken: dict[Any, Any] = {}
+        self._forgotten: dict[int, Any] = {}  # arrays of earlier turns of loops
 
     def give(self, given: Given) -> Node:
         """The node of an input."""
         node = self.nodes.input(given.name, TensorType(given.shape, given.tensor.dtype))
         self.learn(given.tensor._data, node)
-        self.given.add(node)
         return node
 
     def node_of(self, tensor: Tensor) -> Node:
@@ -81,58 +130,177 @@ class SymbolicRecorder(Recorder):
         if found is not None:
             return found[1]
         array = tensor._data
-        kind = TensorType(array.shape, array.dtype)
-        node = self.nodes.input(f"outside {len(self.outside)}", kind)
-        self.outside[node] = Outside(array, self._path_of(array))
+        if id(array) in self._forgotten:
+            raise CaptureError("a tensor of an earlier turn of a loop is used",
+                               "let the loop carry it in a variable of its own from the start")
+        node = self.common.reads(array, self._path_of(array))
         self.learn(array, node)
         return node
+
+    def forget(self, is_gone: Callable[[Any], bool]) -> None:
+        before = dict(self._known)
+        super().forget(is_gone)
+        for key in before.keys() - self._known.keys():
+            held = before[key][0]
+            array = held() if isinstance(held, weakref.ref) else held
+            if array is not None:
+                self._forgotten[key] = array
+
+    def learn(self, array: Any, node: Node) -> None:
+        self._forgotten.pop(id(array), None)
+        super().learn(array, node)
 
     def source(self, tensor: Tensor) -> None:
         with self.sizes.listening(False):
             self.node_of(tensor)
 
-    def leaves(self, tensor: Tensor, how: str) -> None:
-        needed = topological([self.node_of(tensor)])
-        if not any(n in self.given or n.op == "uniform" for n in needed):
-            return  # the same number on every run
+    def leaves(self, tensor: Tensor, how: str) -> Any:
+        node = self.node_of(tensor)
+        if not self._varies(node) or how == "item()":
+            return None
+        if how == "bool()":
+            value = bool(tensor._data.item())
+            return None if self.decide(node, "bool", value) is value else np.array(not value)
         raise CaptureError(f"{how} hands a tensor's values to Python, which a model cannot do",
                            _CURE.get(how, _CURE["item()"]))
 
+    def _varies(self, node: Node) -> bool:
+        """Whether it can have another value in another run."""
+        return any(n.op == "uniform" or (n.op == "input" and n not in self.common.outside)
+                   for n in topological([node]))
+
     def number(self, tensor: Tensor, value: Any) -> Any:
-        return value
+        node = self.node_of(tensor)
+        if not self._varies(node):
+            return value
+        if type(value) is bool:
+            return self.decide(node, "bool", value)
+        frames = user_frames(self.loops.base)
+        if type(value) not in (int, float) or (frames and tells_symbols(frames[0].f_code)):
+            raise CaptureError("item() hands a tensor's value to code that looks at its type",
+                               _CURE["item()"])
+        self.made_numbers = True
+        return Number(Formula("element", (node,)), value, self)
+
+    def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
+        if kind != "bool" and self.listening and getattr(subject, "op", "") != "constant":
+            raise CaptureError("a number that a tensor's value gives is used here as a plain "
+                               "number, which a model cannot do", "compute with tensors here")
+        return super().decide(subject, kind, outcome)
+
+    def _answered(self, subject: Any, kind: str, outcome: Any) -> Any:
+        key = subject, kind
+        if key in self._decided:
+            return self._taken[key]
+        if self.forced and self.asked >= len(self.forced) and self.path \
+                and type(self.path[-1]) is Jump:
+            raise TurnEnds
+        if self.asked < len(self.forced):
+            outcome = self.forced[self.asked]
+        self.asked += 1
+        if self.forced and self.asked > _LONG:
+            raise CaptureError(f"a forced run makes more than {_LONG} decisions",
+                               "give an example that takes this way: examples=[...]")
+        self._taken[key] = outcome
+        return super()._answered(subject, kind, outcome)
+
+    def refuse(self, why: str) -> None:
+        raise CaptureError(f"this cannot be followed: {why}", "write it with tensors")
 
     def measure(self, op: Any, x: Tensor) -> Tensor | None:
-        self.leaves(x, "a result of unknown size")
+        if self._varies(self.node_of(x)):
+            self.leaves(x, "a result of unknown size")
         return None
 
-    def reads_grad(self, tensor: Tensor) -> None:
-        raise CaptureError("a gradient is read: training steps cannot be exported yet",
-                           "export the function that computes the prediction")
+    def changed(self, tensor: Tensor) -> None:
+        """Notes what was outside before, and what it held: a training step changes it."""
+        found = self._known.get(id(tensor._data))
+        path = self._path_of(tensor._data)
+        if found is not None and (path is None or found[1] not in self.common.outside):
+            return  # made here, or changed before
+        if path is None and self.training:
+            raise CaptureError("a tensor is changed that cannot be reached from the function",
+                               "let it name the model and the optimizer, or take them as arguments")
+        if path is not None:
+            self.states.setdefault(self.node_of(tensor), []).append(tensor)
 
-    sets_grad = reads_grad
+    def reads_grad(self, tensor: Tensor) -> None:
+        self._steps()
+        super().reads_grad(tensor)
+
+    def sets_grad(self, tensor: Tensor) -> None:
+        self._steps()
+        super().sets_grad(tensor)
+
+    def _steps(self) -> None:
+        if not self.training:
+            raise CaptureError("a gradient is computed or read, as in a training step",
+                               "to export the step: export(step, args, path, training=True)")
+
+    def after(self) -> dict[Node, Node]:
+        """What the states hold now, by what they held before."""
+        found: dict[Node, Node] = {}
+        for node, tensors in self.states.items():
+            now = {self.node_of(t) for t in tensors}
+            if len(now) > 1:
+                raise CaptureError("two tensors that hold one array are changed in different ways",
+                                   "let each have its own: x.detach().clone()")
+            found[node] = now.pop()
+        return found
+
+    def gradients_stay(self) -> None:
+        """CaptureError where a call depends on gradients that an earlier one has left."""
+        for path, before, now in self.state.changes():
+            tensor = self.state.values[path]
+            if isinstance(tensor, Tensor) and id(tensor) in self.grads_read \
+                    and (before[1] is not None or now[1] is not None):
+                raise CaptureError(
+                    f"the gradient of `{dotted(path) or path}` is added to that of the call before",
+                    "call optimizer.zero_grad() in the step, before backward() or at the end")
 
 
 def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
-                    given: Sequence[Given], sizes: Sizes) -> SymbolicRun:
-    """Runs fn(*args, **kwargs) without gradients, noting it for all sizes; state is left as it was.
+                    given: Sequence[Given], sizes: Sizes, common: Common | None = None,
+                    forced: Sequence[bool] = (), training: bool = False) -> SymbolicRun:
+    """Runs fn(*args, **kwargs), noting it for all sizes; state is left as it was.
 
-    CaptureError where the run changes a tensor that outlives it, or cannot be noted.
+    CaptureError where the run changes a tensor that outlives it, or cannot be noted. With
+    `training` gradients are computed, and what is changed is noted.
     """
-    state = walk(fn)
-    recorder = SymbolicRecorder(state, sizes)
+    state, common = walk(fn), common or Common()
+    recorder = SymbolicRecorder(state, sizes, common, forced, training)
     inputs = tuple(map(recorder.give, given))
     before = interpreter.STATE.active
+    result: Any = None
+    after: dict[Node, Node] = {}
+    nodes: dict[int, Node] = {}
     try:
-        interpreter.STATE.active = recorder
-        with no_grad(), sizes.listening():
+        interpreter.STATE.active, recorder.loops.base = recorder, sys._getframe()
+        with set_grad_enabled(training), sizes.listening():
             result = fn(*args, **kwargs)
+            nodes = {id(t): recorder.node_of(t) for t in _tensors_in(result)}
+            recorder.gradients_stay()
+            after = recorder.after()
+    except TurnEnds:
+        result = TurnEnds
     finally:
-        interpreter.STATE.active = before
+        interpreter.STATE.active, recorder.loops.base = before, None
+        recorder.settle_tape()
         changes = list(state.changes())
         for path, held, _ in changes:
             _put_back(state.values[path], held)
-    return SymbolicRun(result, inputs, recorder.outside, recorder.node_of,
-                       [text for change in changes for text in _described(state, *change)])
+    texts = [text for change in changes for text in _described(state, *change, training)]
+    return SymbolicRun(result, inputs, common.outside, lambda t: nodes[id(t)], recorder.path,
+                       recorder.states, after, texts)
+
+
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors of a result. What they are has to be asked before they are put back."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(part)
 
 
 @contextlib.contextmanager
@@ -147,15 +315,41 @@ def unchanged(fn: Callable[..., Any]) -> Iterator[None]:
 
 
 def walk(fn: Callable[..., Any]) -> State:
-    """Everything reachable from `fn`: its object, closure, and the globals that it names."""
+    """Everything reachable from `fn`: its object, closure, and the globals that it names, as
+    do functions that it names."""
     state = State()
     state.walk(Path("function"), fn)
-    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
-    names = getattr(fn, "__globals__", {})
-    for name in code.co_names if code is not None else ():
-        if isinstance(names.get(name), (Module, Tensor, list, dict, tuple)):
-            state.walk(Path("globals", id(names)).item(name), names[name])
+    seen: set[int] = set()
+    todo = _new(fn, seen)
+    while todo:
+        function = todo.pop()
+        names = getattr(function, "__globals__", {})
+        code = getattr(function, "__code__", None)
+        for name in code.co_names if code is not None and not is_ours(code) else ():
+            found = names.get(name)
+            if _is_function(found):
+                todo += _new(found, seen)
+            elif found is not None and not isinstance(found, FIXED):
+                state.walk(Path("globals", id(names)).item(name), found)
+        for cell in getattr(function, "__closure__", None) or ():
+            with contextlib.suppress(ValueError):  # empty
+                todo += _new(cell.cell_contents, seen)
     return state
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) or hasattr(value, "__captured__")
+
+
+def _new(value: Any, seen: set[int]) -> list[Any]:
+    """The function of a value that was not seen before: of a method, of one that is compiled."""
+    if hasattr(value, "__captured__"):
+        value = value.original
+    value = getattr(value, "__func__", value)
+    if id(value) in seen or not isinstance(value, types.FunctionType):
+        return []
+    seen.add(id(value))
+    return [value]
 
 
 def dotted(path: Path | None) -> str:
@@ -170,15 +364,22 @@ def dotted(path: Path | None) -> str:
     return ".".join(reversed(words))
 
 
+def called(path: Path) -> str:
+    """What a function calls the object at a path: the variable, or else the names on the way."""
+    return path.name or dotted(path)
+
+
 def modules_of(state: State) -> list[Module]:
     """Every module that was walked over."""
     return list({id(v): v for v in state.values.values() if isinstance(v, Module)}.values())
 
 
-def _described(state: State, path: Path, before: Any, now: Any) -> Iterator[str]:
+def _described(state: State, path: Path, before: Any, now: Any, training: bool) -> Iterator[str]:
     """What changed, in words. CaptureError for state that a model would have to hold."""
     value, name = state.values[path], dotted(path)
     if isinstance(value, Tensor):
+        if training:
+            return  # it is among the states
         raise CaptureError(f"the tensor `{name or path}` is changed in place, and a model holds no "
                            "state", "return the new value, and take the old one as an argument")
     old, new = dict(before), dict(now)

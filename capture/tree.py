@@ -301,9 +301,10 @@ class Ends(Place):
         return [*self.wanted, *(n for leaf in self.leaves for n in leaf.outputs)]
 
 
-def grow(root: Place | None, path: Sequence[Element], leaf: Leaf) -> tuple[Place, bool]:
+def grow(root: Place | None, path: Sequence[Element], leaf: Leaf | None) -> tuple[Place, bool]:
     """The tree with another way in it, and whether that way goes with the tree up to a decision
-    that was answered anew; where it does not, the tree is as it was."""
+    that was answered anew; where it does not, the tree is as it was. A way without a leaf ends
+    where a loop begins another turn."""
     loops: dict[Any, Loop] = {}
     above: tuple[Place, Element] | None = None
     joint: tuple[Place, Element] | None = None  # where it leaves the tree
@@ -319,6 +320,9 @@ def grow(root: Place | None, path: Sequence[Element], leaf: Leaf) -> tuple[Place
         if isinstance(at, Loop):
             loops[at.enter.token] = at
         above, at = (at, element), at.after(element)
+    if leaf is None:
+        assert first is not None
+        return first, True
     if at is None:
         end: Place = Ends(leaf)
         return _attach(above, end) or first or end, True

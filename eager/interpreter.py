@@ -33,8 +33,9 @@ class Interpreter(Protocol):
     def sets_grad(self, tensor: Any) -> None:
         """The gradient of a tensor is about to be set."""
 
-    def leaves(self, tensor: Any, how: str) -> None:
-        """The values of a tensor are about to be read by Python code."""
+    def leaves(self, tensor: Any, how: str) -> Any:
+        """The values of a tensor are about to be read by Python code; an array that is to be read
+        in their place, or None."""
 
     def number(self, tensor: Any, value: Any) -> Any:
         """What `item()` gives for `value`, the one element: it, or something that stands for it."""

@@ -193,7 +193,9 @@ class Tensor:
         if interpreter.STATE.active is not None:
             # A transform that asks gets plain values of all examples, whatever its user asked for.
             plain = any_size and (how == "item()" or self._data.size != 1)
-            interpreter.STATE.active.leaves(self, "tolist()" if plain else how)
+            instead = interpreter.STATE.active.leaves(self, "tolist()" if plain else how)
+            if instead is not None:
+                return instead
         return self._data.values(how, key) if isinstance(self._data, Traced) else self._data
 
     def __bool__(self) -> bool:

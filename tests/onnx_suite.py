@@ -1,6 +1,6 @@
 """What the official ONNX tests expect that a loaded model does not do, and why: the one list.
 
-`docs/onnx.md` holds it as a table. Write the page anew with `python tests/onnx_suite.py`.
+`docs/onnx_load.md` holds it as a table. Write the page anew with `python tests/onnx_suite.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FAILURES: dict[str, str] = {
     "test_loop16_seq_none": "the test cannot compare the scalar that its sequence begins with",
 }
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "onnx.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "onnx_load.md"
 _BEGIN, _END = "<!-- failures -->\n", "<!-- end -->"
 
 

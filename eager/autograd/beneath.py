@@ -60,9 +60,8 @@ class Beneath:
         if self.below is not None:
             self.below.sets_grad(tensor)
 
-    def leaves(self, tensor: Any, how: str) -> None:
-        if self.below is not None:
-            self.below.leaves(tensor, how)
+    def leaves(self, tensor: Any, how: str) -> Any:
+        return None if self.below is None else self.below.leaves(tensor, how)
 
     def number(self, tensor: Any, value: Any) -> Any:
         return value if self.below is None else self.below.number(tensor, value)

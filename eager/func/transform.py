@@ -150,9 +150,10 @@ class Transforms:
         if self.outer is not None:
             self.outer.sets_grad(tensor)
 
-    def leaves(self, tensor: Tensor, how: str) -> None:
-        if self.outer is not None and not isinstance(tensor._data, Traced):
-            self.outer.leaves(tensor, how)
+    def leaves(self, tensor: Tensor, how: str) -> Any:
+        if self.outer is None or isinstance(tensor._data, Traced):
+            return None
+        return self.outer.leaves(tensor, how)
 
     def number(self, tensor: Tensor, value: Any) -> Any:
         if self.outer is None or isinstance(tensor._data, Traced):

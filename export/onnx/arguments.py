@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,34 @@ def arguments(fn: Callable[..., Any], args: Any, input_names: Sequence[str] | No
     axes = _axes(values, names, [tensor for _, tensor in found], dynamic)
     arrays = tuple(tensor._data for _, tensor in found)
     return Arguments(fn, values, frozenset(kwargs), names, arrays, axes)
+
+
+def further(call: Arguments, args: Any) -> Arguments:
+    """Another call of the same function, with tensors of the same names, dtypes and axes."""
+    values, _ = _bound(call.fn, args)
+    found = [leaf for name, value in values.items() for leaf in leaves(value, name)]
+    arrays = tuple(tensor._data for _, tensor in found)
+    if [_kind(value) for value in values.values()] != [_kind(v) for v in call.values.values()]:
+        raise ExportError("export: an example differs from the others in more than the values of "
+                          "its tensors", "numbers, texts and structure are part of the model")
+    for name, mine, other, axes in zip(call.names, arrays, call.arrays, call.axes):
+        fixed = [(n, m) for i, (n, m) in enumerate(zip(mine.shape, other.shape)) if i not in axes]
+        if mine.dtype != other.dtype or mine.ndim != other.ndim or any(n != m for n, m in fixed):
+            raise ExportError(f"export: {name} is {mine.dtype.name}{list(mine.shape)} in one "
+                              f"example and {other.dtype.name}{list(other.shape)} in another",
+                              "sizes that vary are named: dynamic_shapes={...}")
+    return dataclasses.replace(call, values=values, arrays=arrays)
+
+
+def _kind(value: Any) -> Any:
+    """What two examples have in common: structure and plain values, not tensors."""
+    if isinstance(value, Tensor):
+        return Tensor
+    if isinstance(value, dict):
+        return {key: _kind(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value), [_kind(part) for part in value]
+    return value
 
 
 def _bound(fn: Callable[..., Any], args: Any) -> tuple[dict[str, Any], list[str]]:

@@ -25,7 +25,8 @@ class Runner(NamedTuple):
 
 
 def check_valid(model: Any) -> None:
-    """ExportError unless onnx's own checker accepts the model, types and shapes included."""
+    """ExportError unless onnx's own checker accepts the model or the one at a path, types and
+    shapes included."""
     from onnx import checker, shape_inference
 
     try:
@@ -35,7 +36,7 @@ def check_valid(model: Any) -> None:
                           _OURS) from None
 
 
-def runner(data: bytes) -> Runner:
+def runner(data: bytes | str) -> Runner:
     """onnxruntime where it is installed and has all operators, else onnx's reference evaluator."""
     if importlib.util.find_spec("onnxruntime") is None:
         return reference(data, "onnxruntime is not installed")
@@ -54,11 +55,12 @@ def runner(data: bytes) -> Runner:
     return Runner(f"onnxruntime {ort.__version__}", lambda inputs: session.run(None, dict(inputs)))
 
 
-def reference(data: bytes, note: str) -> Runner:
+def reference(data: bytes | str, note: str) -> Runner:
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    evaluator = ReferenceEvaluator(onnx.load_from_string(data))
+    model = onnx.load(data) if isinstance(data, str) else onnx.load_from_string(data)
+    evaluator = ReferenceEvaluator(model)
 
     def run(inputs: Mapping[str, Any]) -> list[Any]:
         with np.errstate(all="ignore"):
@@ -67,16 +69,20 @@ def reference(data: bytes, note: str) -> Runner:
     return Runner(f"onnx {onnx.__version__} reference", run, note)
 
 
-def compare(run: Any, inputs: Mapping[str, Any], wanted: Sequence[tuple[str, Any]], where: str
-            ) -> float:
-    """The largest difference between the model and the function. ExportError for one too large."""
+def compare(run: Any, inputs: Mapping[str, Any], wanted: Sequence[tuple[str, Any]], where: str,
+            others: Sequence[Any] = ()) -> float:
+    """The largest difference between the model and the function. ExportError for one too large.
+
+    `others`: what the function gives for inputs that differ by rounding alone, where a result may
+    be as far away: the direction of a gradient that should be 0, say.
+    """
     try:
         got = run({name: np.ascontiguousarray(x).reshape(x.shape) for name, x in inputs.items()})
     except Exception as error:  # of whichever runtime it is
         raise ExportError(f"the model fails {where}: {error}",
                           _OURS) from None
     largest = 0.0
-    for (name, want), have in zip(wanted, got, strict=True):
+    for i, ((name, want), have) in enumerate(zip(wanted, got, strict=True)):
         if have.shape != want.shape or have.dtype != want.dtype:
             raise ExportError(f"{where} the output {name} is {have.dtype.name}{list(have.shape)}, "
                               f"the function gives {want.dtype.name}{list(want.shape)}",
@@ -84,6 +90,7 @@ def compare(run: Any, inputs: Mapping[str, Any], wanted: Sequence[tuple[str, Any
         apart = difference(have, want)
         largest = max(largest, apart)
         limit = TOLERANCE.get(want.dtype.name, 0.0) * max(1.0, _scale(want))
+        limit = max(limit, 4 * difference(others[i], want)) if others else limit
         if not apart <= limit:
             raise ExportError(f"{where} the output {name} differs by {apart:.3g} from what the "
                               f"function gives (allowed: {limit:.3g})",

@@ -1,21 +1,29 @@
-"""A graph as the body of an ONNX model."""
+"""A graph as the body of an ONNX model, what is asked for at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import contextlib
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ...capture.dims import Dim
+from ...capture.formulas import Formula, elements
 from ...capture.graph import Graph, Node, users
 from ...eager.errors import ExportError
 from ...eager.op import OPS, Op
 from .constants import Constants, Named
 from .context import Context
 from .fuse import fused
+from .norms import is_whole
+from .numbers import NumberWriter
 from .scalar import Builder
 from .sizes import SizeWriter
 from .table import INSTEAD, ROWS, Row, formula_row
 from .write import Value, Writer
+
+# Composites that are written whole where this holds.
+WHOLE: dict[str, Callable[[Node, int], bool]] = {"normalize": is_whole}
 
 
 class Step(NamedTuple):
@@ -35,36 +43,101 @@ def row_of(op: Op) -> Row | None:
     return formula_row if op.kind == "pointwise" and "onnx" not in op.why else None
 
 
+def is_written(node: Node, opset: int) -> bool:
+    """Whether a composite is written as it is, or refused for a reason, and not opened."""
+    op = OPS[node.op]
+    if node.op in WHOLE and not WHOLE[node.op](node, opset):
+        return False
+    return row_of(op) is not None or "onnx" in op.why
+
+
 class Converter:
-    """Writes the nodes that the outputs need, constants computed and patterns joined."""
+    """Writes the nodes that are asked for, constants computed and patterns joined.
 
-    def __init__(self, graph: Graph, constants: Mapping[Node, Named], writer: Writer) -> None:
-        self.graph, self.writer = graph, writer
-        self._nodes = graph.nodes()
-        self._users = users(self._nodes)
+    `given` are the inputs and their names, `numbers` the inputs that are Python's numbers, `now`
+    gives the present node of a recorded one. What a loop carries is bound to a value before it is
+    read.
+    """
+
+    def __init__(self, graph: Graph, given: Mapping[Node, str], constants: Mapping[Node, Named],
+                 writer: Writer, numbers: Mapping[Node, Formula], now: Mapping[Node, Node]) -> None:
+        self.writer, self.numbers, self.now = writer, numbers, now
+        self.nodes = self._ordered(graph.outputs)
+        self.users = users(self.nodes)
         for out in graph.outputs:
-            self._users[out].append(out)  # the caller reads it: it may not vanish in a pattern
-        self._constants = Constants(self._nodes, constants)
-        self._values: dict[Node, Value] = {}
+            self.users[out].append(out)  # it is asked for: it may not vanish in a pattern
+        self._constants = Constants(self.nodes, constants)
+        self._values: ChainMap[Node, Value] = ChainMap()
+        self._phis: ChainMap[Any, Value] = ChainMap()
+        self._context = self._read(given)
 
-    def run(self) -> list[Value]:
-        """Writes everything; the values of the outputs."""
+    def _read(self, given: Mapping[Node, str]) -> Context:
         found_in: dict[str, tuple[Value, int]] = {}
-        for node in self.graph.inputs:
-            value = self._values[node] = Value(node.params["name"], node.type.dtype)
+        for node, name in given.items():
+            value = self._values[node] = Value(name, node.type.dtype)
             for axis, size in enumerate(node.type.shape):
                 if type(size) is Dim:
                     found_in.setdefault(str(size), (value, axis))
-        context = Context(self.writer, SizeWriter(self.writer, found_in), Builder(self.writer))
-        for step in self._steps():
+        k, sizes = Builder(self.writer), SizeWriter(self.writer, found_in)
+        self.number = NumberWriter(k, sizes, lambda n: self.write([self.now[n]])[0], self._phis)
+        return Context(self.writer, sizes, k)
+
+    @contextlib.contextmanager
+    def subgraph(self) -> Iterator[None]:
+        """A context in which all that is written belongs to a graph inside of the present one."""
+        sizes, number = self._context.sizes, self.number
+        before = self._values, self._phis, sizes.made, number.made
+        self._values, self._phis = self._values.new_child(), self._phis.new_child()
+        sizes.made, number.made = sizes.made.new_child(), number.made.new_child()
+        number.phis = self._phis
+        try:
+            with self.writer.subgraph():
+                yield
+        finally:
+            self._values, self._phis, sizes.made, number.made = before
+            number.phis = self._phis
+
+    def bind(self, phi: Node | Formula, value: Value) -> None:
+        """From now on a loop carries this."""
+        if isinstance(phi, Formula):
+            self._phis[phi.args[0]] = value
+        else:
+            self._values[phi] = value
+
+    def write(self, wanted: Sequence[Node]) -> list[Value]:
+        """The values of these nodes, written where they are not there yet."""
+        for step in self._steps(wanted):
             self.writer.site = step.node.site
             try:
                 inputs = [self._value(i) for i in step.inputs]
-                self._values[step.node] = step.write(context, inputs)
+                self._values[step.node] = step.write(self._context, inputs)
             except ExportError as error:
                 raise _refused(step.node, error.message, error.help) from None
         self.writer.site = ""
-        return [self._value(out) for out in self.graph.outputs]
+        return [self._value(n) for n in wanted]
+
+    def is_there(self, node: Node) -> bool:
+        """Whether a node needs no writing."""
+        return node in self._values or node in self._constants
+
+    def reads(self, node: Node) -> Iterable[Node]:
+        """What a node is computed from, by way of Python's numbers too."""
+        if node in self.numbers:
+            return [self.now[n] for n in elements([self.numbers[node]])]
+        return node.inputs
+
+    def _ordered(self, roots: Iterable[Node]) -> list[Node]:
+        """All nodes, each after what it reads."""
+        seen: dict[Node, None] = {}
+        stack = list(roots)[::-1]
+        while stack:
+            node = stack[-1]
+            missing = [i for i in self.reads(node) if i not in seen] if node not in seen else ()
+            if missing:
+                stack += list(missing)[::-1]
+            else:
+                seen[stack.pop()] = None
+        return list(seen)
 
     def _value(self, node: Node) -> Value:
         """The value of a node that is written, or of a constant."""
@@ -73,21 +146,29 @@ class Converter:
             self._values[node] = self.writer.const(named.array, name=named.name)
         return self._values[node]
 
-    def _steps(self) -> list[Step]:
+    def _steps(self, wanted: Sequence[Node]) -> list[Step]:
         """The nodes to write, inputs first, with the patterns that end in them."""
-        needed, steps = set(self.graph.outputs), []
-        for node in reversed(self._nodes):
-            if node not in needed or node in self._constants or node in self.graph.inputs:
+        needed, steps = {n for n in wanted if not self.is_there(n)}, []
+        for node in reversed(self.nodes) if needed else ():
+            if node not in needed or self.is_there(node):
                 continue
-            pattern = fused(node, self._users)
-            step = _plain(node) if pattern is None else Step(node, *pattern)
+            pattern = fused(node, self.users)
+            step = self._plain(node) if pattern is None else Step(node, *pattern)
             steps.append(step)
-            needed.update(step.inputs)
+            needed.update(self.reads(node) if node in self.numbers else step.inputs)
         return steps[::-1]
+
+    def _plain(self, node: Node) -> Step:
+        """A node written by itself."""
+        formula = self.numbers.get(node)
+        if formula is None:
+            return _plain(node)
+        dtype = node.type.dtype
+        return Step(node, (), lambda c, xs: c.writer.cast(self.number(formula), dtype))
 
 
 def _plain(node: Node) -> Step:
-    """A node written by itself."""
+    """A node of an op written by itself."""
     if node.op == "const":  # a size that may vary
         return Step(node, (), lambda c, xs: c.sizes.number(node.params["value"], node.type.dtype))
     row = row_of(OPS[node.op])

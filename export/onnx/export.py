@@ -11,15 +11,19 @@ from typing import Any
 
 from ...capture.compiled import Compiled
 from ...capture.dims import Condition, Dim, Sizes
-from ...capture.symbolic import SymbolicRun, modules_of, record_symbolic, walk
+from ...capture.exploring import Example, Explored, explore
+from ...capture.graph import Node
+from ...capture.symbolic import modules_of, walk
+from ...capture.tree import Ends
 from ...eager.errors import CaptureError, ExportError
 from ...eager.tape import no_grad
 from ...eager.tensor import Tensor
-from .arguments import Arguments, arguments, leaves, resized
-from .model import Output, add_conditions, build, names_of, save, serialised
+from .arguments import Arguments, arguments, further, leaves, resized
+from .files import files
+from .model import Results, build, describe, names_of
+from .states import Held, after, states_of
+from .target import opset_of
 from .verify import Check, verify_model
-
-OPSETS = (17, 23)  # the first and last that the tests cover
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class ExportReport:
     conditions: tuple[str, ...] = ()  # on sizes, beside those that any call meets
     notes: tuple[str, ...] = ()
     runner: str = ""
+    state: tuple[tuple[str, str], ...] = ()  # of a training step: its inputs, and what they become
 
     def __str__(self) -> str:
         size = f"{self.bytes / 1e6:.1f} MB" if self.bytes >= 1e5 else f"{self.bytes} bytes"
@@ -49,46 +54,55 @@ class ExportReport:
 def export(
     fn_or_module: Callable[..., Any], args: Any, path: str | os.PathLike[str], *,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
-    dynamic_shapes: Any = None, dynamic_axes: Any = None, opset: int = 18, verify: bool = True,
+    dynamic_shapes: Any = None, dynamic_axes: Any = None, examples: Sequence[Any] = (),
+    opset: int | None = None, target: str | None = None, metadata: Mapping[str, str] | None = None,
+    training: bool = False, optimize: bool = False, verify: bool = True,
 ) -> ExportReport:
     """A report on the ONNX file written to `path`: what the function computes for such `args`.
 
     args: a tensor, a tuple of arguments, or a dictionary of arguments by name. dynamic_shapes: the
     axes that may vary, {"x": {0: "batch"}}; axes with one name have one size. dynamic_axes is
-    torch's word for the same. The model is run and compared with the function, at other sizes too
-    where some vary. Modules are exported in eval mode. ExportError names the line in the way.
+    torch's word for the same. examples: further `args`, which take other ways where the values of
+    tensors decide; ways that none takes are found by forcing the decision. The model is run and
+    compared with the function, on all examples, and at other sizes where some vary. Modules are
+    exported in eval mode. With `training` the function may be a training step: modules stay in
+    their mode, and every tensor that it changes becomes an input, with what it holds now as
+    default, and an output of the same name with `.new`. opset: 18 by default; with a target such
+    as "onnxruntime>=1.16" the newest that this one loads. metadata: texts to keep in the model.
+    optimize: batch norms are taken into the convolutions and linear layers before them. Data beyond
+    2 GB is in a second file, `path` with `.data`. ExportError names the line in the way.
     """
-    _check_options(path, opset, dynamic_shapes, dynamic_axes)
+    _check_options(path, dynamic_shapes, dynamic_axes)
+    opset = opset_of(opset, target)
     fn = _plain(fn_or_module)
     dynamic = dynamic_axes if dynamic_shapes is None else dynamic_shapes
     call = arguments(fn, args, input_names, dynamic, output_names or ("output",))
-    with _inference(fn):
-        example = call.sizes()
-        sizes = Sizes(_recorded_sizes(example))
-        run = _record(call, sizes)
+    with contextlib.nullcontext() if training else _inference(fn):
+        more = [further(call, args) for args in examples]
+        sizes = Sizes({})
+        ways = _explore([call, *more], sizes, training)
         _check_fixed(sizes)
-        outputs = _outputs(run, output_names, call.names)
-        model = build(run, call, outputs, opset, names_of(fn))
-        check = Check(conditions=_conditions(sizes))
-        if verify:
-            verify_model(model, call, [o.name for o in outputs], example, check)
-    add_conditions(model, check.conditions)
-    data = serialised(model)
-    save(data, path)
+        held = states_of(ways, names_of(fn))
+        results = _results(ways, held, output_names, call.names)
+        model = build(ways, call, results, held, opset, names_of(fn), optimize)
+        check = Check(conditions=_conditions(sizes), notes=list(ways.forced))
+        with files(model, path) as made:
+            if verify:
+                verify_model(made, [call, *more], results.names, held, check)
+            describe(model, metadata or {}, check.conditions)
+            size = made.put()
+    changed = {text: None for runs in ways.runs.values() for run in runs for text in run.changed}
     notes = (*check.notes, *(f"{text} changed in the call, which the model does not do"
-                             for text in run.changed))
+                             for text in changed))
     return ExportReport(
-        os.fspath(path), opset, model.ir_version, len(data), check.error, tuple(check.sizes),
-        call.names, tuple(o.name for o in outputs), tuple(map(str, check.conditions)), notes,
-        check.runner)
+        os.fspath(path), opset, model.ir_version, size, check.error, tuple(check.sizes),
+        call.names, results.names, tuple(map(str, check.conditions)), notes,
+        check.runner, tuple((h.name, h.after) for h in held))
 
 
-def _check_options(path: Any, opset: Any, dynamic_shapes: Any, dynamic_axes: Any) -> None:
+def _check_options(path: Any, dynamic_shapes: Any, dynamic_axes: Any) -> None:
     if not Path(path).parent.is_dir():
         raise ExportError(f"export: there is no folder {Path(path).parent}", "create it first")
-    if type(opset) is not int or not OPSETS[0] <= opset <= OPSETS[1]:
-        raise ExportError(f"export: opset {opset!r} is not supported",
-                          f"opsets {OPSETS[0]} to {OPSETS[1]} are; 18 runs nearly everywhere")
     if dynamic_shapes is not None and dynamic_axes is not None:
         raise ExportError("export: dynamic_shapes and dynamic_axes are two names of one setting",
                           "give one of them")
@@ -124,12 +138,10 @@ def _recorded_sizes(example: Mapping[str, int]) -> dict[str, int]:
     return {name: next(free, 37) if size == 1 else size for name, size in example.items()}
 
 
-def _record(call: Arguments, sizes: Sizes) -> SymbolicRun:
-    arrays = [resized(a, axes, sizes.values) for a, axes in zip(call.arrays, call.axes)]
-    given = call.given(sizes, arrays)
-    args, kwargs = call.call([g.tensor for g in given])
+def _explore(calls: Sequence[Arguments], sizes: Sizes, training: bool) -> Explored:
+    examples = [_example(call, sizes) for call in calls]
     try:
-        return record_symbolic(call.fn, args, kwargs, given, sizes)
+        return explore(calls[0].fn, examples, sizes, training)
     except CaptureError as error:
         made = _error_at(error.line, error.message, error.help)
         made.layers = error.layers
@@ -140,6 +152,14 @@ def _record(call: Arguments, sizes: Sizes) -> SymbolicRun:
         except ExportError as ours:
             raise ours from error
         raise
+
+
+def _example(call: Arguments, sizes: Sizes) -> Example:
+    sizes.begin(_recorded_sizes(call.sizes()))
+    arrays = [resized(a, axes, sizes.values) for a, axes in zip(call.arrays, call.axes)]
+    given = call.given(sizes, arrays)
+    args, kwargs = call.call([g.tensor for g in given])
+    return Example(args, kwargs, given, sizes.values)
 
 
 def _check_fixed(sizes: Sizes) -> None:
@@ -175,23 +195,53 @@ def _conditions(sizes: Sizes) -> list[Condition]:
     return kept
 
 
-def _outputs(run: SymbolicRun, wanted: Sequence[str] | None, taken: Sequence[str]
-             ) -> list[Output]:
-    """What the function returns: `output`, `output_1`, ..., or named by a dictionary's keys."""
-    result = run.result
+def _results(ways: Explored, held: list[Held], wanted: Sequence[str] | None,
+             taken: Sequence[str]) -> Results:
+    """What the function returns: `output`, `output_1`, ..., or named by a dictionary's keys; and
+    what it changes."""
+    names: tuple[str, ...] | None = None
+    nodes: dict[Ends, tuple[Node, ...]] = {}
+    for end, runs in ways.runs.items():
+        for run in runs:
+            found = _tensors(run.result)
+            if names is not None and names != tuple(found):
+                raise ExportError("the function returns other tensors on other ways: "
+                                  f"{', '.join(names)} and {', '.join(found)}",
+                                  "return the same number of tensors on each")
+            names = tuple(found)
+            _add(nodes, end, (*map(run.node_of, found.values()), *after(run, held)))
+    assert names is not None
+    return Results((*_named(names, wanted, taken), *(h.after for h in held)), nodes)
+
+
+def _add(nodes: dict[Ends, tuple[Node, ...]], end: Ends, found: tuple[Node, ...]) -> None:
+    """Notes the nodes of an end. ExportError where two runs came there with others."""
+    if nodes.setdefault(end, found) != found:
+        raise ExportError("the function gives something else for another example, though no "
+                          "value of a tensor decided so",
+                          "does it depend on more than its arguments: random numbers, time, state?")
+
+
+def _tensors(result: Any) -> dict[str, Tensor]:
+    """The tensors that a function returns, by name."""
     _check_result(result)
     found = leaves(result, "") if not isinstance(result, Tensor) else [("", result)]
     if not found:
         raise ExportError("the function returns no tensor", "a model has outputs: return them")
     named = isinstance(result, dict) or hasattr(result, "_fields")
-    names = [name[1:] if named else "output" if i == 0 else f"output_{i}"
-             for i, (name, _) in enumerate(found)] if wanted is None else list(wanted)
-    if isinstance(wanted, str) or len(names) != len(found) or len({*names, *taken}) != \
-            len(names) + len(taken):
-        raise ExportError(f"export: output_names {wanted!r} do not name the {len(found)} outputs",
+    return {name[1:] if named else "output" if i == 0 else f"output_{i}": tensor
+            for i, (name, tensor) in enumerate(found)}
+
+
+def _named(own: tuple[str, ...], wanted: Sequence[str] | None, taken: Sequence[str]
+           ) -> tuple[str, ...]:
+    names = own if wanted is None else tuple(wanted)
+    if isinstance(wanted, str) or len(names) != len(own) or \
+            len({*names, *taken}) != len(names) + len(taken):
+        raise ExportError(f"export: output_names {wanted!r} do not name the {len(own)} outputs",
                           "give one name for each, all different, and not those of inputs "
                           f"({', '.join(taken)})")
-    return [Output(name, run.node_of(tensor)) for name, (_, tensor) in zip(names, found)]
+    return names
 
 
 def _check_result(value: Any) -> None:

@@ -10,6 +10,7 @@ from ...capture.graph import Node
 from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .context import Context
+from .norms import normalized
 from .table import convolved
 from .write import Value
 
@@ -72,6 +73,25 @@ def _conv_bias(node: Node, users: Users) -> Fused | None:
     return Fused((*conv.inputs, bias.inputs[0]), lambda c, xs: convolved(c, conv, xs))
 
 
+def _scaled_norm(node: Node, users: Users) -> Fused | None:
+    """normalize(x) * weight (+ bias) over the last axes -> the operator with these."""
+    product, bias = node, None
+    if node.op == "add":
+        split = _with_operand(node, "multiply", users)
+        if split is None:
+            return None
+        product, bias = split
+    found = _with_operand(product, "normalize", users)
+    if found is None or (bias is not None and not found[0].params["centred"]):
+        return None
+    norm, weight = found
+    sizes = norm.type.shape[min(norm.params["axes"]):]
+    if any(x is not None and x.type.shape != sizes for x in (weight, bias)):
+        return None
+    inputs = (*norm.inputs, weight, *([bias] if bias is not None else []))
+    return Fused(inputs, lambda c, xs: normalized(c, norm, xs))
+
+
 def _with_operand(node: Node, op: str, users: Users) -> tuple[Node, Node] | None:
     """(operand, other) of a node with an operand `op` that nothing else reads."""
     for one, other in (node.inputs, node.inputs[::-1]):
@@ -119,5 +139,6 @@ def _is_number(node: Node, value: object) -> bool:
 
 
 PATTERNS: dict[str, list[Callable[[Node, Users], Fused | None]]] = {
-    "add": [_linear, _conv_bias], "contract": [_linear], "divide": [_mean], "take": [_indices],
+    "add": [_linear, _conv_bias, _scaled_norm], "multiply": [_scaled_norm],
+    "contract": [_linear], "divide": [_mean], "take": [_indices],
 }

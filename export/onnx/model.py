@@ -1,75 +1,124 @@
-"""A recorded run as a model, and a model as a file."""
+"""A function's ways as a model, and its parts as onnx has them."""
 
 from __future__ import annotations
 
 import functools
-import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...capture.dims import Condition, Dim
+from ...capture.dims import Condition
+from ...capture.exploring import Explored
+from ...capture.formulas import elements
 from ...capture.graph import Graph, Node
-from ...capture.passes.decompose import decompose
+from ...capture.passes.decompose import open_composites
 from ...capture.passes.simplify import simplify
 from ...capture.pipeline import run as run_passes
-from ...capture.symbolic import SymbolicRun, dotted
-from ...eager.errors import ExportError
+from ...capture.planning import walk
+from ...capture.symbolic import called, dotted, modules_of
+from ...capture.symbolic import walk as find_all
+from ...capture.tree import Ends, Loop
 from ...eager.nn.module import Module
-from ...eager.op import OPS
 from .arguments import Arguments
 from .constants import Named
-from .convert import Converter, row_of
+from .convert import Converter, is_written
+from .flow import Flow, Result, described, wanted_of
+from .folding import fold_channels
+from .states import Held
 from .write import Value, Writer
 
-LIMIT = 2 ** 31 - 1  # bytes of one protobuf message
 
+class Results(NamedTuple):
+    """What the function returns: the names of its tensors, and their nodes at each end."""
 
-class Output(NamedTuple):
-    """A tensor that the function returns."""
-
-    name: str
-    node: Node
+    names: tuple[str, ...]
+    nodes: Mapping[Ends, tuple[Node, ...]]
 
 
 def names_of(fn: Callable[..., Any]) -> dict[int, str]:
-    """The names of a module's tensors, by the identity of their values."""
+    """The names of tensors of modules, by the identity of their values: of the module that is
+    exported, or whose method is, else of those that the function reaches."""
     module = fn if isinstance(fn, Module) else getattr(fn, "__self__", None)
-    if not isinstance(module, Module):
-        return {}
     found: dict[int, str] = {}
-    for name, tensor in (*module.named_parameters(remove_duplicate=False),
-                         *module.named_buffers(remove_duplicate=False)):
-        found.setdefault(id(tensor._data), name)
+    if isinstance(module, Module):
+        _add_names(found, module, "")
+        return found
+    state = find_all(fn)
+    reached = modules_of(state)
+    inner = {id(m) for top in reached for m in top.modules() if m is not top}
+    tops = [m for m in reached if id(m) not in inner]
+    for top in tops:
+        _add_names(found, top, f"{called(state.paths[id(top)])}." if len(tops) > 1 else "")
     return found
 
 
-def build(run: SymbolicRun, call: Arguments, outputs: Sequence[Output], opset: int,
-           names: Mapping[int, str]) -> Any:
-    """The model of a run, as onnx has it."""
-    graph = Graph((*run.inputs, *run.outside), tuple(o.node for o in outputs))
-    graph = _prepared(graph)
-    count = len(run.inputs)
-    constants = {node: Named(names.get(id(outside.array)) or dotted(outside.path), outside.array)
-                 for node, outside in zip(graph.inputs[count:], run.outside.values())}
+def _add_names(found: dict[int, str], module: Module, prefix: str) -> None:
+    for name, tensor in (*module.named_parameters(remove_duplicate=False),
+                         *module.named_buffers(remove_duplicate=False)):
+        found.setdefault(id(tensor._data), prefix + name)
+
+
+def build(ways: Explored, call: Arguments, results: Results, held: Sequence[Held], opset: int,
+          names: Mapping[int, str], optimize: bool = False) -> Any:
+    """The model of a function, as onnx has it; with `optimize`, its batch norms in what is before
+    them."""
+    wanted = _wanted(ways, results)
+    given = [*next(iter(ways.runs.values()))[0].inputs, *(h.node for h in held)]
+    others = [n for n in _inputs(ways, wanted) if n not in given]
+    graph = Graph((*given, *others), tuple(wanted))
+    outside = ways.names.outside
+    ready = _prepared(graph, opset)
+    if optimize:
+        fixed = [m for n, m in zip(graph.inputs, ready.inputs) if n in outside and n not in given]
+        ready = run_passes(ready, [lambda g: fold_channels(g, fixed)])
+    now = dict(zip((*graph.inputs, *graph.outputs), (*ready.inputs, *ready.outputs)))
+    constants = {now[n]: Named(names.get(id(outside[n].array)) or dotted(outside[n].path),
+                               outside[n].array) for n in others if n in outside}
+    numbers = {now[n]: ways.names.numbers[n] for n in others if n in ways.names.numbers}
     writer = Writer(opset)
-    for name in (*call.names, *(o.name for o in outputs)):
+    titles = [*call.names, *(h.name for h in held)]
+    for name in (*titles, *results.names):
         writer.unique(name)
-    values = Converter(Graph(graph.inputs[:count], graph.outputs), constants, writer).run()
-    _name_outputs(writer, values, [o.name for o in outputs])
-    return _assembled(writer, graph.inputs[:count], zip(outputs, graph.outputs))
+    inputs = {now[n]: name for n, name in zip(given, titles)}
+    converter = Converter(ready, inputs, constants, writer, numbers, now)
+    made = Flow(converter, results.nodes).write(ways.root)
+    _name_outputs(writer, [r.value for r in made], results.names)
+    for h in held:  # what a call begins with that gives nothing else
+        writer.start(h.name, ways.names.outside[h.node].array)
+    return _assembled(writer, inputs, zip(results.names, made))
 
 
-def _prepared(graph: Graph) -> Graph:
+def _wanted(ways: Explored, results: Results) -> list[Node]:
+    """The nodes that any place of the tree asks for."""
+    found: dict[Node, None] = {}
+    for at in walk(ways.root):
+        found.update(dict.fromkeys(wanted_of(at, results.nodes)))
+        if isinstance(at, Loop):
+            found.update(dict.fromkeys(at.enter.phis))
+    for formula in ways.names.numbers.values():
+        found.update(dict.fromkeys(elements([formula])))
+    return list(found)
+
+
+def _inputs(ways: Explored, wanted: Sequence[Node]) -> list[Node]:
+    """What these read that no op computes, and what the numbers among that are elements of."""
+    found: dict[Node, None] = {}
+    stack, seen = list(wanted), set(wanted)
+    while stack:
+        node = stack.pop()
+        if node.op == "input":
+            found[node] = None
+        read = [*node.inputs, *elements(f for f in [ways.names.numbers.get(node)] if f)]
+        stack += [n for n in read if n not in seen]
+        seen.update(read)
+    return list(found)
+
+
+def _prepared(graph: Graph, opset: int) -> Graph:
     """The graph with composites opened that have no operator, and simplified."""
-    whole = [name for name, op in OPS.items()
-             if op.kind == "composite" and (row_of(op) or "onnx" in op.why)]
+    def without_operator(g: Graph) -> Graph:
+        return open_composites(g, lambda node: not is_written(node, opset))
 
-    def open_composites(g: Graph) -> Graph:
-        return decompose(g, whole)
-
-    return run_passes(graph, [open_composites, simplify])
+    return run_passes(graph, [without_operator, simplify])
 
 
 def _name_outputs(writer: Writer, values: Sequence[Value], names: Sequence[str]) -> None:
@@ -81,24 +130,29 @@ def _name_outputs(writer: Writer, values: Sequence[Value], names: Sequence[str])
             renamed[value.name] = name
         else:
             writer.op("Identity", [value], value.dtype, name=name)
-    for node in writer.nodes:
+    for node in _all_nodes(writer.nodes):
         for places in (node.input, node.output):
             for i, old in enumerate(places):
                 places[i] = renamed.get(old, old)
 
 
-def _assembled(writer: Writer, inputs: Sequence[Node], outputs: Any) -> Any:
+def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    """These, and the nodes of the graphs inside of them."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            yield from _all_nodes(attribute.g.node)
+
+
+def _assembled(writer: Writer, inputs: Mapping[Node, str], outputs: Iterable[tuple[str, Result]]
+               ) -> Any:
     from onnx import helper
 
-    def info(name: str, node: Node) -> Any:
-        shape = [str(n) if type(n) is Dim else int(n) for n in node.type.shape]
-        kind = helper.np_dtype_to_tensor_dtype(node.type.dtype)
-        return helper.make_tensor_value_info(name, kind, shape)
-
-    read = {name for node in writer.nodes for name in node.input}
+    given = [Result(Value(name, n.type.dtype), n.type.shape) for n, name in inputs.items()]
+    read = {name for node in _all_nodes(writer.nodes) for name in node.input} | {*inputs.values()}
     graph = helper.make_graph(
-        writer.nodes, "main", [info(n.params["name"], n) for n in inputs],
-        [info(o.name, node) for o, node in outputs],
+        writer.nodes, "main", [described(r.value.name, r) for r in given],
+        [described(name, r) for name, r in outputs],
         [constant for constant in writer.initializers if constant.name in read])
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
@@ -107,12 +161,12 @@ def _assembled(writer: Writer, inputs: Sequence[Node], outputs: Any) -> Any:
     return model
 
 
-def add_conditions(model: Any, conditions: Sequence[Condition]) -> None:
-    """Writes down in the model for which sizes it holds."""
+def describe(model: Any, metadata: Mapping[str, str], conditions: Sequence[Condition]) -> None:
+    """Writes down in the model what the user says of it, and for which sizes it holds."""
     from onnx import helper
 
-    if conditions:
-        helper.set_model_props(model, {"valid for": ", ".join(map(str, conditions))})
+    limits = {"valid for": ", ".join(map(str, conditions))} if conditions else {}
+    helper.set_model_props(model, {**metadata, **limits})
 
 
 @functools.cache
@@ -123,25 +177,3 @@ def _version() -> str:
         return metadata.version("fusewire")
     except metadata.PackageNotFoundError:
         return ""
-
-
-def serialised(model: Any) -> bytes:
-    total = sum(len(t.raw_data) for t in model.graph.initializer)
-    if total > LIMIT - 2 ** 20:
-        raise ExportError(f"the model holds {total / 2 ** 30:.1f} GiB of parameters, and one file "
-                          "cannot be larger than 2 GiB",
-                          "export it in parts, or in a smaller dtype: model.to(fw.float16)")
-    data: bytes = model.SerializeToString(deterministic=True)
-    return data
-
-
-def save(data: bytes, path: str | os.PathLike[str]) -> None:
-    """Writes the file in one step: a reader finds the old one or the new one, never half of it."""
-    target = Path(path)
-    fresh = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
-        fresh.write_bytes(data)
-        os.replace(fresh, target)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,22 +21,25 @@ class SizeWriter:
 
     def __init__(self, writer: Writer, found_in: Mapping[str, tuple[Value, int]]) -> None:
         self.writer, self.found_in = writer, found_in  # a name: the input and axis to read it from
-        self._made: dict[Expr, Value] = {}
-        self._read: dict[str, Value] = {}
+        self.made: ChainMap[Any, Value] = ChainMap()  # by formula; what was read by name
 
     def one(self, size: Any) -> Value:
         """A size as a vector of one element."""
         return self._of(formula(size))
 
     def _of(self, expr: Expr) -> Value:
-        made = self._made.get(expr)
+        made = self.made.get(expr)
         if made is None:
-            made = self._made[expr] = self._sum(expr)
+            made = self.made[expr] = self._sum(expr)
         return made
 
     def number(self, size: Any, dtype: Any) -> Value:
         """A size as a 0-d tensor of `dtype`."""
         return self.writer.cast(self.writer.reshape(self.one(size), ()), dtype)
+
+    def number_of(self, expr: Expr) -> Value:
+        """The same of a formula, as int64."""
+        return self.writer.reshape(self._of(expr), ())
 
     def vector(self, sizes: Sequence[Any]) -> Value:
         """Sizes as one vector; runs of plain numbers are one constant."""
@@ -72,11 +76,11 @@ class SizeWriter:
 
     def _atom(self, atom: Symbol | Quotient) -> Value:
         if isinstance(atom, Symbol):
-            if atom.name not in self._read:
+            if atom.name not in self.made:
                 x, axis = self.found_in[atom.name]
-                self._read[atom.name] = self.writer.op("Shape", [x], INT64, start=axis,
-                                                       end=axis + 1)
-            return self._read[atom.name]
+                self.made[atom.name] = self.writer.op("Shape", [x], INT64, start=axis,
+                                                      end=axis + 1)
+            return self.made[atom.name]
         num, den = self._of(atom.num), self._of(atom.den)
         low = atom.num.low()
         if low is None or low < 0:  # Div rounds towards zero, Mod has the sign of its divisor

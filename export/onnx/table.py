@@ -7,6 +7,7 @@ without either by the ops it is made of.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from ...eager.op import OPS
 from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .context import Context
-from .scalar import BOOL, Number
+from .scalar import BOOL, Builder, Number
 from .sizes import FIRST, LAST, along
 from .write import Value
 
@@ -127,9 +128,22 @@ def _silu(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("gelu")
 def _gelu(c: Context, node: Node, xs: list[Value]) -> Value:
-    if c.writer.opset < 20:
-        return formula_row(c, node, xs)
-    return c.writer.apply("Gelu", xs, approximate=node.params["approximate"])
+    if c.writer.opset >= 20:
+        return c.writer.apply("Gelu", xs, approximate=node.params["approximate"])
+    return _GELU[node.params["approximate"]](c.k, c.k.wrap(xs[0])).value
+
+
+def _gelu_by_erf(k: Builder, x: Number) -> Number:
+    return x * (k.erf(x / math.sqrt(2.0)) + 1.0) * 0.5
+
+
+def _gelu_by_tanh(k: Builder, x: Number) -> Number:
+    inner = (x + k.pow(x, 3.0) * 0.044715) * math.sqrt(2.0 / math.pi)
+    return x * 0.5 * (k.tanh(inner) + 1.0)
+
+
+# Step by step as runtimes look for it, which then have one kernel for all.
+_GELU = {"none": _gelu_by_erf, "tanh": _gelu_by_tanh}
 
 
 @row("bitwise_and", "bitwise_or", "bitwise_xor")

@@ -15,9 +15,11 @@ from ...eager.errors import ExportError, FusewireError
 from ...eager.tensor import Tensor
 from .arguments import Arguments, drawn, leaves
 from .compare import check_valid, compare, runner
-from .model import serialised
+from .files import Files
+from .states import Held
 
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+_STEPS = 3  # of training
 _TRIES = 3  # sizes tried until the function takes one
 
 
@@ -32,26 +34,35 @@ class Check:
     conditions: list[Condition] = field(default_factory=list)
 
 
-def verify_model(model: Any, call: Arguments, outputs: Sequence[str], example: dict[str, int],
-                 check: Check) -> None:
-    """Fills `check`: the model against the function, at the example's sizes and at others."""
-    data = serialised(model)
-    check_valid(model)
-    found = runner(data)
+def verify_model(made: Files, calls: Sequence[Arguments], outputs: Sequence[str],
+                 held: Sequence[Held], check: Check) -> None:
+    """Fills `check`: the model against the function, on the examples and at other sizes; what
+    changes state is run several times in a row."""
+    source = made.loadable()
+    check_valid(made.model if isinstance(source, bytes) else source)
+    found = runner(source)
     check.runner, check.error = found.name, 0.0
     check.notes += [found.note] if found.note else []
+    call = calls[0]
 
     def at(sizes: dict[str, int], arrays: Sequence[Any]) -> None:
-        wanted = _eager(call, arrays)
         where = "at " + ", ".join(f"{k} = {v}" for k, v in sizes.items()) if sizes else \
             "on the example"
-        error = compare(found.run, dict(zip(call.names, arrays)), list(zip(outputs, wanted)), where)
-        check.error = max(check.error or 0.0, error)
-        check.sizes.append(sizes)
+        given = dict(zip(call.names, arrays))
+        near = _eager(call, _nearly(arrays), held) if held else []
+        for step, wanted in enumerate(_eager(call, arrays, held)):
+            place = f"{where}, in step {step + 1}," if step else where
+            error = compare(found.run, given, list(zip(outputs, wanted)), place,
+                            near[step] if held else ())
+            check.error = max(check.error or 0.0, error)
+            given |= dict(zip((h.name for h in held), wanted[len(wanted) - len(held):]))
+        if sizes not in check.sizes:
+            check.sizes.append(sizes)
 
-    at(example, call.arrays)
-    if example:
-        _compare_elsewhere(at, call, example, check)
+    for each in calls:
+        at(each.sizes(), each.arrays)
+    if call.sizes():
+        _compare_elsewhere(at, call, call.sizes(), check)
 
 
 def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check: Check) -> None:
@@ -62,7 +73,7 @@ def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check:
         """Whether the function takes these sizes, the model being right for them."""
         arrays = [drawn(a, axes, sizes, rng) for a, axes in zip(call.arrays, call.axes)]
         try:
-            _eager(call, arrays)
+            _eager(call, arrays, ())
         except FusewireError:
             return False
         at(sizes, arrays)
@@ -85,12 +96,23 @@ def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check:
     check.conditions = [c for c in check.conditions if all(map(c.holds, check.sizes))]
 
 
-def _eager(call: Arguments, arrays: Sequence[Any]) -> list[Any]:
-    """What the function gives, as arrays."""
-    args, kwargs = call.call([Tensor(a.view()) for a in arrays])
+def _eager(call: Arguments, arrays: Sequence[Any], held: Sequence[Held]) -> list[list[Any]]:
+    """What the function gives, and changes, as arrays; several calls in a row of what changes."""
+    found = []
     with unchanged(call.fn):  # each run starts from the state that was recorded
-        result = call.fn(*args, **kwargs)
-    return [t._data for _, t in leaves(result, "")]
+        for _ in range(_STEPS if held else 1):
+            args, kwargs = call.call([Tensor(a.view()) for a in arrays])
+            result = call.fn(*args, **kwargs)
+            found.append([t._data for t in (*(t for _, t in leaves(result, "")),
+                                            *(h.tensors[0] for h in held))])
+    return found
+
+
+def _nearly(arrays: Sequence[Any]) -> list[Any]:
+    """These, as another order of sums might have rounded them."""
+    rng = np.random.default_rng(0)
+    return [(a * (1 + 1e-6 * rng.standard_normal(a.shape))).astype(a.dtype)
+            if a.dtype.kind == "f" else a for a in arrays]
 
 
 def other_sizes(sizes: Mapping[str, int], conditions: Iterable[Condition]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ class Writer:
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.site = ""  # the user's line that is being written
+        self._count = 0  # of nodes, those of subgraphs as well
         self._taken: set[str] = set()
         self._constants: dict[Any, Value] = {}
         self._arrays: dict[str, Any] = {}  # those of the constants, by name
@@ -49,14 +51,35 @@ class Writer:
 
         before: how many results the operator has before the one wanted.
         """
+        output = name or self.unique(f"{kind.lower()}_{self._count}")
+        unused = [self.unique(f"{output}_unused") for _ in range(before)]
+        self._node(kind, inputs, [*unused, output], attributes)
+        return Value(output, np.dtype(dtype))
+
+    def ops(self, kind: str, inputs: Sequence[Value | None], dtypes: Sequence[Any],
+            **attributes: Any) -> list[Value]:
+        """The results, of these dtypes, of a new node."""
+        names = [self.unique(f"{kind.lower()}_{self._count}") for _ in dtypes]
+        self._node(kind, inputs, names, attributes)
+        return [Value(name, np.dtype(dtype)) for name, dtype in zip(names, dtypes)]
+
+    def _node(self, kind: str, inputs: Sequence[Value | None], outputs: Sequence[str],
+              attributes: dict[str, Any]) -> None:
         from onnx import helper
 
-        output = name or self.unique(f"{kind.lower()}_{len(self.nodes)}")
-        unused = [self.unique(f"{output}_unused") for _ in range(before)]
         self.nodes.append(helper.make_node(
-            kind, [x.name if x is not None else "" for x in inputs], [*unused, output],
-            name=f"{kind}_{len(self.nodes)}", doc_string=self.site or None, **attributes))
-        return Value(output, np.dtype(dtype))
+            kind, [x.name if x is not None else "" for x in inputs], outputs,
+            name=f"{kind}_{self._count}", doc_string=self.site or None, **attributes))
+        self._count += 1
+
+    @contextlib.contextmanager
+    def subgraph(self) -> Iterator[None]:
+        """A context in which `nodes` are those of a graph inside of the present one."""
+        around, self.nodes = self.nodes, []
+        try:
+            yield
+        finally:
+            self.nodes = around
 
     def apply(self, kind: str, inputs: Sequence[Value], dtype: Any = None, typed: int = 0,
               **attributes: Any) -> Value:
@@ -111,6 +134,13 @@ class Writer:
             if key is not None:
                 self._constants[key] = found
         return found
+
+    def start(self, name: str, array: Any) -> None:
+        """The value of an input of the model where a call gives none."""
+        from onnx import numpy_helper
+
+        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array).reshape(
+            array.shape), name))
 
     def permuted(self, x: Value, order: Sequence[int]) -> Value:
         """`x` with its axes in another order; of a constant that is a constant."""

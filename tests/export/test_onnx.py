@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -169,7 +170,9 @@ def test_methods_closures_and_compiled_functions(path: Path) -> None:
 def test_equal_names_are_told_apart(path: Path) -> None:
     first, second = nn.Linear(6, 6), nn.Linear(6, 6)
     export(lambda weight: second(first(weight)), x(2, 6), path)
-    assert initializers(path) == {"weight_1", "bias", "weight_2", "bias_1"}
+    assert initializers(path) == {"first.weight", "first.bias", "second.weight", "second.bias"}
+    export(lambda weight: first(weight), x(2, 6), path)
+    assert initializers(path) == {"weight_1", "bias"}
 
 
 def test_an_argument_that_is_not_used_stays(path: Path) -> None:
@@ -242,8 +245,8 @@ def test_hidden_tensors_are_refused_and_caches_noted(path: Path) -> None:
 
 # ---- refusals
 @pytest.mark.parametrize(("fn", "words"), [
-    (lambda x: x * 2 if x.sum() > 0 else x, "bool() hands a tensor's values to Python"),
-    (lambda x: x * x.sum().item(), "item() hands a tensor's values to Python"),
+    (lambda x: x * float(x.sum()), "float() hands a tensor's values to Python"),
+    (lambda x: x * math.sqrt(x.sum().item()), "is used here as a plain number"),
     (lambda x: fw.from_numpy(np.sort(x.numpy())), "NumPy hands a tensor's values to Python"),
     (lambda x: x.sum().item, "the function returns a builtin_function_or_method"),
     (lambda x: (x, 3), "the function returns a int"),
@@ -333,10 +336,56 @@ def test_without_onnxruntime(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "reference" in report.runner and report.notes == ("onnxruntime is not installed",)
 
 
-def test_too_large_for_one_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fusewire.export.onnx.model.LIMIT", 2 ** 20 + 100)
-    with pytest.raises(fw.ExportError, match="one file cannot be larger than"):
-        export(nn.Linear(64, 64), x(2, 64), path)
+def test_data_beyond_the_limit_is_in_a_second_file(path: Path, monkeypatch: pytest.MonkeyPatch
+                                                   ) -> None:
+    monkeypatch.setattr("fusewire.export.onnx.files.LIMIT", 10_000)
+    net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
+    report = export(net, (x(2, 64),), path)
+    data = path.with_name("model.onnx.data")
+    assert {p.name for p in path.parent.iterdir()} == {path.name, data.name}
+    assert report.bytes == path.stat().st_size + data.stat().st_size
+    assert path.stat().st_size < 4096 < data.stat().st_size
+    assert report.max_error is not None and report.max_error < 1e-5
+    held = {i.name: i for i in onnx.load(path, load_external_data=False).graph.initializer}
+    places = {e.key: e.value for e in held["0.weight"].external_data}
+    assert places["location"] == data.name and int(places["offset"]) % 4096 == 0
+    assert not held["2.bias"].external_data, "small constants stay in the model"
+    onnx.checker.check_model(str(path), full_check=True)
+    given = x(2, 64)
+    with fw.no_grad():
+        want = net(given).numpy()
+    run = compare.runner(str(path)).run
+    np.testing.assert_allclose(run({"input": given.numpy()})[0], want, rtol=1e-5, atol=1e-6)
+    weights = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(path).graph.initializer}
+    np.testing.assert_array_equal(weights["0.weight"], net.get_parameter("0.weight").numpy())
+
+
+@pytest.mark.parametrize(("target", "opset"), [
+    ("onnxruntime>=1.16", 19), ("onnxruntime==1.12.1", 17), ("onnxruntime >= 1.14", 18),
+    ("onnxruntime>=1.31", 23), ("onnxruntime~=1.20.*", 21),
+])
+def test_a_target_chooses_the_opset(target: str, opset: int, path: Path) -> None:
+    report = export(nn.GELU(), x(2), path, target=target)
+    assert report.opset == opset
+    model = onnx.load(path)
+    assert model.ir_version <= {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}[opset]
+    assert export(nn.GELU(), x(2), path, target=target, opset=17).opset == 17
+
+
+@pytest.mark.parametrize(("more", "words"), [
+    ({"target": "onnxruntime>=1.16", "opset": 20}, "loads opset 19 at most, not 20"),
+    ({"target": "onnxruntime>=1.2"}, "loads none of the opsets"),
+    ({"target": "tensorrt>=8"}, "is no version of onnxruntime"),
+])
+def test_targets_that_cannot_be(more: Any, words: str, path: Path) -> None:
+    with pytest.raises(fw.ExportError, match=words):
+        export(nn.GELU(), x(2), path, **more)
+
+
+def test_metadata(path: Path) -> None:
+    export(nn.GELU(), x(2), path, metadata={"author": "me", "data": "digits"})
+    assert {p.key: p.value for p in onnx.load(path).metadata_props} == {
+        "author": "me", "data": "digits"}
 
 
 def test_the_report_is_one_line(path: Path) -> None:

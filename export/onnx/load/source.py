@@ -226,7 +226,7 @@ class Source:
             count += 1
             name = f"{base}_{count}"
         self.parts.add(name)
-        text = f"self.{name}" if is_attribute(name) else f"self[{json.dumps(name)}]"
+        text = f"self.{name}" if is_attribute(name) else f"self[{json.dumps(name, ensure_ascii=False)}]"
         self.held[text] = (name, array, trained)
         return text
 
