@@ -397,23 +397,26 @@ def test_a_forked_process_makes_what_was_not_begun(compiler: Compiler) -> None:
 
 
 _SCRIPT = """
-import time
+import os, time
 import fusewire as fw
 from fusewire.codegen import decorator
 from fusewire.codegen.compile import compile_graph
 
 def slowly(graph):
-    print("begun", flush=True)
+    say("begun")
     time.sleep(0.2)
     made = compile_graph(graph)
-    print("made", flush=True)
+    say("made")
     return made
+
+def say(word):
+    os.write(1, f"{word}\\n".encode())  # a line as a whole: two threads speak
 
 decorator.compile_graph = slowly
 functions = [fw.compile(lambda x: fw.exp(x) + 1, background=True) for _ in range(20)]
 for f in functions:
     f(fw.ones(3))
-print(f(fw.ones(3)).sum().item())
+say(f(fw.ones(3)).sum().item())
 """
 
 

@@ -226,7 +226,8 @@ class Source:
             count += 1
             name = f"{base}_{count}"
         self.parts.add(name)
-        text = f"self.{name}" if is_attribute(name) else f"self[{json.dumps(name, ensure_ascii=False)}]"
+        quoted = json.dumps(name, ensure_ascii=False)
+        text = f"self.{name}" if is_attribute(name) else f"self[{quoted}]"
         self.held[text] = (name, array, trained)
         return text
 
