@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,13 +52,6 @@ def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:
     while len(columns) > 1 and roles.count(columns[1:]) >= 2 * lanes:
         batch.append(columns.pop(0))
     return roles
-
-
-Around = Callable[["list[Stmt]"], "list[Stmt]"]
-
-
-def _where(condition: Expr, body: list[Stmt]) -> list[Stmt]:
-    return [If(condition, tuple(body))]
 
 
 @dataclass(frozen=True)
@@ -325,12 +317,12 @@ class Contraction:
             return Rows(self.full_tiles, self.tile, start, atom(rest, (0, self.tile - 1)))
         return Rows(self.full_tiles, left, start) if left else None
 
-    def rest_rows(self) -> Iterator[tuple[Rows, Around]]:
+    def rest_rows(self) -> Iterator[tuple[Rows, Expr]]:
         """The rows behind the whole tiles, as they are computed: in a piece that has room for them;
-        with what is to stand around its statements."""
+        and whether it is that piece."""
         rest = self.rest()
         if not self.open:
-            yield from [] if rest is None else [(rest, list)]
+            yield from [] if rest is None else [(rest, const(1, BOOL))]
             return
         start = self.whole_tiles * self.tile
         left = atom(loops.call("sub", (const(self.rows), start.expr()), INT),
@@ -339,7 +331,7 @@ class Contraction:
             there = loops.call("and", (
                 loops.call("gt", (left.expr(), const(smaller)), BOOL),
                 loops.call("le", (left.expr(), const(size)), BOOL)), BOOL)
-            yield Rows(self.whole_tiles, size, start, left), functools.partial(_where, there)
+            yield Rows(self.whole_tiles, size, start, left), there
 
     @property
     def row_area(self) -> int:

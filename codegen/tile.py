@@ -67,8 +67,8 @@ class Task(Part):
                 "mul", (self.share.expr(), const(each)), loops.INT)), loops.INT)
             count = loops.call("minimum", (count, left), loops.INT)
         body = self._tile(of.tile_of(number), first, end)
-        tail = [s for rows, around in of.rest_rows()
-                for s in around(self._tile(rows, first, end))]
+        tail = [s for rows, there in of.rest_rows()
+                for s in only(there, self._tile(rows, first, end))]
         last = loops.call("eq", (self.share.expr(), const(of.shares - 1)), loops.BOOL)
         return [For(tile, const(0), count, tuple(body)),
                 *(only(last, tail) if of.shares > 1 and tail else tail)]
