@@ -20,16 +20,21 @@ _Places: TypeAlias = "dict[Buffer, tuple[Expr, bool]]"
 
 
 def look_ahead(body: Sequence[Stmt], elements: int, row: int) -> tuple[Stmt, ...]:
-    """`body` with a prefetch for each large array of `elements`, in the last lane loop that uses
-    it; what is read several times, once for each row of `row` elements, by whole rows ahead."""
-    places: dict[For, _Places] = {}
-    last: dict[Buffer, For] = {}
-    for loop in _lane_loops(body):
-        places[loop] = dict(_places(loop, elements))
-        last |= dict.fromkeys(places[loop], loop)
-    wanted = {loop: {b: at for b, at in found.items() if last[b] is loop}
+    """`body` with a prefetch for each large array of `elements`, in the middle one of the lane
+    loops that use it: the first may still wait for this row, and behind the last there is no time.
+    What is read several times, once for each row of `row` elements, by whole rows ahead."""
+    places = {loop: dict(_places(loop, elements)) for loop in _lane_loops(body)}
+    users: dict[Buffer, list[For]] = {}
+    for loop, found in places.items():
+        for buffer in found:
+            users.setdefault(buffer, []).append(loop)
+    wanted = {loop: {b: at for b, at in found.items() if _middle(users[b]) is loop}
               for loop, found in places.items()}
     return _extended(body, wanted, row)
+
+
+def _middle(found: list[For]) -> For:
+    return found[(len(found) - 1) // 2]
 
 
 def _lane_loops(body: Sequence[Stmt]) -> Iterator[For]:

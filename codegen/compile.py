@@ -41,6 +41,7 @@ from .memory import plan_arena
 from .mixed import MixedExecutable, compile_mixed
 from .sections import cut_sections
 from .sized import SizedExecutable, has_symbols
+from .stream import stream_results
 from .support import why_no_code
 
 PASSES = [
@@ -71,8 +72,10 @@ def compile_native(graph: Graph, target: Target | None = None, checks: bool = Tr
     `checks` its indices are those that somebody else has looked at."""
     target = target or host()
     with phase("lowering"):
-        lowered = lower_graph(graph, machine_of(target), checks)
-    return _assembled(*lowered, target)
+        plan, launches = lower_graph(graph, machine_of(target), checks)
+        if target.x86:  # where it was measured
+            launches = stream_results(launches, [plan.buffers[n] for n in plan.results])
+    return _assembled(plan, launches, target)
 
 
 def compile_open(graph: Graph, least: Mapping[str, int], target: Target | None = None) -> AnySize:
@@ -126,7 +129,7 @@ def slot_of(place: Place, slots: Mapping[Buffer, Slot]) -> Slot:
 
 def machine_of(target: Target) -> Machine:
     """What the choice of loops needs to know of a target."""
-    narrow = target.triple.startswith(("x86_64", "i686", "amd64")) and target.vector_bytes < 64
+    narrow = target.x86 and target.vector_bytes < 64
     return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads())
 
 

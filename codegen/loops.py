@@ -194,8 +194,9 @@ class Kernel:
     """`tasks` independent runs of `body`, the task number in `task`.
 
     `inputs` are read, `outputs` written; a buffer in both is updated in place, element by element.
-    `scratch` is memory of a task's own with undefined contents at its start. `cost` is an estimate
-    of the whole kernel's work in nanoseconds on one core, for the choice of threads.
+    `scratch` is memory of a task's own with undefined contents at its start. `streamed` are outputs
+    that begin on a cache line and are not read soon. `cost` is an estimate of the whole kernel's
+    work in nanoseconds on one core, for the choice of threads.
     """
 
     name: str
@@ -207,6 +208,7 @@ class Kernel:
     body: tuple[Stmt, ...]
     cost: float = 0.0
     sites: tuple[str, ...] = field(default=())
+    streamed: frozenset[Buffer] = frozenset()
 
     @property
     def arguments(self) -> tuple[Buffer, ...]:

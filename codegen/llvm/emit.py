@@ -13,6 +13,7 @@ import numpy as np
 
 from ..loops import (
     Assign,
+    Buffer,
     Call,
     For,
     If,
@@ -26,7 +27,7 @@ from ..loops import (
     walk,
 )
 from . import scalar
-from .affine import LANE, Affine, Atom, total
+from .affine import LANE, Affine, Atom, multiple, total
 from .flow import Flow, Turns, stored
 from .sums import Lane
 from .text import Module, Value, constant, lane_numbers, listed, suffix
@@ -35,6 +36,7 @@ from .values import SPARE, memory_type
 
 _BOOL = np.dtype(bool)
 _LINE = 64  # bytes of a cache line
+_STREAMED = 32  # bytes of a vector that is worth a store past the caches
 _NEAR = 1 << 14  # bytes that are soon reached, half of the innermost cache
 _SPARE_LINE = "@fw.spare = internal constant [2 x i64] zeroinitializer, align 16"
 
@@ -50,6 +52,7 @@ class Writer(Flow):
     def function(self, kernel: Kernel, name: str) -> str:
         """The whole function."""
         self.module.declarations[_SPARE_LINE] = None
+        self._streamed = kernel.streamed
         self.pointers[SPARE] = Value("@fw.spare", "ptr")
         for number, buffer in enumerate(kernel.arguments):
             self.raw(f"%p{number} = getelementptr ptr, ptr %buffers, i64 {number}")
@@ -62,6 +65,9 @@ class Writer(Flow):
         task = self.atom(Value("%task", "i64"), 0, kernel.tasks - 1)
         self.bind(kernel.task, task if kernel.tasks > 1 else Affine({}))
         self.statements(kernel.body)
+        if self._streamed:  # such stores are not in order with those that say that a task is done
+            self.module.declare("void", "llvm.x86.sse.sfence", ())
+            self.raw("call void @llvm.x86.sse.sfence()")
         head = f"define internal void @{name}(ptr %buffers, i64 %task) #0 {{"
         return f"{head}\nentry:\n{self.body()}\n  ret void\n}}\n"
 
@@ -128,12 +134,28 @@ class Writer(Flow):
         else:
             uniform, varying = self.parts(index)
             value = self.wide(value, self.lane.lanes)
-            if varying == {LANE: 1}:
+            if self._streams(buffer, uniform, varying):
+                place = self.pointer(buffer, uniform).typed
+                self.raw(f"store {value.typed}, {place}, align {self._aligned(size)}, "
+                         "!nontemporal !{i32 1}")
+            elif varying == {LANE: 1}:
                 self._store_row(value, self.pointer(buffer, uniform), size)
             else:
                 mask = self.mask() or constant(True, "i1", value.lanes)
                 self._masked("scatter", value, self.addresses(buffer, index), size, mask)
         self.changed(buffer)
+
+    def _streams(self, buffer: Buffer, uniform: Affine, varying: dict[str, int]) -> bool:
+        """Whether a vector goes past the caches: it must be whole, and so begin where that can."""
+        if buffer not in self._streamed or varying != {LANE: 1} or self.mask() is not None:
+            return False
+        size = buffer.dtype.itemsize
+        wanted, first = self._aligned(size), multiple(uniform, self.atoms) * size
+        return wanted >= _STREAMED and first % wanted == 0
+
+    def _aligned(self, size: int) -> int:
+        """Where a vector of elements of this size begins at best: what divides its address."""
+        return min(self.lanes() * size, _LINE)
 
     def _store_row(self, value: Value, p: Value, size: int) -> None:
         mask = self.mask()
@@ -155,6 +177,8 @@ class Writer(Flow):
             return
         uniform, varying = self.parts(self.affine(s.index))
         if self.lane is None or varying != {LANE: 1}:
+            return
+        if s.writes and self._streams(s.buffer, uniform, varying):
             return
         self.module.declare("void", "llvm.prefetch.p0", ("ptr", "i32", "i32", "i32"))
         here, size = self.pointer(s.buffer, uniform), s.buffer.dtype.itemsize

@@ -42,7 +42,7 @@ class _Reader:
         shapes = tuple((b.dtype, b.size, b.scratch) for b in buffers)
         for thing in (*buffers, kernel.task):
             self._number(thing)
-        written = tuple(b in kernel.outputs for b in kernel.arguments)
+        written = tuple((b in kernel.outputs, b in kernel.streamed) for b in kernel.arguments)
         body = self._block(kernel.body)
         return (shapes, written, kernel.tasks, body, tuple(self._rows))
 

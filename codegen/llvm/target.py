@@ -26,11 +26,16 @@ class Target:
     fma: bool
     float16: bool
 
+    @property
+    def x86(self) -> bool:
+        """Whether this is an x86-64."""
+        return _is_x86(self.triple)
+
     def machine(self) -> Any:
         """A new LLVM target machine (they are cheap, and not safe to share between threads)."""
         # In a crowded address space an object's sections may lie more than 2 GiB apart, which the
         # small model of x86 cannot reach; the large one costs nothing measurable here.
-        model = "large" if _is_x86(self.triple) else "small"
+        model = "large" if self.x86 else "small"
         return llvm.Target.from_triple(self.triple).create_target_machine(
             cpu=self.cpu, features=self.features, opt=2, codemodel=model, reloc="pic", jit=True
         )
