@@ -30,6 +30,7 @@ from .machine import Machine
 from .nest import counter
 from .packing import pack_columns, pack_rows, packing_cost
 from .part import Part, decode, only
+from .rows import lie_well
 from .tile import Task
 
 _UNKNOWN = 1e6  # what makes an orientation worse where the number of columns is not known
@@ -42,8 +43,10 @@ def lower_contract(
     """The kernels of a group that begins with a contraction, in the orientation that moves less.
     What depends on `kept` alone is packed by kernels of its own."""
     both = [Contraction(group, buffers, machine, name, operand, kept) for operand in (0, 1)]
+    for of in both:
+        of.direct = lie_well(_whole(of))
     best = min(both, key=moves)
-    return [*([rows_kernel(best)] if best.shared else []),
+    return [*([rows_kernel(best)] if best.shared and not best.direct else []),
             *([columns_kernel(best)] if best.kept_columns else []), tile_kernel(best)]
 
 
@@ -54,7 +57,7 @@ def moves(of: Contraction) -> float:
     columns = rows = 0.0
     if not of.kept_columns:
         columns = packing_cost(part, roles.summed, roles.columns) * of.batches * of.shares
-    if not of.kept[roles.row_operand]:
+    if not of.kept[roles.row_operand] and not of.direct:
         repeats = of.row_batches if of.shared else of.batches * of.column_blocks
         rows = packing_cost(part, roles.summed, roles.rows) * repeats
     stored = of.batches * of.rows * of.columns

@@ -97,6 +97,7 @@ class Contraction:
         self.roles = roles_of(self.node, self.vector, row_operand)
         self.letters = parts(self.node.params["spec"])
         self.kept = [self._is_kept(n, kept) for n in self.node.inputs]
+        self.direct = False  # whether tiles read their rows where these lie
         self._choose_blocks()
 
     def _is_kept(self, operand: Node, kept: Collection[Buffer]) -> bool:
@@ -208,7 +209,7 @@ class Contraction:
     def scratch(self) -> tuple[Buffer, ...]:
         """The memory that a task needs for itself."""
         own = [] if self.kept_columns else [self.packed_columns]
-        own += [] if self.shared else [self.packed_rows]
+        own += [] if self.shared or self.direct else [self.packed_rows]
         own += [self.sums] if self.depth_blocks > 1 else []
         return tuple(own)
 
@@ -292,13 +293,19 @@ class Contraction:
     def tile_of(self, number: Index) -> Rows:
         """A tile of rows."""
         start = number * self.tile
+        if not self.open or self.direct:
+            return Rows(number, self.tile, start)
         left = loops.call("sub", (const(self.rows), start.expr()), INT)
-        return Rows(number, self.tile, start, atom(left, (1, self.rows)) if self.open else None)
+        return Rows(number, self.tile, start, atom(left, (1, self.rows)))
 
     @property
     def pieces(self) -> list[int]:
-        """How many rows there may be in what is computed behind the tiles, where that is open."""
-        return sorted({-(-self.tile * part // 4) for part in (1, 2, 3)} - {self.tile}, reverse=True)
+        """How many rows there may be in what is computed behind the tiles, where that is open; all
+        but one of a tile, where tiles are whole."""
+        parts = [-(-self.tile * part // 4) for part in (1, 2, 3)]
+        if self.direct:
+            parts = [-(-(self.tile - 1) * part // 3) for part in (1, 2, 3)]
+        return sorted({*parts} - {0, self.tile}, reverse=True)
 
     def filled(self, left: Expr) -> Expr:
         """How many rows are packed where so many are left: as many as are computed."""

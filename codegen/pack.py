@@ -105,7 +105,7 @@ def _turned(
     def factors(n: int) -> tuple[int, int]:
         var = next((next(iter(local[a].terms)) for a in reversed(nest.order[n])
                     if local[a].terms), None)
-        return (0, 0) if var is None else (_factor(load.index, var), _factor(probe.index, var))
+        return (0, 0) if var is None else (factor(load.index, var), factor(probe.index, var))
 
     def known(n: int) -> bool:
         return isinstance(nest.stops[n], loops.Const)
@@ -119,7 +119,7 @@ def _turned(
     return None
 
 
-def _factor(index: Expr, var: Expr) -> int:
+def factor(index: Expr, var: Expr) -> int:
     """How far the index moves with each step of `var`; 0 where that is not always the same."""
     terms, _ = linear(index)
     return 0 if any(e is not var and var in loops.parts([e]) for e in terms) else terms.get(var, 0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from ..eager.shapes import product
 from . import loops
-from .collapse import linear, merge_axes, whole_numbers
+from .collapse import linear
 from .contraction import Rows
-from .index import Index, as_index, atom, comparisons, variable
+from .index import Index, as_index, atom, variable
 from .loops import Buffer, Expr, For, Stmt, Var, const
 from .nest import counter
 from .pack import loads_of, pack_loops
 from .part import Part, decode, times
+from .rows import one_letter
 
 
 def pack_columns(part: Part, base: Index, first: Index, stop: Expr) -> list[Stmt]:
@@ -71,7 +72,7 @@ def pack_rows(
     are not there."""
     of, roles = part.of, part.roles
     line, i = counter("i", rows.count)
-    whole = _row_letter(part)
+    whole = one_letter(part, roles.rows)
 
     def store(local: dict[str, Index]) -> loops.Store:
         row = local.get("row", i)
@@ -107,20 +108,6 @@ def _fill(part: Part, rows: Rows, place: Index, into: Buffer, summed: dict[str, 
     zero = loops.Store(into, here.expr(), const(0, of.dtype))
     count = of.filled(rows.left.expr()) if rows.count == of.tile else const(rows.count)
     return For(row, rows.packed(), count, (For(k, const(0), depth, (zero,)),))
-
-
-def _row_letter(part: Part) -> str | None:
-    """The letter that can count all rows, where the operand steps through them as one."""
-    roles = part.roles
-    long = [a for a in roles.rows if roles.size[a] > 1] or roles.rows[-1:]
-    local = {a: variable(a, roles.size[a]) for a in (*roles.rows, *roles.summed)}
-    with comparisons() as compared:
-        value = part.operand(roles.row_operand, part.fixed | local)
-    forms = whole_numbers([value.expr]) + [dict(x.terms) for x in compared]
-    sizes = tuple(roles.size[a] for a in long)
-    if len(merge_axes(sizes, tuple(local[a] for a in long), forms)) == 1:
-        return long[-1]
-    return None
 
 
 def packing_cost(part: Part, summed: list[str], others: list[str]) -> float:

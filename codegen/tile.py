@@ -14,6 +14,7 @@ from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Expr, For, Register, Stmt, Var, const
 from .packing import pack_columns, pack_rows
 from .part import Part, decode, only, stop, times
+from .rows import places
 from .values import Value, cast
 
 
@@ -75,7 +76,8 @@ class Task(Part):
 
     def _tile(self, rows: Rows, first: Index, end: Expr) -> list[Stmt]:
         depth = self._depth(end)
-        packing = [] if self.of.shared else self._pack_rows(rows, first, end)
+        apart = self.of.shared or self.of.direct
+        packing = [] if apart else self._pack_rows(rows, first, end)
 
         def panel(base: Index, lane: Index) -> list[Stmt]:
             return self._panel(rows, base + lane, first, depth)
@@ -128,10 +130,9 @@ class Task(Part):
         k = Var("k")
         position = atom(k, (0, of.block_depth - 1))
         b = loops.load(of.packed_columns, (self.base + of.place(position, column)).expr())
-        rows, start = self._row_memory(tile, first)
+        row = self._direct_row if of.direct else self._packed_row
         steps = tuple(
-            loops.Update(r, "add", loops.call("mul", (loops.load(
-                rows, (start + of.row_place(position, as_index(i))).expr()), b), of.dtype))
+            loops.Update(r, "add", loops.call("mul", (row(tile, i, position, first), b), of.dtype))
             for i, r in enumerate(registers))
         out.append(For(k, const(0), depth, steps, 0, 4 if count <= 4 else 2))
         for i, register in enumerate(registers):
@@ -141,6 +142,22 @@ class Task(Part):
                 value = Value(loops.read(register))
                 out += tile.only(i, self._results(numbers[i], column, value))
         return out
+
+    def _direct_row(self, rows: Rows, i: int, k: Index, first: Index) -> Expr:
+        """Element k of row i where it lies, with the summed elements from `first` on; of the last
+        row in the place of one that is not there."""
+        depth, last = first * self.roles.count(self.roles.summed[1:]), self.of.rows - 1
+        number = rows.start + i
+        if rows.left is not None and i:
+            number = atom(loops.call("minimum", (number.expr(), const(last)), loops.INT), (0, last))
+        where = places(self, number, depth + k)
+        assert where is not None  # or they were packed
+        return self.operand(self.roles.row_operand, where).expr
+
+    def _packed_row(self, rows: Rows, i: int, k: Index, first: Index) -> Expr:
+        """The same of a row that is packed."""
+        memory, start = self._row_memory(rows, first)
+        return loops.load(memory, (start + self.of.row_place(k, as_index(i))).expr())
 
     def _row_memory(self, rows: Rows, first: Index) -> tuple[Buffer, Index]:
         """Where the packed rows begin, with the summed elements from `first` on."""

@@ -13,6 +13,7 @@ import fusewire.nn.functional as F
 from fusewire.capture.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.llvm.target import named
+from fusewire.codegen.rows import _in_one_set
 from fusewire.eager.ops.contract import parts
 from fusewire.eager.ops.conv import conv
 from fusewire.eager.ops.pool import max_pool
@@ -265,3 +266,36 @@ def test_windows_side_by_side_that_reach_beyond_the_end(kernel: int, size: int) 
     run = fw.compile(gradient)
     for _ in range(3):
         assert_same(run(x), gradient(x))
+
+
+# ---- rows read where they lie
+WEIGHTS = fw.from_numpy(np.random.default_rng(1).standard_normal((96, 520)).astype("float32"))
+ROWS = {  # of 40 rows of 96, and whether tiles read them where they are
+    "plain": (lambda x: x, (40, 96), True),
+    "one row": (lambda x: x, (1, 96), True),
+    "from inside": (lambda x: x[:, 2:98], (40, 101), True),
+    "every other row": (lambda x: x[::2], (80, 96), True),
+    "of several axes": (lambda x: x.reshape(5, 8, 96), (40, 96), True),
+    "turned": (lambda x: x.T, (96, 40), False),
+    "backwards": (lambda x: fw.flip(x, 1), (40, 96), False),
+    "every other element": (lambda x: x[:, ::2], (40, 192), False),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", ROWS)
+def test_rows_are_read_where_they_lie_side_by_side(case: str, target: str) -> None:
+    view, shape, direct = ROWS[case]
+    x = fw.from_numpy(np.random.default_rng(0).standard_normal(shape).astype("float32"))
+    graph, arrays = recorded(lambda x, w: fw.relu(view(x) @ w) + 1, x, WEIGHTS)
+    program = compile_graph(graph, named(target))
+    (got,), wide = program(list(arrays)), [a.astype(np.float64) for a in arrays]
+    wanted = np.maximum(view(fw.from_numpy(wide[0])).numpy() @ wide[1], 0) + 1
+    np.testing.assert_allclose(got, wanted, 1e-4, 1e-4)
+    packs = any("rows" in k.name or "rows" in [b.name for b in k.scratch] for k in program.kernels)
+    assert packs != direct
+
+
+def test_rows_that_drive_each_other_out_of_a_cache_are_packed() -> None:
+    """Those a power of two apart lie in few sets of it."""
+    assert [_in_one_set(4 * pitch, 14) for pitch in (784, 512, 1024, 2048)] == [1, 7, 14, 14]

@@ -227,12 +227,12 @@ def test_equal_layers_with_the_same_weights_share_what_is_kept() -> None:
 def test_what_depends_on_constants_alone_is_kept() -> None:
     made = Nodes()
     x = made.input("x", TensorType((8, 2000), np.dtype("float32")))
-    table = made.const(tuple(range(48)), np.dtype("float32"), (6, 8))
+    table = made.const(tuple(range(48)), np.dtype("float32"), (8, 6))
     program = compile_native(Graph((x,), (made.apply("contract", (table, x), {
-        "spec": "ij,jk->ik"}),)))
+        "spec": "ji,jk->ik"}),)))  # read across its rows, so that it is packed
     for seed in range(3):
         array = normal(8, 2000, seed=seed)
-        close(program([array])[0], np.arange(48.0).reshape(6, 8) @ array)
+        close(program([array])[0], np.arange(48.0).reshape(8, 6).T @ array)
     assert isinstance(program, KeepingExecutable) and keeps(program)
 
 

@@ -1,0 +1,67 @@
+"""Rows of a contraction by one index for all of them, and whether a tile reads them where they lie.
+
+Packing a row is to read and write all of it. Where its elements lie side by side, and the rows of a
+tile not all in the same few sets of a cache, the tile reads them as fast from where they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from . import loops
+from .collapse import merge_axes, whole_numbers
+from .index import Index, as_index, comparisons, variable
+from .pack import factor
+from .part import Part
+
+_LINE, _SETS = 64, 64  # of the innermost cache: bytes of a line; lines before a set comes again
+_WAYS = 8  # lines that a set holds
+
+
+def one_letter(part: Part, letters: list[str]) -> str | None:
+    """The letter that can count through all of these, where the operand steps through them so."""
+    roles = part.roles
+    long = [a for a in letters if roles.size[a] > 1] or letters[-1:]
+    local = {a: variable(a, roles.size[a]) for a in (*roles.rows, *roles.summed)}
+    with comparisons() as compared:
+        value = part.operand(roles.row_operand, part.fixed | local)
+    forms = whole_numbers([value.expr]) + [dict(x.terms) for x in compared]
+    sizes = tuple(roles.size[a] for a in long)
+    if len(merge_axes(sizes, tuple(local[a] for a in long), forms)) == 1:
+        return long[-1]
+    return None
+
+
+def places(part: Part, row: Index, k: Index) -> dict[str, Index] | None:
+    """The letters at one row and one summed element, each counted through by one of its letters."""
+    roles = part.roles
+    letters = [one_letter(part, group) for group in (roles.rows, roles.summed)]
+    if None in letters:
+        return None
+    zeros = dict.fromkeys((*roles.rows, *roles.summed), as_index(0))
+    return part.fixed | zeros | dict(zip(filter(None, letters), (row, k)))
+
+
+def lie_well(part: Part) -> bool:
+    """Whether a tile reads the rows where they lie."""
+    of, machine = part.of, part.of.machine
+    row, k = variable("row", of.rows), variable("k", of.depth)
+    where = None if machine.varies(of.depth) else places(part, row, k)
+    if where is None or of.kept[part.roles.row_operand]:
+        return False
+    value = part.operand(part.roles.row_operand, where).expr
+    if not isinstance(value, loops.Load) or value.mask is not None or value.dtype != of.dtype:
+        return False
+    step, pitch = (_step(value, i) for i in (k, row))
+    return step == 1 and pitch > 0 and not machine.varies(pitch) and \
+        _in_one_set(pitch * of.dtype.itemsize, of.tile) <= _WAYS
+
+
+def _step(value: loops.Load, index: Index) -> int:
+    """How far what is read moves with an index; 1 for one that is always 0."""
+    return factor(value.index, next(iter(index.terms))) if index.terms else 1
+
+
+def _in_one_set(pitch: int, rows: int) -> int:
+    """How many of the rows begin in the same set of the cache, at most."""
+    return max(Counter(i * pitch // _LINE % _SETS for i in range(rows)).values())
