@@ -16,7 +16,6 @@ transposes, slices), so none of those is ever written to memory.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from ..capture.graph import Node
 from ..eager.errors import CodegenError
@@ -30,7 +29,7 @@ from .machine import Machine
 from .nest import counter
 from .packing import pack_columns, pack_rows, packing_cost
 from .part import Part, decode, only
-from .rows import lie_well
+from .rows import lie_side_by_side, lie_well
 from .tile import Task
 
 _UNKNOWN = 1e6  # what makes an orientation worse where the number of columns is not known
@@ -44,7 +43,9 @@ def lower_contract(
     What depends on `kept` alone is packed by kernels of its own."""
     both = [Contraction(group, buffers, machine, name, operand, kept) for operand in (0, 1)]
     for of in both:
-        of.direct = lie_well(_whole(of))
+        part = _whole(of)
+        of.side_by_side = lie_side_by_side(part)
+        of.direct = of.side_by_side and lie_well(part)
     best = min(both, key=moves)
     return [*([rows_kernel(best)] if best.shared and not best.direct else []),
             *([columns_kernel(best)] if best.kept_columns else []), tile_kernel(best)]
@@ -97,7 +98,7 @@ def rows_kernel(of: Contraction) -> Kernel:
     batch, tile = (as_index(0), number) if of.open else (number // tiles, number % tiles)
 
     place = number * of.row_area
-    inner = _packed_tile(of, batch, replace(of.tile_of(tile), left=None), place)
+    inner = _packed_tile(of, batch, of.tile_of(tile), place)
     rest = of.rest()
     if rest is not None:
         full, last = (loops.call(op, (tile.expr(), of.full_tiles.expr()), loops.BOOL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..capture.graph import Node
@@ -56,8 +56,7 @@ def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:
 
 @dataclass(frozen=True)
 class Rows:
-    """`count` rows of a tile, from number `start` on. Where only `left` of them may be there, zeros
-    are packed for the others."""
+    """`count` rows of a tile, from number `start` on, of which only `left` may be there."""
 
     tile: Index
     count: int
@@ -68,6 +67,14 @@ class Rows:
         """The number of row i among all `rows`."""
         here = self.start + i
         return here if self.left is None else atom(here.expr(), (0, rows - 1))
+
+    def there(self, i: int) -> Index:
+        """A row of the tile that can be read as row i: the last one in the place of one that is not
+        there."""
+        if self.left is None or i == 0:
+            return as_index(i)
+        last = loops.call("sub", (self.left.expr(), const(1)), INT)
+        return atom(loops.call("minimum", (const(i), last), INT), (0, i))
 
     def only(self, i: int, body: list[Stmt]) -> list[Stmt]:
         """Statements for row i, run if it is there."""
@@ -97,6 +104,7 @@ class Contraction:
         self.roles = roles_of(self.node, self.vector, row_operand)
         self.letters = parts(self.node.params["spec"])
         self.kept = [self._is_kept(n, kept) for n in self.node.inputs]
+        self.side_by_side = False  # whether the summed elements of a row lie so, and are packed so
         self.direct = False  # whether tiles read their rows where these lie
         self._choose_blocks()
 
@@ -275,12 +283,6 @@ class Contraction:
         return self._divided(0)
 
     @property
-    def whole_tiles(self) -> Index:
-        """Tiles that are computed as such: where the number of rows is open, also a last one of
-        more rows than the largest piece has."""
-        return self._divided(self.tile - 1 - self.pieces[0] if self.open and self.pieces else 0)
-
-    @property
     def row_tiles(self) -> Index:
         """Tiles of rows in one element of the batch."""
         return self._divided(self.tile - 1)
@@ -291,32 +293,17 @@ class Contraction:
         return quotient(self.rows, more, self.tile)
 
     def tile_of(self, number: Index) -> Rows:
-        """A tile of rows."""
-        start = number * self.tile
-        if not self.open or self.direct:
-            return Rows(number, self.tile, start)
-        left = loops.call("sub", (const(self.rows), start.expr()), INT)
-        return Rows(number, self.tile, start, atom(left, (1, self.rows)))
+        """A tile of rows that are all there."""
+        return Rows(number, self.tile, number * self.tile)
 
     @property
     def pieces(self) -> list[int]:
-        """How many rows there may be in what is computed behind the tiles, where that is open; all
-        but one of a tile, where tiles are whole."""
-        parts = [-(-self.tile * part // 4) for part in (1, 2, 3)]
-        if self.direct:
-            parts = [-(-(self.tile - 1) * part // 3) for part in (1, 2, 3)]
-        return sorted({*parts} - {0, self.tile}, reverse=True)
-
-    def filled(self, left: Expr) -> Expr:
-        """How many rows are packed where so many are left: as many as are computed."""
-        count: Expr = const(self.tile)
-        for size in self.pieces:
-            fits = loops.call("le", (left, const(size)), BOOL)
-            count = loops.call("where", (fits, const(size), count), INT)
-        return count
+        """How many rows there may be in what is computed behind the tiles, where that is open."""
+        parts = [-(-(self.tile - 1) * part // 3) for part in (1, 2, 3)]
+        return sorted({*parts} - {0}, reverse=True)
 
     def rest(self) -> Rows | None:
-        """The rows behind the tiles that are full, as they are packed."""
+        """The rows behind the tiles, as they are packed."""
         left = self.rows % self.tile
         start = self.full_tiles * self.tile
         if self.open:
@@ -325,30 +312,33 @@ class Contraction:
         return Rows(self.full_tiles, left, start) if left else None
 
     def rest_rows(self) -> Iterator[tuple[Rows, Expr]]:
-        """The rows behind the whole tiles, as they are computed: in a piece that has room for them;
-        and whether it is that piece."""
+        """The rows behind the tiles, as they are computed: in a piece that has room for them; and
+        whether it is that piece."""
         rest = self.rest()
-        if not self.open:
+        if rest is None or rest.left is None:
             yield from [] if rest is None else [(rest, const(1, BOOL))]
             return
-        start = self.whole_tiles * self.tile
-        left = atom(loops.call("sub", (const(self.rows), start.expr()), INT),
-                    (1 - self.tile, self.tile))
         for size, smaller in zip(self.pieces, [*self.pieces[1:], 0]):
             there = loops.call("and", (
-                loops.call("gt", (left.expr(), const(smaller)), BOOL),
-                loops.call("le", (left.expr(), const(size)), BOOL)), BOOL)
-            yield Rows(self.whole_tiles, size, start, left), there
+                loops.call("gt", (rest.left.expr(), const(smaller)), BOOL),
+                loops.call("le", (rest.left.expr(), const(size)), BOOL)), BOOL)
+            yield replace(rest, count=size), there
 
     @property
     def row_area(self) -> int:
         """How many elements a packed tile of rows takes."""
+        return self.tile * self.row_pitch if self.side_by_side else self.row_pitch
+
+    @property
+    def row_pitch(self) -> int:
+        """How many elements there are from one packed row to the next, or in all of a tile."""
         depth = self.depth if self.shared else self.block_depth
-        return self.tile * depth + (0 if self.machine.varies(depth) else _PAD)
+        size = depth if self.side_by_side else self.tile * depth
+        return size + (0 if self.machine.varies(depth) else _PAD)
 
     def row_place(self, k: Index, row: Index) -> Index:
         """Where an element of a tile of rows is packed."""
-        return k * self.tile + row
+        return row * self.row_pitch + k if self.side_by_side else k * self.tile + row
 
     def own_batch(self, operand: int) -> list[str]:
         """The batch letters that an operand has."""

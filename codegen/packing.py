@@ -3,15 +3,14 @@ panel, rows tile by tile, both with the summed axes outside, so that a tile read
 
 from __future__ import annotations
 
-from ..eager.shapes import product
 from . import loops
 from .collapse import linear
 from .contraction import Rows
-from .index import Index, as_index, atom, variable
-from .loops import Buffer, Expr, For, Stmt, Var, const
+from .index import Index, as_index, variable
+from .loops import Buffer, Expr, For, Stmt, const
 from .nest import counter
 from .pack import loads_of, pack_loops
-from .part import Part, decode, times
+from .part import Part, decode
 from .rows import one_letter
 
 
@@ -68,8 +67,7 @@ def pack_rows(
     summed: dict[str, int], limits: dict[str, Expr],
 ) -> list[Stmt]:
     """Packs rows of a tile at `place` of `into`: the summed elements from `first` on,
-    as many as the sizes and limits of their letters say; and zeros for rows that are computed and
-    are not there."""
+    as many as the sizes and limits of their letters say."""
     of, roles = part.of, part.roles
     line, i = counter("i", rows.count)
     whole = one_letter(part, roles.rows)
@@ -86,28 +84,10 @@ def pack_rows(
         return loops.Store(into, (place + of.row_place(k, row)).expr(), value.expr)
 
     if whole is not None:
-        out = pack_loops({"row": rows.count, **summed}, {**limits, "row": rows.packed()}, store,
-                         of.vector)
-    else:
-        packed = pack_loops(summed, limits, store, of.vector)
-        out = [For(line, const(0), rows.packed(), tuple(packed))]
-    return out if rows.left is None else [*out, _fill(part, rows, place, into, summed, limits)]
-
-
-def _fill(part: Part, rows: Rows, place: Index, into: Buffer, summed: dict[str, int],
-          limits: dict[str, Expr]) -> Stmt:
-    """Zeros for the rows that are computed beside those that are there: what lies in memory there
-    may be numbers that are slow to compute with."""
-    of, letters = part.of, part.roles.summed
-    assert rows.left is not None
-    row, k = Var("row"), Var("k")
-    here = place + of.row_place(atom(k, (0, int(product(summed.values())) - 1)),
-                                atom(row, (0, rows.count - 1)))
-    first = limits.get(letters[0], const(summed[letters[0]]))
-    depth = times(first, int(product([summed[a] for a in letters[1:]])))
-    zero = loops.Store(into, here.expr(), const(0, of.dtype))
-    count = of.filled(rows.left.expr()) if rows.count == of.tile else const(rows.count)
-    return For(row, rows.packed(), count, (For(k, const(0), depth, (zero,)),))
+        return pack_loops({"row": rows.count, **summed}, {**limits, "row": rows.packed()}, store,
+                          of.vector)
+    packed = pack_loops(summed, limits, store, of.vector)
+    return [For(line, const(0), rows.packed(), tuple(packed))]
 
 
 def packing_cost(part: Part, summed: list[str], others: list[str]) -> float:

@@ -10,7 +10,8 @@ from collections import Counter
 
 from . import loops
 from .collapse import merge_axes, whole_numbers
-from .index import Index, as_index, comparisons, variable
+from .index import Index, as_index, atom, comparisons, variable
+from .loops import Var
 from .pack import factor
 from .part import Part
 
@@ -42,24 +43,29 @@ def places(part: Part, row: Index, k: Index) -> dict[str, Index] | None:
     return part.fixed | zeros | dict(zip(filter(None, letters), (row, k)))
 
 
+def lie_side_by_side(part: Part) -> bool:
+    """Whether the summed elements of a row lie so, in memory or in what a mask leaves of it."""
+    value, steps = _element(part)
+    return isinstance(value, loops.Load) and steps[1] == 1
+
+
 def lie_well(part: Part) -> bool:
-    """Whether a tile reads the rows where they lie."""
-    of, machine = part.of, part.of.machine
-    row, k = variable("row", of.rows), variable("k", of.depth)
-    where = None if machine.varies(of.depth) else places(part, row, k)
-    if where is None or of.kept[part.roles.row_operand]:
+    """Whether a tile reads such rows where they lie."""
+    of, machine, (value, (pitch, _)) = part.of, part.of.machine, _element(part)
+    if not isinstance(value, loops.Load) or value.mask is not None or value.dtype != of.dtype \
+            or machine.varies(of.depth) or of.kept[part.roles.row_operand]:
         return False
-    value = part.operand(part.roles.row_operand, where).expr
-    if not isinstance(value, loops.Load) or value.mask is not None or value.dtype != of.dtype:
-        return False
-    step, pitch = (_step(value, i) for i in (k, row))
-    return step == 1 and pitch > 0 and not machine.varies(pitch) and \
-        _in_one_set(pitch * of.dtype.itemsize, of.tile) <= _WAYS
+    return not machine.varies(pitch) and _in_one_set(pitch * of.dtype.itemsize, of.tile) <= _WAYS
 
 
-def _step(value: loops.Load, index: Index) -> int:
-    """How far what is read moves with an index; 1 for one that is always 0."""
-    return factor(value.index, next(iter(index.terms))) if index.terms else 1
+def _element(part: Part) -> tuple[loops.Expr | None, tuple[int, int]]:
+    """The element at a row and a summed place, and how far what is read moves with each of both."""
+    row, k = Var("row"), Var("k")
+    where = places(part, atom(row, (0, part.of.rows - 1)), atom(k, (0, part.of.depth - 1)))
+    value = None if where is None else part.operand(part.roles.row_operand, where).expr
+    if not isinstance(value, loops.Load):
+        return value, (0, 0)
+    return value, (factor(value.index, row), factor(value.index, k))
 
 
 def _in_one_set(pitch: int, rows: int) -> int:

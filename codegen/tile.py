@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ..capture.graph import Node
@@ -45,15 +44,8 @@ class Task(Part):
         of, summed = self.of, self.roles.summed
         sizes = {a: self.roles.size[a] for a in summed} | {summed[0]: of.depth_step}
 
-        def packed(rows: Rows) -> list[Stmt]:
-            return pack_rows(self, self.fixed, rows, as_index(0), of.packed_rows, first, sizes,
-                             {summed[0]: end})
-
-        if rows.left is None or rows.count < of.tile:
-            return packed(rows)
-        full, fewer = (loops.call(op, (rows.left.expr(), const(of.tile)), loops.BOOL)
-                       for op in ("ge", "lt"))
-        return [*only(full, packed(replace(rows, left=None))), *only(fewer, packed(rows))]
+        return pack_rows(self, self.fixed, rows, as_index(0), of.packed_rows, first, sizes,
+                         {summed[0]: end})
 
     # ---- tiles
     def _tiles(self, first: Index, end: Expr) -> list[Stmt]:
@@ -62,7 +54,7 @@ class Task(Part):
         each = of.share // of.tile if of.shares > 1 else whole
         tile = Var("tile")
         number = self.share * each + atom(tile, (0, max(0, each - 1)))
-        count = of.whole_tiles.expr() if of.shares == 1 else const(each)
+        count = of.full_tiles.expr() if of.shares == 1 else const(each)
         if of.shares * each > whole:
             left = loops.call("sub", (const(whole), loops.call(
                 "mul", (self.share.expr(), const(each)), loops.INT)), loops.INT)
@@ -144,20 +136,16 @@ class Task(Part):
         return out
 
     def _direct_row(self, rows: Rows, i: int, k: Index, first: Index) -> Expr:
-        """Element k of row i where it lies, with the summed elements from `first` on; of the last
-        row in the place of one that is not there."""
-        depth, last = first * self.roles.count(self.roles.summed[1:]), self.of.rows - 1
-        number = rows.start + i
-        if rows.left is not None and i:
-            number = atom(loops.call("minimum", (number.expr(), const(last)), loops.INT), (0, last))
-        where = places(self, number, depth + k)
+        """Element k of row i where it lies, with the summed elements from `first` on."""
+        depth = first * self.roles.count(self.roles.summed[1:])
+        where = places(self, rows.number(rows.there(i), self.of.rows), depth + k)
         assert where is not None  # or they were packed
         return self.operand(self.roles.row_operand, where).expr
 
     def _packed_row(self, rows: Rows, i: int, k: Index, first: Index) -> Expr:
         """The same of a row that is packed."""
         memory, start = self._row_memory(rows, first)
-        return loops.load(memory, (start + self.of.row_place(k, as_index(i))).expr())
+        return loops.load(memory, (start + self.of.row_place(k, rows.there(i))).expr())
 
     def _row_memory(self, rows: Rows, first: Index) -> tuple[Buffer, Index]:
         """Where the packed rows begin, with the summed elements from `first` on."""

@@ -29,8 +29,8 @@ def product(spec, left, right, dtype=F32):
 
 
 @pytest.mark.parametrize(("spec", "left", "right", "turned"), [
-    ("ji,jk->ik", (48, 32), (48, 64), set()), ("ij,jk->ik", (32, 48), (48, 64), {"rows"}),
-    ("ij,kj->ik", (32, 48), (64, 48), {"rows", "columns"})])
+    ("ji,jk->ik", (48, 32), (48, 64), set()), ("ij,jk->ik", (32, 48), (48, 64), set()),
+    ("ij,kj->ik", (32, 48), (64, 48), {"columns"})])
 def test_what_lies_along_the_sums_is_turned_in_blocks(spec, left, right, turned):
     _, (launch,) = lower_graph(product(spec, left, right), Machine(64, 32))
     found = [s for s in walk(launch.kernel.body) if isinstance(s, Transpose)]
