@@ -16,14 +16,16 @@ from typing import Any, NamedTuple, Protocol
 from ..eager import interpreter
 from ..eager.tape import MODE
 from ..eager.tensor import Tensor
+from .effects import ATTRIBUTES
 from .formulas import Formula
 from .guards import Guard, Source, written
-from .leaf import Leaf
+from .leaf import NOTHING, Leaf, handed_on
 from .paths import Path
 from .pins import Contents, Pins, Words
 from .planning import leaves_of, stages_of
 from .reading import Reader
 from .straight import SCOPE, NoShortWay, Straight
+from .template import Make
 from .tree import Ends, Place
 from .varying import Axis
 
@@ -293,14 +295,23 @@ class _Writer:
         for i, tensor in enumerate(leaf.tensors):
             yield from self._tensor(f"tensor{i}", tensor)
         yield f"tensors = [{', '.join([f'tensor{i}' for i in range(len(leaf.tensors))])}]"
-        yield f"result = {constant(leaf.result)}(tensors, None)"
+        yield f"result = {self._value(leaf, leaf.result)}"
         yield f"targets = [{self.targets[leaf]}]"
         for i, effect in enumerate(leaf.effects):
-            made = f"found[{effect.node}]" if effect.node is not None else \
-                f"{constant(effect.value)}(tensors, None)"
+            made = self._value(leaf, effect.value) if effect.node is None else \
+                f"found[{effect.node}]"
             yield f"new{i} = {made}"
         for i, effect in enumerate(leaf.effects):
-            yield f"{constant(effect.assign)}(targets[{i}], new{i})"
+            name = ATTRIBUTES.get(effect.assign)
+            yield f"{constant(effect.assign)}(targets[{i}], new{i})" if name is None else \
+                f"targets[{i}].{name} = new{i}"
+
+    def _value(self, leaf: Leaf, make: Make) -> str:
+        """What a template makes: one of the tensors, None, or what it returns."""
+        found = handed_on(make, len(leaf.tensors))
+        if found is None:
+            return f"{self.source.constant(make)}(tensors, None)"
+        return "None" if found is NOTHING else f"tensor{found}"
 
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,

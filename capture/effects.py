@@ -128,6 +128,10 @@ def _set_grad(tensor: Any, value: Any) -> None:
     tensor._grad = value
 
 
+# What an assignment sets, where it is an attribute of a tensor.
+ATTRIBUTES: dict[Change, str] = {_set_array: "_data", _set_grad: "_grad", _set_edge: "edge"}
+
+
 def _item_effects(recorder: Recorder, path: Path, before: dict[Any, Any], now: dict[Any, Any],
                   outputs: Outputs) -> Iterator[Effect]:
     if not all(_is_told(key) for key in before.keys() ^ now.keys()):

@@ -110,15 +110,26 @@ class Leaf:
         one as a tensor."""
         if self.effects or self.way is not None or len(self.tensors) != 1 or self.reads:
             return None
-        mark = _Mark()
-        made = self.result([mark], None)  # type: ignore[arg-type]
-        return self.tensors[0] if made is mark else None
+        return self.tensors[0] if handed_on(self.result, 1) == 0 else None
 
 
 class _Mark:
     """Stands for a tensor while a template is tried."""
 
     edge = _grad = None
+
+
+NOTHING = object()
+
+
+def handed_on(make: Make, count: int) -> Any:
+    """Which of so many tensors a template gives and does nothing else; NOTHING if it gives None; or
+    None if it makes something."""
+    marks = [_Mark() for _ in range(count)]
+    made = make(marks, None)  # type: ignore[arg-type]
+    if any(vars(mark) for mark in marks):
+        return None
+    return NOTHING if made is None else marks.index(made) if type(made) is _Mark else None
 
 
 def _asks(make: Make, count: int) -> bool:
