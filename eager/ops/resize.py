@@ -118,14 +118,17 @@ def _weighted(x: Tensor, axis: int, size: int, taps: Taps) -> Tensor:
     return cast(total, x.dtype)
 
 
+def repeated(x: Tensor, axis: int, times: int) -> Tensor:
+    """`x` with each element of an axis so many times, one after the other."""
+    before, n, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
+    apart = broadcast_to(reshape(x, (*before, n, 1, *after)), (*before, n, times, *after))
+    return reshape(apart, (*before, n * times, *after))
+
+
 def _nearest(x: Tensor, axis: int, size: int, scale: float, exact: bool) -> Tensor:
     n = x.shape[axis]
     if size % n == 0 and scale == n / size:  # each element, so many times: no gather, no scatter
-        repeat = size // n
-        apart = (*x.shape[:axis + 1], repeat, *x.shape[axis + 1:])
-        one = (*x.shape[:axis + 1], 1, *x.shape[axis + 1:])
-        return reshape(broadcast_to(reshape(x, one), apart),
-                       (*x.shape[:axis], size, *x.shape[axis + 1:]))
+        return repeated(x, axis, size // n)
     if n % size == 0 and scale == n / size:
         start = tuple(n // size // 2 if exact and a == axis else 0 for a in range(x.ndim))
         step = tuple(n // size if a == axis else 1 for a in range(x.ndim))

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from ...capture.dims import formula
 from ...capture.graph import Node
 from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .context import Context
 from .norms import normalized
-from .table import convolved
+from .repeats import repeated, resized
+from .table import convolved, pool_means
 from .write import Value
 
 
@@ -117,6 +120,26 @@ def _mean(node: Node, users: Users) -> Fused | None:
                                                       total.params["keepdims"]))
 
 
+def _pool_mean(node: Node, users: Users) -> Fused | None:
+    """The sum of windows / number of their elements -> AveragePool."""
+    total, count = node.inputs
+    if total.op != "pool_sum" or len(users[total]) != 1 or \
+            not _is_number(count, product(total.params["kernel"])):
+        return None
+    return Fused(total.inputs, lambda c, xs: pool_means(c, total, xs))
+
+
+def _pixels(node: Node, users: Users) -> Fused | None:
+    """Pixels repeated along axes of space -> Resize."""
+    if node.type.ndim not in (4, 5) or node.type.dtype != np.float32:
+        return None
+    found = repeated(node, users)
+    if found is None or found[1][:2] != [1, 1]:
+        return None
+    image, times = found
+    return Fused((image,), lambda c, xs: resized(c, xs[0], times))
+
+
 def _indices(node: Node, users: Users) -> Fused | None:
     """take(x, where(i < 0, i + n, i)) -> take(x, i): Gather counts from the end as well."""
     x, chosen = node.inputs
@@ -140,5 +163,6 @@ def _is_number(node: Node, value: object) -> bool:
 
 PATTERNS: dict[str, list[Callable[[Node, Users], Fused | None]]] = {
     "add": [_linear, _conv_bias, _scaled_norm], "multiply": [_scaled_norm],
-    "contract": [_linear], "divide": [_mean], "take": [_indices],
+    "contract": [_linear], "divide": [_mean, _pool_mean], "take": [_indices],
+    "reshape": [_pixels],
 }

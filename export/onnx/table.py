@@ -126,6 +126,31 @@ def _silu(c: Context, node: Node, xs: list[Value]) -> Value:
     return c.writer.apply("Mul", [xs[0], c.writer.apply("Sigmoid", xs)])
 
 
+@row("hardtanh")
+def _hardtanh(c: Context, node: Node, xs: list[Value]) -> Value:
+    limits = [c.writer.const(np.array(node.params[name], xs[0].dtype)) for name in ("low", "high")]
+    return c.writer.apply("Clip", [xs[0], *limits])
+
+
+@row("hardsigmoid")
+def _hardsigmoid(c: Context, node: Node, xs: list[Value]) -> Value:
+    if xs[0].dtype != np.float32:  # runtimes have no kernel for others
+        return formula_row(c, node, xs)
+    return c.writer.apply("HardSigmoid", xs, alpha=1 / 6, beta=0.5)
+
+
+@row("hardswish")
+def _hardswish(c: Context, node: Node, xs: list[Value]) -> Value:
+    if xs[0].dtype != np.float32:
+        return formula_row(c, node, xs)
+    return c.writer.apply("HardSwish", xs)
+
+
+@row("mish")
+def _mish(c: Context, node: Node, xs: list[Value]) -> Value:
+    return c.writer.apply("Mul", [xs[0], c.writer.apply("Tanh", [c.writer.apply("Softplus", xs)])])
+
+
 @row("gelu")
 def _gelu(c: Context, node: Node, xs: list[Value]) -> Value:
     if c.writer.opset >= 20:
@@ -446,16 +471,20 @@ def _max_pool(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("pool_sum")
 def _pool_sum(c: Context, node: Node, xs: list[Value]) -> Value:
-    """The mean of windows, padding counted, times how many elements they have."""
-    p, dtype = node.params, node.type.dtype
+    """The mean of windows times how many elements they have."""
+    count = c.writer.const(np.array(product(node.params["kernel"]), node.type.dtype))
+    return c.writer.apply("Mul", [pool_means(c, node, xs), count])
+
+
+def pool_means(c: Context, node: Node, xs: list[Value]) -> Value:
+    """The mean of windows, padding counted, of a node that sums them."""
+    p = node.params
     if any(n != 1 for n in p["spread"]):
         raise ExportError("it has holes between elements, as gradients need them",
                           "export the forward computation only")
     ones = (1,) * len(p["kernel"])
-    means = c.writer.apply("AveragePool", xs, kernel_shape=p["kernel"], strides=p["stride"],
-                           pads=_pads(_around(node, ones)), count_include_pad=1)
-    count = c.writer.const(np.array(product(p["kernel"]), dtype))
-    return c.writer.apply("Mul", [means, count])
+    return c.writer.apply("AveragePool", xs, kernel_shape=p["kernel"], strides=p["stride"],
+                          pads=_pads(_around(node, ones)), count_include_pad=1)
 
 
 def _around(node: Node, dilation: Any) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ import numpy as np
 from .....eager import dtypes
 from .....eager.errors import ImportModelError, ShapeError
 from .....eager.ops import pointwise, view
+from .....eager.ops.resize import repeated
 from .....eager.tensor import tensor
 from ..table import Sizes, Tensor, operator
 from ..values import check_room
@@ -76,6 +77,8 @@ _PLACES: dict[str, Any] = {
     "asymmetric": lambda y, a: y / a.scale,
     "tf_half_pixel_for_nn": lambda y, a: (y + 0.5) / a.scale,
 }
+_LOCAL = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric",
+          "tf_half_pixel_for_nn")
 _NEAREST: dict[str, Any] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5), "floor": np.floor, "ceil": np.ceil,
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
@@ -115,8 +118,24 @@ def _taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
     return np.clip(at, 0, a.n - 1), weights
 
 
+def _repeats(a: Along, how: How) -> int:
+    """How often each element is there, one time after the other; 0 where it is not as simple.
+
+    Two elements tell: in these modes what is read at a place depends on what is around it alone.
+    """
+    times = int(a.scale)
+    if how.mode != "nearest" or how.places not in _LOCAL or times != a.scale or a.size != a.n * times:
+        return 0
+    at, _ = _taps(_PLACES[how.places](np.arange(2.0 * times), Along(2, 2 * times, a.scale)),
+                  Along(2, 2 * times, a.scale), how)
+    return times if np.array_equal(at[:, 0], np.arange(2).repeat(times)) else 0
+
+
 def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
     """`x` with another size of one axis."""
+    times = _repeats(a, how)
+    if times:
+        return repeated(x, axis, times)
     places = _PLACES[how.places](np.arange(a.size, dtype=np.float64), a)
     at, weights = _taps(places, a, how)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
@@ -134,6 +153,11 @@ def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
     return out
 
 
+def _scaled(n: int, scale: float) -> int:
+    """A size times a scale; whole scales leave a size that varies one that varies."""
+    return n * int(scale) if int(scale) == scale else math.floor(n * scale)
+
+
 def _rounded(x: float) -> int:
     return math.floor(x + 0.5)
 
@@ -143,7 +167,7 @@ def _sizes(shape: Any, axes: Any, scales: Any, sizes: Any, policy: str) -> list[
     if scales:
         if len(scales) != len(axes):
             raise ShapeError(f"Resize: {len(scales)} scales for {len(axes)} axes")
-        return [(math.floor(shape[a] * s), s) for a, s in zip(axes, scales)]
+        return [(_scaled(shape[a], s), s) for a, s in zip(axes, scales)]
     if not sizes or len(sizes) != len(axes):
         raise ShapeError(f"Resize: neither scales nor sizes are given for the axes {axes}")
     if policy == "stretch":
