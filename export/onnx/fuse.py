@@ -120,6 +120,31 @@ def _mean(node: Node, users: Users) -> Fused | None:
                                                       total.params["keepdims"]))
 
 
+def _clip(node: Node, users: Users) -> Fused | None:
+    """minimum(maximum(x, low), high) -> Clip, which runtimes join with what is before it."""
+    split = _with_operand(node, "maximum", users)
+    if split is None or node.type.dtype.kind != "f":
+        return None
+    inner, high = split
+    for x, low in (inner.inputs, inner.inputs[::-1]):
+        if all(limit.op == "const" and not limit.type.shape for limit in (low, high)):
+            return Fused((x, low, high), lambda c, xs: c.writer.apply("Clip", xs))
+    return None
+
+
+def _prelu(node: Node, users: Users) -> Fused | None:
+    """where(x > 0, x, slope * x) -> PRelu."""
+    above, x, scaled = node.inputs
+    if (above.op, scaled.op) != ("greater", "multiply") or above.inputs[0] is not x or \
+            x not in scaled.inputs or not _is_number(above.inputs[1], 0) or \
+            any(len(users[n]) != 1 for n in (above, scaled)) or node.type != x.type:
+        return None
+    slope = scaled.inputs[scaled.inputs[0] is x]
+    if slope is x or slope.type.dtype != np.float32 or slope.type.ndim > x.type.ndim:
+        return None
+    return Fused((x, slope), lambda c, xs: c.writer.op("PRelu", xs, node.type.dtype))
+
+
 def _pool_mean(node: Node, users: Users) -> Fused | None:
     """The sum of windows / number of their elements -> AveragePool."""
     total, count = node.inputs
@@ -164,5 +189,5 @@ def _is_number(node: Node, value: object) -> bool:
 PATTERNS: dict[str, list[Callable[[Node, Users], Fused | None]]] = {
     "add": [_linear, _conv_bias, _scaled_norm], "multiply": [_scaled_norm],
     "contract": [_linear], "divide": [_mean, _pool_mean], "take": [_indices],
-    "reshape": [_pixels],
+    "reshape": [_pixels], "minimum": [_clip], "where": [_prelu],
 }

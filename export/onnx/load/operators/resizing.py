@@ -14,7 +14,7 @@ import numpy as np
 from .....eager import dtypes
 from .....eager.errors import ImportModelError, ShapeError
 from .....eager.ops import pointwise, view
-from .....eager.ops.resize import repeated
+from .....eager.ops.resize import repeated, scaled
 from .....eager.tensor import tensor
 from ..table import Sizes, Tensor, operator
 from ..values import check_room
@@ -124,10 +124,11 @@ def _repeats(a: Along, how: How) -> int:
     Two elements tell: in these modes what is read at a place depends on what is around it alone.
     """
     times = int(a.scale)
-    if how.mode != "nearest" or how.places not in _LOCAL or times != a.scale or a.size != a.n * times:
+    if how.mode != "nearest" or how.places not in _LOCAL or a.scale != times \
+            or a.size != a.n * times:
         return 0
-    at, _ = _taps(_PLACES[how.places](np.arange(2.0 * times), Along(2, 2 * times, a.scale)),
-                  Along(2, 2 * times, a.scale), how)
+    two = Along(2, 2 * times, a.scale)
+    at, _ = _taps(_PLACES[how.places](np.arange(2.0 * times), two), two, how)
     return times if np.array_equal(at[:, 0], np.arange(2).repeat(times)) else 0
 
 
@@ -153,11 +154,6 @@ def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
     return out
 
 
-def _scaled(n: int, scale: float) -> int:
-    """A size times a scale; whole scales leave a size that varies one that varies."""
-    return n * int(scale) if int(scale) == scale else math.floor(n * scale)
-
-
 def _rounded(x: float) -> int:
     return math.floor(x + 0.5)
 
@@ -167,7 +163,7 @@ def _sizes(shape: Any, axes: Any, scales: Any, sizes: Any, policy: str) -> list[
     if scales:
         if len(scales) != len(axes):
             raise ShapeError(f"Resize: {len(scales)} scales for {len(axes)} axes")
-        return [(_scaled(shape[a], s), s) for a, s in zip(axes, scales)]
+        return [(scaled(shape[a], s), s) for a, s in zip(axes, scales)]
     if not sizes or len(sizes) != len(axes):
         raise ShapeError(f"Resize: neither scales nor sizes are given for the axes {axes}")
     if policy == "stretch":
