@@ -15,6 +15,7 @@ from ...eager.op import OPS, Op
 from .constants import Constants, Named
 from .context import Context
 from .fuse import fused
+from .neighbours import interpolated
 from .norms import is_whole
 from .numbers import NumberWriter
 from .scalar import Builder
@@ -152,7 +153,8 @@ class Converter:
         for node in reversed(self.nodes) if needed else ():
             if node not in needed or self.is_there(node):
                 continue
-            pattern = fused(node, self.users)
+            pattern = fused(node, self.users) or interpolated(
+                node, self.users, self._constants)
             step = self._plain(node) if pattern is None else Step(node, *pattern)
             steps.append(step)
             needed.update(self.reads(node) if node in self.numbers else step.inputs)

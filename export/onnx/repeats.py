@@ -41,12 +41,13 @@ def repeated(node: Node, users: Mapping[Node, Sequence[Node]]) -> tuple[Node, li
 
 
 def _times(shape: Sequence[Any], views: Sequence[Node], ndim: int) -> list[int] | None:
-    axes: Axes | None = [_parts(n, True) for n in shape]
+    axes: Axes = [_parts(n, True) for n in shape]
     for view in views:
-        wanted = view.type.shape
-        axes = _grown(axes, wanted) if view.op == "broadcast_to" else _regrouped(axes, wanted)
-        if axes is None:
+        step = _grown if view.op == "broadcast_to" else _regrouped
+        found = step(axes, view.type.shape)
+        if found is None:
             return None
+        axes = found
     if ndim != len(shape) or [_own(parts) for parts in axes] != [_parts(n, True) for n in shape] \
             or any(part.own for parts in axes for part in parts[1:]):
         return None

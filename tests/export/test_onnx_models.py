@@ -88,6 +88,35 @@ ONE_OPERATOR: dict[str, tuple[Any, tuple[int, ...], list[str]]] = {
     "more pixels one way": (nn.Upsample(scale_factor=(1, 3)), (1, 3, 4, 5), ["Resize"]),
     "more pixels of one": (nn.Upsample(scale_factor=(3, 2)), (1, 3, 1, 5), ["Resize"]),
 }
+BETWEEN: dict[str, Any] = {
+    "up": nn.Upsample(scale_factor=2, mode="bilinear"),
+    "to corners": nn.Upsample((7, 9), mode="bilinear", align_corners=True),
+    "down one way": nn.Upsample((2, 9), mode="bilinear"),
+    "one axis": nn.Upsample((4, 9), mode="bilinear"),
+    "to one": nn.Upsample((1, 1), mode="bilinear"),
+}
+
+
+@pytest.mark.parametrize("opset", [17, 18])
+@pytest.mark.parametrize("name", BETWEEN)
+def test_pixels_between_pixels(name: str, opset: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    x = fw.from_numpy(np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32))
+    export(BETWEEN[name], (x,), path, dynamic_shapes=({0: "n"},), opset=opset)
+    found = operators(path)
+    assert found["Resize"] == 1 and found["Gather"] == 0
+    loaded, wanted = fw.onnx.load(path), BETWEEN[name](x)
+    np.testing.assert_allclose(loaded(x).numpy(), wanted.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_pixels_that_are_read_otherwise(tmp_path: Path) -> None:
+    """A sum of elements taken and weighted that no mode of Resize gives stays one."""
+    path = tmp_path / "model.onnx"
+    at, shares = fw.tensor([0, 1, 1, 2]), fw.tensor([[0.3], [0.2], [0.1], [0.4]])
+    x = fw.reshape(fw.arange(24.0), (1, 2, 4, 3))
+    export(lambda x: fw.take(x, at, axis=2) * shares + fw.take(x, at + 1, axis=2) * (1 - shares),
+           (x,), path)
+    assert operators(path)["Resize"] == 0
 
 
 @pytest.mark.parametrize("sizes", ["fixed", "varying"])

@@ -18,7 +18,7 @@ from fusewire.benchmarks.timing import interleaved
 
 HEAD = """# Models of PyTorch's exporters, there and back
 
-Written by `PYTHONPATH=tests python -m parity docs --only parity_onnx.md`; the same comparisons are
+Written by `PYTHONPATH=tests python -m parity docs`; the same comparisons are
 tests in `tests/parity/test_exported_torch.py`.
 
 Each model is a published architecture, small and with random weights, written by

@@ -71,7 +71,7 @@ def _cropped(y: Any, a: Along) -> Any:
         y, part / 2))
 
 
-_PLACES: dict[str, Any] = {
+PLACES: dict[str, Any] = {
     "half_pixel": _half_pixel, "pytorch_half_pixel": _pytorch, "align_corners": _corners,
     "half_pixel_symmetric": _symmetric, "tf_crop_and_resize": _cropped,
     "asymmetric": lambda y, a: y / a.scale,
@@ -101,7 +101,7 @@ def _cubic(x: Any, a: float) -> Any:
 _WEIGHTS: dict[str, Any] = {"linear": (_linear, 1), "cubic": (_cubic, 2)}
 
 
-def _taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
+def taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
     """For each place in `x` the elements that are read, and their weights."""
     if how.mode == "nearest":
         rounded = _NEAREST[how.nearest](x)
@@ -128,7 +128,7 @@ def _repeats(a: Along, how: How) -> int:
             or a.size != a.n * times:
         return 0
     two = Along(2, 2 * times, a.scale)
-    at, _ = _taps(_PLACES[how.places](np.arange(2.0 * times), two), two, how)
+    at, _ = taps(PLACES[how.places](np.arange(2.0 * times), two), two, how)
     return times if np.array_equal(at[:, 0], np.arange(2).repeat(times)) else 0
 
 
@@ -137,8 +137,8 @@ def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
     times = _repeats(a, how)
     if times:
         return repeated(x, axis, times)
-    places = _PLACES[how.places](np.arange(a.size, dtype=np.float64), a)
-    at, weights = _taps(places, a, how)
+    places = PLACES[how.places](np.arange(a.size, dtype=np.float64), a)
+    at, weights = taps(places, a, how)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
     if how.mode == "nearest":
         out = view.take(x, tensor(at[:, 0].astype(np.int64)), axis=axis)
@@ -180,7 +180,7 @@ def _resize(x: Tensor, roi: Sizes = None, scales: Sizes = None, sizes: Sizes = N
             exclude_outside: int = 0, extrapolation_value: float = 0.0,
             keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
             nearest_mode: str = "round_prefer_floor") -> Tensor:
-    for name, table, chosen in (("coordinate_transformation_mode", _PLACES,
+    for name, table, chosen in (("coordinate_transformation_mode", PLACES,
                                  coordinate_transformation_mode),
                                 ("nearest_mode", _NEAREST, nearest_mode),
                                 ("mode", {"nearest": 0, **_WEIGHTS}, mode)):
