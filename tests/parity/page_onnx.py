@@ -18,8 +18,8 @@ from fusewire.benchmarks.timing import interleaved
 
 HEAD = """# Models of PyTorch's exporters, there and back
 
-Written by `PYTHONPATH=tests python -m parity docs`; the same comparisons are
-tests in `tests/parity/test_exported_torch.py`.
+Written by `FUSEWIRE_DISK_MB=0 GOMP_SPINCOUNT=10000 PYTHONPATH=tests python -m parity docs`; the
+same comparisons are tests in `tests/parity/test_exported_torch.py`.
 
 Each model is a published architecture, small and with random weights, written by
 `torch.onnx.export` with `dynamo=True`, or *before*: with `dynamo=False`, where that takes it. It is
