@@ -142,7 +142,7 @@ def hardsigmoid(x: Tensor) -> Tensor:
 
 
 hardswish_op = _activation(
-    "hardswish", lambda k, x: k.where(x <= -3, 0, k.where(x >= 3, x, x * (x + 3) / 6)),
+    "hardswish", lambda k, x: x * k.minimum(k.maximum((x + 3) / 6, 0), 1),
     lambda g, out, x: where(x <= -3, 0.0, where(x >= 3, g, g * (x / 3 + 0.5))))
 
 

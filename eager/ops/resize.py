@@ -6,6 +6,7 @@ weights. Places and weights are computed in float32 for tensors of float32, as P
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def resize_axis(x: Tensor, axis: int, size: int, mode: str, align_corners: bool,
     """`x` with `size` elements along `axis`; scale: elements of x per element of the result."""
     n = x.shape[axis]
     if mode in ("nearest", "nearest-exact"):
-        return _nearest(x, axis, size, n / size if scale is None else scale, mode != "nearest")
+        return _nearest(x, axis, size, scale, mode != "nearest")
     if mode == "area":
         return _average(x, axis, size)
     work = np.float64 if x.dtype == dtypes.float64 else np.float32
@@ -118,21 +119,30 @@ def _weighted(x: Tensor, axis: int, size: int, taps: Taps) -> Tensor:
     return cast(total, x.dtype)
 
 
-def _nearest(x: Tensor, axis: int, size: int, scale: float, exact: bool) -> Tensor:
+def scaled(n: int, factor: float) -> int:
+    """The size that an axis of `n` gets; times a whole number, one that varies still does."""
+    return n * int(factor) if factor == int(factor) else math.floor(n * factor)
+
+
+def repeated(x: Tensor, axis: int, times: int) -> Tensor:
+    """`x` with each element of an axis so many times, one after the other."""
+    before, n, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
+    apart = broadcast_to(reshape(x, (*before, n, 1, *after)), (*before, n, times, *after))
+    return reshape(apart, (*before, n * times, *after))
+
+
+def _nearest(x: Tensor, axis: int, size: int, scale: float | None, exact: bool) -> Tensor:
     n = x.shape[axis]
-    if size % n == 0 and scale == n / size:  # each element, so many times: no gather, no scatter
-        repeat = size // n
-        apart = (*x.shape[:axis + 1], repeat, *x.shape[axis + 1:])
-        one = (*x.shape[:axis + 1], 1, *x.shape[axis + 1:])
-        return reshape(broadcast_to(reshape(x, one), apart),
-                       (*x.shape[:axis], size, *x.shape[axis + 1:]))
-    if n % size == 0 and scale == n / size:
+    if size % n == 0 and scale in (None, 1 / (size // n)):  # so many times: no gather, no scatter
+        return repeated(x, axis, size // n)
+    if n % size == 0 and scale in (None, n // size):
         start = tuple(n // size // 2 if exact and a == axis else 0 for a in range(x.ndim))
         step = tuple(n // size if a == axis else 1 for a in range(x.ndim))
         kept = (*x.shape[:axis], size, *x.shape[axis + 1:])
         return slice_axes(x, start, step, kept)
     at = np.arange(size).astype(np.float32) + np.float32(0.5 if exact else 0.0)
-    places = np.minimum(np.floor(at * np.float32(scale)).astype(np.int64), n - 1)
+    apart = np.float32(n / size if scale is None else scale)
+    places = np.minimum(np.floor(at * apart).astype(np.int64), n - 1)
     return take(x, tensor(places), axis)
 
 

@@ -12,9 +12,11 @@ from ...capture.formulas import Formula, elements
 from ...capture.graph import Graph, Node, users
 from ...eager.errors import ExportError
 from ...eager.op import OPS, Op
+from . import activations  # noqa: F401  # its rows of the table
 from .constants import Constants, Named
 from .context import Context
 from .fuse import fused
+from .neighbours import interpolated
 from .norms import is_whole
 from .numbers import NumberWriter
 from .scalar import Builder
@@ -152,7 +154,8 @@ class Converter:
         for node in reversed(self.nodes) if needed else ():
             if node not in needed or self.is_there(node):
                 continue
-            pattern = fused(node, self.users)
+            pattern = fused(node, self.users) or interpolated(
+                node, self.users, self._constants)
             step = self._plain(node) if pattern is None else Step(node, *pattern)
             steps.append(step)
             needed.update(self.reads(node) if node in self.numbers else step.inputs)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from ...capture.dims import formula
 from ...capture.graph import Node
 from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .context import Context
 from .norms import normalized
-from .table import convolved
+from .repeats import repeated, resized
+from .table import convolved, pool_means
 from .write import Value
 
 
@@ -117,6 +120,51 @@ def _mean(node: Node, users: Users) -> Fused | None:
                                                       total.params["keepdims"]))
 
 
+def _clip(node: Node, users: Users) -> Fused | None:
+    """minimum(maximum(x, low), high) -> Clip, which runtimes join with what is before it."""
+    split = _with_operand(node, "maximum", users)
+    if split is None or node.type.dtype.kind != "f":
+        return None
+    inner, high = split
+    for x, low in (inner.inputs, inner.inputs[::-1]):
+        if all(limit.op == "const" and not limit.type.shape for limit in (low, high)):
+            return Fused((x, low, high), lambda c, xs: c.writer.apply("Clip", xs))
+    return None
+
+
+def _prelu(node: Node, users: Users) -> Fused | None:
+    """where(x > 0, x, slope * x) -> PRelu."""
+    above, x, scaled = node.inputs
+    if (above.op, scaled.op) != ("greater", "multiply") or above.inputs[0] is not x or \
+            x not in scaled.inputs or not _is_number(above.inputs[1], 0) or \
+            any(len(users[n]) != 1 for n in (above, scaled)) or node.type != x.type:
+        return None
+    slope = scaled.inputs[scaled.inputs[0] is x]
+    if slope is x or slope.type.dtype != np.float32 or slope.type.ndim > x.type.ndim:
+        return None
+    return Fused((x, slope), lambda c, xs: c.writer.op("PRelu", xs, node.type.dtype))
+
+
+def _pool_mean(node: Node, users: Users) -> Fused | None:
+    """The sum of windows / number of their elements -> AveragePool."""
+    total, count = node.inputs
+    if total.op != "pool_sum" or len(users[total]) != 1 or \
+            not _is_number(count, product(total.params["kernel"])):
+        return None
+    return Fused(total.inputs, lambda c, xs: pool_means(c, total, xs))
+
+
+def _pixels(node: Node, users: Users) -> Fused | None:
+    """Pixels repeated along axes of space -> Resize."""
+    if node.type.ndim not in (4, 5) or node.type.dtype != np.float32:
+        return None
+    found = repeated(node, users)
+    if found is None or found[1][:2] != [1, 1]:
+        return None
+    image, times = found
+    return Fused((image,), lambda c, xs: resized(c, xs[0], times))
+
+
 def _indices(node: Node, users: Users) -> Fused | None:
     """take(x, where(i < 0, i + n, i)) -> take(x, i): Gather counts from the end as well."""
     x, chosen = node.inputs
@@ -140,5 +188,6 @@ def _is_number(node: Node, value: object) -> bool:
 
 PATTERNS: dict[str, list[Callable[[Node, Users], Fused | None]]] = {
     "add": [_linear, _conv_bias, _scaled_norm], "multiply": [_scaled_norm],
-    "contract": [_linear], "divide": [_mean], "take": [_indices],
+    "contract": [_linear], "divide": [_mean, _pool_mean], "take": [_indices],
+    "reshape": [_pixels], "minimum": [_clip], "where": [_prelu],
 }

@@ -7,7 +7,6 @@ without either by the ops it is made of.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from ...eager.op import OPS
 from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .context import Context
-from .scalar import BOOL, Builder, Number
+from .scalar import BOOL, Number
 from .sizes import FIRST, LAST, along
 from .write import Value
 
@@ -119,31 +118,6 @@ def _pow(c: Context, node: Node, xs: list[Value]) -> Value:
     if node.type.dtype.kind == "f" or (whole and exponent.params["value"] >= 0):
         return c.writer.apply("Pow", xs)
     return formula_row(c, node, xs)
-
-
-@row("silu")
-def _silu(c: Context, node: Node, xs: list[Value]) -> Value:
-    return c.writer.apply("Mul", [xs[0], c.writer.apply("Sigmoid", xs)])
-
-
-@row("gelu")
-def _gelu(c: Context, node: Node, xs: list[Value]) -> Value:
-    if c.writer.opset >= 20:
-        return c.writer.apply("Gelu", xs, approximate=node.params["approximate"])
-    return _GELU[node.params["approximate"]](c.k, c.k.wrap(xs[0])).value
-
-
-def _gelu_by_erf(k: Builder, x: Number) -> Number:
-    return x * (k.erf(x / math.sqrt(2.0)) + 1.0) * 0.5
-
-
-def _gelu_by_tanh(k: Builder, x: Number) -> Number:
-    inner = (x + k.pow(x, 3.0) * 0.044715) * math.sqrt(2.0 / math.pi)
-    return x * 0.5 * (k.tanh(inner) + 1.0)
-
-
-# Step by step as runtimes look for it, which then have one kernel for all.
-_GELU = {"none": _gelu_by_erf, "tanh": _gelu_by_tanh}
 
 
 @row("bitwise_and", "bitwise_or", "bitwise_xor")
@@ -446,16 +420,20 @@ def _max_pool(c: Context, node: Node, xs: list[Value]) -> Value:
 
 @row("pool_sum")
 def _pool_sum(c: Context, node: Node, xs: list[Value]) -> Value:
-    """The mean of windows, padding counted, times how many elements they have."""
-    p, dtype = node.params, node.type.dtype
+    """The mean of windows times how many elements they have."""
+    count = c.writer.const(np.array(product(node.params["kernel"]), node.type.dtype))
+    return c.writer.apply("Mul", [pool_means(c, node, xs), count])
+
+
+def pool_means(c: Context, node: Node, xs: list[Value]) -> Value:
+    """The mean of windows, padding counted, of a node that sums them."""
+    p = node.params
     if any(n != 1 for n in p["spread"]):
         raise ExportError("it has holes between elements, as gradients need them",
                           "export the forward computation only")
     ones = (1,) * len(p["kernel"])
-    means = c.writer.apply("AveragePool", xs, kernel_shape=p["kernel"], strides=p["stride"],
-                           pads=_pads(_around(node, ones)), count_include_pad=1)
-    count = c.writer.const(np.array(product(p["kernel"]), dtype))
-    return c.writer.apply("Mul", [means, count])
+    return c.writer.apply("AveragePool", xs, kernel_shape=p["kernel"], strides=p["stride"],
+                          pads=_pads(_around(node, ones)), count_include_pad=1)
 
 
 def _around(node: Node, dilation: Any) -> list[tuple[int, int]]:

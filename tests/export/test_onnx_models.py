@@ -71,6 +71,73 @@ def test_norms_are_one_operator(name: str, tmp_path: Path) -> None:
     assert list(operators(path).elements()) == wanted
 
 
+ONE_OPERATOR: dict[str, tuple[Any, tuple[int, ...], list[str]]] = {
+    "relu6": (nn.ReLU6(), (2, 5), ["Clip"]),
+    "clip": (lambda x: fw.clip(x, -0.5, 0.5), (2, 5), ["Clip"]),
+    "clip to what is computed": (lambda x: fw.minimum(fw.maximum(x, x.mean()), 2.0), (2, 5),
+                                 ["ReduceMean", "Max", "Min"]),
+    "hardsigmoid": (nn.Hardsigmoid(), (2, 5), ["HardSigmoid"]),
+    "hardswish": (nn.Hardswish(), (2, 5), ["HardSwish"]),
+    "mish": (nn.Mish(), (2, 5), ["Softplus", "Tanh", "Mul"]),
+    "prelu": (nn.PReLU(5, 0.3), (2, 5, 4), ["PRelu"]),
+    "relu with a slope, read twice": (lambda x: fw.where(x > 0, x, x * x), (2, 5),
+                                      ["Greater", "Mul", "Where"]),
+    "mean of windows": (nn.AvgPool2d(2), (1, 3, 6, 4), ["AveragePool"]),
+    "mean of all": (nn.AdaptiveAvgPool2d(1), (1, 3, 6, 4), ["ReduceMean"]),
+    "more pixels": (nn.Upsample(scale_factor=2), (1, 3, 4, 5), ["Resize"]),
+    "more pixels one way": (nn.Upsample(scale_factor=(1, 3)), (1, 3, 4, 5), ["Resize"]),
+    "more pixels of one": (nn.Upsample(scale_factor=(3, 2)), (1, 3, 1, 5), ["Resize"]),
+}
+BETWEEN: dict[str, Any] = {
+    "up": nn.Upsample(scale_factor=2, mode="bilinear"),
+    "to corners": nn.Upsample((7, 9), mode="bilinear", align_corners=True),
+    "down one way": nn.Upsample((2, 9), mode="bilinear"),
+    "one axis": nn.Upsample((4, 9), mode="bilinear"),
+    "to one": nn.Upsample((1, 1), mode="bilinear"),
+}
+
+
+@pytest.mark.parametrize("opset", [17, 18])
+@pytest.mark.parametrize("name", BETWEEN)
+def test_pixels_between_pixels(name: str, opset: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    x = fw.from_numpy(np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32))
+    export(BETWEEN[name], (x,), path, dynamic_shapes=({0: "n"},), opset=opset)
+    found = operators(path)
+    assert found["Resize"] == 1 and found["Gather"] == 0
+    loaded, wanted = fw.onnx.load(path), BETWEEN[name](x)
+    np.testing.assert_allclose(loaded(x).numpy(), wanted.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_pixels_that_are_read_otherwise(tmp_path: Path) -> None:
+    """A sum of elements taken and weighted that no mode of Resize gives stays one."""
+    path = tmp_path / "model.onnx"
+    at, shares = fw.tensor([0, 1, 1, 2]), fw.tensor([[0.3], [0.2], [0.1], [0.4]])
+    x = fw.reshape(fw.arange(24.0), (1, 2, 4, 3))
+    export(lambda x: fw.take(x, at, axis=2) * shares + fw.take(x, at + 1, axis=2) * (1 - shares),
+           (x,), path)
+    assert operators(path)["Resize"] == 0
+
+
+@pytest.mark.parametrize("sizes", ["fixed", "varying"])
+@pytest.mark.parametrize("name", ONE_OPERATOR)
+def test_what_runtimes_have_is_one_operator(name: str, sizes: str, tmp_path: Path) -> None:
+    fn, shape, wanted = ONE_OPERATOR[name]
+    path = tmp_path / "model.onnx"
+    x = fw.from_numpy(np.random.default_rng(0).standard_normal(shape).astype(np.float32) * 3)
+    varying = {0: "n"} | ({3: "width"} if len(shape) == 4 else {})
+    export(fn, (x,), path, dynamic_shapes=(varying,) if sizes == "varying" else None)
+    assert list(operators(path).elements()) == wanted
+
+
+@pytest.mark.parametrize("fn", [
+    lambda x: fw.repeat(x, 2, axis=1), lambda x: fw.tile(x, (1, 1, 2, 1)),
+    lambda x: fw.reshape(fw.repeat(x, 2, axis=2), (1, 3, 10, 4))])
+def test_other_repetitions_are_no_pixels(fn: Any, tmp_path: Path) -> None:
+    export(fn, (fw.reshape(fw.arange(60.0), (1, 3, 4, 5)),), tmp_path / "model.onnx")
+    assert "Resize" not in operators(tmp_path / "model.onnx")
+
+
 def test_norms_of_float64_are_exact(tmp_path: Path) -> None:
     """The operator computes in float32."""
     path = tmp_path / "model.onnx"

@@ -150,8 +150,7 @@ unary("elu", lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), module=ac
       specials=False)
 unary("mish", lambda x: x * np.tanh(np.logaddexp(x, 0)), module=activation, specials=False)
 unary("hardsigmoid", lambda x: np.clip((x + 3) / 6, 0, 1), module=activation, smooth=False)
-unary("hardswish", lambda x: np.where(x <= -3, 0, np.where(x >= 3, x, x * (x + 3) / 6)),
-      module=activation, smooth=False)
+unary("hardswish", lambda x: x * np.clip((x + 3) / 6, 0, 1), module=activation, smooth=False)
 row("hardtanh", lambda x: activation.hardtanh(x, -1.0, 0.5), unary_inputs("float", -3, 3, True),
     lambda x: np.clip(x, -1, 0.5), smooth=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import product as combinations
 from typing import Any
 
@@ -16,7 +15,7 @@ from ...ops.declare import cast
 from ...ops.join import stack
 from ...ops.pointwise import abs as absolute
 from ...ops.pointwise import clip, floor, floor_divide, logical_and, remainder, round, where
-from ...ops.resize import cubic_weights, resize_axis
+from ...ops.resize import cubic_weights, resize_axis, scaled
 from ...ops.view import (
     broadcast_to,
     expand_dims,
@@ -216,7 +215,7 @@ def _sizes(input: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[Any,
     if len(each) != len(space):
         raise ShapeError(f"interpolate: {given!r} does not have one number for each axis of space "
                          f"{space}")
-    sizes = each if factor is None else tuple(math.floor(n * f) for n, f in zip(space, each))
+    sizes = each if factor is None else tuple(map(scaled, space, each))
     if min((*sizes, *space), default=1) < 1:
         raise ShapeError(f"interpolate: from {space} to {sizes}: all sizes must be at least 1")
     exact = factor is None or recompute

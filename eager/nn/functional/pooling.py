@@ -261,14 +261,17 @@ def _adaptive_avg_pools(d: int) -> Any:
 
 def _even_means(name: str, d: int, x: Tensor, output_size: Any) -> Tensor:
     """`x` in the dtype of sums, averaged along the axes that the windows divide."""
-    shape, axes = list(x.shape[:2]), []
-    for size, n in zip(_wanted(name, d, x, output_size), x.shape[2:], strict=True):
+    wanted, wide = _wanted(name, d, x, output_size), widened(x)
+    whole = tuple(axis for axis, size in enumerate(wanted, 2) if type(size) is int and size == 1)
+    if whole:  # one operator for runtimes, which look for it
+        wide = mean(wide, whole, keepdims=True)
+    shape, axes = list(wide.shape[:2]), []
+    for size, n in zip(wanted, wide.shape[2:], strict=True):
         if size is n or not _divides(size, n):
             shape.append(n)
         else:
             axes.append(len(shape) + 1)
             shape += [size, n // size]
-    wide = widened(x)
     return mean(reshape(wide, tuple(shape)), tuple(axes)) if axes else wide
 
 

@@ -145,6 +145,7 @@ class Method:
         for place in entry.settings:
             if place < len(inputs):
                 self.owner.not_trained.add(inputs[place])
+                inputs[place] = self.owner.scalar(inputs[place])
         text = self.plain_text(entry, node, inputs, keywords)
         if not text:
             call = ", ".join([*inputs, *(f"{n}={v}" for n, v in keywords.items())])
@@ -230,6 +231,11 @@ class Source:
         text = f"self.{name}" if is_attribute(name) else f"self[{quoted}]"
         self.held[text] = (name, array, trained)
         return text
+
+    def scalar(self, text: str) -> str:
+        """A literal in place of source that reads a scalar, where there is one."""
+        found = self.held.get(text)
+        return (attributes.literal(found[1]) if found and not found[1].ndim else None) or text
 
     def _forward(self) -> list[str]:
         graph = self.model.graph

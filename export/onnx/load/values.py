@@ -8,6 +8,7 @@ has (float8, 4 bits) and texts are NumPy arrays, which are stored and cast, not 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -115,10 +116,11 @@ def anything(value: Any) -> Any:
 
 
 def check_room(shape: Any, dtype: Any) -> None:
-    """ImportModelError for an array that no file of a reasonable size can mean."""
-    count = 1
-    for n in shape:
-        count *= n
+    """ImportModelError for an array that no file of a reasonable size can mean.
+
+    Sizes that vary while a model is recorded follow from its inputs: to ask would be a condition.
+    """
+    count = math.prod(map(int, shape)) if all(type(n) in (int, np.int64) for n in shape) else 0
     if count * np.dtype(dtype).itemsize > MOST:
         raise ImportModelError(f"the model asks for an array of shape {tuple(shape)}",
                                f"more than {MOST} bytes are not made from nothing")

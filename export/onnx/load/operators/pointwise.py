@@ -179,6 +179,8 @@ def _thresholded_relu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 @operator("HardSigmoid")
 def _hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
+    if np.float32(alpha) == np.float32(1 / 6) and beta == 0.5:
+        return F.hardsigmoid(x)
     return p.clip(x * alpha + beta, 0, 1)
 
 
@@ -218,10 +220,15 @@ def _prelu_along_channels(x: Tensor, slope: Tensor) -> Tensor:
 
 
 @operator("Clip", settings=(1, 2))
-def _clip(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+def _clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Where the limits cross, the upper one counts."""
-    x = x if min is None else p.maximum(x, min)
-    return x if max is None else p.minimum(x, max)
+    x = x if min is None else p.maximum(x, _limit(min))
+    return x if max is None else p.minimum(x, _limit(max))
+
+
+def _limit(given: Any) -> Any:
+    """A plain float stays one, which exports as such."""
+    return given if isinstance(given, float) else tensor_of(given)
 
 
 @operator("IsInf")

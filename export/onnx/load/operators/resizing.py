@@ -14,6 +14,7 @@ import numpy as np
 from .....eager import dtypes
 from .....eager.errors import ImportModelError, ShapeError
 from .....eager.ops import pointwise, view
+from .....eager.ops.resize import repeated, scaled
 from .....eager.tensor import tensor
 from ..table import Sizes, Tensor, operator
 from ..values import check_room
@@ -70,12 +71,14 @@ def _cropped(y: Any, a: Along) -> Any:
         y, part / 2))
 
 
-_PLACES: dict[str, Any] = {
+PLACES: dict[str, Any] = {
     "half_pixel": _half_pixel, "pytorch_half_pixel": _pytorch, "align_corners": _corners,
     "half_pixel_symmetric": _symmetric, "tf_crop_and_resize": _cropped,
     "asymmetric": lambda y, a: y / a.scale,
     "tf_half_pixel_for_nn": lambda y, a: (y + 0.5) / a.scale,
 }
+_LOCAL = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "asymmetric",
+          "tf_half_pixel_for_nn")
 _NEAREST: dict[str, Any] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5), "floor": np.floor, "ceil": np.ceil,
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
@@ -98,7 +101,7 @@ def _cubic(x: Any, a: float) -> Any:
 _WEIGHTS: dict[str, Any] = {"linear": (_linear, 1), "cubic": (_cubic, 2)}
 
 
-def _taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
+def taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
     """For each place in `x` the elements that are read, and their weights."""
     if how.mode == "nearest":
         rounded = _NEAREST[how.nearest](x)
@@ -115,10 +118,27 @@ def _taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
     return np.clip(at, 0, a.n - 1), weights
 
 
+def _repeats(a: Along, how: How) -> int:
+    """How often each element is there, one time after the other; 0 where it is not as simple.
+
+    Two elements tell: in these modes what is read at a place depends on what is around it alone.
+    """
+    times = int(a.scale)
+    if how.mode != "nearest" or how.places not in _LOCAL or a.scale != times \
+            or a.size != a.n * times:
+        return 0
+    two = Along(2, 2 * times, a.scale)
+    at, _ = taps(PLACES[how.places](np.arange(2.0 * times), two), two, how)
+    return times if np.array_equal(at[:, 0], np.arange(2).repeat(times)) else 0
+
+
 def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
     """`x` with another size of one axis."""
-    places = _PLACES[how.places](np.arange(a.size, dtype=np.float64), a)
-    at, weights = _taps(places, a, how)
+    times = _repeats(a, how)
+    if times:
+        return repeated(x, axis, times)
+    places = PLACES[how.places](np.arange(a.size, dtype=np.float64), a)
+    at, weights = taps(places, a, how)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
     if how.mode == "nearest":
         out = view.take(x, tensor(at[:, 0].astype(np.int64)), axis=axis)
@@ -143,7 +163,7 @@ def _sizes(shape: Any, axes: Any, scales: Any, sizes: Any, policy: str) -> list[
     if scales:
         if len(scales) != len(axes):
             raise ShapeError(f"Resize: {len(scales)} scales for {len(axes)} axes")
-        return [(math.floor(shape[a] * s), s) for a, s in zip(axes, scales)]
+        return [(scaled(shape[a], s), s) for a, s in zip(axes, scales)]
     if not sizes or len(sizes) != len(axes):
         raise ShapeError(f"Resize: neither scales nor sizes are given for the axes {axes}")
     if policy == "stretch":
@@ -160,7 +180,7 @@ def _resize(x: Tensor, roi: Sizes = None, scales: Sizes = None, sizes: Sizes = N
             exclude_outside: int = 0, extrapolation_value: float = 0.0,
             keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
             nearest_mode: str = "round_prefer_floor") -> Tensor:
-    for name, table, chosen in (("coordinate_transformation_mode", _PLACES,
+    for name, table, chosen in (("coordinate_transformation_mode", PLACES,
                                  coordinate_transformation_mode),
                                 ("nearest_mode", _NEAREST, nearest_mode),
                                 ("mode", {"nearest": 0, **_WEIGHTS}, mode)):
