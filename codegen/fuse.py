@@ -450,18 +450,15 @@ def _may_cross(node: Node, group: Group) -> bool:
 
 
 def is_reduced_shape(shape: tuple[int, ...], group: Group) -> bool:
-    """Whether a shape is the group's domain with its axes reduced, dropped or kept with size 1."""
-    kept = tuple(group.domain[i] for i in group.kept)
-    ones = tuple(1 if i in (group.axes or ()) else n for i, n in enumerate(group.domain))
-    return shape in (kept, ones)
+    """Whether a shape is the group's domain with its axes reduced, axes of size 1 left aside."""
+    kept = [group.domain[i] for i in group.kept]
+    return [n for n in shape if n != 1] == [n for n in kept if n != 1]
 
 
 def reduced_index(shape: tuple[int, ...], group: Group, where: Indices) -> Indices:
     """The element of a reduced member that belongs to the loops' present position."""
-    kept = [where[i] for i in group.kept]
-    if len(shape) == len(kept):
-        return tuple(kept)
-    return tuple(0 if i in (group.axes or ()) else where[i] for i in range(len(group.domain)))
+    long = iter([where[i] for i in group.kept if group.domain[i] != 1])
+    return tuple([0 if n == 1 else next(long) for n in shape])
 
 
 def own_element(node: Node, index: Indices, group: Group, where: Indices) -> bool:

@@ -45,6 +45,8 @@ def _along(node: Node) -> str:
         axes = source.params["axes"]
         letters = [letters[axes.index(i)] for i in range(len(axes))]
         source = source.inputs[0]
+    if source.op == "window":  # a step in one steps as far as from one to the next
+        letters = letters[:len(letters) - len(source.params["kernel"])]
     long = [c for c, n in zip(letters, source.type.shape) if n != 1]
     return long[-1] if long else ""
 

@@ -11,6 +11,7 @@ from oracle import assert_same, interpreted, recorded
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.capture.graph import Graph, Nodes
+from fusewire.codegen.ahead import _lane_loops
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.llvm.target import named
 from fusewire.codegen.rows import _in_one_set
@@ -299,3 +300,21 @@ def test_rows_are_read_where_they_lie_side_by_side(case: str, target: str) -> No
 def test_rows_that_drive_each_other_out_of_a_cache_are_packed() -> None:
     """Those a power of two apart lie in few sets of it."""
     assert [_in_one_set(4 * pitch, 14) for pitch in (784, 512, 1024, 2048)] == [1, 7, 14, 14]
+
+
+@pytest.mark.parametrize("kernel, stride", [(3, 1), (5, 1), (7, 2), (3, 2)])
+def test_a_depthwise_convolution_and_its_activation_are_one_kernel(kernel: int, stride: int
+                                                                   ) -> None:
+    """With lanes along the image, not along the window."""
+    rng = np.random.default_rng(kernel)
+    x, w, b = (fw.from_numpy(rng.standard_normal(s).astype("float32"))
+               for s in ((2, 24, 19, 17), (24, 1, kernel, kernel), (24,)))
+
+    def layer(x: fw.Tensor, w: fw.Tensor, b: fw.Tensor) -> fw.Tensor:
+        return fw.relu(F.conv2d(x, w, b, stride=stride, padding=kernel // 2, groups=24))
+
+    graph, arrays = recorded(layer, x, w, b)
+    program = compile_graph(graph)
+    assert [k.name for k in program.kernels] == ["k0_sum_relu"]
+    assert not any("k" in f.var.name for f in _lane_loops(program.kernels[0].body))
+    np.testing.assert_allclose(program(list(arrays))[0], layer(x, w, b).numpy(), 1e-4, 1e-5)
