@@ -187,7 +187,7 @@ compile_object, key = jit.compile_object, store.key
 jit.compile_object = lambda *args: made.append(args) or compile_object(*args)
 store.key = lambda ir, target: used.add(ir) or key(ir, target)
 watch._counts()  # loads code where this interpreter tells of changed dictionaries
-layers = fw.nn.Sequential(*[fw.nn.Linear(8, 8) for _ in range(8)], fw.nn.GELU())
+layers = fw.nn.Sequential(*[fw.nn.Linear(8, 8) for _ in range(8)], fw.nn.GELU(), fw.nn.Dropout())
 optimizer = fw.optim.Adam(layers.parameters())
 
 @fw.compile(fullgraph=True)
@@ -200,7 +200,7 @@ def step(x):
 
 losses = [step(fw.ones(4, 8)).item() for _ in range(3)]
 digests = sorted(hashlib.sha256(ir.encode()).hexdigest() for ir in used)
-print(len(made), losses[-1] < losses[0], *digests)
+print(len(made), losses[0] > 0, *digests)
 """
 
 
