@@ -41,6 +41,7 @@ _ROW = 1 << 17  # a row of more is left to NumPy
 _PIECE = 1 << 11  # elements that a reduction of everything takes as a row
 _DRAWN = 1 << 9  # random numbers: fewer are left to NumPy,
 _OFTEN = 50  # and up to `LARGE` so many calls, which take as long as compiling
+_DRAWS = 1 << 10  # random numbers that a program draws for a row
 _VARIANTS = 32  # programs of one op; beyond, its shapes change too often to compile for
 
 Shape = tuple[int, ...]
@@ -92,16 +93,35 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
              params: dict[str, Any]) -> Any:
     """The result of an op that makes elements out of their indices."""
-    if out.size >= dispatch.LARGE:
-        return _at_once(op, inputs, types, params)
-    if not op.draws or len(inputs) > 1 or out.size < _DRAWN:
+    if not op.draws or len(inputs) > 1:
+        return _at_once(op, inputs, types, params) if out.size >= dispatch.LARGE else None
+    _CALLS[op.name, out.dtype] += out.size >= _DRAWN
+    if out.size < dispatch.LARGE and (out.size < _DRAWN or _CALLS[op.name, out.dtype] < _OFTEN):
         return None
-    size = 1 << (out.size - 1).bit_length()  # a number's place decides, not how many there are
-    _CALLS[op.name, out.dtype, size] += 1
-    if _CALLS[op.name, out.dtype, size] < _OFTEN:
+    return _drawn(op, inputs[0], out, params)
+
+
+def _drawn(op: Op, state: Any, out: TensorType, params: dict[str, Any]) -> Any:
+    """Random numbers as rows of so many: a number's place decides, not how many there are."""
+    key = (op.name, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])
+    program = _remembered(key, op, lambda: _drawing(op, params, out.dtype))
+    if program is None:
         return None
-    numbers = _at_once(op, inputs, types, {**params, "shape": (size,)})
-    return None if numbers is None else numbers[:out.size].reshape(out.shape)
+    rows = -(-out.size // _DRAWS)
+    held = [np.ascontiguousarray(state), np.arange(rows) * (_DRAWS // 64),
+            memory.empty((rows * _DRAWS,), out.dtype)]
+    table = array.array("Q", [rows, *map(address, held)])
+    program.run(table.buffer_info()[0], 0)
+    return held[-1][:out.size].reshape(out.shape)
+
+
+def _drawing(op: Op, params: dict[str, Any], dtype: Any) -> NativeProgram | None:
+    """The program for a row of random numbers."""
+    nodes = Nodes()
+    inputs = tuple([nodes.input(name, TensorType((size,), np.dtype(np.int64)))
+                    for name, size in (("state", 2), ("before", 1))])
+    numbers = nodes.apply(op.name, inputs, {**params, "shape": (_DRAWS,)})
+    return _built(Graph(inputs, (numbers,)), 1, [0, 8, _DRAWS * dtype.itemsize], op.name)
 
 
 def _at_once(op: Op, inputs: Sequence[Any], types: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -178,7 +198,7 @@ def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 # ---- programs
 _PROGRAMS: dict[Any, Any] = {}
 _COUNTS: Counter[str] = Counter()
-_CALLS: Counter[Any] = Counter()  # of ops that draw, by how many numbers
+_CALLS: Counter[Any] = Counter()  # of ops that draw
 _LOCK = held_while_forking(threading.RLock())
 
 
