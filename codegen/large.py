@@ -29,10 +29,11 @@ from ..eager.ops.declare import dtype_of_operands
 from ..eager.settings import settings
 from ..eager.shapes import TensorType, product
 from .address import address
+from .again import program_of
 from .compile import compile_native, lower_graph, machine_of, slot_of
 from .executable import Executable
 from .llvm.blocks import Rows
-from .llvm.program import Argument, NativeProgram, Step, build
+from .llvm.program import Argument, NativeProgram, Step, Written, write
 from .llvm.target import host
 from .scatter import add_at
 
@@ -256,16 +257,20 @@ def _compiled(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, A
 def _built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProgram | None:
     target = host()
     machine = replace(machine_of(target), threads=1)
-    try:
+
+    def written() -> tuple[Written, None]:
         plan, launches = lower_graph(graph, machine)
+        slots = {b: Argument(i) for b, i in plan.arguments.items()}
+        if len(slots) != len(strides) or len(launches) != 1:
+            raise CodegenError("there are constants, or values between kernels")
+        kernel = launches[0].kernel
+        step = Step(kernel, [slot_of(p, slots) for p in launches[0].places])
+        return write([step], name, target, Rows(block, strides, kernel.cost)), None
+
+    try:
+        return program_of(graph, target, (machine, block, strides, name), written)[0]
     except CodegenError:
         return None
-    slots = {b: Argument(i) for b, i in plan.arguments.items()}
-    if len(slots) != len(strides) or len(launches) != 1:  # constants, or values between kernels
-        return None
-    kernel = launches[0].kernel
-    step = Step(kernel, [slot_of(p, slots) for p in launches[0].places])
-    return build([step], name, target, Rows(block, strides, kernel.cost))
 
 
 dispatch.large = run
