@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -136,12 +137,15 @@ def _sources() -> str:
 
 def sources_in(root: Path) -> str:
     """The same of a package that lies in `root`."""
-    files = [file for folder in _FOLDERS for file in sorted((root / folder).rglob("*.py"))]
+    files = sorted(os.path.join(where, name) for folder in _FOLDERS
+                   for where, _, names in os.walk(root / folder)  # half the time of `rglob`
+                   for name in names if name.endswith(".py"))
     found = hashlib.sha256()
     try:
         for file in files:
-            raw = file.read_bytes()
-            found.update(f"{file.relative_to(root)} {len(raw)}:".encode() + raw)
+            with open(file, "rb", buffering=0) as source:
+                raw = source.read()
+            found.update(f"{file[len(str(root)):]} {len(raw)}:".encode() + raw)
     except OSError:
         return ""
     return f"{found.hexdigest()} {sys.version} {np.__version__}" if files else ""
