@@ -2,6 +2,7 @@
 
 import sys as _sys
 
+from .codegen import again as _again
 from .codegen import large as _large
 from .codegen.decorator import compile
 from .codegen.llvm.threads import get_num_threads, set_num_threads
@@ -20,6 +21,7 @@ from .eager.errors import *
 from .eager.hints import *
 from .eager.inspection import *
 from .eager.memory import *
+from .eager.op import OPS as _OPS
 from .eager.ops.complex import *
 from .eager.ops.contract import *
 from .eager.ops.counts import *
@@ -60,5 +62,6 @@ for _name, _module in list(_sys.modules.items()):
     if _name.startswith(f"{__name__}.eager.") and _name.split(".")[2] in _FRONTS:
         _sys.modules[_name.replace(".eager.", ".", 1)] = _module
 
+_again.OURS.update(_OPS)
 _hints.install(_sys.modules[__name__])
 _advice.install()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,33 +39,34 @@ _SHAPES = ("shape", "size", "out")  # params of views that say how long axes are
 
 Sizes = Mapping[str, int]
 Lower = Callable[[Graph, "tuple[tuple[int, int], ...]"], "tuple[Plan, list[Launch]]"]
-Assemble = Callable[[Plan, "list[Launch]"], Executable]
+Assemble = Callable[[Plan, "list[Launch]"], Any]
 
 
+@dataclass(frozen=True, eq=False)
 class AnySize:
     """A program for all sizes up to `capacity`."""
 
-    def __init__(self, capacity: Sizes, same: Mapping[str, str], program: Executable,
-                 results: list[tuple[Formula, ...]], shapes: list[tuple[Formula, ...]]) -> None:
-        """same: the name of the size that another one must be equal to, or its own."""
-        self.program, self.capacity, self._same = program, capacity, same
-        self._results, self._shapes = results, shapes
+    capacity: Sizes
+    same: Mapping[str, str]  # the name of the size that another one must be equal to, or its own
+    program: Any
+    results: list[tuple[Formula, ...]]
+    shapes: list[tuple[Formula, ...]]
 
     def has_room(self, sizes: Sizes) -> bool:
         """Whether sizes are within the capacity."""
-        return all(n <= self.capacity[name] and n == sizes[self._same[name]]
+        return all(n <= self.capacity[name] and n == sizes[self.same[name]]
                    for name, n in sizes.items())
 
     def at(self, sizes: Sizes) -> AtSize:
         """The program for one set of sizes."""
-        numbers = [sizes[name] for name in dict.fromkeys(self._same.values())]
+        numbers = [sizes[name] for name in dict.fromkeys(self.same.values())]
 
         def known(shape: tuple[Formula, ...]) -> tuple[int, ...]:
             return tuple([n.at(numbers) for n in shape])
 
-        makers = [memory.maker(known(shape), node.type.dtype)
-                  for shape, node in zip(self._results, self.program.plan.results)]
-        given = Given(np.resize(numbers, MOST), makers, tuple(map(known, self._shapes)))
+        makers = [memory.maker(known(shape), of.dtype)
+                  for shape, of in zip(self.results, self.program.interface.results)]
+        given = Given(np.resize(numbers, MOST), makers, tuple(map(known, self.shapes)))
         return AtSize(self.program, given)
 
 
@@ -104,9 +105,9 @@ class AtSize(NamedTuple):
 
 
 def compile_any_size(graph: Graph, least: Sizes, lower: Lower, assemble: Assemble) -> AnySize:
-    """A program for all sizes of a graph up to at least these. lower(graph, open) makes the
-    kernels of a graph of fixed sizes, where some stand for any (see `Machine`). CodegenError with
-    the reason where there is none."""
+    """A program for all sizes of a graph up to at least these, as assemble(plan, launches) gives
+    it. lower(graph, open) makes the kernels of a graph of fixed sizes, where some stand for any
+    (see `Machine`). CodegenError with the reason where there is none."""
     if len(least) > MOST:
         raise CodegenError(f"more than {MOST} sizes are unknown")
     try:
@@ -253,7 +254,7 @@ def _plan(sample: Sample, large: Plan, small: Plan
             raise differing("constants")
     results = [sample.shape(a.type.shape, b.type.shape)
                for a, b in zip(large.results, small.results)]
-    shapes = [sample.shape(a, b) for a, b in zip(large.shapes, small.shapes)]
+    shapes = [sample.shape(a, b) for a, b in zip(large.shapes, small.shapes)][:large.wanted]
     sizes = Node("input", (), {"name": "sizes"}, TensorType((MOST,), SIZES.dtype))
     graph = replace(large.graph, inputs=(*large.graph.inputs, sizes))
     inputs = [large.buffers[n] for n in large.graph.inputs]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..capture.costs import phase
 from ..capture.graph import Graph, Node, Nodes, topological
@@ -21,10 +21,11 @@ from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import PIPELINE, run
 from ..eager.errors import CodegenError
+from .again import program_of
 from .anysize import AnySize, check_places, compile_any_size
 from .compose import Lowered, lower_sections
 from .donate import in_place
-from .executable import Executable, Plan
+from .executable import Executable, Interface, Plan, interface_of
 from .forms import Place
 from .fuse import Group, fuse
 from .fuse import given as is_given
@@ -32,7 +33,8 @@ from .index import lowering_for
 from .keeping import KeepingExecutable
 from .kept import Kept, kept_launches, kept_part
 from .launches import Launch, Lowering
-from .llvm.program import Slot, Step, build
+from .llvm.program import NativeProgram, Slot, Step, Written
+from .llvm.program import write as write_program
 from .llvm.target import Target, host
 from .llvm.threads import get_num_threads
 from .loops import Buffer
@@ -71,38 +73,62 @@ def compile_native(graph: Graph, target: Target | None = None, checks: bool = Tr
     """A graph as one native program; CodegenError where something in it has no code. Without
     `checks` its indices are those that somebody else has looked at."""
     target = target or host()
-    with phase("lowering"):
-        plan, launches = lower_graph(graph, machine_of(target), checks)
-        if target.x86:  # where it was measured
-            launches = stream_results(launches, [plan.buffers[n] for n in plan.results])
-    return _assembled(plan, launches, target)
+    machine = machine_of(target)
+
+    def write() -> tuple[Written, Parts]:
+        with phase("lowering"):
+            plan, launches = lower_graph(graph, machine, checks)
+            if target.x86:  # where it was measured
+                launches = stream_results(launches, [plan.buffers[n] for n in plan.results])
+            return _assembled(plan, launches, target)
+
+    program, parts = program_of(graph, target, (machine, checks), write)
+    return _executable(program, parts)
 
 
 def compile_open(graph: Graph, least: Mapping[str, int], target: Target | None = None) -> AnySize:
     """A graph as one native program for all sizes up to at least these; CodegenError where code
     depends on the sizes."""
     target = target or host()
+    machine = machine_of(target)
 
     def lower(known: Graph, open_sizes: tuple[tuple[int, int], ...]) -> Lowered:
-        return lower_graph(known, replace(machine_of(target), open=open_sizes))
+        return lower_graph(known, replace(machine, open=open_sizes))
 
-    check_supported(graph)
-    with phase("lowering"):
-        return compile_any_size(graph, least, lower,
-                                lambda plan, launches: _assembled(plan, launches, target))
+    def write() -> tuple[Written, tuple[Parts, AnySize]]:
+        check_supported(graph)
+        with phase("lowering"):
+            made = compile_any_size(graph, least, lower,
+                                    lambda plan, launches: _assembled(plan, launches, target))
+            written, parts = made.program
+            return written, (parts, replace(made, program=None))
+
+    how = machine, sorted(least.items())
+    program, (parts, sized) = program_of(graph, target, how, write)
+    return replace(sized, program=_executable(program, parts))
 
 
-def _assembled(plan: Plan, launches: list[Launch], target: Target) -> Executable:
+class Parts(NamedTuple):
+    """What a native program becomes an executable with."""
+
+    interface: Interface
+    arena: int
+    kept: Kept | None
+
+
+def _assembled(plan: Plan, launches: list[Launch], target: Target) -> tuple[Written, Parts]:
     """The program that makes these launches."""
-    with phase("lowering"):
-        kept, launches, arguments = _keep(plan, launches)
-        slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], arguments)
-        steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
-    program = build(steps, "program", target, kept=0 if kept is None else kept.steps)
-    kernels = [x.kernel for x in launches]
-    if kept is None:
-        return Executable(plan, kernels, program, arena)
-    return KeepingExecutable(plan, kernels, program, arena, kept)
+    kept, launches, arguments = _keep(plan, launches)
+    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], arguments)
+    steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    written = write_program(steps, "program", target, kept=0 if kept is None else kept.steps)
+    return written, Parts(interface_of(plan), arena, kept)
+
+
+def _executable(program: NativeProgram, parts: Parts) -> Executable:
+    if parts.kept is None:
+        return Executable(parts.interface, program, parts.arena)
+    return KeepingExecutable(parts.interface, program, parts.arena, parts.kept)
 
 
 def _keep(plan: Plan, launches: list[Launch]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import array
 import functools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from ..capture.graph import Graph, Node
 from ..capture.passes.checks import Check
 from ..eager import memory
 from ..eager.ops.check import require
+from ..eager.shapes import TensorType
 from .address import address, aligned
 from .calling import NOTHING, SHORT_NANOSECONDS, Call, Launch, launcher, make_ready
 from .llvm.program import NativeProgram
@@ -26,18 +27,9 @@ from .objects import LAYOUT
 from .report import bytes_of, kernel_facts, kernel_table
 
 
-class Table(NamedTuple):
-    """What there is in a program's table beside inputs and results: the constants between them.
-    Where in it the outputs are, and which of the inputs are written over."""
-
-    constants: list[Any]
-    outputs: list[int]
-    overwritten: list[int]
-
-
 @dataclass
 class Plan:
-    """What a program is called with. The table holds inputs, then constants, then results."""
+    """What a program is called with, and where in memory the values of its graph are."""
 
     graph: Graph
     buffers: dict[Node, Buffer]
@@ -49,6 +41,48 @@ class Plan:
     shapes: tuple[Any, ...]
     wanted: int  # how many of the graph's outputs the caller asked for
     sizes: tuple[int, ...] = ()  # those that stand for any; if there are some, the last input
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a program is called with. Its table holds inputs, then constants, then results."""
+
+    inputs: list[TensorType]
+    constants: list[Any]
+    results: list[TensorType]
+    outputs: list[int]  # where in the table they are
+    overwritten: list[int]  # the inputs whose memory outputs take
+    before: list[tuple[int, Check]]  # inputs that are looked at before the program runs
+    after: list[Check]
+    shapes: tuple[Any, ...]  # of the outputs that the caller asked for
+    sizes: tuple[int, ...]  # those that stand for any; if there are some, the last input
+
+    @property
+    def checks(self) -> bool:
+        """Whether values are looked at around a call."""
+        return bool(self.before or self.after)
+
+    @property
+    def straight(self) -> bool:
+        """Whether the outputs are just the results, in their order and shapes."""
+        first = len(self.inputs) + len(self.constants)
+        return self.outputs == list(range(first, first + len(self.results))) \
+            and not self.after and tuple([t.shape for t in self.results]) == self.shapes
+
+
+def interface_of(plan: Plan) -> Interface:
+    """The interface of a planned program."""
+    inputs = {n: i for i, n in enumerate(plan.graph.inputs)}
+    table = {n: i for i, n in enumerate((*inputs, *plan.constants, *plan.results))}
+    outputs = plan.graph.outputs
+    before = [(inputs[outputs[c.output]], c) for c in plan.checks if outputs[c.output] in inputs]
+    return Interface(
+        [n.type for n in inputs], [np.ascontiguousarray(evaluate_node(n, []))
+                                   for n in plan.constants],
+        [n.type for n in plan.results], [table[plan.taken.get(n, n)] for n in outputs],
+        sorted(inputs[n] for n in plan.taken.values()), before,
+        [c for c in plan.checks if outputs[c.output] not in inputs],
+        plan.shapes[:plan.wanted], plan.sizes)
 
 
 class Given(NamedTuple):
@@ -63,36 +97,13 @@ class Given(NamedTuple):
 class Executable:
     """A native program with its plan. Calls may come from several threads at once."""
 
-    def __init__(
-        self, plan: Plan, kernels: Sequence[Kernel], program: NativeProgram, arena: int
-    ) -> None:
-        self.plan, self.kernels, self.program, self.arena = plan, list(kernels), program, arena
-        number = {n: i for i, n in enumerate(plan.graph.inputs)}
-        self._overwritten = sorted(number[n] for n in plan.taken.values())
-        self._constants = [np.ascontiguousarray(evaluate_node(n, [])) for n in plan.constants]
-        self._results = [memory.maker(n.type.shape, n.type.dtype) for n in plan.results]
-        self._outputs = [self._where(n, number) for n in plan.graph.outputs]
+    def __init__(self, interface: Interface, program: NativeProgram, arena: int) -> None:
+        self.interface, self.program, self.arena = interface, program, arena
+        self._overwritten, self._constants = interface.overwritten, interface.constants
+        self._results = [memory.maker(t.shape, t.dtype) for t in interface.results]
         self._arenas: list[Any] = []
-        before = [c for c in plan.checks if plan.graph.outputs[c.output] in number]
-        self._before = [(number[plan.graph.outputs[c.output]], c) for c in before]
-        self._after = [c for c in plan.checks if c not in before]
-        self._straight = self._gives_results()
+        self._straight = interface.straight
         self._launch = self._launcher(program.address, self._constants)
-
-    def _where(self, node: Node, number: dict[Node, int]) -> int:
-        """The output's place among inputs, constants and results."""
-        node = self.plan.taken.get(node, node)
-        if node in number:
-            return number[node]
-        others = [*self.plan.constants, *self.plan.results]
-        return len(number) + others.index(node)
-
-    def _gives_results(self) -> bool:
-        """Whether the outputs are just the results, in their order and shapes."""
-        first = len(self.plan.graph.inputs) + len(self._constants)
-        return self._outputs == list(range(first, first + len(self._results))) \
-            and not self._after and self.plan.wanted == len(self._results) \
-            and all(n.type.shape == s for n, s in zip(self.plan.results, self.plan.shapes))
 
     def _launcher(self, program: int, constants: list[Any], same: Mapping[int, Any] = NOTHING
                   ) -> Launch:
@@ -100,16 +111,16 @@ class Executable:
         inputs, too, that are not the `same` arrays."""
         if LAYOUT is None:
             return lambda arrays, results, arena: False
-        keeps_lock = sum(k.cost for k in self.kernels) < SHORT_NANOSECONDS
-        call = Call("fusewire_run", program, keeps_lock, len(self.plan.graph.inputs),
+        keeps_lock = self.program.cost < SHORT_NANOSECONDS
+        call = Call("fusewire_run", program, keeps_lock, len(self.interface.inputs),
                     len(self._results), self._overwritten)
         return launcher(call, constants, same)
 
     def __call__(self, arrays: list[Any], given: Given | None = None) -> list[Any]:
         """The outputs for these inputs; IndexError for indices out of range."""
-        for i, check in self._before:
+        for i, check in self.interface.before:
             require(arrays[i], check.size, check.what)
-        makers, shapes = self._results, self.plan.shapes
+        makers, shapes = self._results, self.interface.shapes
         if given is not None:
             arrays.append(given.sizes)
             makers, shapes = given.results, given.shapes
@@ -143,20 +154,20 @@ class Executable:
 
     def _found(self, arrays: list[Any], results: list[Any], shapes: tuple[Any, ...]) -> list[Any]:
         everything = [*arrays, *self._constants, *results]
-        found = [everything[i] for i in self._outputs]
-        for check in self._after:
+        found = [everything[i] for i in self.interface.outputs]
+        for check in self.interface.after:
             require(found[check.output], check.size, check.what)
         return [a if a.shape == shape else a.reshape(shape)
-                for a, shape in zip(found[:self.plan.wanted], shapes)]
+                for a, shape in zip(found, shapes)]
 
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
         """A row per kernel with its median time on made-up inputs: what a kernel takes depends on
         its sizes, hardly on the values."""
         times = []
         for _ in range(repeats):
-            arrays = [np.ones(n.type.shape, n.type.dtype) for n in self.plan.graph.inputs]
-            if self.plan.sizes:
-                arrays[-1][:len(self.plan.sizes)] = self.plan.sizes
+            arrays = [np.ones(t.shape, t.dtype) for t in self.interface.inputs]
+            if self.interface.sizes:
+                arrays[-1][:len(self.interface.sizes)] = self.interface.sizes
             results = [make() for make in self._results]
             steps = self.run(arrays, results, self._take_arena(), self._all_constants(),
                              self.program.profile)
@@ -167,19 +178,19 @@ class Executable:
     @functools.cached_property
     def facts(self) -> list[dict[str, Any]]:
         """What is known of each kernel before it has run: a row of `rows`, without times."""
-        return kernel_facts(self.kernels)
+        return kernel_facts(self.program.kernels)
 
     @property
     def memory(self) -> Memory:
         """What a call takes."""
-        graph = self.plan.graph
-        inputs, results = [*graph.inputs, *self.plan.constants], self.plan.results
-        return Memory(bytes_of(inputs), bytes_of(results), self.arena)
+        constants = sum(a.nbytes for a in self._constants)
+        return Memory(bytes_of(self.interface.inputs) + constants,
+                      bytes_of(self.interface.results), self.arena)
 
     @property
-    def table(self) -> Table:
-        """How a call fills the program's table and reads it."""
-        return Table(self._constants, self._outputs, self._overwritten)
+    def kernels(self) -> list[Kernel]:
+        """The kernel of each step."""
+        return self.program.kernels
 
     def explain(self) -> str:
         """The kernels as a table."""

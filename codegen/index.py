@@ -139,9 +139,9 @@ class Index:
         return self.const == o.const and self.terms == o.terms
 
 
-def _order(item: tuple[Expr, int]) -> tuple[int, str]:
+def _order(item: tuple[Expr, int]) -> tuple[int, str, int]:
     e, c = item
-    return (-_STATE.machine.most(abs(c)), e.name if isinstance(e, Var) else f"~{_text(e)}")
+    return (-_STATE.machine.most(abs(c)), e.name if isinstance(e, Var) else f"~{_text(e)}", id(e))
 
 
 @contextlib.contextmanager
@@ -161,7 +161,9 @@ def _text(e: Expr) -> str:
         return str(e.value)
     if isinstance(e, Call):
         return f"{e.op}({','.join(map(_text, e.args))})"
-    return f"load{id(e)}"
+    if isinstance(e, loops.Load):
+        return f"{e.buffer.name}[{_text(e.index)}]"
+    return type(e).__name__
 
 
 def as_index(x: Any) -> Index:

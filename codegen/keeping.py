@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..capture import watching
 from ..capture.costs import Memory
 from .calling import Launch, make_ready
-from .executable import Executable, Plan
+from .executable import Executable, Interface
 from .kept import Kept, Watch
 from .llvm.program import NativeProgram
-from .loops import Kernel
 from .report import kernel_facts
 
 
@@ -30,12 +28,12 @@ class _Memory:
 class KeepingExecutable(Executable):
     """An executable whose first steps are left out while their inputs are the same arrays."""
 
-    def __init__(self, plan: Plan, kernels: Sequence[Kernel], program: NativeProgram, arena: int,
-                 kept: Kept) -> None:
+    def __init__(self, interface: Interface, program: NativeProgram, arena: int, kept: Kept
+                 ) -> None:
         self.kept, self._watch = kept, Watch(kept.inputs)
         self._free: list[_Memory] = []  # for calls that make all steps
         self._known: _Memory | None = None
-        super().__init__(plan, kernels, program, arena)
+        super().__init__(interface, program, arena)
         self._launch = self._watching
 
     def _all_constants(self) -> list[Any]:

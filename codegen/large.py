@@ -29,10 +29,11 @@ from ..eager.ops.declare import dtype_of_operands
 from ..eager.settings import settings
 from ..eager.shapes import TensorType, product
 from .address import address
+from .again import program_of
 from .compile import compile_native, lower_graph, machine_of, slot_of
 from .executable import Executable
 from .llvm.blocks import Rows
-from .llvm.program import Argument, NativeProgram, Step, build
+from .llvm.program import Argument, NativeProgram, Step, Written, write
 from .llvm.target import host
 from .scatter import add_at
 
@@ -41,6 +42,7 @@ _ROW = 1 << 17  # a row of more is left to NumPy
 _PIECE = 1 << 11  # elements that a reduction of everything takes as a row
 _DRAWN = 1 << 9  # random numbers: fewer are left to NumPy,
 _OFTEN = 50  # and up to `LARGE` so many calls, which take as long as compiling
+_DRAWS = 1 << 10  # random numbers that a program draws for a row
 _VARIANTS = 32  # programs of one op; beyond, its shapes change too often to compile for
 
 Shape = tuple[int, ...]
@@ -92,16 +94,35 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
              params: dict[str, Any]) -> Any:
     """The result of an op that makes elements out of their indices."""
-    if out.size >= dispatch.LARGE:
-        return _at_once(op, inputs, types, params)
-    if not op.draws or len(inputs) > 1 or out.size < _DRAWN:
+    if not op.draws or len(inputs) > 1:
+        return _at_once(op, inputs, types, params) if out.size >= dispatch.LARGE else None
+    _CALLS[op.name, out.dtype] += out.size >= _DRAWN
+    if out.size < dispatch.LARGE and (out.size < _DRAWN or _CALLS[op.name, out.dtype] < _OFTEN):
         return None
-    size = 1 << (out.size - 1).bit_length()  # a number's place decides, not how many there are
-    _CALLS[op.name, out.dtype, size] += 1
-    if _CALLS[op.name, out.dtype, size] < _OFTEN:
+    return _drawn(op, inputs[0], out, params)
+
+
+def _drawn(op: Op, state: Any, out: TensorType, params: dict[str, Any]) -> Any:
+    """Random numbers as rows of so many: a number's place decides, not how many there are."""
+    key = (op.name, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])
+    program = _remembered(key, op, lambda: _drawing(op, params, out.dtype))
+    if program is None:
         return None
-    numbers = _at_once(op, inputs, types, {**params, "shape": (size,)})
-    return None if numbers is None else numbers[:out.size].reshape(out.shape)
+    rows = -(-out.size // _DRAWS)
+    held = [np.ascontiguousarray(state), np.arange(rows) * (_DRAWS // 64),
+            memory.empty((rows * _DRAWS,), out.dtype)]
+    table = array.array("Q", [rows, *map(address, held)])
+    program.run(table.buffer_info()[0], 0)
+    return held[-1][:out.size].reshape(out.shape)
+
+
+def _drawing(op: Op, params: dict[str, Any], dtype: Any) -> NativeProgram | None:
+    """The program for a row of random numbers."""
+    nodes = Nodes()
+    inputs = tuple([nodes.input(name, TensorType((size,), np.dtype(np.int64)))
+                    for name, size in (("state", 2), ("before", 1))])
+    numbers = nodes.apply(op.name, inputs, {**params, "shape": (_DRAWS,)})
+    return _built(Graph(inputs, (numbers,)), 1, [0, 8, _DRAWS * dtype.itemsize], op.name)
 
 
 def _at_once(op: Op, inputs: Sequence[Any], types: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -178,7 +199,7 @@ def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 # ---- programs
 _PROGRAMS: dict[Any, Any] = {}
 _COUNTS: Counter[str] = Counter()
-_CALLS: Counter[Any] = Counter()  # of ops that draw, by how many numbers
+_CALLS: Counter[Any] = Counter()  # of ops that draw
 _LOCK = held_while_forking(threading.RLock())
 
 
@@ -236,16 +257,20 @@ def _compiled(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, A
 def _built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProgram | None:
     target = host()
     machine = replace(machine_of(target), threads=1)
-    try:
+
+    def written() -> tuple[Written, None]:
         plan, launches = lower_graph(graph, machine)
+        slots = {b: Argument(i) for b, i in plan.arguments.items()}
+        if len(slots) != len(strides) or len(launches) != 1:
+            raise CodegenError("there are constants, or values between kernels")
+        kernel = launches[0].kernel
+        step = Step(kernel, [slot_of(p, slots) for p in launches[0].places])
+        return write([step], name, target, Rows(block, strides, kernel.cost)), None
+
+    try:
+        return program_of(graph, target, (machine, block, strides, name), written)[0]
     except CodegenError:
         return None
-    slots = {b: Argument(i) for b, i in plan.arguments.items()}
-    if len(slots) != len(strides) or len(launches) != 1:  # constants, or values between kernels
-        return None
-    kernel = launches[0].kernel
-    step = Step(kernel, [slot_of(p, slots) for p in launches[0].places])
-    return build([step], name, target, Rows(block, strides, kernel.cost))
 
 
 dispatch.large = run

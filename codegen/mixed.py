@@ -130,7 +130,7 @@ class MixedExecutable:
     def memory(self) -> Memory:
         """What a call takes; its arena is what lies between inputs and results at the worst, with
         the arena of the program that runs then."""
-        sizes = [bytes_of([n]) for n in self._values]
+        sizes = [bytes_of([n.type]) for n in self._values]
         given = set(range(len(sizes) - sum(len(a.makes) for a in self._actions)))
         outputs, results, between, worst = set(self._outputs), 0, 0, 0
         for step, program, action in zip(self.steps, self.programs, self._actions):
@@ -223,13 +223,14 @@ def _comment(step: Step) -> str:
 def _facts(call: Call) -> dict[str, Any]:
     """The row of a call without its time; how fast it could be is not known."""
     node = call.node
-    return {"name": _name(call), "line": node.site, "bytes": bytes_of([node, *node.inputs]),
-            "flops": 0, "tasks": 1, "limit": 0.0, "why": call.why}
+    moved = bytes_of([n.type for n in (node, *node.inputs)])
+    return {"name": _name(call), "line": node.site, "bytes": moved, "flops": 0,
+            "tasks": 1, "limit": 0.0, "why": call.why}
 
 
 def _made(step: Step) -> int:
     """Bytes that are new after a call."""
-    return bytes_of(n for n in step.makes if not only_shows(n))
+    return bytes_of(n.type for n in step.makes if not only_shows(n))
 
 
 def _seconds(call: Call, repeats: int) -> float:

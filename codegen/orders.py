@@ -54,14 +54,14 @@ class Orders:
     def run(self, program: Executable, given: Sequence[Slot], results: Sequence[Slot]
             ) -> list[Slot]:
         """Runs a program; where its outputs are."""
-        constants, outputs, _ = program.table
-        table = [*given, *map(self.constant, constants), *results]
-        if program.kernels:
-            cost = _TURN_NANOSECONDS + round(min(sum(k.cost for k in program.kernels), 1e15))
-            self.add(Order.RUN, program.program.address, len(self.lists), len(table), cost)
+        interface, native = program.interface, program.program
+        table = [*given, *map(self.constant, interface.constants), *results]
+        if native.steps:
+            cost = _TURN_NANOSECONDS + round(min(native.cost, 1e15))
+            self.add(Order.RUN, native.address, len(self.lists), len(table), cost)
             self.lists += table
             self.programs.append(program)
-        return [table[i] for i in outputs]
+        return [table[i] for i in interface.outputs]
 
     def copy(self, target: Slot, source: Slot, size: int) -> None:
         """Copies so many bytes; NotNative where they are too many."""

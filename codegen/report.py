@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..capture.graph import Node
 from ..eager.dtypes import kind
+from ..eager.shapes import TensorType
 from . import loops
 from .limits import limit
 from .loops import Buffer, Call, Expr, For, Kernel, Load, Stmt
@@ -33,9 +33,9 @@ def _facts(kernel: Kernel) -> dict[str, Any]:
             "flops": flops, "tasks": kernel.tasks, "limit": limit(flops, size, 8 if wide else 4)}
 
 
-def bytes_of(nodes: Iterable[Node]) -> int:
-    """What the values of nodes take in memory."""
-    return sum(n.type.size * n.type.dtype.itemsize for n in nodes)
+def bytes_of(types: Iterable[TensorType]) -> int:
+    """What values of these types take in memory."""
+    return sum(t.size * t.dtype.itemsize for t in types)
 
 
 def _moved(buffer: Buffer, elements: float) -> int:

@@ -26,6 +26,7 @@ from .counting import NUMBER, Counting, Known
 from .executable import Executable
 from .llvm.ways import COUNTS, ENDED, UNFINISHED, UNKNOWN, Order
 from .orders import NotNative, Orders, Slot, Tree, address_of
+from .report import bytes_of
 
 _DEEPEST, _LARGEST = 40, 200  # places below each other, and all of them
 _SPARE = 1 << 20  # bytes of results that a call may make in vain
@@ -92,13 +93,13 @@ class _Writer:
 
     def _stage(self, stage: Stage, known: Known) -> Known:
         program, given = self._program(stage, known)
-        results = [self.orders.register(_bytes(n)) for n in program.plan.results]
+        results = [self.orders.register(bytes_of([t])) for t in program.interface.results]
         return {**known, **dict(zip(stage.wanted, self.orders.run(program, given, results)))}
 
     def _program(self, stage: Stage, known: Known) -> tuple[Executable, list[Slot]]:
         """A stage's program, and where its inputs are."""
         program = stage.executable
-        if type(program) is not Executable or program.plan.checks or program.plan.sizes:
+        if type(program) is not Executable or program.interface.checks or program.interface.sizes:
             raise NotNative("a part of it is no plain native program of fixed sizes")
         given = [Slot("array", self.numbers[p]) for p in stage.paths]
         for node in stage.inputs.numbers:
@@ -129,7 +130,7 @@ class _Writer:
         orders, enter, first = self.orders, at.enter, len(self.orders.registers)
         numbers = [self.counting.value(f, known) for f in enter.formulas]
         values = [*(known[v] for v in enter.values), *numbers]
-        sizes = [*map(_bytes, enter.phis), *[NUMBER] * len(numbers)]
+        sizes = [*[bytes_of([p.type]) for p in enter.phis], *[NUMBER] * len(numbers)]
         phis = [orders.register(size) for size in sizes]
         for phi, value, size in zip(phis, values, sizes):
             orders.copy(phi, value, size)
@@ -183,18 +184,18 @@ class _Writer:
         program, given = self._program(leaf.stage, known)
         self._overwrite(leaf, program, given)
         made: list[Any] = []
-        results = [self._result(n.type.shape, n.type.dtype, made) for n in program.plan.results]
+        results = [self._result(t.shape, t.dtype, made) for t in program.interface.results]
         found = self.orders.run(program, given, results)
         for i, (slot, node) in enumerate(zip(found, leaf.stage.wanted)):
             if slot.kind == "register":
                 found[i] = self._result(node.type.shape, node.type.dtype, made)
-                self.orders.copy(found[i], slot, _bytes(node))
+                self.orders.copy(found[i], slot, bytes_of([node.type]))
         self.orders.add(Order.END, len(self.ends))
-        self.ends.append(_End(leaf, list(zip(found, program.plan.shapes)), numbers))
+        self.ends.append(_End(leaf, list(zip(found, program.interface.shapes)), numbers))
 
     def _overwrite(self, leaf: Leaf, program: Executable, given: Sequence[Slot]) -> None:
         """Notes which arrays a way writes over in its last program."""
-        over = {given[i] for i in program.table.overwritten}
+        over = {given[i] for i in program.interface.overwritten}
         if over and leaf.own:
             self.first.append(leaf)
         if any(given.count(slot) > 1 for slot in over):
@@ -259,7 +260,7 @@ class Ways:
                           for formula, slot in end.numbers.items()] for end in written.ends]
         self._overwritten = sorted(written.overwritten)
         self._arenas: list[Any] = []
-        short = sum(k.cost for p in orders.programs for k in p.kernels) < SHORT_NANOSECONDS
+        short = sum(p.program.cost for p in orders.programs) < SHORT_NANOSECONDS
 
         def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> Launch:
             words = tree.words(fresh, SHORT_NANOSECONDS if keeps_lock else _LISTENING)
@@ -313,10 +314,6 @@ class Ways:
         except IndexError:
             arena = aligned(self._size)
             return arena, memoryview(arena[:8 * (COUNTS + len(self._loops))]).cast("q")
-
-
-def _bytes(node: Any) -> int:
-    return int(node.type.size * node.type.dtype.itemsize)
 
 
 def _bits(kind: Any) -> int:

@@ -199,7 +199,7 @@ class Writer(Flow):
         source = self.pointer(s.source, self.affine(s.source_index))
         target = self.pointer(s.buffer, self.affine(s.index))
         self.raw(f"call void @{name}({source.typed}, i64 {s.source_pitch * size}, "
-                 f"{target.typed}, i64 {s.pitch * size})")
+                 f"{target.typed}, i64 {s.pitch * size}, i64 {s.rows})")
         self.changed(s.buffer)
 
     # Branches

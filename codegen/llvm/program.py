@@ -11,7 +11,7 @@ import ctypes
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...capture.costs import phase, program_made
 from ..loops import Kernel
@@ -24,26 +24,56 @@ from .steps import Arena, Argument, Slot, Step, program_text
 from .target import Target, host
 from .text import Module
 
-__all__ = ["Arena", "Argument", "NativeProgram", "Slot", "Step", "build"]
+__all__ = ["Arena", "Argument", "NativeProgram", "Slot", "Step", "Written", "build", "write"]
 
 _SCRATCH_LIMIT = 8 << 20  # bytes, half of a worker's stack
 _RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
 _STEPS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
 
 
-class NativeProgram:
-    """A compiled program: `ir` is its text, `image` its object code."""
+class Written(NamedTuple):
+    """A program as LLVM is given it: its text, the functions of the C library that it calls, and
+    the kernels of its steps."""
 
-    def __init__(
-        self, ir: str, image: bytes, symbols: set[str], target: Target, steps: int
-    ) -> None:
-        self.ir = ir
-        self.image = image
-        self.target = target
-        self.steps = steps
-        found = _load(image, symbols, target)
+    ir: str
+    symbols: frozenset[str]
+    kernels: list[Kernel]
+
+
+class Facts(NamedTuple):
+    """What is to be known of a program whose object code is there."""
+
+    symbols: frozenset[str]
+    steps: int
+    cost: float  # of all steps, in nanoseconds on one core
+
+
+class NativeProgram:
+    """A compiled program: `image` is its object code."""
+
+    def __init__(self, image: bytes, facts: Facts, target: Target, write: Callable[[], Written]
+                 ) -> None:
+        """write() gives what the object code was made of, for who wants to see it."""
+        self.image, self.target, self._write = image, target, write
+        self.steps, self.cost = facts.steps, facts.cost
+        found = _load(image, facts.symbols, target)
         self.address, self.later_address = found["program"], found["later"]
         self._run, self._part = _entries()
+
+    @functools.cached_property
+    def written(self) -> Written:
+        """What the object code was made of."""
+        return self._write()
+
+    @property
+    def ir(self) -> str:
+        """The program's text."""
+        return self.written.ir
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernel of each step."""
+        return self.written.kernels
 
     def run(self, table: int, arena: int) -> None:
         """Runs the program on the addresses in the array at `table`, with the arena at `arena`."""
@@ -82,15 +112,32 @@ def build(
     With `rows` the steps are for one block of rows, and the table begins with the number of rows.
     """
     target = target or host()
+    return built(write(steps, name, target, rows, kept), target)
+
+
+def write(steps: Sequence[Step], name: str, target: Target, rows: Rows = WHOLE, kept: int = 0
+          ) -> Written:
+    """A program as LLVM is given it."""
     with phase("lowering"):
         ir, symbols = text(steps, name, target, rows, kept)
-    image, from_disk = store.compiled(ir, target)
+        return Written(ir, frozenset(symbols), [s.kernel for s in steps])
+
+
+def built(written: Written, target: Target) -> NativeProgram:
+    """The compiled program."""
+    image, from_disk = store.compiled(written.ir, target)
     program_made(from_disk)
     with phase("loading"):
-        return NativeProgram(ir, image, symbols, target, len(steps))
+        return NativeProgram(image, facts_of(written), target, lambda: written)
 
 
-def _load(image: bytes, symbols: set[str], target: Target) -> dict[str, int]:
+def facts_of(written: Written) -> Facts:
+    """What is to be known of a program once it is compiled."""
+    cost = sum(k.cost for k in written.kernels)
+    return Facts(written.symbols, len(written.kernels), cost)
+
+
+def _load(image: bytes, symbols: frozenset[str], target: Target) -> dict[str, int]:
     imports = {name: _resolved(name) for name in sorted(symbols)}
     return load_object(image, ["program", "later"], imports, target)
 

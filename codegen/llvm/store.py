@@ -5,7 +5,8 @@ all of a program, the processor, LLVM's version and how it is called. So nothing
 ever out of date; a changed function has another text. An entry holds a digest of its name and its
 contents, too: what was cut off, damaged or moved is made anew. Entries are written beside their
 place and renamed, so that processes may share a folder and be killed at any time. Whatever the disk
-refuses, such as a home that cannot be written, only costs the time to compile.
+refuses, such as a home that cannot be written, only costs the time to compile. What else is spared
+where a program is met again has entries of its own (`codegen/again.py`).
 """
 
 from __future__ import annotations
@@ -74,8 +75,13 @@ def compiled(ir: str, target: Target) -> tuple[bytes, bool]:
 
 def key(ir: str, target: Target) -> str:
     """The name of the entry of a module for a processor."""
+    return named(ir, target) + ".o"
+
+
+def named(text: str, target: Target) -> str:
+    """A name for what depends on a text, a processor, and LLVM."""
     versions = llvmlite.__version__, ".".join(map(str, llvm.llvm_version_info)), _ways()
-    return _digest(*versions, target.triple, target.cpu, target.features, ir).hex()
+    return _digest(*versions, target.triple, target.cpu, target.features, text).hex()
 
 
 @functools.cache
@@ -123,7 +129,7 @@ def save(name: str, image: bytes) -> None:
 
 def _place(name: str) -> Path | None:
     found = folder()
-    return None if found is None else found / f"{name}.o"
+    return None if found is None else found / name
 
 
 def _replace(place: Path, raw: bytes) -> None:

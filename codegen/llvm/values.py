@@ -52,15 +52,15 @@ class Values(Sums):
 
     def _from_leaves(self, e: Expr) -> None:
         """Evaluates the sub-expressions of `e` first, the shallow before the deep."""
-        order, stack = {e}, [e]
+        order, stack = {e: None}, [e]  # in an order that is the same in every process
         while stack:
             top = stack.pop()
             below = (top.mask, top.other) if isinstance(top, Load) else children(top)
             new = [x for x in below if x is not None and x not in order and not is_sum(x)]
-            order.update(new)
+            order.update(dict.fromkeys(new))
             stack.extend(new)
-        for x in sorted(order - {e}, key=lambda x: self._facts[x].depth):
-            if not isinstance(x, Const) and self.recall(self._memo, x) is None:
+        for x in sorted(order, key=lambda x: self._facts[x].depth):
+            if x is not e and not isinstance(x, Const) and self.recall(self._memo, x) is None:
                 made = self._make(x)
                 self.remember(self._memo, x, made, made.level)
 

@@ -9,7 +9,8 @@ where
 
 so that 16 neighbours use the same word of 16 neighbouring blocks: vectors need no shuffles, and the
 numbers are the same eager, compiled, on every device and in every fusion. Numbers that need more
-than one word take word w of the blocks at b + 2**62, b + 2**61 and b + 2**62 + 2**61 too.
+than one word take word w of the blocks at b + 2**62, b + 2**61 and b + 2**62 + 2**61 too. An op
+with a second input, [n], leaves out the first 64 * n numbers.
 
 What is made of these numbers stands in `distributions.py`, what users rely on in docs/random.md.
 """
@@ -60,13 +61,13 @@ def philox(k: Any, block: list[Any], key: list[Any]) -> list[Any]:
     return [a, b, c, d]
 
 
-def _uniform_value(k: Any, index: Any, state: Any, shape: Any, dtype: Any) -> Any:
+def _uniform_value(k: Any, index: Any, state: Any, *before: Any, shape: Any, dtype: Any) -> Any:
     """One number in [0, 1), as even as its dtype allows."""
     if dtype.itemsize <= 4:
-        (word,) = _words(k, index, state, shape, 1)
+        (word,) = _words(k, index, state, before, shape, 1)
         bits = _bits(dtype)
         return k.cast(word >> (32 - bits), dtype) * 2.0 ** -bits
-    high, low = _words(k, index, state, shape, 2)
+    high, low = _words(k, index, state, before, shape, 2)
     return (k.cast(high >> 5, dtype) * 2.0 ** 26 + k.cast(low >> 6, dtype)) * 2.0 ** -53
 
 
@@ -78,10 +79,13 @@ def _bits(dtype: Any) -> int:
 _STARTS = (0, 2 ** 62, 2 ** 61, 2 ** 62 + 2 ** 61)  # of the first, second, ... word of an element
 
 
-def _words(k: Any, index: Any, state: Any, shape: Any, count: int) -> list[Any]:
-    """The first `count` random words of the element at `index`."""
+def _words(k: Any, index: Any, state: Any, before: Any, shape: Any, count: int) -> list[Any]:
+    """The first `count` random words of the element at `index`, `before` which stand that many
+    times 64 others, where it is given."""
     flat = flatten_index(index, shape)
     block = flat // 64 * 16 + flat % 16
+    for groups in before:
+        block = groups(0) * 16 + block
     word = k.cast(flat % 64 // 16, np.dtype("uint32"))
     return [_word(k, block + start, state(1), state(0), word) for start in _STARTS[:count]]
 
@@ -121,11 +125,13 @@ def _halves(value: int) -> tuple[int, int]:
     return value & _LOW, (value >> 32) & _LOW
 
 
-def _all_words(state: Any, shape: Any, count: int) -> list[Any]:
+def _all_words(state: Any, before: Any, shape: Any, count: int) -> list[Any]:
     """`_words` of all elements at once, as arrays of `shape`."""
     size = int(np.prod(shape, dtype=np.int64))
     seed, counter = int(state[0]), int(state[1])
     positions = np.arange(-(-size // 64) * 16, dtype=np.int64)
+    for groups in before:
+        positions += groups[0] * 16
 
     def words(start: int) -> Any:
         found = _blocks(seed, counter, positions + start).reshape(4, -1, 16)
@@ -134,19 +140,19 @@ def _all_words(state: Any, shape: Any, count: int) -> list[Any]:
     return [words(start) for start in _STARTS[:count]]
 
 
-def _uniform_impl(xp: Any, state: Any, shape: Any, dtype: Any) -> Any:
+def _uniform_impl(xp: Any, state: Any, *before: Any, shape: Any, dtype: Any) -> Any:
     if dtype.itemsize <= 4:
         kept = _bits(dtype)
-        (word,) = _all_words(state, shape, 1)
+        (word,) = _all_words(state, before, shape, 1)
         return (word >> (32 - kept)).astype(dtype) * dtype.type(2.0 ** -kept)
-    high, low = _all_words(state, shape, 2)
+    high, low = _all_words(state, before, shape, 2)
     return ((high >> 5).astype(dtype) * 2.0 ** 26 + (low >> 6).astype(dtype)) * 2.0 ** -53
 
 
 _WHY = {"vjp": "does not depend on its input smoothly",
         "onnx": "a model's random numbers would not be these; dropout is left out in eval mode"}
 uniform_op = define(Op(
-    "uniform", "create", lambda state, shape, dtype: TensorType(tuple(shape), dtype),
+    "uniform", "create", lambda state, *before, shape, dtype: TensorType(tuple(shape), dtype),
     _uniform_impl, _uniform_value, why=_WHY, draws=True))
 
 
@@ -171,16 +177,17 @@ def _digits(count: int) -> int:
     return 2 if count <= 2 ** 32 else 4
 
 
-def _randint_value(k: Any, index: Any, state: Any, shape: Any, dtype: Any, low: int, count: int
-                   ) -> Any:
+def _randint_value(k: Any, index: Any, state: Any, *before: Any, shape: Any, dtype: Any, low: int,
+                   count: int) -> Any:
     u64 = np.dtype("uint64")
-    words = [k.cast(w, u64) for w in _words(k, index, state, shape, _digits(count))]
+    words = [k.cast(w, u64) for w in _words(k, index, state, before, shape, _digits(count))]
     drawn = k.cast(_scaled(words, count, lambda v: k.const(v, u64)), dtypes.int64)
     return k.cast(drawn + _signed(low), dtype)
 
 
-def _randint_impl(xp: Any, state: Any, shape: Any, dtype: Any, low: int, count: int) -> Any:
-    words = [w.astype(np.uint64) for w in _all_words(state, shape, _digits(count))]
+def _randint_impl(xp: Any, state: Any, *before: Any, shape: Any, dtype: Any, low: int, count: int
+                  ) -> Any:
+    words = [w.astype(np.uint64) for w in _all_words(state, before, shape, _digits(count))]
     drawn = np.asarray(_scaled(words, count, np.uint64)).astype(np.int64)
     return (drawn + np.int64(_signed(low))).astype(dtype)
 
@@ -191,7 +198,8 @@ def _signed(value: int) -> int:
 
 
 randint_op = define(Op(
-    "randint", "create", lambda state, shape, dtype, low, count: TensorType(tuple(shape), dtype),
+    "randint", "create",
+    lambda state, *before, shape, dtype, low, count: TensorType(tuple(shape), dtype),
     _randint_impl, _randint_value, why=_WHY, draws=True))
 
 

@@ -128,6 +128,23 @@ def test_random_numbers_drawn_often_have_the_same_bits(everything_is_large: list
     assert set(everything_is_large) == {"uniform"}
 
 
+@pytest.mark.parametrize("draw", [
+    lambda n: fw.rand(n, generator=fw.Generator(5)),
+    lambda n: fw.rand(n, dtype=fw.float64, generator=fw.Generator(5)),
+    lambda n: fw.randint(-3, 1 << 40, (n,), generator=fw.Generator(5))])
+def test_one_program_draws_any_number_of_random_numbers(everything_is_large: list[str], draw: Any,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [1, 63, 1023, 1024, 1025, 5000]
+    draw(1)
+    before = len(large._PROGRAMS)
+    drawn = [draw(n).numpy() for n in sizes]
+    native = [op for op in everything_is_large if op in ("uniform", "randint")]
+    assert len(large._PROGRAMS) == before and len(native) == len(sizes) + 1
+    monkeypatch.setattr(settings, "compile", False)
+    for n, found in zip(sizes, drawn):
+        np.testing.assert_array_equal(found, draw(n).numpy())
+
+
 def test_an_op_that_is_costly_in_numpy_is_soon_native(everything_is_large: list[str],
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "LARGE", 1 << 17)

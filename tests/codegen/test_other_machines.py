@@ -17,7 +17,7 @@ from fusewire.codegen.llvm.jit import assembly, compile_object
 from fusewire.codegen.llvm.pool import parallel_text
 from fusewire.codegen.llvm.program import Argument, Step, text
 from fusewire.codegen.llvm.steps import LOOP
-from fusewire.codegen.llvm.target import Target
+from fusewire.codegen.llvm.target import Target, host
 from fusewire.codegen.objects import LAYOUT
 from fusewire.codegen.support import why_no_code
 
@@ -52,6 +52,13 @@ def check_object(ir: str, system: str) -> None:
     """The module becomes an object file, and names nothing that only x86 has."""
     assert "x86" not in ir
     assert compile_object(ir, ARM[system]).startswith(FORMAT[system])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_text_of_a_program_is_the_same_each_time(name: str) -> None:
+    """Wherever Python's objects lie: code on disk is found by its text."""
+    first, *others = [module_of(name, "float32", host()) for _ in range(4)]
+    assert others == [first] * 3
 
 
 @pytest.mark.parametrize("system", ARM)

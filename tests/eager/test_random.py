@@ -7,7 +7,9 @@ import pytest
 from rows.create import philox
 
 import fusewire as fw
+from fusewire.eager.dispatch import apply
 from fusewire.eager.errors import FusewireError
+from fusewire.eager.op import OPS
 from fusewire.eager.ops.random import Generator, _blocks, fork_rng, randperm
 
 
@@ -101,6 +103,15 @@ def test_prefixes_agree() -> None:
     """Element i does not depend on the size of the result."""
     long, short = (fw.rand(n, generator=Generator(3)).numpy() for n in (1000, 70))
     np.testing.assert_array_equal(long[:70], short)
+
+
+def test_an_op_can_leave_out_the_first_numbers() -> None:
+    state = fw.Generator(2).get_state()
+    for op, params in [("uniform", {"dtype": fw.float64}),
+                       ("randint", {"dtype": fw.int64, "low": 3, "count": 1 << 50})]:
+        whole, rest = (apply(OPS[op], (state, *before), {"shape": (n,), **params})
+                       for n, before in [(300, ()), (108, (fw.tensor([3]),))])
+        assert rest.tolist() == whole[192:].tolist()
 
 
 @pytest.mark.parametrize("seed", [1.5, "a", None])
