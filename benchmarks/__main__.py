@@ -15,11 +15,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0, 1 where a workload has no time of fusewire, 2 for wrong usage."""
     prepare_environment()
     # Only now, since NumPy and the other libraries read these settings when they are imported.
+    import fusewire as fw
+
     from .fresh import alone, measured_afresh
     from .run import Row, measure_all
     from .table import kernel_text, text
     from .workloads import WORKLOADS
 
+    fw.settings.disk_mb = 0  # as the environment says, to which it may have come too late
     options = parser(list(WORKLOADS)).parse_args(arguments)
     chosen = [WORKLOADS[name] for name in options.workloads or WORKLOADS]
     if options.alone:
