@@ -37,6 +37,16 @@ def convolved(x: Any, weight: Any, stride: int, padding: int, groups: int = 1) -
         dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups)
 
 
+def normed(w: Any, name: str, x: Any, mean: Any, variance: Any) -> Any:
+    """jax's batch norm of the same, with the weights of this name."""
+    return (x - mean) * (w[f"{name}.weight"] * (variance + 1e-5) ** -0.5) + w[f"{name}.bias"]
+
+
+def known(w: Any, name: str) -> tuple[Any, Any]:
+    """The running mean and variance of a batch norm."""
+    return w[f"{name}.running_mean"], w[f"{name}.running_var"]
+
+
 WORKLOADS = [Workload(
     name="conv_infer",
     about=f"3x3 convolution of ({BATCH}, {CHANNELS}, {PIXELS}, {PIXELS}), bias, ReLU",

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..modules import inferences, weights_of
 from ..workload import Inputs, Workload
-from .convolution import convolved
+from .convolution import convolved, known, normed
 from .weights import normal
 
 BATCH, CHANNELS, WIDE, PIXELS = 16, 32, 192, 28
@@ -39,10 +39,9 @@ def jax(w: Any, x: Any) -> Any:
     import jax
 
     def layer(x: Any, i: int, padding: int = 0, groups: int = 1) -> Any:
+        name = f"main.{i + 1}"
         x = convolved(x, w[f"main.{i}.weight"], 1, padding, groups)
-        weight, bias, mean, variance = (w[f"main.{i + 1}.{kind}"] for kind in (
-            "weight", "bias", "running_mean", "running_var"))
-        return (x - mean) * (weight * (variance + 1e-5) ** -0.5) + bias
+        return normed(w, name, x, *known(w, name))
 
     x = x.transpose(0, 2, 3, 1)
     y = jax.nn.relu6(layer(jax.nn.relu6(layer(x, 0)), 3, 1, WIDE))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..modules import inferences, model_trainings, weights_of
 from ..workload import Inputs, Workload
-from .convolution import convolved
+from .convolution import convolved, known, normed
 from .weights import normal
 
 BATCH, PIXELS, CLASSES = 32, 32, 10
@@ -47,22 +47,21 @@ def module(library: Any) -> Any:
 
 
 def jax(w: Any, x: Any) -> Any:
-    return _scores(w, x, _known)
+    return _scores(w, x, lambda name, x: known(w, name))
 
 
 def jax_train(w: Any, x: Any) -> Any:
     """By the batch's statistics; the running ones, 9,600 numbers, are left as they are."""
-    return _scores(w, x, _of_batch)
+    return _scores(w, x, lambda name, x: (x.mean((0, 1, 2)), x.var((0, 1, 2))))
 
 
-def _scores(w: Any, x: Any, norm: Any) -> Any:
+def _scores(w: Any, x: Any, statistics: Any) -> Any:
     from jax.nn import relu
 
     def layer(x: Any, name: str, stride: int = 1) -> Any:
-        weight = w[f"{name}.0.weight"]
+        weight, norm = w[f"{name}.0.weight"], f"{name}.1"
         x = convolved(x, weight, stride, weight.shape[-1] // 2)
-        mean, variance = norm(w, name, x)
-        return (x - mean) * (w[f"{name}.1.weight"] * (variance + 1e-5) ** -0.5) + w[f"{name}.1.bias"]
+        return normed(w, norm, x, *statistics(norm, x))
 
     x = relu(layer(x.transpose(0, 2, 3, 1), "0"))
     for i, (_, _, stride) in enumerate(BLOCKS, 2):
@@ -70,14 +69,6 @@ def _scores(w: Any, x: Any, norm: Any) -> Any:
         x = relu(y + (layer(x, f"{i}.short", stride) if stride > 1 else x))
     last = len(BLOCKS) + 4
     return x.mean((1, 2)) @ w[f"{last}.weight"].T + w[f"{last}.bias"]
-
-
-def _known(w: Any, name: str, x: Any) -> Any:
-    return w[f"{name}.1.running_mean"], w[f"{name}.1.running_var"]
-
-
-def _of_batch(w: Any, name: str, x: Any) -> Any:
-    return x.mean((0, 1, 2)), x.var((0, 1, 2))
 
 
 def products() -> tuple[int, int]:
