@@ -39,7 +39,7 @@ def decoder(library: Any, inputs: Inputs, tensor: Callable[[Any], Any]) -> Any:
     attention = library.nn.functional.scaled_dot_product_attention
 
     class Decoder(library.nn.Module):
-        def __init__(self) -> None:
+        def __init__(self, inputs: Inputs) -> None:
             super().__init__()
             self.model = loaded(model, library, inputs, tensor)
             for i in range(GPT2.layers):
@@ -61,7 +61,7 @@ def decoder(library: Any, inputs: Inputs, tensor: Callable[[Any], Any]) -> Any:
 
             return attend
 
-    return Decoder().requires_grad_(False).eval()
+    return Decoder(inputs).requires_grad_(False).eval()
 
 
 class Stateless(fw.nn.Module):
