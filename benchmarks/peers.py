@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,12 +93,27 @@ def onnx_makers(graph: str, constants: Callable[[Inputs], Inputs] | None = None
 
 def onnx_session(graph: str, constants: Inputs) -> Any:
     """What runs `graph`; `constants` are part of the model."""
+    return _session(_onnx_model(graph, constants).SerializeToString())
+
+
+def onnx_file(path: Path, inputs: Inputs) -> Callable[[], Any]:
+    """A call of the model in a file, on the inputs that it names."""
+    import onnxruntime
+
+    session = _session(path)
+    feed = {i.name: onnxruntime.OrtValue.ortvalue_from_numpy(inputs[i.name])
+            for i in session.get_inputs()}
+    return functools.partial(session.run_with_ort_values,
+                             [o.name for o in session.get_outputs()], feed)
+
+
+def _session(model: Path | bytes) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = fw.get_num_threads()  # by itself it would take one per core
-    return onnxruntime.InferenceSession(_onnx_model(graph, constants).SerializeToString(), options,
-                                        providers=["CPUExecutionProvider"])
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _onnx_model(graph: str, constants: Inputs) -> Any:
@@ -116,6 +132,8 @@ def arrays_of(result: Any) -> list[np.ndarray]:
         return [array for part in result for array in arrays_of(part)]
     if hasattr(result, "detach"):  # tensors of torch and of fusewire
         result = result.detach()
+    if str(getattr(result, "dtype", "")) == "torch.bfloat16":  # NumPy has none
+        result = result.float()
     return [np.asarray(result.numpy() if hasattr(result, "numpy") else result)]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Row = dict[str, Any]
-VARIANTS = ("torch", "torch fused", "torch.compile", "torch.compile loop", "jax", "jax.jit",
-            "onnxruntime", "onnxruntime numpy", "numpy")
+VARIANTS = ("torch", "torch fused", "torch channels_last", "torch.compile", "torch.compile loop",
+            "jax", "jax.jit", "onnxruntime", "onnxruntime numpy", "numpy")
 COMPILERS = ("torch.compile", "jax.jit")
 NONE = "-"
 

@@ -1,4 +1,4 @@
-"""Whole training steps, the same for each library: loss, gradients, and Adam or AdamW."""
+"""Whole training steps, the same for each library: loss, gradients, and the optimizer's step."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from fusewire.export.demo.train import training_step
 
 from .workload import Inputs, Maker
 
+ARGUMENTS: dict[str, dict[str, float]] = {"SGD": {"momentum": 0.9}}  # other than the learning rate
+
 
 def fusewire_training(
     build: Callable[[Inputs], Any], optimizer: str, lr: float, compiled: bool
@@ -18,8 +20,8 @@ def fusewire_training(
     """Trains the module that `build` makes, its weights set to inputs["weights"]."""
     def make(inputs: Inputs) -> functools.partial[Any]:
         model = build(inputs)
-        model.load_state_dict(inputs["weights"])
-        step = training_step(model, getattr(fw.optim, optimizer)(model.parameters(), lr=lr))
+        model.load_state_dict(inputs["weights"], strict=False)  # counts of batches are missing
+        step = training_step(model, _stepper(fw, model, optimizer, lr=lr))
         tensors = [fw.from_numpy(inputs[name]) for name in ("x", "labels")]
         return functools.partial(fw.compile(step) if compiled else step, *tensors)
 
@@ -34,8 +36,9 @@ def torch_training(
         import torch
 
         model = build(inputs)
-        model.load_state_dict({k: torch.tensor(v) for k, v in inputs["weights"].items()})
-        stepper = getattr(torch.optim, optimizer)(model.parameters(), lr=lr, fused=fused or None)
+        given = {k: torch.tensor(v) for k, v in inputs["weights"].items()}
+        model.load_state_dict(given, strict=False)
+        stepper = _stepper(torch, model, optimizer, lr=lr, fused=fused or None)
         x, labels = (torch.from_numpy(inputs[name]) for name in ("x", "labels"))
 
         def loss_of(x: Any, labels: Any) -> Any:
@@ -55,13 +58,19 @@ def torch_training(
     return make
 
 
-def jax_training(scores: Callable[[Inputs], Callable[..., Any]], lr: float, decay: float) -> Maker:
+def _stepper(library: Any, model: Any, optimizer: str, **given: Any) -> Any:
+    return getattr(library.optim, optimizer)(model.parameters(), **given,
+                                             **ARGUMENTS.get(optimizer, {}))
+
+
+def jax_training(scores: Callable[[Inputs], Callable[..., Any]], optimizer: str, lr: float
+                 ) -> Maker:
     """The same in jax, state donated; scores(inputs) is a function of weights, x, a random key."""
     def make(inputs: Inputs) -> Callable[[], Any]:
         import jax
         import jax.numpy as jnp
 
-        model = scores(inputs)
+        model, changed = scores(inputs), UPDATES[optimizer]
 
         def loss_of(weights: Any, x: Any, labels: Any, key: Any) -> Any:
             logs = jax.nn.log_softmax(model(weights, x, key))
@@ -71,7 +80,7 @@ def jax_training(scores: Callable[[Inputs], Callable[..., Any]], lr: float, deca
             weights, means, squares, count, key = state
             key, used = jax.random.split(key)
             loss, grads = jax.value_and_grad(loss_of)(weights, x, labels, used)
-            return (*_adam(weights, means, squares, count, grads, lr, decay), key), loss
+            return (*changed(weights, means, squares, count, grads, lr), key), loss
 
         weights = {k: jnp.array(v) for k, v in inputs["weights"].items()}
         zeros = functools.partial(jax.tree.map, jnp.zeros_like, weights)
@@ -88,8 +97,16 @@ def jax_training(scores: Callable[[Inputs], Callable[..., Any]], lr: float, deca
     return make
 
 
-def _adam(weights: Any, means: Any, squares: Any, count: Any, grads: Any, lr: float, decay: float
-          ) -> tuple[Any, ...]:
+def _momentum(weights: Any, means: Any, squares: Any, count: Any, grads: Any, lr: float
+              ) -> tuple[Any, ...]:
+    import jax
+
+    means = jax.tree.map(lambda m, g: 0.9 * m + g, means, grads)
+    return jax.tree.map(lambda p, m: p - lr * m, weights, means), means, squares, count
+
+
+def _adam(weights: Any, means: Any, squares: Any, count: Any, grads: Any, lr: float,
+          decay: float = 0.0) -> tuple[Any, ...]:
     import jax
     import jax.numpy as jnp
 
@@ -103,16 +120,19 @@ def _adam(weights: Any, means: Any, squares: Any, count: Any, grads: Any, lr: fl
     return jax.tree.map(changed, weights, means, squares), means, squares, count
 
 
+UPDATES = {"SGD": _momentum, "Adam": _adam,
+           "AdamW": functools.partial(_adam, decay=0.01)}  # the default of all three
+
+
 def trainings(fusewire: Callable[[Inputs], Any], torch: Callable[[Inputs], Any],
               jax: Callable[[Inputs], Callable[..., Any]], optimizer: str, lr: float
               ) -> dict[str, Maker]:
     """The makers of all variants of one training step."""
-    decay = 0.01 if optimizer == "AdamW" else 0.0  # the default of all three
     return {
         "fusewire": fusewire_training(fusewire, optimizer, lr, True),
         "fusewire eager": fusewire_training(fusewire, optimizer, lr, False),
         "torch": torch_training(torch, optimizer, lr, False, False),
         "torch fused": torch_training(torch, optimizer, lr, True, False),
         "torch.compile": torch_training(torch, optimizer, lr, True, True),
-        "jax.jit": jax_training(jax, lr, decay),
+        "jax.jit": jax_training(jax, optimizer, lr),
     }

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from ..workload import Workload
 from . import (
+    attention,
     black_scholes,
     call_cost,
     calls,
     compile_time,
+    convolution,
     cross_entropy,
     data_dependent,
     digits_step,
     dynamic_batch,
     eager_layers,
     gelu_bias_residual,
+    gpt,
+    gpt_decode,
     large_ops,
     layernorm,
     loader,
+    lstm,
     matmul,
+    matmul_bf16,
     mlp,
     mlp_eager,
+    mobilenet,
     policy_latency,
+    resnet,
     small_ops,
     softmax_rows,
 )
 
 _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, black_scholes, softmax_rows,
-            layernorm, cross_entropy, matmul, dynamic_batch, policy_latency, data_dependent,
+            layernorm, cross_entropy, matmul, matmul_bf16, dynamic_batch, policy_latency,
+            data_dependent, attention, gpt, gpt_decode, convolution, mobilenet, resnet, lstm,
             small_ops, eager_layers, large_ops, calls, call_cost, compile_time, loader)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from house.repo import ROOT
@@ -98,6 +99,42 @@ def test_results_that_differ_are_not_timed(benchmarks: ModuleType) -> None:
     ready = benchmarks.run.prepare(made, constant)
     assert list(ready.calls) == ["fusewire"]
     assert [note.split()[:2] for note in ready.notes] == [["torch", "differs"], ["jax", "failed:"]]
+
+
+def small(library: Any) -> Any:
+    """A model with weights, running statistics and a count that no benchmark sets."""
+    nn = library.nn
+    return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU())
+
+
+def test_a_model_of_modules_is_the_same_in_fusewire_and_onnxruntime(
+    benchmarks: ModuleType
+) -> None:
+    pytest.importorskip("onnxruntime")
+    modules = importlib.import_module("benchmarks.modules")
+    inputs = {"x": np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4),
+              "weights": modules.weights_of(small)}
+    assert not np.array_equal(inputs["weights"]["1.running_var"], np.ones(3))
+    makers = {name: make for name, make in modules.inferences(small, abs).items()
+              if benchmarks.workload.library(name) in ("fusewire", "onnxruntime")}
+    made = benchmarks.workload.Workload("small", "", lambda: inputs, makers)
+    ready = benchmarks.run.prepare(made, makers)
+    assert len(ready.calls) == 3 and not ready.notes
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+def test_a_model_of_modules_is_trained(benchmarks: ModuleType, optimizer: str) -> None:
+    modules = importlib.import_module("benchmarks.modules")
+    inputs = {"x": np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4),
+              "labels": np.arange(5) % 3, "weights": modules.weights_of(small)}
+    makers = {name: make for name, make in
+              modules.model_trainings(small, abs, optimizer, 0.1).items()
+              if benchmarks.workload.library(name) == "fusewire"}
+    made = benchmarks.workload.Workload("small", "", lambda: inputs, makers, training=True)
+    ready = benchmarks.run.prepare(made, makers)
+    assert len(ready.calls) == 2 and not ready.notes
+    losses = [float(ready.calls["fusewire"]()) for _ in range(5)]
+    assert losses[-1] < losses[0]
 
 
 def test_disturbed_samples_do_not_count(benchmarks: ModuleType) -> None:

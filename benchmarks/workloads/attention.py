@@ -1,0 +1,110 @@
+"""Causal attention of several heads: what they answer, and the gradients of all three inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fusewire as fw
+from fusewire.nn import functional as F
+
+from ..modules import inferences
+from ..peers import fusewire_maker, jax_maker
+from ..workload import Call, Inputs, Maker, Workload
+from .weights import normal
+
+BATCH, HEADS, LENGTH, WIDTH = 4, 8, 512, 64
+PAIRS = BATCH * HEADS * LENGTH * (LENGTH + 1) // 2  # of a query and a key that it may look at
+PRODUCT, EXPONENTIALS = 2 * PAIRS * WIDTH, 20 * PAIRS
+ARRAY = 4 * BATCH * HEADS * LENGTH * WIDTH          # bytes of queries, keys, values or answers
+
+
+def inputs() -> Inputs:
+    named = {name: normal(9 + i, BATCH, HEADS, LENGTH, WIDTH) for i, name in enumerate("qkv")}
+    return named | {"weights": {}}
+
+
+def train_inputs() -> Inputs:
+    given = inputs() | {"dy": normal(20, BATCH, HEADS, LENGTH, WIDTH)}
+    del given["weights"]
+    return given
+
+
+def module(library: Any) -> Any:
+    """Attention as a module of a library."""
+    class Attention(library.nn.Module):
+        def forward(self, q: Any, k: Any, v: Any) -> Any:
+            attention = library.nn.functional.scaled_dot_product_attention
+            return attention(q, k, v, is_causal=True)
+
+    return Attention()
+
+
+def jax(weights: Any, q: Any, k: Any, v: Any) -> Any:
+    """Faster than jax's own function, which wants heads behind positions."""
+    import jax
+    import jax.numpy as jnp
+
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * WIDTH ** -0.5
+    seen = jnp.tril(jnp.ones((LENGTH, LENGTH), bool))
+    return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(jnp.where(seen, scores, -1e30), -1), v)
+
+
+def fusewire_train(q: Any, k: Any, v: Any, dy: Any) -> Any:
+    q, k, v = (t.detach().requires_grad_() for t in (q, k, v))
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return (y.detach(), *fw.grad(y, [q, k, v], dy))
+
+
+def torch_train(compiled: bool) -> Maker:
+    def make(inputs: Inputs) -> Call:
+        import torch
+
+        q, k, v = (torch.tensor(inputs[name], requires_grad=True) for name in "qkv")
+        dy, attention = torch.from_numpy(inputs["dy"]), module(torch)
+        attention = torch.compile(attention) if compiled else attention
+
+        def call() -> Any:
+            y = attention(q, k, v)
+            return (y.detach(), *torch.autograd.grad(y, (q, k, v), dy))
+
+        return call
+
+    return make
+
+
+def jax_train() -> Any:
+    import jax as library
+
+    def both(q: Any, k: Any, v: Any, dy: Any) -> Any:
+        y, back = library.vjp(lambda q, k, v: jax(None, q, k, v), q, k, v)
+        return (y, *back(dy))
+
+    return both
+
+
+WORKLOADS = [
+    Workload(
+        name="attention_infer",
+        about=f"causal attention, batch {BATCH}, {HEADS} heads of {WIDTH}, {LENGTH} positions",
+        inputs=inputs,
+        makers=inferences(module, jax),
+        flops=2 * PRODUCT + EXPONENTIALS,
+        size=4 * ARRAY,
+        kept=True,
+    ),
+    Workload(
+        name="attention_train",
+        about="the same and the gradients of queries, keys and values",
+        inputs=train_inputs,
+        makers={
+            "fusewire": fusewire_maker(fusewire_train, True),
+            "fusewire eager": fusewire_maker(fusewire_train, False),
+            "torch": torch_train(False), "torch.compile": torch_train(True),
+            "jax.jit": jax_maker(jax_train),
+        },
+        flops=7 * PRODUCT + 2 * EXPONENTIALS,  # on the way back the shares are computed once more
+        size=8 * ARRAY,
+        kept=True,
+        memory=True,
+    ),
+]
