@@ -29,7 +29,7 @@ from .machine import Machine
 from .nest import counter
 from .packing import pack_columns, pack_rows, packing_cost
 from .part import Part, decode, only
-from .rows import lie_side_by_side, lie_well
+from .rows import how_rows_lie
 from .tile import Task
 
 _UNKNOWN = 1e6  # what makes an orientation worse where the number of columns is not known
@@ -43,9 +43,7 @@ def lower_contract(
     What depends on `kept` alone is packed by kernels of its own."""
     both = [Contraction(group, buffers, machine, name, operand, kept) for operand in (0, 1)]
     for of in both:
-        part = _whole(of)
-        of.side_by_side = lie_side_by_side(part)
-        of.direct = of.side_by_side and lie_well(part)
+        of.side_by_side, of.direct = how_rows_lie(_whole(of))
     best = min(both, key=moves)
     return [*([rows_kernel(best)] if best.shared and not best.direct else []),
             *([columns_kernel(best)] if best.kept_columns else []), tile_kernel(best)]

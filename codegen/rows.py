@@ -7,6 +7,7 @@ tile not all in the same few sets of a cache, the tile reads them as fast from w
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from . import loops
 from .collapse import merge_axes, whole_numbers
@@ -33,36 +34,42 @@ def one_letter(part: Part, letters: list[str]) -> str | None:
     return None
 
 
-def places(part: Part, row: Index, k: Index) -> dict[str, Index] | None:
-    """The letters at one row and one summed element, each counted through by one of its letters."""
-    roles = part.roles
-    letters = [one_letter(part, group) for group in (roles.rows, roles.summed)]
-    if None in letters:
-        return None
-    zeros = dict.fromkeys((*roles.rows, *roles.summed), as_index(0))
-    return part.fixed | zeros | dict(zip(filter(None, letters), (row, k)))
+def counters(part: Part) -> tuple[str, str] | None:
+    """The letters that count through all rows, and through all summed elements of one."""
+    row, k = (one_letter(part, letters) for letters in (part.roles.rows, part.roles.summed))
+    return None if row is None or k is None else (row, k)
 
 
-def lie_side_by_side(part: Part) -> bool:
-    """Whether the summed elements of a row lie so, in memory or in what a mask leaves of it."""
-    value, steps = _element(part)
-    return isinstance(value, loops.Load) and steps[1] == 1
+def places(part: Part, letters: tuple[str, str], row: Index, k: Index) -> dict[str, Index]:
+    """The letters at one row and one summed element, each counted through by one of `letters`."""
+    zeros = dict.fromkeys((*part.roles.rows, *part.roles.summed), as_index(0))
+    return part.fixed | zeros | dict(zip(letters, (row, k)))
 
 
-def lie_well(part: Part) -> bool:
-    """Whether a tile reads such rows where they lie."""
-    of, machine, (value, (pitch, _)) = part.of, part.of.machine, _element(part)
-    if not isinstance(value, loops.Load) or value.mask is not None or value.dtype != of.dtype \
-            or machine.varies(of.depth) or of.kept[part.roles.row_operand]:
+def how_rows_lie(part: Part) -> tuple[bool, bool]:
+    """Whether the summed elements of a row lie side by side, in memory or in what a mask leaves of
+    it; and whether a tile reads such rows where they lie."""
+    value, (pitch, step) = _element(part)
+    side_by_side = isinstance(value, loops.Load) and step == 1
+    return side_by_side, side_by_side and _lie_well(part, value, pitch)
+
+
+def _lie_well(part: Part, value: Any, pitch: int) -> bool:
+    of, machine = part.of, part.of.machine
+    if value.mask is not None or value.dtype != of.dtype or machine.varies(of.depth) \
+            or of.kept[part.roles.row_operand]:
         return False
     return not machine.varies(pitch) and _in_one_set(pitch * of.dtype.itemsize, of.tile) <= _WAYS
 
 
 def _element(part: Part) -> tuple[loops.Expr | None, tuple[int, int]]:
     """The element at a row and a summed place, and how far what is read moves with each of both."""
-    row, k = Var("row"), Var("k")
-    where = places(part, atom(row, (0, part.of.rows - 1)), atom(k, (0, part.of.depth - 1)))
-    value = None if where is None else part.operand(part.roles.row_operand, where).expr
+    row, k, letters = Var("row"), Var("k"), counters(part)
+    if letters is None:
+        return None, (0, 0)
+    where = places(part, letters, atom(row, (0, part.of.rows - 1)),
+                   atom(k, (0, part.of.depth - 1)))
+    value = part.operand(part.roles.row_operand, where).expr
     if not isinstance(value, loops.Load):
         return value, (0, 0)
     return value, (factor(value.index, row), factor(value.index, k))

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from ..eager.memory import LINE  # on which results of this size begin
 from . import loops
 from .forms import Place
 from .launches import Launch
 from .loops import Buffer, Kernel, Store
 
 _LARGE = 1 << 24  # bytes, of which little is left in a cache when its last element is written
-LINE = 64  # bytes of a cache line, on which results of this size begin
 
 
 def stream_results(launches: Sequence[Launch], results: Collection[Buffer]) -> list[Launch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from ..capture.graph import Node
@@ -13,7 +14,7 @@ from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Expr, For, Register, Stmt, Var, const
 from .packing import pack_columns, pack_rows
 from .part import Part, decode, only, stop, times
-from .rows import places
+from .rows import counters, places
 from .values import Value, cast
 
 
@@ -135,11 +136,17 @@ class Task(Part):
                 out += tile.only(i, self._results(numbers[i], column, value))
         return out
 
+    @cached_property
+    def counters(self) -> tuple[str, str] | None:
+        """The letters that count rows and summed elements, found once for all rows."""
+        return counters(self)
+
     def _direct_row(self, rows: Rows, i: int, k: Index, first: Index) -> Expr:
         """Element k of row i where it lies, with the summed elements from `first` on."""
         depth = first * self.roles.count(self.roles.summed[1:])
-        where = places(self, rows.number(rows.there(i), self.of.rows), depth + k)
-        assert where is not None  # or they were packed
+        assert self.counters is not None  # or they were packed
+        number = rows.number(rows.there(i), self.of.rows)
+        where = places(self, self.counters, number, depth + k)
         return self.operand(self.roles.row_operand, where).expr
 
     def _packed_row(self, rows: Rows, i: int, k: Index, first: Index) -> Expr:

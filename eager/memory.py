@@ -20,7 +20,7 @@ from .settings import settings
 
 __all__ = ["empty_cache"]
 
-_LINE = 64  # bytes of a cache line, on which blocks begin: vectors then lie in one line each
+LINE = 64  # bytes of a cache line, on which blocks begin: vectors then lie in one line each
 SMALLEST = 1 << 18  # bytes; below, the C library keeps memory well enough
 
 
@@ -32,7 +32,7 @@ class Block:
     def __init__(self, raw: Any, shape: tuple[int, ...], dtype: Any) -> None:
         self._raw = raw
         start = raw.ctypes.data
-        self.__array_interface__ = {"data": (start + -start % _LINE, False), "shape": shape,
+        self.__array_interface__ = {"data": (start + -start % LINE, False), "shape": shape,
                                     "typestr": dtype.str, "version": 3}
 
     def __del__(self) -> None:
@@ -96,7 +96,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
     if size < SMALLEST or dtype.kind == "V":  # which the interface cannot name
         return np.empty(shape, dtype)
     step = 1 << (size.bit_length() - 4)  # classes an eighth of their size apart
-    size = -(-size // step) * step + _LINE
+    size = -(-size // step) * step + LINE
     raw = _CACHE.take(size)
     return np.asarray(Block(np.empty(size, np.uint8) if raw is None else raw, shape, dtype))
 
