@@ -44,6 +44,25 @@ def fusewire_maker(function: Function, compiled: bool) -> Maker:
     return make
 
 
+def torch_gradients(factory: Callable[[], Function], names: str, compiled: bool) -> Maker:
+    """A call of a function of the inputs with these names (a letter each): its result, and the
+    gradients of all of them for `dy`."""
+    def make(inputs: Inputs) -> Callable[[], Any]:
+        import torch
+
+        given = [torch.tensor(inputs[n], requires_grad=True) for n in names]
+        dy, function = torch.from_numpy(inputs["dy"]), factory()
+        function = torch.compile(function) if compiled else function
+
+        def call() -> Any:
+            y = function(*given)
+            return (y.detach(), *torch.autograd.grad(y, given, dy))
+
+        return call
+
+    return make
+
+
 def torch_maker(factory: Callable[[], Function], compiled: bool) -> Maker:
     def make(inputs: Inputs) -> Callable[[], Any]:
         import torch

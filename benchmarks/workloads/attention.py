@@ -8,8 +8,8 @@ import fusewire as fw
 from fusewire.nn import functional as F
 
 from ..modules import inferences
-from ..peers import fusewire_maker, jax_maker
-from ..workload import Call, Inputs, Maker, Workload
+from ..peers import fusewire_maker, jax_maker, torch_gradients
+from ..workload import Inputs, Workload
 from .weights import normal
 
 BATCH, HEADS, LENGTH, WIDTH = 4, 8, 512, 64
@@ -55,21 +55,10 @@ def fusewire_train(q: Any, k: Any, v: Any, dy: Any) -> Any:
     return (y.detach(), *fw.grad(y, [q, k, v], dy))
 
 
-def torch_train(compiled: bool) -> Maker:
-    def make(inputs: Inputs) -> Call:
-        import torch
+def torch() -> Any:
+    import torch as library
 
-        q, k, v = (torch.tensor(inputs[name], requires_grad=True) for name in "qkv")
-        dy, attention = torch.from_numpy(inputs["dy"]), module(torch)
-        attention = torch.compile(attention) if compiled else attention
-
-        def call() -> Any:
-            y = attention(q, k, v)
-            return (y.detach(), *torch.autograd.grad(y, (q, k, v), dy))
-
-        return call
-
-    return make
+    return module(library)
 
 
 def jax_train() -> Any:
@@ -99,7 +88,8 @@ WORKLOADS = [
         makers={
             "fusewire": fusewire_maker(fusewire_train, True),
             "fusewire eager": fusewire_maker(fusewire_train, False),
-            "torch": torch_train(False), "torch.compile": torch_train(True),
+            "torch": torch_gradients(torch, "qkv", False),
+            "torch.compile": torch_gradients(torch, "qkv", True),
             "jax.jit": jax_maker(jax_train),
         },
         flops=7 * PRODUCT + 2 * EXPONENTIALS,  # on the way back the shares are computed once more

@@ -6,8 +6,8 @@ from typing import Any
 
 import fusewire as fw
 
-from ..peers import fusewire_maker, jax_maker, pure
-from ..workload import Call, Inputs, Maker, Workload
+from ..peers import fusewire_maker, jax_maker, pure, torch_gradients
+from ..workload import Inputs, Workload
 from .weights import normal
 
 ROWS, COLUMNS, EPS = 8192, 768, 1e-5
@@ -43,23 +43,6 @@ def torch() -> Any:
     from torch.nn import functional
 
     return lambda x, w, b: functional.layer_norm(x, (COLUMNS,), w, b, EPS)
-
-
-def torch_train(compiled: bool) -> Maker:
-    def make(inputs: Inputs) -> Call:
-        import torch as library
-
-        x, w, b = (library.tensor(inputs[n], requires_grad=True) for n in "xwb")
-        dy, norm = library.from_numpy(inputs["dy"]), torch()
-        norm = library.compile(norm) if compiled else norm
-
-        def call() -> Any:
-            y = norm(x, w, b)
-            return (y.detach(), *library.autograd.grad(y, (x, w, b), dy))
-
-        return call
-
-    return make
 
 
 def jax() -> Any:
@@ -100,7 +83,8 @@ WORKLOADS = [
         makers={
             "fusewire": fusewire_maker(fusewire_train, True),
             "fusewire eager": fusewire_maker(fusewire_train, False),
-            "torch": torch_train(False), "torch.compile": torch_train(True),
+            "torch": torch_gradients(torch, "xwb", False),
+            "torch.compile": torch_gradients(torch, "xwb", True),
             "jax.jit": jax_maker(jax_train),
         },
         flops=20 * ROWS * COLUMNS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,7 @@ from fusewire.codegen.compile import compile_graph, compile_open
 from fusewire.codegen.llvm.target import host, named
 from fusewire.eager import dtypes
 from fusewire.eager.op import OPS
-from fusewire.eager.settings import settings
 from fusewire.eager.shapes import TensorType
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder for entries, empty."""
-    before = settings.disk_mb, settings.disk_dir
-    settings.disk_mb, settings.disk_dir = 64, str(tmp_path / "objects")
-    yield tmp_path / "objects"
-    settings.disk_mb, settings.disk_dir = before
 
 
 @pytest.fixture

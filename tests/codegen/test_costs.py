@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,6 @@ import pytest
 import fusewire as fw
 from fusewire.capture.costs import Costs, Memory, collecting, phase
 from fusewire.codegen import limits
-from fusewire.eager.settings import settings
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder for code, empty."""
-    before = settings.disk_mb, settings.disk_dir
-    settings.disk_mb, settings.disk_dir = 64, str(tmp_path / "objects")
-    yield tmp_path / "objects"
-    settings.disk_mb, settings.disk_dir = before
 
 
 def settled(function: Any, *args: Any, **options: Any) -> Any:
