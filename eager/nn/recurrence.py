@@ -85,12 +85,12 @@ def of_stored(kind: str, x: Tensor, weights: Sequence[Tensor], state: State,
     """The same of weights as ONNX stores them, whether they stay whole or not."""
     if stays_whole(x, *weights, *state):
         return recurrent.layer(kind, x, weights, state, ways)
-    w, r, b = (*weights, None)[:3]
+    w, r, *bias = weights
     (steps, batch, features), outputs, lasts = x.shape, [], []
     state = state or beginning(KINDS[kind], x, r, len(ways))
     for number, way in enumerate(ways):
         start = tuple(of_direction(s, number) for s in state)
-        own = taken(KINDS[kind], number, w, r, b)
+        own = taken(KINDS[kind], number, w, r, *bias)
         out, last = run(KINDS[kind], reshape(x, (-1, features)), [batch] * steps, start, own,
                         way == "reverse")
         outputs.append(reshape(out, (steps, batch, r.shape[2])))

@@ -1,4 +1,4 @@
-"""What recurrent layers compute: a step from one state to the next, runs of steps, a layer as an op.
+"""What recurrent layers compute: a step from one state to the next, all steps, a layer as an op.
 
 Sequences are packed: the rows of all sequences at step 0, then those at step 1, and so on, with the
 longest sequence first. So the sequences that go on are the first rows of those before, and a
@@ -159,7 +159,7 @@ def beginning(kind: Kind, x: Tensor, r: Tensor, directions: int) -> State:
     return (zeros((directions, x.shape[1], r.shape[-1]), dtype=x.dtype),) * kind.states
 
 
-# ---- a layer as one op, which is an operator of ONNX: all directions, its weights as they are there
+# ---- a layer as one op, all directions, with its weights as the operators of ONNX have them
 def stored(kind: Kind, directions: Sequence[Weights]) -> list[Tensor]:
     """W (directions, gates * hidden, input), R (.., hidden) and, if any, B (.., 2 * .. hidden)."""
     found = [[_in_order(x, kind.order) for x in w if x is not None] for w in directions]
@@ -167,15 +167,15 @@ def stored(kind: Kind, directions: Sequence[Weights]) -> list[Tensor]:
     return [stack(parts) for parts in zip(*each)]
 
 
-def taken(kind: Kind, number: int, w: Tensor, r: Tensor, b: Tensor | None) -> Weights:
+def taken(kind: Kind, number: int, w: Tensor, r: Tensor, b: Tensor | None = None) -> Weights:
     """The weights of a direction of what is stored so."""
     order = [kind.order.index(k) for k in range(len(kind.order))]
-    own = [_in_order(of_direction(x, number), order) for x in (w, r)]
+    w_ih, w_hh = (_in_order(of_direction(x, number), order) for x in (w, r))
     if b is None:
-        return Weights(*own, None, None)
+        return Weights(w_ih, w_hh, None, None)
     both, n = of_direction(b, number), w.shape[1]
-    bias = [_in_order(slice_axes(both, (k * n,), (1,), (n,)), order) for k in range(2)]
-    return Weights(*own, *bias)
+    b_ih, b_hh = (_in_order(slice_axes(both, (k * n,), (1,), (n,)), order) for k in range(2))
+    return Weights(w_ih, w_hh, b_ih, b_hh)
 
 
 def _in_order(x: Tensor, order: Sequence[int]) -> Tensor:
@@ -200,7 +200,7 @@ def _layer(x: Tensor, w: Tensor, r: Tensor, *rest: Tensor, kind: str, ways: tupl
     rows, made = reshape(x, (-1, features)), []
     first = rest[bias:] or beginning(k, x, r, len(ways))
     for number, way in enumerate(ways):
-        own = taken(k, number, w, r, rest[0] if bias else None)
+        own = taken(k, number, w, r, *rest[:bias])
         start = tuple(of_direction(s, number) for s in first)
         out, last = stepwise(k, of_inputs(k, rows, own), [batch] * steps, start, own,
                              way == "reverse")

@@ -12,7 +12,7 @@ from ...capture.formulas import Formula, elements
 from ...capture.graph import Graph, Node, users
 from ...eager.errors import ExportError
 from ...eager.op import OPS, Op
-from . import activations, norms, recurrent  # their rows of the table
+from . import activations, norms, recurrent  # noqa: F401  # their rows of the table
 from .constants import Constants, Named
 from .context import Context
 from .fuse import fused

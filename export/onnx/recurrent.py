@@ -12,7 +12,7 @@ from .context import Context
 from .table import row
 from .write import Value
 
-# Of a kind of layer: the operator, its attributes, and its activation in each direction.
+# Of a kind of layer: the operator, its attributes, its activation where that is not the usual one.
 _OPERATORS: dict[str, tuple[str, dict[str, Any], str]] = {
     "LSTM": ("LSTM", {}, ""), "GRU": ("GRU", {"linear_before_reset": 1}, ""),
     "RNN_TANH": ("RNN", {}, ""), "RNN_RELU": ("RNN", {}, "Relu"),
@@ -46,13 +46,11 @@ def _recurrent(c: Context, node: Node, xs: list[Value]) -> Value:
 def _layer(c: Context, node: Node, xs: list[Value]) -> list[Value]:
     p, hidden = node.params, node.inputs[2].type.shape[2]
     kind, attributes, activation = _OPERATORS[p["kind"]]
-    given: list[Value | None] = [*xs[:3 + p["bias"]]]
-    state = xs[len(given):]
-    if state:
-        given += [None] * (5 - len(given)) + state  # lengths are left out
+    given, state = xs[:3 + p["bias"]], xs[3 + p["bias"]:]
+    inputs: list[Value | None] = [*given, *[None] * (5 - len(given)), *state] if state else [*given]
     if activation:
         attributes = {**attributes, "activations": [activation] * len(p["ways"])}
     way = "bidirectional" if len(p["ways"]) == 2 else p["ways"][0]
     count = 3 if kind == "LSTM" else 2
-    return c.writer.ops(kind, given, [node.type.dtype] * count, hidden_size=hidden, direction=way,
+    return c.writer.ops(kind, inputs, [node.type.dtype] * count, hidden_size=hidden, direction=way,
                         **attributes)

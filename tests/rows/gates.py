@@ -92,8 +92,8 @@ def layer(x: Array, w: Array, r: Array, *rest: Array, kind: str, ways: tuple[str
         b = rest[0][k] if bias else np.zeros(2 * r.shape[1])
         state = [s[k] for s in rest[bias:]] or [np.zeros((x.shape[1], r.shape[2]))] * 2
         state, found = state[:1 + (kind == "LSTM")], []
-        for row in x[::-1] if way == "reverse" else x:
-            state = list(AFTER[kind](row, *state, w[k], r[k], b))
+        for given in x[::-1] if way == "reverse" else x:
+            state = list(AFTER[kind](given, *state, w[k], r[k], b))
             found.append(state[0])
         y = np.stack(found[::-1] if way == "reverse" else found)
         made.append({"y": y, "h": state[0], "c": state[-1]}[part])
@@ -106,8 +106,8 @@ for kind, gates_of, ways, bias, begun, part in (
         ("LSTM", 4, BOTH, False, True, "h"), ("GRU", 3, BOTH, True, True, "y"),
         ("GRU", 3, ("forward",), False, False, "h"), ("RNN_TANH", 1, BOTH, True, False, "y"),
         ("RNN_RELU", 1, ("reverse",), True, True, "h")):
-    steps, size, given, n, count = 3, 2, 3, 2, len(ways)
-    shapes = ((steps, size, given), (count, gates_of * n, given), (count, gates_of * n, n),
+    steps, size, wide, n, count = 3, 2, 3, 2, len(ways)
+    shapes = ((steps, size, wide), (count, gates_of * n, wide), (count, gates_of * n, n),
               *[(count, 2 * gates_of * n)] * bias,
               *[(count, size, n)] * (begun * (1 + (kind == "LSTM"))))
     settings = {"kind": kind, "ways": ways, "bias": bias, "part": part}
