@@ -35,6 +35,7 @@ class Builder:
     """An interpreter that makes nodes from ops, nothing else."""
 
     answers = False
+    keeps_layers = False
 
     def __init__(self, nodes: Nodes, site: str = "") -> None:
         self.nodes, self.site = nodes, site

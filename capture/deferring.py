@@ -42,6 +42,7 @@ class Deferring:
     """
 
     answers = True
+    keeps_layers = False
 
     def __init__(self, results: Results, run: Callable[[list[Step], list[Step]], list[Any]],
                  note: Callable[[str], None], longest: int, sites: bool) -> None:

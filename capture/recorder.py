@@ -66,6 +66,7 @@ class Recorder:
     """Notes what runs. Arrays never change, so an array's identity says which node it is."""
 
     answers = True
+    keeps_layers = False
 
     def __init__(self, state: State, positional: int, keywords: tuple[str, ...], names: Names,
                  sizes: Sizes | None = None, varying: Varying | None = None) -> None:

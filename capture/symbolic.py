@@ -108,6 +108,7 @@ class SymbolicRecorder(Recorder):
     `forced`."""
 
     answers = False
+    keeps_layers = True
 
     def __init__(self, state: State, sizes: Sizes, common: Common, forced: Sequence[bool],
                  training: bool) -> None:

@@ -15,6 +15,10 @@ class Interpreter(Protocol):
     def answers(self) -> bool:
         """Whether Python may ask what a value is: not where one graph is made for all values."""
 
+    @property
+    def keeps_layers(self) -> bool:
+        """Whether a recurrent layer is to stay one op: where what runs becomes a model."""
+
     def apply(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The tensor that `op` gives."""
 
@@ -120,6 +124,11 @@ def set_casting(value: Any) -> Any:
 def answers() -> bool:
     """Whether code may look at values, to raise an error say: not where they stand for others."""
     return STATE.active is None or STATE.active.answers
+
+
+def keeps_layers() -> bool:
+    """Whether a recurrent layer is to stay one op."""
+    return STATE.active is not None and STATE.active.keeps_layers
 
 
 def source(tensor: Any) -> Any:

@@ -41,6 +41,10 @@ class Beneath:
     def answers(self) -> bool:
         return self.below is None or self.below.answers
 
+    @property
+    def keeps_layers(self) -> bool:
+        return self.below is not None and self.below.keeps_layers
+
     def shape(self, tensor: Any) -> tuple[Any, ...]:
         return tensor._data.shape if self.below is None else self.below.shape(tensor)
 

@@ -85,6 +85,7 @@ class Transforms:
     """The interpreter while transforms run, on top of the one that was there before."""
 
     answers = False  # for each example another
+    keeps_layers = False
 
     def __init__(self, outer: interpreter.Interpreter | None) -> None:
         self.outer = outer

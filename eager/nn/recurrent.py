@@ -10,14 +10,15 @@ from typing import Any
 from ..errors import ArgumentError, ShapeError
 from ..ops.create import zeros
 from ..ops.join import concat, stack
-from ..ops.view import expand_dims, reshape, squeeze, take, transpose
+from ..ops.recurrent import KINDS, State, Weights, of_inputs, stepper
+from ..ops.view import expand_dims, permute_dims, reshape, squeeze, take, transpose
 from ..tensor import Tensor
 from ..utils.arguments import check_at_least, check_choice, check_fraction
 from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
-from .recurrence import KINDS, State, Weights, of_inputs, run, stepper
+from .recurrence import run, stays_whole, whole
 from .utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -155,6 +156,8 @@ class RNNBase(_Recurrent):
         steps, batch = x.shape[:2]
         if not steps:
             raise ShapeError(f"{type(self).__name__}: sequences have no steps in {x.shape}")
+        if not self.proj_size and stays_whole(x, *state or (), *self.parameters(recurse=False)):
+            return self._whole(x, () if state is None else self._initial(state, batch, x.dtype))
         state = self._initial(state, batch, x.dtype)
         out, last = self._layers(reshape(x, (-1, self.input_size)), [batch] * steps, state)
         return reshape(out, (steps, batch, self._width * self._directions)), last
@@ -195,6 +198,20 @@ class RNNBase(_Recurrent):
             if layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, self.training)
         return x, tuple(stack(ends) for ends in zip(*last))
+
+    def _whole(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """`_padded` with each layer as one op; no state: zeros."""
+        (steps, batch), count, last = x.shape[:2], self._directions, []
+        for layer in range(self.num_layers):
+            first = layer * count
+            weights = tuple(map(self._weights, self._suffixes()[first:first + count]))
+            y, end = whole(self.mode, x, weights, tuple(s[first:first + count] for s in state))
+            y = y if count == 1 else permute_dims(y, (0, 2, 1, 3))
+            x = reshape(y, (steps, batch, count * self.hidden_size))
+            last.append(end)
+            if layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, self.training)
+        return x, tuple(concat(ends, 0) for ends in zip(*last))
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"

@@ -221,6 +221,7 @@ class _Counter:
     """Runs ops as they are, and counts their multiply-adds for the layer whose forward runs."""
 
     answers = False
+    keeps_layers = False
 
     def __init__(self) -> None:
         self._open: list[Layer] = []

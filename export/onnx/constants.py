@@ -13,7 +13,7 @@ from ...eager.op import OPS
 
 _SMALL = 64  # elements that a computed constant may have beyond those it is made of
 _KINDS = ("pointwise", "view", "reduce")
-_WORDS = {"permute_dims": "T", "reshape": "reshaped", "cast": "cast"}
+_WORDS = {"permute_dims": "T", "reshape": "reshaped", "slice": "part", "concat": "joined"}
 
 
 class Named(NamedTuple):
@@ -39,7 +39,7 @@ class Constants:
     def __getitem__(self, node: Node) -> Named:
         if node not in self._found:
             inputs = [self[i] for i in node.inputs]
-            names = [i.name for i in inputs if i.name]
+            names = [*dict.fromkeys(i.name for i in inputs if i.name)]
             word = _WORDS.get(node.op, node.op)
             name = f"{names[0]}.{word}" if len(names) == 1 else ""
             self._found[node] = Named(name, evaluate_node(node, [i.array for i in inputs]))

@@ -12,12 +12,11 @@ from ...capture.formulas import Formula, elements
 from ...capture.graph import Graph, Node, users
 from ...eager.errors import ExportError
 from ...eager.op import OPS, Op
-from . import activations  # noqa: F401  # its rows of the table
+from . import activations, norms, recurrent  # noqa: F401  # their rows of the table
 from .constants import Constants, Named
 from .context import Context
 from .fuse import fused
 from .neighbours import interpolated
-from .norms import is_whole
 from .numbers import NumberWriter
 from .scalar import Builder
 from .sizes import SizeWriter
@@ -25,7 +24,8 @@ from .table import INSTEAD, ROWS, Row, formula_row
 from .write import Value, Writer
 
 # Composites that are written whole where this holds.
-WHOLE: dict[str, Callable[[Node, int], bool]] = {"normalize": is_whole}
+WHOLE: dict[str, Callable[[Node, int], bool]] = {
+    "normalize": norms.is_whole, "recurrent": recurrent.is_whole}
 
 
 class Step(NamedTuple):

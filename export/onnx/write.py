@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ class Writer:
         self.opset = opset
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
+        self.shared: ChainMap[Any, list[Value]] = ChainMap()  # results of nodes that have several
         self.site = ""  # the user's line that is being written
         self._count = 0  # of nodes, those of subgraphs as well
         self._taken: set[str] = set()
@@ -75,11 +77,11 @@ class Writer:
     @contextlib.contextmanager
     def subgraph(self) -> Iterator[None]:
         """A context in which `nodes` are those of a graph inside of the present one."""
-        around, self.nodes = self.nodes, []
+        around, self.nodes, self.shared = self.nodes, [], self.shared.new_child()
         try:
             yield
         finally:
-            self.nodes = around
+            self.nodes, self.shared = around, self.shared.parents
 
     def apply(self, kind: str, inputs: Sequence[Value], dtype: Any = None, typed: int = 0,
               **attributes: Any) -> Value:

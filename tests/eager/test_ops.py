@@ -33,6 +33,7 @@ class Spy:
     """An interpreter that runs every op and notes it."""
 
     answers = False
+    keeps_layers = False
 
     def __init__(self) -> None:
         self.calls: list[Call] = []

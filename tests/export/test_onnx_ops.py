@@ -26,7 +26,8 @@ NOT_BY_REFERENCE = {
     "max_pool": "a nan is not the largest number",
     "cross_entropy_rows": "it cannot reshape an empty array",
 }
-NEVER_BY_REFERENCE = {"conv_transpose": "it knows no groups, and no pads beside strides"}
+NEVER_BY_REFERENCE = {"conv_transpose": "it knows no groups, and no pads beside strides",
+                      "recurrent-RNN_RELU reverse h": "its RNN knows no Relu"}
 NOT_BY_ONNXRUNTIME = {
     "floor_divide": "whole numbers divided by 0 are an error",
     "remainder": "whole numbers divided by 0 are an error",
@@ -63,8 +64,8 @@ def written(row: Row, inputs: tuple[Any, ...], folder: Path) -> Any:
 WRITABLE = [row for row in ROWS if row.op not in REFUSED]
 
 
-@pytest.mark.parametrize("row", [row for row in WRITABLE if row.op not in NEVER_BY_REFERENCE],
-                         ids=str)
+@pytest.mark.parametrize("row", [row for row in WRITABLE if not NEVER_BY_REFERENCE.keys()
+                                 & {row.op, str(row)}], ids=str)
 def test_reference(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "runner", lambda data: compare.reference(data, ""))
     for inputs in cases(row):

@@ -57,6 +57,21 @@ def mobilenet() -> Any:
     return torchvision.models.MobileNetV3(blocks, last, num_classes=7)
 
 
+def tagger(kind: str) -> Callable[[], Any]:
+    """Recurrent layers in both directions, and a class for each token."""
+    class Tagger(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = torch.nn.Embedding(99, 16)
+            self.layers = getattr(torch.nn, kind)(16, 32, 2, batch_first=True, bidirectional=True)
+            self.out = torch.nn.Linear(64, 5)
+
+        def forward(self, x: Any) -> Any:
+            return self.out(self.layers(self.words(x))[0])
+
+    return Tagger
+
+
 RNG = np.random.default_rng(0)
 
 
@@ -96,6 +111,8 @@ MODELS = {
     "MobileNet": Exported(mobilenet, lambda n, t: (images(n, 3, 32 * n, 16 * t),), (IMAGES,)),
     "U-Net": published("U-Net", lambda n, t: (images(n, 3, 16, 16), tokens(n, count=50)),
                        (BATCH, BATCH)),
+    **{kind: Exported(tagger(kind), lambda n, t: (tokens(n, t),), (TOKENS,))
+       for kind in ("LSTM", "GRU")},
 }
 WAYS = [(name, script) for name, model in MODELS.items() for script in (False, True)
         if model.script or not script]

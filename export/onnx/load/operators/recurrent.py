@@ -8,6 +8,7 @@ from typing import Any
 
 from .....eager.errors import ImportModelError
 from .....eager.nn import functional as F
+from .....eager.nn.recurrence import of_stored
 from .....eager.ops import create, pointwise, scatter, view
 from .....eager.ops.contract import matmul
 from .....eager.ops.join import split, stack
@@ -108,6 +109,35 @@ def _run(made: Callable[..., Step], x: Tensor, w: Tensor, r: Tensor, b: Tensor |
     return y, *(stack(list(of), 1 if layout else 0) for of in zip(*lasts))
 
 
+def _of_nn(kind: str, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None,
+           initial: list[Tensor | None], direction: str, layout: int) -> Any:
+    """`_run` of a layer that nn has as well: it is exported as this operator again."""
+    order = (1, 0, 2)
+    x = view.permute_dims(x, order) if layout else x
+    shape = (w.shape[0], x.shape[1], r.shape[-1])
+    state = () if all(s is None for s in initial) else tuple(
+        create.zeros(shape, dtype=x.dtype) if s is None else
+        view.permute_dims(s, order) if layout else s for s in initial)
+    ways = ("forward", "reverse") if direction == "bidirectional" else (direction,)
+    y, last = of_stored(kind, x, (w, r) if b is None else (w, r, b), state, ways)
+    if not layout:
+        return y, *last
+    return view.permute_dims(y, (2, 0, 1, 3)), *(view.permute_dims(s, order) for s in last)
+
+
+def _in_nn(kinds: dict[str, tuple[str, ...]], names: Any, direction: str, w: Tensor, r: Tensor,
+           b: Tensor | None) -> str:
+    """The kind of nn's layers with these activations (the first: by default), or an empty text.
+
+    Nor is it nn's where shapes do not fit together, which `_run` has an error for.
+    """
+    count, (_, rows, hidden) = _directions(direction), r.shape
+    fits = w.shape[0] == r.shape[0] == count and w.shape[1] == rows and rows % hidden == 0 and (
+        b is None or b.shape == (count, 2 * rows))
+    own = [n.lower() for n in names] if names else [*next(iter(kinds.values()))] * count
+    return next((kind for kind, each in kinds.items() if fits and own == [*each] * count), "")
+
+
 def _clipped(x: Tensor, clip: float | None) -> Tensor:
     return x if not clip else pointwise.clip(x, -clip, clip)
 
@@ -123,6 +153,10 @@ def _rnn(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tens
          h: Tensor | None = None, activation_alpha: Any = None, activation_beta: Any = None,
          activations: Any = None, clip: float | None = None, direction: str = "forward",
          hidden_size: int = 0, layout: int = 0, output_sequence: int = 0) -> Any:
+    kind = _in_nn({"RNN_TANH": ("tanh",), "RNN_RELU": ("relu",)}, activations, direction, w, r, b)
+    if kind and lengths is None and not clip:
+        return _of_nn(kind, x, w, r, b, [h], direction, layout)
+
     def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation]) -> Step:
         def step(x: Tensor, state: list[Tensor]) -> list[Tensor]:
             given = matmul(x, w.T) + matmul(state[0], r.T) + wb + rb
@@ -141,6 +175,10 @@ def _gru(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tens
          activations: Any = None, clip: float | None = None, direction: str = "forward",
          hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
          output_sequence: int = 0) -> Any:
+    kind = _in_nn({"GRU": ("sigmoid", "tanh")}, activations, direction, w, r, b)
+    if kind and lengths is None and not clip and linear_before_reset:
+        return _of_nn(kind, x, w, r, b, [h], direction, layout)
+
     def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation]) -> Step:
         n = r.shape[-1]
         r_zr, r_h = split(r, [2 * n, n])
@@ -167,6 +205,10 @@ def _lstm(x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Ten
           activation_alpha: Any = None, activation_beta: Any = None, activations: Any = None,
           clip: float | None = None, direction: str = "forward", hidden_size: int = 0,
           input_forget: int = 0, layout: int = 0, output_sequence: int = 0) -> Any:
+    kind = _in_nn({"LSTM": ("sigmoid", "tanh", "tanh")}, activations, direction, w, r, b)
+    if kind and lengths is None and p is None and not clip and not input_forget:
+        return _of_nn(kind, x, w, r, b, [h, c], direction, layout)
+
     def made(w: Tensor, r: Tensor, wb: Tensor, rb: Tensor, f: list[Activation],
              peep: Tensor | None) -> Step:
         n = r.shape[-1]
