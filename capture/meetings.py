@@ -1,0 +1,321 @@
+"""Where ways through a function meet again after a decision, so that it is followed once from there.
+
+What both answers of a question lead to is found as loops are: by the state of Python's frames. Where
+the state is the same for both, but for tensors and numbers, these get names of their own (phis), and
+all that follows is recorded as a function of them. Which of them differ is learnt from run to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .formulas import Formula, elements, of_number
+from .frames import Name, Snapshot, place_of, put_local, user_frames
+from .graph import Node
+from .liveness import is_plain_range, live, meeting
+from .loops import Enter, Jump
+from .numbers import Number
+from .operands import is_single_question, tells_symbols
+from .recorder import Decision
+
+
+class Open(NamedTuple):
+    """A question whose answers lead to one place again."""
+
+    key: Any
+
+
+class Meet(NamedTuple):
+    """That place: phis of tensors and of numbers, and what they are on this way."""
+
+    key: Any
+    phis: tuple[Node, ...]
+    values: tuple[Node, ...]
+    symbols: tuple[Formula, ...]
+    formulas: tuple[Formula, ...]
+    site: str
+
+
+class Unmet(BaseException):
+    """Ways do not meet where they were thought to: all begins anew with what was learnt."""
+
+
+@dataclass
+class Learnt:
+    """What is known of a function's questions, by their keys: from one beginning to the next."""
+
+    numbers: bool = True  # whether numbers of Python may differ where ways meet
+    apart: set[Any] = field(default_factory=set)  # questions whose ways do not meet
+    varying: dict[Any, set[Any]] = field(default_factory=dict)  # what differs where they do
+    keys: dict[Any, int] = field(default_factory=dict)
+
+    def number(self, key: Any) -> int:
+        return self.keys.setdefault(key, len(self.keys))
+
+
+@dataclass
+class Plan:
+    """What the first way had where it met the others."""
+
+    place: Any
+    state: Snapshot
+    nodes: list[Node]
+    numbers: dict[Name, Any]
+    subject: Any
+    followed: bool = False  # whether a run has gone on from there
+
+    def differences(self, other: Plan) -> set[Any] | None:
+        """The tensors and numbers that differ; None where more does."""
+        one, two = self.state, other.state
+        if not two.equal or one.structure != two.structure or not _alike(
+                [*self.nodes, self.subject], [*other.nodes, other.subject]):
+            return None
+        if any(self.kind(name) is not other.kind(name) for name in self.numbers):
+            return None
+        found: set[Any] = {i for i, (a, b) in enumerate(zip(self.nodes, other.nodes))
+                           if a is not b}
+        return found.union(n for n, value in self.numbers.items() if value != other.numbers[n])
+
+    def kind(self, name: Name) -> type:
+        """Of a number: int or float."""
+        found = self.state.symbols.get(name)
+        return type(self.state.plains[name] if found is None else found.value)
+
+
+def _alike(one: list[Any], two: list[Any]) -> bool:
+    """Whether nodes and formulas are of the same types."""
+    return len(one) == len(two) and all(
+        type(a) is type(b) and (type(a) is Formula or a.type == b.type) for a, b in zip(one, two))
+
+
+@dataclass
+class _Fork:
+    """A question that was asked, and what was known when it was."""
+
+    key: Any
+    frames: list[tuple[Any, int]]
+    start: int  # in the path
+    decided: set[Any]
+    nodes: set[Node]
+    heads: int  # loops around
+    tokens: set[Any]
+    visits: dict[Any, Any]
+
+
+class Meetings:
+    """Watches the questions of one recorder."""
+
+    def __init__(self, recorder: Any, learnt: Learnt, plans: dict[Any, Plan]) -> None:
+        self.recorder, self.learnt, self.plans = recorder, learnt, plans
+        self._forks: list[_Fork] = []
+        self._origin: Any = None  # what began last: a turn of a loop, or where ways met
+        self._trail: tuple[Any, ...] = ()  # the answers since then
+        self._turns: dict[Any, int] = {}  # loops by their tokens, numbered by the way there
+        self._read = 0  # of the path
+
+    def visit(self, subject: Any) -> Any:
+        """A question is about to be asked: perhaps ways meet here. What it asks of."""
+        self._follow()
+        frames = user_frames(self.recorder.loops.base)
+        for fork in reversed(self._forks) if frames else ():
+            if (subject, "bool") not in fork.decided:
+                subject = self._arrive(fork, frames, subject)
+        return subject
+
+    def asked(self) -> None:
+        """A question was asked and answered."""
+        recorder, loops = self.recorder, self.recorder.loops
+        frames = user_frames(loops.base)
+        self._follow()
+        key = self._origin, self._trail[:-1]
+        if not frames or key in self.learnt.apart:
+            return
+        decided = {k for k in recorder._decided if k != (recorder.path[-1].subject, "bool")}
+        self._forks.append(_Fork(
+            key, [(f, f.f_lasti) for f in frames], len(recorder.path) - 1, decided,
+            {node for _, node in recorder._known.values()}, *loops.around()))
+
+    def ended(self) -> None:
+        """The function has ended: Unmet if ways should have met before."""
+        self._follow()
+        for fork in self._forks:
+            if fork.key in self.plans:
+                self._part(fork)
+
+    def _part(self, fork: _Fork) -> None:
+        self.learnt.apart.add(fork.key)
+        raise Unmet
+
+    def _follow(self) -> None:
+        """Takes notice of what was added to the path."""
+        path = self.recorder.path
+        for element in path[self._read:]:
+            if isinstance(element, (Enter, Jump)):
+                if isinstance(element, Enter):
+                    self._turns[element.token] = self.learnt.number(
+                        (self._origin, self._trail, element.token))
+                self._origin, self._trail = self._turns[element.token], ()
+                self._close(element)
+            elif isinstance(element, Decision):
+                self._trail += (element.outcome,)
+        self._read = len(path)
+
+    def _close(self, element: Enter | Jump) -> None:
+        """A turn of a loop begins: ways of questions in the turn before do not meet in it."""
+        place = self.recorder.loops.place()
+        for fork in list(self._forks):
+            inside = element.token in fork.tokens if isinstance(element, Jump) else \
+                place in fork.visits
+            if inside:
+                self._forks.remove(fork)
+                if fork.key in self.plans:
+                    self._part(fork)
+
+    # ---- places
+    def _arrive(self, fork: _Fork, frames: list[Any], subject: Any) -> Any:
+        place, plan = place_of(frames), self.plans.get(fork.key)
+        if plan is not None and plan.place != place:
+            return subject
+        counters = _counters(fork, frames)
+        if counters is None:
+            return subject
+        found = self._state(place, frames, counters, subject)
+        if plan is None:
+            if not self._may_begin(fork, found):
+                return subject
+            plan = self.plans[fork.key] = found
+            new = {i for i, node in enumerate(found.nodes) if not self._was_there(node, fork)}
+            self.learnt.varying.setdefault(fork.key, set()).update(new)
+        differences, known = plan.differences(found), self.learnt.varying[fork.key]
+        within = _Within(self.recorder, fork.start)
+        if differences is None or not self._may_vary(differences | known, frames, counters) \
+                or any(map(within.makes, _formulas(found.state.structure))):
+            self._part(fork)
+        changed = {n for n, f in found.numbers.items() if type(f) is Formula and within.makes(f)}
+        changed |= {i for i, node in enumerate(found.nodes) if within.makes(node)}
+        if not (differences or set()) | changed <= known:
+            known |= (differences or set()) | changed
+            raise Unmet
+        return self._meet(fork, plan, found, frames)
+
+    def _state(self, place: Any, frames: list[Any], counters: Iterable[str], subject: Any) -> Plan:
+        recorder = self.recorder
+        names = [live(f.f_code, f.f_lasti) for f in frames]
+        if names[0] is not None:
+            names[0] = names[0].union(counters)
+        now = recorder.loops.snapshot(frames, names)
+        numbers: dict[Name, Any] = {name: of_number(value) for name, value in now.plains.items()}
+        numbers.update({name: number.formula for name, number in now.symbols.items()})
+        return Plan(place, now, [recorder.node_of(t) for t in now.tensors] if now.equal else [],
+                    numbers, subject)
+
+    def _may_begin(self, fork: _Fork, found: Plan) -> bool:
+        return found.state.equal and all(t.edge is None for t in found.state.tensors)
+
+    def _may_vary(self, changed: set[Any], frames: list[Any], counters: Iterable[str]) -> bool:
+        names = [each for each in changed if type(each) is tuple]
+        return not names or (
+            self.learnt.numbers and not any((0, c) in names for c in counters)
+            and not any(tells_symbols(frames[i].f_code) for i, _ in names))
+
+    def _was_there(self, node: Node, fork: _Fork) -> bool:
+        return node in fork.nodes or node in self.recorder.common.outside or node.op == "const"
+
+    # ---- going on
+    def _meet(self, fork: _Fork, plan: Plan, found: Plan, frames: list[Any]) -> Any:
+        recorder, varying = self.recorder, self.learnt.varying[fork.key]
+        tensors = sorted(i for i in varying if type(i) is int)
+        names = sorted(n for n in varying if type(n) is tuple)
+        values, formulas = [found.nodes[i] for i in tensors], [found.numbers[n] for n in names]
+        (formulas if type(found.subject) is Formula else values).append(found.subject)
+        depth = recorder.loops.meet(self._token(fork), fork.heads, fork.visits)
+        token = self._token(fork)
+        phis = tuple(recorder.names.phi((token, i), v.type) for i, v in enumerate(values))
+        symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
+        element = Meet(fork.key, phis, tuple(values), symbols, tuple(formulas),
+                       recorder.path[fork.start].site)
+        recorder.path.insert(fork.start, Open(fork.key))
+        recorder.path.append(element)
+        self._rename(fork, found, [found.state.tensors[i] for i in tensors], element, depth)
+        for name, symbol in zip(names, symbols):
+            value = found.state.symbols[name].value if name in found.state.symbols else \
+                found.state.plains[name]
+            put_local(frames[name[0]], name[1], Number(symbol, value, recorder))
+        self._origin, self._trail, self._read = token, (), len(recorder.path)
+        del self._forks[self._forks.index(fork):]
+        recorder.met(plan)
+        return (symbols if type(found.subject) is Formula else phis)[-1]
+
+    def _token(self, fork: _Fork) -> Any:
+        return "met", self.learnt.number(fork.key)
+
+    def _rename(self, fork: _Fork, found: Plan, tensors: list[Any], element: Meet, depth: int
+                ) -> None:
+        """What the ways have made is forgotten, the phis take its places."""
+        recorder = self.recorder
+        varying = self.learnt.varying[fork.key]
+        kept = {node for i, node in enumerate(found.nodes) if i not in varying} | fork.nodes
+        recorder.forget_made(lambda n: n not in kept and not (
+            n in recorder.common.outside or n.op == "const"))
+        recorder._decided = set(fork.decided)
+        for tensor, phi in zip(tensors, element.phis):
+            tensor._data = tensor._data.view()  # an array of its own, known under the new name only
+            recorder.learn(tensor._data, phi)
+        if depth:
+            recorder.loops.dependent.update(dict.fromkeys(element.phis, depth))
+
+
+def _counters(fork: _Fork, frames: list[Any]) -> frozenset[str] | None:
+    """The counters of loops that ways from a question to here have to agree in; None where ways
+    cannot meet here: all frames but the innermost have stood still."""
+    before = fork.frames[-len(frames):]
+    if len(before) != len(frames) or any(f is not g for f, (g, _) in zip(frames, before)) or \
+            any(f.f_lasti != at for f, (_, at) in list(zip(frames, before))[1:]):
+        return None
+    frame, (_, start) = frames[0], before[0]
+    if frame.f_code.co_flags & 0x2A0 or not is_single_question(frame):
+        return None
+    found = meeting(frame.f_code, start, frame.f_lasti)
+    if found is None or (found.counters and not is_plain_range(frame)):
+        return None
+    return found.counters if all(type(frame.f_locals.get(name)) is int for name in found.counters) \
+        else None
+
+
+def _formulas(structure: Any) -> Iterator[Formula]:
+    """The formulas of numbers that lie in lists and the like."""
+    stack = [structure]
+    while stack:
+        top = stack.pop()
+        if type(top) is Formula:
+            yield top
+        elif type(top) in (tuple, frozenset):
+            stack += top
+
+
+class _Within:
+    """What is made of phis that loops, and ways which met, have got since a question."""
+
+    def __init__(self, recorder: Any, start: int) -> None:
+        self.numbers = recorder.names.numbers
+        self.phis: set[Any] = set()
+        for element in recorder.path[start:]:
+            if isinstance(element, (Enter, Meet)):
+                self.phis.update(element.phis, element.symbols)
+
+    def makes(self, subject: Node | Formula) -> bool:
+        """Whether a node or a number depends on one."""
+        if not self.phis:
+            return False
+        stack, seen = [subject], {subject}
+        while stack:
+            top = stack.pop()
+            if top in self.phis:
+                return True
+            parts = [*elements([top]), *top.parts] if type(top) is Formula else \
+                [*top.inputs, *([self.numbers[top]] if top in self.numbers else [])]
+            stack += [p for p in parts if p not in seen]
+            seen.update(parts)
+        return False
