@@ -130,8 +130,9 @@ class _Exploration:
         if not grown:
             raise _Grown
         for element in run.path[:-1]:
-            if isinstance(element, Meet):
-                self.common.plans[element.key].followed = True
+            plan = self.common.plans.get(element.key) if isinstance(element, Meet) else None
+            if plan is not None:
+                plan.followed = True
         if leaf is not None:
             end = next(p for p in places(self.root) if isinstance(p, Ends) and leaf in p.leaves)
             self.runs.setdefault(end, []).append(run)

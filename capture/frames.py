@@ -24,7 +24,7 @@ from .operands import only_locals_change
 from .state import FIXED, is_plain
 
 _MOST = 2000  # values of a state; a larger one is not compared
-_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 Name = tuple[int, str]  # a local variable: number of the frame, and its name
 
 
@@ -48,7 +48,7 @@ def may_come_again(frames: list[Any]) -> bool:
     """Whether all that can differ the next time is in local variables. Only the innermost frame
     matters: those around it stand still until it has ended, but for the callers of a generator."""
     code = frames[0].f_code if frames else None
-    return code is not None and not code.co_flags & _GENERATORS \
+    return code is not None and not code.co_flags & GENERATORS \
         and only_locals_change(code, frames[0].f_lasti)
 
 

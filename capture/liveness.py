@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .bytecode import instructions, is_jump
+from .frames import GENERATORS
 from .operands import ALWAYS, LEAVES, depths_of, operands_of
 
 _BY_NAME = {"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"}
@@ -58,14 +59,11 @@ def _has_blocks(code: types.CodeType) -> bool:
 # ---- local variables
 def live(code: types.CodeType, at: int) -> frozenset[str] | None:
     """The local variables that may be read after the instruction at this offset; None for all."""
-    if code.co_flags & _GENERATORS or not _BY_NAME.isdisjoint(code.co_names) or _has_blocks(code):
+    if code.co_flags & GENERATORS or not _BY_NAME.isdisjoint(code.co_names) or _has_blocks(code):
         return None
     found, step = _live(code), _step(code, at)
     return frozenset().union(*(found[n] for n in _after(code)[step]), code.co_cellvars,
                              code.co_freevars)
-
-
-_GENERATORS = 0x20 | 0x80 | 0x200  # inspect's CO_GENERATOR and its like
 
 
 @functools.lru_cache(maxsize=1024)
@@ -97,16 +95,17 @@ def _uses(step: dis.Instruction) -> Iterator[tuple[str, bool]]:
 
 def _stores(code: types.CodeType, name: str) -> int:
     """How many instructions may give a local variable another value."""
-    return sum(used == name and not is_read or (used == name and step.opname == "DELETE_FAST")
+    return sum(used == name and (not is_read or step.opname == "DELETE_FAST")
                for step in instructions(code) for used, is_read in _uses(step))
 
 
 # ---- the stack
 class Meeting(NamedTuple):
-    """Two ways from one place to another, and what has to be the same on both beside the local
-    variables that are live: names of loops' counters."""
+    """Two ways from one place to another: what has to be the same on both beside the local
+    variables that are live, names of loops' counters, and which variables either may change."""
 
     counters: frozenset[str]
+    changed: frozenset[str]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -119,8 +118,10 @@ def meeting(code: types.CodeType, start: int, end: int) -> Meeting | None:
         return None
     between = _between(code, start, end)
     base = depths[end] - operands
+    changed = frozenset(name for step in instructions(code) if step.offset in between
+                        for name, is_read in _uses(step) if not is_read)
     if base == 0:
-        return Meeting(frozenset())
+        return Meeting(frozenset(), changed)
     if _has_blocks(code) or not between <= depths.keys() or any(
             h.start <= n < h.end for h in _handlers(code) for n in between):
         return None
@@ -130,7 +131,7 @@ def meeting(code: types.CodeType, start: int, end: int) -> Meeting | None:
         return None
     turned = [loop for loop in loops if not untouched or loop.start in between]
     counters = [_counter(code, loop, whole=not untouched) for loop in turned]
-    return None if None in counters else Meeting(frozenset(c for c in counters if c))
+    return None if None in counters else Meeting(frozenset(c for c in counters if c), changed)
 
 
 def _is_after_both(code: types.CodeType, start: int, end: int) -> bool:
@@ -186,7 +187,7 @@ def _counter(code: types.CodeType, loop: Loop, whole: bool) -> str | None:
         return None
     if whole and any(step.opname not in _CONSTANT for step in made[1:]):
         return None
-    return uses[0][0]  # type: ignore[no-any-return]
+    return uses[0][0]
 
 
 def is_plain_range(frame: Any) -> bool:

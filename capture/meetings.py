@@ -1,20 +1,21 @@
-"""Where ways through a function meet again after a decision, so that it is followed once from there.
+"""Where ways meet again after a decision, so that what follows is recorded once.
 
-What both answers of a question lead to is found as loops are: by the state of Python's frames. Where
-the state is the same for both, but for tensors and numbers, these get names of their own (phis), and
-all that follows is recorded as a function of them. Which of them differ is learnt from run to run.
+Where the answers to a question lead to one place is found as loops are: by the state of Python's
+frames. Where it is the same for both, but for tensors and numbers, these get names of their own
+(phis), and all that follows is recorded as a function of them. The first way guesses where that is,
+and what differs there; where another way does not fit, all begins anew with what was learnt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from .formulas import Formula, elements, of_number
-from .frames import Name, Snapshot, place_of, put_local, user_frames
+from .frames import GENERATORS, Name, Snapshot, place_of, put_local, user_frames
 from .graph import Node
-from .liveness import is_plain_range, live, meeting
+from .liveness import Meeting, is_plain_range, live, meeting
 from .loops import Enter, Jump
 from .numbers import Number
 from .operands import is_single_question, tells_symbols
@@ -25,6 +26,7 @@ class Open(NamedTuple):
     """A question whose answers lead to one place again."""
 
     key: Any
+    site: str = ""
 
 
 class Meet(NamedTuple):
@@ -49,6 +51,7 @@ class Learnt:
     numbers: bool = True  # whether numbers of Python may differ where ways meet
     apart: set[Any] = field(default_factory=set)  # questions whose ways do not meet
     varying: dict[Any, set[Any]] = field(default_factory=dict)  # what differs where they do
+    at: dict[Any, set[Any]] = field(default_factory=dict)  # and what did at the same line before
     keys: dict[Any, int] = field(default_factory=dict)
 
     def number(self, key: Any) -> int:
@@ -104,11 +107,15 @@ class _Fork:
     visits: dict[Any, Any]
 
 
+_UNKNOWN: Any = object()
+
+
 class Meetings:
     """Watches the questions of one recorder."""
 
-    def __init__(self, recorder: Any, learnt: Learnt, plans: dict[Any, Plan]) -> None:
-        self.recorder, self.learnt, self.plans = recorder, learnt, plans
+    def __init__(self, recorder: Any, learnt: Learnt, plans: dict[Any, Plan | None]) -> None:
+        self.recorder, self.learnt = recorder, learnt
+        self.plans = plans  # None: ways do not meet
         self._forks: list[_Fork] = []
         self._origin: Any = None  # what began last: a turn of a loop, or where ways met
         self._trail: tuple[Any, ...] = ()  # the answers since then
@@ -130,21 +137,28 @@ class Meetings:
         frames = user_frames(loops.base)
         self._follow()
         key = self._origin, self._trail[:-1]
-        if not frames or key in self.learnt.apart:
+        plan = self.plans.get(key, _UNKNOWN)
+        if not frames or plan is None or key in self.learnt.apart:
             return
         decided = {k for k in recorder._decided if k != (recorder.path[-1].subject, "bool")}
+        if plan is not _UNKNOWN:
+            self._open(key, len(recorder.path) - 1)
         self._forks.append(_Fork(
             key, [(f, f.f_lasti) for f in frames], len(recorder.path) - 1, decided,
             {node for _, node in recorder._known.values()}, *loops.around()))
 
-    def ended(self) -> None:
-        """The function has ended: Unmet if ways should have met before."""
+    def _open(self, key: Any, start: int) -> None:
+        self.recorder.path.insert(start, Open(key))
+        self._read += 1
+
+    def ended(self, whole: bool) -> None:
+        """The run has ended, where the function does or before: Unmet if ways should have met."""
         self._follow()
         for fork in self._forks:
-            if fork.key in self.plans:
+            if self.plans.setdefault(fork.key, None) is not None and whole:
                 self._part(fork)
 
-    def _part(self, fork: _Fork) -> None:
+    def _part(self, fork: _Fork) -> NoReturn:
         self.learnt.apart.add(fork.key)
         raise Unmet
 
@@ -170,86 +184,100 @@ class Meetings:
                 place in fork.visits
             if inside:
                 self._forks.remove(fork)
-                if fork.key in self.plans:
+                if self.plans.setdefault(fork.key, None) is not None:
                     self._part(fork)
 
     # ---- places
     def _arrive(self, fork: _Fork, frames: list[Any], subject: Any) -> Any:
         place, plan = place_of(frames), self.plans.get(fork.key)
-        if plan is not None and plan.place != place:
+        ways = _meeting(fork, frames) if plan is None or plan.place == place else None
+        if ways is None:
             return subject
-        counters = _counters(fork, frames)
-        if counters is None:
+        found = self._state(place, frames, ways, subject)
+        if plan is None and not (found.state.equal
+                                 and all(t.edge is None for t in found.state.tensors)):
             return subject
-        found = self._state(place, frames, counters, subject)
         if plan is None:
-            if not self._may_begin(fork, found):
-                return subject
-            plan = self.plans[fork.key] = found
-            new = {i for i, node in enumerate(found.nodes) if not self._was_there(node, fork)}
-            self.learnt.varying.setdefault(fork.key, set()).update(new)
-        differences, known = plan.differences(found), self.learnt.varying[fork.key]
-        within = _Within(self.recorder, fork.start)
-        if differences is None or not self._may_vary(differences | known, frames, counters) \
+            plan = self._begin(fork, found, ways)
+        differences, within = plan.differences(found), _Within(self.recorder, fork.start)
+        known = self.learnt.varying[fork.key]
+        if differences is None or not self._may_vary(differences | known, frames, ways) \
                 or any(map(within.makes, _formulas(found.state.structure))):
             self._part(fork)
-        changed = {n for n, f in found.numbers.items() if type(f) is Formula and within.makes(f)}
-        changed |= {i for i, node in enumerate(found.nodes) if within.makes(node)}
-        if not (differences or set()) | changed <= known:
-            known |= (differences or set()) | changed
-            raise Unmet
-        return self._meet(fork, plan, found, frames)
+        self._learn(place, known, differences | within.made(found))
+        return self._meet(fork, found, frames, plan)
 
-    def _state(self, place: Any, frames: list[Any], counters: Iterable[str], subject: Any) -> Plan:
+    def _begin(self, fork: _Fork, found: Plan, ways: Meeting) -> Plan:
+        """The first way meets the others here; it guesses what differs."""
+        self.plans[fork.key] = found
+        self._open(fork.key, fork.start)
+        fork.start += 1
+        now = found.state
+        new = {i for i, node in enumerate(found.nodes) if not self._was_there(node, fork)}
+        new |= {i for i, t in enumerate(now.tensors)
+                if any(now.locals[0].get(name) is t for name in ways.changed)}
+        before = self.learnt.at.get(found.place, set())
+        self.learnt.varying.setdefault(fork.key, set()).update(
+            new, before & {*range(len(found.nodes)), *found.numbers})
+        return found
+
+    def _learn(self, place: Any, known: set[Any], differing: set[Any]) -> None:
+        """Unmet where more differs than is known."""
+        if not differing <= known:
+            known |= differing
+            self.learnt.at.setdefault(place, set()).update(known)
+            raise Unmet
+
+    def _state(self, place: Any, frames: list[Any], ways: Meeting, subject: Any) -> Plan:
         recorder = self.recorder
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
-            names[0] = names[0].union(counters)
+            names[0] = names[0].union(ways.counters)
         now = recorder.loops.snapshot(frames, names)
         numbers: dict[Name, Any] = {name: of_number(value) for name, value in now.plains.items()}
         numbers.update({name: number.formula for name, number in now.symbols.items()})
         return Plan(place, now, [recorder.node_of(t) for t in now.tensors] if now.equal else [],
                     numbers, subject)
 
-    def _may_begin(self, fork: _Fork, found: Plan) -> bool:
-        return found.state.equal and all(t.edge is None for t in found.state.tensors)
-
-    def _may_vary(self, changed: set[Any], frames: list[Any], counters: Iterable[str]) -> bool:
+    def _may_vary(self, changed: set[Any], frames: list[Any], ways: Meeting) -> bool:
+        """Whether numbers among these can become symbols."""
         names = [each for each in changed if type(each) is tuple]
         return not names or (
-            self.learnt.numbers and not any((0, c) in names for c in counters)
+            self.learnt.numbers and not any((0, c) in names for c in ways.counters)
             and not any(tells_symbols(frames[i].f_code) for i, _ in names))
 
     def _was_there(self, node: Node, fork: _Fork) -> bool:
         return node in fork.nodes or node in self.recorder.common.outside or node.op == "const"
 
     # ---- going on
-    def _meet(self, fork: _Fork, plan: Plan, found: Plan, frames: list[Any]) -> Any:
-        recorder, varying = self.recorder, self.learnt.varying[fork.key]
+    def _meet(self, fork: _Fork, found: Plan, frames: list[Any], plan: Plan) -> Any:
+        """Goes on from here with phis; that of the question."""
+        recorder, now, varying = self.recorder, found.state, self.learnt.varying[fork.key]
         tensors = sorted(i for i in varying if type(i) is int)
         names = sorted(n for n in varying if type(n) is tuple)
-        values, formulas = [found.nodes[i] for i in tensors], [found.numbers[n] for n in names]
-        (formulas if type(found.subject) is Formula else values).append(found.subject)
-        depth = recorder.loops.meet(self._token(fork), fork.heads, fork.visits)
-        token = self._token(fork)
-        phis = tuple(recorder.names.phi((token, i), v.type) for i, v in enumerate(values))
-        symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
-        element = Meet(fork.key, phis, tuple(values), symbols, tuple(formulas),
-                       recorder.path[fork.start].site)
-        recorder.path.insert(fork.start, Open(fork.key))
+        token = "met", self.learnt.number(fork.key)
+        depth = recorder.loops.meet(token, fork.heads, fork.visits)
+        element = self._element(fork, found, tensors, names, (token, depth))
         recorder.path.append(element)
-        self._rename(fork, found, [found.state.tensors[i] for i in tensors], element, depth)
-        for name, symbol in zip(names, symbols):
-            value = found.state.symbols[name].value if name in found.state.symbols else \
-                found.state.plains[name]
+        self._rename(fork, found, [now.tensors[i] for i in tensors], element, depth)
+        for name, symbol in zip(names, element.symbols):
+            value = now.symbols[name].value if name in now.symbols else now.plains[name]
             put_local(frames[name[0]], name[1], Number(symbol, value, recorder))
         self._origin, self._trail, self._read = token, (), len(recorder.path)
         del self._forks[self._forks.index(fork):]
         recorder.met(plan)
-        return (symbols if type(found.subject) is Formula else phis)[-1]
+        return (element.symbols if type(found.subject) is Formula else element.phis)[-1]
 
-    def _token(self, fork: _Fork) -> Any:
-        return "met", self.learnt.number(fork.key)
+    def _element(self, fork: _Fork, found: Plan, tensors: list[int], names: list[Name],
+                 at: tuple[Any, int]) -> Meet:
+        """What goes on, the question last."""
+        (token, depth), recorder = at, self.recorder
+        values, formulas = [found.nodes[i] for i in tensors], [found.numbers[n] for n in names]
+        (formulas if type(found.subject) is Formula else values).append(found.subject)
+        phis = tuple(recorder.names.phi((token, i), v.type) for i, v in enumerate(values))
+        symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
+        return Meet(fork.key, phis, tuple(values), symbols, tuple(formulas),
+                    recorder.path[fork.start].site)
 
     def _rename(self, fork: _Fork, found: Plan, tensors: list[Any], element: Meet, depth: int
                 ) -> None:
@@ -267,21 +295,20 @@ class Meetings:
             recorder.loops.dependent.update(dict.fromkeys(element.phis, depth))
 
 
-def _counters(fork: _Fork, frames: list[Any]) -> frozenset[str] | None:
-    """The counters of loops that ways from a question to here have to agree in; None where ways
-    cannot meet here: all frames but the innermost have stood still."""
+def _meeting(fork: _Fork, frames: list[Any]) -> Meeting | None:
+    """What ways from a question to here have to agree in; None where they cannot meet here. All
+    frames but the innermost have stood still."""
     before = fork.frames[-len(frames):]
     if len(before) != len(frames) or any(f is not g for f, (g, _) in zip(frames, before)) or \
             any(f.f_lasti != at for f, (_, at) in list(zip(frames, before))[1:]):
         return None
     frame, (_, start) = frames[0], before[0]
-    if frame.f_code.co_flags & 0x2A0 or not is_single_question(frame):
+    if frame.f_code.co_flags & GENERATORS or not is_single_question(frame):
         return None
     found = meeting(frame.f_code, start, frame.f_lasti)
     if found is None or (found.counters and not is_plain_range(frame)):
         return None
-    return found.counters if all(type(frame.f_locals.get(name)) is int for name in found.counters) \
-        else None
+    return found if all(type(frame.f_locals.get(name)) is int for name in found.counters) else None
 
 
 def _formulas(structure: Any) -> Iterator[Formula]:
@@ -305,17 +332,24 @@ class _Within:
             if isinstance(element, (Enter, Meet)):
                 self.phis.update(element.phis, element.symbols)
 
-    def makes(self, subject: Node | Formula) -> bool:
+    def made(self, found: Plan) -> set[Any]:
+        """The tensors and numbers that are."""
+        return {i for i, node in enumerate(found.nodes) if self.makes(node)} | {
+            n for n, number in found.numbers.items() if self.makes(number)}
+
+    def makes(self, subject: Any) -> bool:
         """Whether a node or a number depends on one."""
-        if not self.phis:
-            return False
-        stack, seen = [subject], {subject}
+        stack, seen = [subject] if self.phis else [], {subject}
         while stack:
             top = stack.pop()
             if top in self.phis:
                 return True
-            parts = [*elements([top]), *top.parts] if type(top) is Formula else \
-                [*top.inputs, *([self.numbers[top]] if top in self.numbers else [])]
-            stack += [p for p in parts if p not in seen]
-            seen.update(parts)
+            new = [p for p in self._parts(top) if p not in seen]
+            seen.update(new)
+            stack += new
         return False
+
+    def _parts(self, subject: Any) -> list[Any]:
+        if type(subject) is Formula:
+            return [*elements([subject]), *subject.parts]
+        return [*subject.inputs, *([self.numbers[subject]] if subject in self.numbers else [])]

@@ -66,7 +66,7 @@ class Common(Names):
     def __init__(self) -> None:
         super().__init__()
         self.outside: dict[Node, Outside] = {}
-        self.plans: dict[Any, Plan] = {}  # where ways meet
+        self.plans: dict[Any, Plan | None] = {}  # where ways meet, if they do
         self._of: dict[Any, Node] = {}
 
     def number(self, formula: Formula, type: TensorType) -> Node:
@@ -308,9 +308,11 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             recorder.gradients_stay()
             after = recorder.after()
             if recorder.meetings is not None:
-                recorder.meetings.ended()
+                recorder.meetings.ended(whole=True)
     except TurnEnds:
         result = TurnEnds
+        if recorder.meetings is not None:
+            recorder.meetings.ended(whole=False)
     finally:
         interpreter.STATE.active, recorder.loops.base = before, None
         recorder.settle_tape()

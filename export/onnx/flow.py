@@ -107,7 +107,7 @@ class Flow:
     # ---- ways that meet
     def _fork(self, at: Fork, over: Over) -> None:
         """Writes a decision up to where its ways meet: what they have there are its results."""
-        phis, met = [*at.phis, *at.symbols], _met(at)
+        phis, met = _phis(at), _met(at)
         differing = self._differing(at)
         for i in self._asked_after(at):
             if i not in differing:
@@ -122,7 +122,7 @@ class Flow:
         if at not in self._read_after:
             assert at.then.body is not None
             read = self._phis_of(w for place in walk(at.then.body) for w in self._reads(place))
-            self._read_after[at] = [i for i, phi in enumerate([*at.phis, *at.symbols])
+            self._read_after[at] = [i for i, phi in enumerate(_phis(at))
                                     if phi in read]
         return self._read_after[at]
 
