@@ -29,7 +29,7 @@ from .tree import Back, Branch, Ends, Fork, Met, Place, grow
 WAYS = 64  # of one function
 DECISIONS = 512
 _AGAIN = 4  # times that all begins anew, as more was found to change in the turns of a loop
-_UNMET = 60  # times that it does as more was found to differ where ways meet
+_UNMET = 24  # times that it does as more was found to differ where ways meet
 
 
 class Example(NamedTuple):
@@ -112,10 +112,22 @@ class _Exploration:
             self._take(example, ())
         while gap := self._gap():
             self._force(*gap)
+        self._check_met()
         self.sizes.begin(self.examples[0].sizes)
         self.sizes.conditions, self.sizes.fixed = self._conditions, self._fixed
         assert self.root is not None
         return Explored(self.root, self.runs, self.common, list(self.forced))
+
+    def _check_met(self) -> None:
+        """Unmet for a question with a way that does not lead to where the others meet."""
+        assert self.root is not None
+        for fork in [p for p in places(self.root) if isinstance(p, Fork)]:
+            assert fork.body is not None and self.learnt is not None
+            inside = set(places(fork.body)) | {fork}
+            if any(isinstance(p, Ends) or (isinstance(p, Back) and p.loop not in inside)
+                   or (isinstance(p, Met) and p.fork not in inside) for p in inside):
+                self.learnt.apart.add(fork.key)
+                raise Unmet
 
     def _take(self, example: Example, forced: Sequence[bool]) -> None:
         """Runs the function and takes in the way that it goes."""

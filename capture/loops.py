@@ -18,6 +18,7 @@ from .formulas import Constant, Formula, of_number
 from .frames import Name, Snapshot, may_come_again, place_of, put_local, user_frames
 from .graph import Node
 from .hook import followed
+from .liveness import live
 from .numbers import Number
 from .turns import Circle, Key, LoopBack, Marker, Turn, end_turn
 
@@ -67,6 +68,7 @@ class Loops:
         self.recorder = recorder
         self.base: Any = None  # the frame that runs the user's function
         self.rolled_gradients = False
+        self.live_only = False  # whether variables count only where they are read later
         self.turn = 0  # counts heads entered and jumps: what was made before belongs to before
         self.dependent: dict[Node, int] = {}  # nodes made of phis: of how deep a loop
         self._visits: dict[Any, Snapshot] = {}
@@ -183,6 +185,8 @@ class Loops:
     def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = ()
                  ) -> Snapshot:
         """The state of these frames, and of what the run has changed; see `Snapshot`."""
+        if self.live_only and not names:
+            names = [live(f.f_code, f.f_lasti) for f in frames]
         state = self.recorder.state
         changes = ((path, state.values[path] if isinstance(state.values[path], Tensor) else
                     list(now.items()) if isinstance(now, dict) else list(now))

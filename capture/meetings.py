@@ -126,7 +126,9 @@ class Meetings:
         """A question is about to be asked: perhaps ways meet here. What it asks of."""
         self._follow()
         frames = user_frames(self.recorder.loops.base)
-        for fork in reversed(self._forks) if frames else ():
+        if not frames or not is_single_question(frames[0], subject.op):
+            return subject
+        for fork in reversed(self._forks):
             if (subject, "bool") not in fork.decided:
                 subject = self._arrive(fork, frames, subject)
         return subject
@@ -154,8 +156,12 @@ class Meetings:
     def ended(self, whole: bool) -> None:
         """The run has ended, where the function does or before: Unmet if ways should have met."""
         self._follow()
-        for fork in self._forks:
-            if self.plans.setdefault(fork.key, None) is not None and whole:
+        self._leave(self._forks, whole)
+
+    def _leave(self, forks: list[_Fork], for_good: bool = True) -> None:
+        """Ways of these do not meet any more. Unmet if they should have."""
+        for fork in forks:
+            if self.plans.setdefault(fork.key, None) is not None and for_good:
                 self._part(fork)
 
     def _part(self, fork: _Fork) -> NoReturn:
@@ -184,8 +190,7 @@ class Meetings:
                 place in fork.visits
             if inside:
                 self._forks.remove(fork)
-                if self.plans.setdefault(fork.key, None) is not None:
-                    self._part(fork)
+                self._leave([fork])
 
     # ---- places
     def _arrive(self, fork: _Fork, frames: list[Any], subject: Any) -> Any:
@@ -252,6 +257,7 @@ class Meetings:
     # ---- going on
     def _meet(self, fork: _Fork, found: Plan, frames: list[Any], plan: Plan) -> Any:
         """Goes on from here with phis; that of the question."""
+        self._leave(self._forks[self._forks.index(fork) + 1:])
         recorder, now, varying = self.recorder, found.state, self.learnt.varying[fork.key]
         tensors = sorted(i for i in varying if type(i) is int)
         names = sorted(n for n in varying if type(n) is tuple)
@@ -303,7 +309,7 @@ def _meeting(fork: _Fork, frames: list[Any]) -> Meeting | None:
             any(f.f_lasti != at for f, (_, at) in list(zip(frames, before))[1:]):
         return None
     frame, (_, start) = frames[0], before[0]
-    if frame.f_code.co_flags & GENERATORS or not is_single_question(frame):
+    if frame.f_code.co_flags & GENERATORS:
         return None
     found = meeting(frame.f_code, start, frame.f_lasti)
     if found is None or (found.counters and not is_plain_range(frame)):

@@ -20,6 +20,7 @@ from .bytecode import instructions, is_jump
 _QUESTIONS = {"TO_BOOL": 1, "UNARY_NOT": 1, "COMPARE_OP": 2, "CONTAINS_OP": 2}
 LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
 ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
+_LAST = {"less", "less_equal", "greater", "greater_equal", "lt", "le", "gt", "ge"}
 _TYPES = {"type", "__class__", "pow"}  # names in code that can tell a number from a symbol
 
 
@@ -59,12 +60,13 @@ def operands_of(code: types.CodeType, at: int) -> int | None:
     return 1 if name.startswith("POP_JUMP") else _QUESTIONS.get(name)
 
 
-def is_single_question(frame: Any) -> bool:
+def is_single_question(frame: Any, asks: str) -> bool:
     """Whether a frame stands at a question that asks one thing only: `a == b` of lists, and
-    `a in b`, ask of one element after the other, and nobody can look at how far they are."""
+    `a in b`, ask of one element after the other, and nobody can look at how far they are. `asks`:
+    the op that is asked about; lists ask which is larger last, and once."""
     steps = instructions(frame.f_code)
     n = next(n for n, step in enumerate(steps) if step.offset == frame.f_lasti)
-    if steps[n].opname != "COMPARE_OP":
+    if steps[n].opname != "COMPARE_OP" or asks in _LAST:
         return steps[n].opname != "CONTAINS_OP"
     given = steps[n - 1]
     if given.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):

@@ -119,6 +119,7 @@ class SymbolicRecorder(Recorder):
         self.states: dict[Node, list[Tensor]] = {}
         self.asked = 0  # decisions so far
         self._taken: dict[Any, Any] = {}
+        self.loops.live_only = learnt is not None
         self.meetings = None if learnt is None else Meetings(self, learnt, common.plans)
         self._forgotten: dict[int, Any] = {}  # arrays of earlier turns of loops
 

@@ -35,8 +35,7 @@ def _hardsigmoid(c: Context, node: Node, xs: list[Value]) -> Value:
 def _hardswish(c: Context, node: Node, xs: list[Value]) -> Value:
     if xs[0].dtype != np.float32:
         return formula_row(c, node, xs)
-    above = c.k.maximum(c.k.wrap(xs[0]), -3.0)  # of -inf it is 0, but HardSwish would be nan
-    return c.writer.apply("HardSwish", [above.value])
+    return c.writer.apply("HardSwish", xs)
 
 
 @row("mish")

@@ -209,6 +209,8 @@ class Flow:
         """Writes a loop; after it, its phis are what its last turn began with."""
         going = _asked_first(at)
         kept = self._kept(at, going, over)
+        if not kept:
+            return  # nobody reads what it does
         turn = Turn(at, kept, going)
         first = self._values(at.enter.values, at.enter.formulas, kept)
         go = self.writer.const(np.array(True)) if going is None else \
@@ -390,8 +392,9 @@ def _is_over(at: Place, over: Over) -> bool:
     """Whether all ways from here lead back to loops that lie behind."""
     if not over:
         return False
-    places = list(walk(at))
-    ends = [p for p in places if isinstance(p, (Back, Ends))
+    places = set(walk(at))
+    ends = [p for p in places if isinstance(p, Ends)
+            or (isinstance(p, Back) and p.loop not in places)
             or (isinstance(p, Met) and p.fork not in places)]
     return all(isinstance(p, Back) and p.loop in over for p in ends)
 
