@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .bytecode import instructions, is_jump
+from .bytecode import instructions, is_jump, number_at
 from .frames import GENERATORS
 from .operands import ALWAYS, LEAVES, depths_of, operands_of
 
@@ -43,8 +43,8 @@ def _after(code: types.CodeType) -> Mapping[int, tuple[int, ...]]:
 
 
 def _step(code: types.CodeType, at: int) -> int:
-    """The instruction that a frame stands at: in a call it may stand behind it."""
-    return max(step.offset for step in instructions(code) if step.offset <= at)
+    """The offset of the instruction that a frame stands at."""
+    return instructions(code)[number_at(code, at)].offset
 
 
 def _handlers(code: types.CodeType) -> list[Any]:
@@ -112,7 +112,8 @@ class Meeting(NamedTuple):
 def meeting(code: types.CodeType, start: int, end: int) -> Meeting | None:
     """Whether ways from the instruction at `start` can meet at the question at `end`, with nothing
     on the stack that only one of them changed; None where they cannot."""
-    start, depths, operands = _step(code, start), depths_of(code), operands_of(code, end)
+    start, end = _step(code, start), _step(code, end)
+    depths, operands = depths_of(code), operands_of(code, end)
     if depths is None or operands is None or end not in depths or not _is_after_both(
             code, start, end):
         return None

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from .bytecode import instructions, is_jump
+from .bytecode import instructions, is_jump, number_at
 
 # Questions, and how many operands they take up; what they leave is the answer. What is not here
 # is no place where a loop may begin: `max(a, b)` goes on with its operands.
@@ -56,7 +56,7 @@ def only_locals_change(code: types.CodeType, at: int) -> bool:
 
 def operands_of(code: types.CodeType, at: int) -> int | None:
     """How many operands the question at this offset takes up; None where it is none."""
-    name = next((i.opname for i in instructions(code) if i.offset == at), "")
+    name = instructions(code)[number_at(code, at)].opname
     return 1 if name.startswith("POP_JUMP") else _QUESTIONS.get(name)
 
 
@@ -65,7 +65,7 @@ def is_single_question(frame: Any, asks: str) -> bool:
     `a in b`, ask of one element after the other, and nobody can look at how far they are. `asks`:
     the op that is asked about; lists ask which is larger last, and once."""
     steps = instructions(frame.f_code)
-    n = next(n for n, step in enumerate(steps) if step.offset == frame.f_lasti)
+    n = number_at(frame.f_code, frame.f_lasti)
     if steps[n].opname != "COMPARE_OP" or asks in _LAST:
         return steps[n].opname != "CONTAINS_OP"
     given = steps[n - 1]
