@@ -15,6 +15,17 @@ def instructions(code: types.CodeType) -> tuple[dis.Instruction, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
+def number_at(code: types.CodeType, at: int) -> int:
+    """Which of the instructions a frame stands at: in a call that may be behind it, and at the
+    upper bits of its argument before it."""
+    steps = instructions(code)
+    n = max(n for n, step in enumerate(steps) if step.offset <= at)
+    while steps[n].opname == "EXTENDED_ARG":
+        n += 1
+    return n
+
+
+@functools.lru_cache(maxsize=4096)
 def globals_of(code: types.CodeType) -> frozenset[str]:
     """The names that a code object reads as globals."""
     return frozenset(i.argval for i in instructions(code) if i.opname in _GLOBALS)

@@ -19,14 +19,17 @@ from ..eager.tensor import Tensor
 from .dims import Condition, Fixed, Sizes
 from .graph import Node
 from .leaf import Leaf
+from .meetings import Learnt, Meet, Unmet
 from .names import Names
 from .planning import walk as places
 from .symbolic import Common, Given, SymbolicRun, TurnEnds, record_symbolic
 from .template import Outputs
-from .tree import Back, Branch, Ends, Place, grow
+from .tree import Back, Branch, Ends, Fork, Met, Place, grow
 
 WAYS = 64  # of one function
+DECISIONS = 512
 _AGAIN = 4  # times that all begins anew, as more was found to change in the turns of a loop
+_UNMET = 24  # times that it does as more was found to differ where ways meet
 
 
 class Example(NamedTuple):
@@ -64,13 +67,27 @@ def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
     With `training`, ways may compute gradients and change tensors from outside. CaptureError for a
     way that cannot be found.
     """
+    for learnt in () if training else (Learnt(), Learnt(numbers=False)):
+        try:
+            return _explored(fn, examples, sizes, training, learnt)
+        except Exception:
+            if not learnt.keys:
+                raise  # no ways have met: what differed there cannot be why
+    return _explored(fn, examples, sizes, training, None)
+
+
+def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes, training: bool,
+              learnt: Learnt | None) -> Explored:
     known: dict[Any, set[Any]] = {}
-    for _ in range(_AGAIN):
-        made = _Exploration(fn, examples, sizes, known, training)
+    grown = unmet = 0
+    while grown < _AGAIN and unmet < _UNMET:
+        made = _Exploration(fn, examples, sizes, known, training, learnt)
         try:
             return made.explored()
+        except Unmet:
+            unmet += 1
         except _Grown:
-            known = made.common.carried
+            known, grown = made.common.carried, grown + 1
     raise CaptureError("the loops of the function change other things on each way",
                        "give what they carry the same dtype and shape from the start")
 
@@ -79,7 +96,8 @@ class _Exploration:
     """The ways that were found so far."""
 
     def __init__(self, fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
-                 carried: dict[Any, set[Any]], training: bool) -> None:
+                 carried: dict[Any, set[Any]], training: bool, learnt: Learnt | None) -> None:
+        self.learnt = learnt
         self.fn, self.examples, self.sizes, self.training = fn, examples, sizes, training
         self.common = Common()
         self.common.carried = carried
@@ -94,23 +112,39 @@ class _Exploration:
             self._take(example, ())
         while gap := self._gap():
             self._force(*gap)
+        self._check_met()
         self.sizes.begin(self.examples[0].sizes)
         self.sizes.conditions, self.sizes.fixed = self._conditions, self._fixed
         assert self.root is not None
         return Explored(self.root, self.runs, self.common, list(self.forced))
+
+    def _check_met(self) -> None:
+        """Unmet for a question with a way that does not lead to where the others meet."""
+        assert self.root is not None
+        for fork in [p for p in places(self.root) if isinstance(p, Fork)]:
+            assert fork.body is not None and self.learnt is not None
+            inside = set(places(fork.body)) | {fork}
+            if any(isinstance(p, Ends) or (isinstance(p, Back) and p.loop not in inside)
+                   or (isinstance(p, Met) and p.fork not in inside) for p in inside):
+                self.learnt.apart.add(fork.key)
+                raise Unmet
 
     def _take(self, example: Example, forced: Sequence[bool]) -> None:
         """Runs the function and takes in the way that it goes."""
         self.sizes.begin(example.sizes)
         try:
             run = record_symbolic(self.fn, example.args, example.kwargs, example.given, self.sizes,
-                                  self.common, forced, self.training)
+                                  self.common, forced, self.training, self.learnt)
         finally:
             self._ask(self.sizes)
         leaf = None if run.result is TurnEnds else _leaf(self.common)
         self.root, grown = grow(self.root, run.path, leaf)
         if not grown:
             raise _Grown
+        for element in run.path[:-1]:
+            plan = self.common.plans.get(element.key) if isinstance(element, Meet) else None
+            if plan is not None:
+                plan.followed = True
         if leaf is not None:
             end = next(p for p in places(self.root) if isinstance(p, Ends) and leaf in p.leaves)
             self.runs.setdefault(end, []).append(run)
@@ -134,6 +168,9 @@ class _Exploration:
                 if len(self.runs) >= WAYS:
                     raise _at(at, f"the decisions of the function have more than {WAYS} outcomes "
                                   "together", "choose with fw.where(condition, x, y)")
+                if len(self.forced) >= DECISIONS:
+                    raise _at(at, f"the function decides more than {DECISIONS} times",
+                              "choose with fw.where(condition, x, y)")
                 return at, [*answers, not next(iter(at.outcomes))]
         return None
 
@@ -171,8 +208,18 @@ def _with_answers(root: Place) -> Iterator[tuple[Place, list[bool]]]:
         yield at, answers
         if isinstance(at, Branch):
             stack += [(below, [*answers, answer]) for answer, below in at.outcomes.items()]
+        elif isinstance(at, Fork):
+            stack += [(at.body, answers)] if at.body is not None else []
+            stack += [(at.then.body, _to_meet(at, answers))] if at.then.body is not None else []
         elif not isinstance(at, Back):
             stack += [(below, answers) for below in at.children()]
+
+
+def _to_meet(fork: Fork, answers: list[bool]) -> list[bool]:
+    """The answers on a way to where those of a question meet."""
+    assert fork.body is not None
+    return next([*answers, *more] for at, more in _with_answers(fork.body)
+                if isinstance(at, Met) and at.fork is fork)
 
 
 def _unexplored(at: Branch, answer: bool, error: Exception | None) -> CaptureError:

@@ -10,11 +10,12 @@ import ctypes
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from ..eager.tensor import Tensor
 from ..eager.traced import Traced
+from .dims import Dim
 from .graph import param_key
 from .hook import followed
 from .members import attributes
@@ -23,7 +24,7 @@ from .operands import only_locals_change
 from .state import FIXED, is_plain
 
 _MOST = 2000  # values of a state; a larger one is not compared
-_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 Name = tuple[int, str]  # a local variable: number of the frame, and its name
 
 
@@ -47,7 +48,7 @@ def may_come_again(frames: list[Any]) -> bool:
     """Whether all that can differ the next time is in local variables. Only the innermost frame
     matters: those around it stand still until it has ended, but for the callers of a generator."""
     code = frames[0].f_code if frames else None
-    return code is not None and not code.co_flags & _GENERATORS \
+    return code is not None and not code.co_flags & GENERATORS \
         and only_locals_change(code, frames[0].f_lasti)
 
 
@@ -62,7 +63,9 @@ class Snapshot:
     """State as one comparable value, with its tensors and numbers apart, in order of discovery."""
 
     def __init__(self, frames: list[Any], changes: Iterator[tuple[Any, Any]],
-                 owned: dict[int, Any], stale: Callable[[Number], bool]) -> None:
+                 owned: dict[int, Any], stale: Callable[[Number], bool],
+                 names: Sequence[Collection[str] | None] = ()) -> None:
+        """`names`: the local variables that matter, of each frame; None for all."""
         self.frames = frames
         self.tensors: list[Tensor] = []
         self.plains: dict[Name, Any] = {}  # ints and floats of local variables
@@ -72,6 +75,9 @@ class Snapshot:
         self._seen: dict[int, int] = {}
         self._held: list[Any] = []  # ids stay taken
         self.locals = [dict(f.f_locals) for f in frames]
+        for wanted, found in zip(names, self.locals):
+            for name in () if wanted is None else found.keys() - set(wanted):
+                del found[name]
         parts = [self._frame(i, names) for i, names in enumerate(self.locals)]
         parts += [(path, self._value(now)) for path, now in changes]
         self.structure = tuple(parts)
@@ -103,6 +109,8 @@ class Snapshot:
         if type(value) is Number:
             self.equal = self.equal and not self._stale(value)
             return "formula", value.formula
+        if type(value) is Dim:
+            return "size", value.expr
         if is_plain(value):
             return "plain", type(value), _key(value)
         if id(value) in self._seen:

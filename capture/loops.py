@@ -9,6 +9,7 @@ Python kept from an earlier one are forgotten, so that a use of them refuses the
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from ..eager.tape import Entry
@@ -17,6 +18,7 @@ from .formulas import Constant, Formula, of_number
 from .frames import Name, Snapshot, may_come_again, place_of, put_local, user_frames
 from .graph import Node
 from .hook import followed
+from .liveness import live
 from .numbers import Number
 from .turns import Circle, Key, LoopBack, Marker, Turn, end_turn
 
@@ -66,6 +68,7 @@ class Loops:
         self.recorder = recorder
         self.base: Any = None  # the frame that runs the user's function
         self.rolled_gradients = False
+        self.live_only = False  # whether variables count only where they are read later
         self.turn = 0  # counts heads entered and jumps: what was made before belongs to before
         self.dependent: dict[Node, int] = {}  # nodes made of phis: of how deep a loop
         self._visits: dict[Any, Snapshot] = {}
@@ -73,6 +76,7 @@ class Loops:
         self._heads: list[_Head] = []
         self._outside: tuple[Any, int] = (None, 0)  # around them: the last loop that was left for
         # good, and how many were
+        self._since: Any = None  # where ways have met in this turn
         self._position = 0  # elements of the path since the innermost head, the same in each turn
 
     # ---- what the recorder tells
@@ -138,6 +142,22 @@ class Loops:
         self._visits.clear()
         self._heads.clear()
 
+    # ---- ways that meet
+
+    def around(self) -> tuple[int, set[Any], dict[Any, Any]]:
+        """How many loops stand around, their tokens, and the visits so far."""
+        return len(self._heads), {h.enter.token for h in self._heads}, dict(self._visits)
+
+    def place(self) -> Any:
+        """Where the head of the innermost loop stands."""
+        return self._heads[-1].place
+
+    def meet(self, token: Any, heads: int, visits: dict[Any, Any]) -> int:
+        """Ways meet that parted when so many loops stood around: the number of these."""
+        del self._heads[heads:]
+        self._visits, self._since, self._position = dict(visits), token, 0
+        return self._depth()
+
     # ---- visits
 
     def visit(self, subject: Any, site: str) -> Any:
@@ -150,7 +170,7 @@ class Loops:
         head = next((h for h in reversed(self._heads) if h.place == place), None)
         if not may_come_again(frames):
             return subject
-        now = self._snapshot(frames)
+        now = self.snapshot(frames)
         if head is not None:
             self._learn(head, now)
         if head is not None and self._fits(head, now):
@@ -162,12 +182,16 @@ class Loops:
         self._computed.clear()
         return subject
 
-    def _snapshot(self, frames: list[Any]) -> Snapshot:
+    def snapshot(self, frames: list[Any], names: Sequence[Collection[str] | None] = ()
+                 ) -> Snapshot:
+        """The state of these frames, and of what the run has changed; see `Snapshot`."""
+        if self.live_only and not names:
+            names = [live(f.f_code, f.f_lasti) for f in frames]
         state = self.recorder.state
         changes = ((path, state.values[path] if isinstance(state.values[path], Tensor) else
                     list(now.items()) if isinstance(now, dict) else list(now))
                    for path, _, now in state.changes())
-        return Snapshot(frames, changes, state.paths, self.stale)
+        return Snapshot(frames, changes, state.paths, self.stale, names)
 
     def _comes_again(self, place: Any, before: Snapshot, now: Snapshot) -> bool:
         """Whether two visits differ in tensors and numbers only, and code ran between them."""
@@ -206,7 +230,7 @@ class Loops:
             self._visits[place] = now
             return subject
         outer = self._heads[-1].enter.token if self._heads else self._outside[0]
-        token = (outer, self._position, depth)
+        token = (self._since or outer, self._position, depth)
         values, formulas = self._carried(now, variant, counters, subject)
         phis = tuple(recorder.names.phi((token, i), v.type) for i, v in enumerate(values))
         symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
@@ -324,9 +348,9 @@ class Loops:
             value = now.symbols[name].value if name in now.symbols else now.plains[name]
             put_local(now.frames[name[0]], name[1], Number(symbol, value, recorder))
         self._mark(head, now)
-        head.before = self._snapshot(now.frames)
+        head.before = self.snapshot(now.frames)
         self._visits.clear()
-        self._position = 0
+        self._since, self._position = None, 0
         return enter.symbols[-1] if isinstance(subject, Formula) else enter.phis[-1]
 
 

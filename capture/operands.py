@@ -11,14 +11,16 @@ import dis
 import functools
 import types
 from collections.abc import Iterator
+from typing import Any
 
-from .bytecode import instructions, is_jump
+from .bytecode import instructions, is_jump, number_at
 
 # Questions, and how many operands they take up; what they leave is the answer. What is not here
 # is no place where a loop may begin: `max(a, b)` goes on with its operands.
 _QUESTIONS = {"TO_BOOL": 1, "UNARY_NOT": 1, "COMPARE_OP": 2, "CONTAINS_OP": 2}
-_LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
-_ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
+LEAVES = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
+ALWAYS = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
+_LAST = {"less", "less_equal", "greater", "greater_equal", "lt", "le", "gt", "ge"}
 _TYPES = {"type", "__class__", "pow"}  # names in code that can tell a number from a symbol
 
 
@@ -42,8 +44,8 @@ def _is_number(value: object) -> bool:
 def only_locals_change(code: types.CodeType, at: int) -> bool:
     """Whether all that can differ between two visits of the question at this offset is in local
     variables: below its operands lies nothing but what was there before the loops around it."""
-    depths = _depths(code)
-    operands = _operands(code, at)
+    depths = depths_of(code)
+    operands = operands_of(code, at)
     heads = [target for start, target in _jumps(code) if target <= at <= start]
     if depths is None or operands is None or not heads or _in_for(code, at):
         return False
@@ -52,9 +54,26 @@ def only_locals_change(code: types.CodeType, at: int) -> bool:
     return depths[at] - operands <= min(depths[head] for head in heads)
 
 
-def _operands(code: types.CodeType, at: int) -> int | None:
-    name = next((i.opname for i in instructions(code) if i.offset == at), "")
+def operands_of(code: types.CodeType, at: int) -> int | None:
+    """How many operands the question at this offset takes up; None where it is none."""
+    name = instructions(code)[number_at(code, at)].opname
     return 1 if name.startswith("POP_JUMP") else _QUESTIONS.get(name)
+
+
+def is_single_question(frame: Any, asks: str) -> bool:
+    """Whether a frame stands at a question that asks one thing only: `a == b` of lists, and
+    `a in b`, ask of one element after the other, and nobody can look at how far they are. `asks`:
+    the op that is asked about; lists ask which is larger last, and once."""
+    steps = instructions(frame.f_code)
+    n = number_at(frame.f_code, frame.f_lasti)
+    if steps[n].opname != "COMPARE_OP" or asks in _LAST:
+        return steps[n].opname != "CONTAINS_OP"
+    given = steps[n - 1]
+    if given.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+        return _is_number(given.argval)
+    names = given.argval if isinstance(given.argval, tuple) else (given.argval,)
+    return given.opname.startswith("LOAD_FAST") and isinstance(
+        frame.f_locals.get(names[-1]), (int, float))
 
 
 def _in_for(code: types.CodeType, at: int) -> bool:
@@ -67,7 +86,7 @@ def _jumps(code: types.CodeType) -> Iterator[tuple[int, int]]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _depths(code: types.CodeType) -> dict[int, int] | None:
+def depths_of(code: types.CodeType) -> dict[int, int] | None:
     """How many values lie on the stack before each instruction that can be reached without an
     exception; None where that is not one number."""
     found: dict[int, int] = {}
@@ -84,7 +103,7 @@ def _depths(code: types.CodeType) -> dict[int, int] | None:
         found[step.offset] = depth
         if is_jump(step):
             todo.append((places[step.argval], depth + _effect(step, jump=True)))
-        if step.opname not in _LEAVES and step.opname not in _ALWAYS:
+        if step.opname not in LEAVES and step.opname not in ALWAYS:
             todo.append((n + 1, depth + _effect(step, jump=False)))
     return found
 

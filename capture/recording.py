@@ -6,7 +6,7 @@ import os
 import sys
 import types
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..eager import interpreter
@@ -36,7 +36,7 @@ from .widening import Widening
 class Run:
     """What came of recording one call: its result, and the way it took or why there is none."""
 
-    def __init__(self, result: Any, path: list[Element], leaf: Leaf | None, refusal: str,
+    def __init__(self, result: Any, path: Sequence[Element], leaf: Leaf | None, refusal: str,
                  varying: Varying, again: bool = False) -> None:
         self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
         self.varying = varying

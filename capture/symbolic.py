@@ -29,6 +29,7 @@ from .formulas import Formula
 from .frames import user_frames
 from .graph import Node, topological
 from .loops import Jump
+from .meetings import Learnt, Meetings, Plan
 from .names import Names
 from .numbers import Number
 from .operands import tells_symbols
@@ -65,6 +66,7 @@ class Common(Names):
     def __init__(self) -> None:
         super().__init__()
         self.outside: dict[Node, Outside] = {}
+        self.plans: dict[Any, Plan | None] = {}  # where ways meet, if they do
         self._of: dict[Any, Node] = {}
 
     def number(self, formula: Formula, type: TensorType) -> Node:
@@ -111,13 +113,15 @@ class SymbolicRecorder(Recorder):
     keeps_layers = True
 
     def __init__(self, state: State, sizes: Sizes, common: Common, forced: Sequence[bool],
-                 training: bool) -> None:
+                 training: bool, learnt: Learnt | None = None) -> None:
         super().__init__(state, 0, (), common, sizes)
         self.common, self.forced, self.training = common, forced, training
         common.rolls_gradients = not training
         self.states: dict[Node, list[Tensor]] = {}
         self.asked = 0  # decisions so far
         self._taken: dict[Any, Any] = {}
+        self.loops.live_only = learnt is not None
+        self.meetings = None if learnt is None else Meetings(self, learnt, common.plans)
         self._forgotten: dict[int, Any] = {}  # arrays of earlier turns of loops
 
     def give(self, given: Given) -> Node:
@@ -146,6 +150,20 @@ class SymbolicRecorder(Recorder):
             array = held() if isinstance(held, weakref.ref) else held
             if array is not None:
                 self._forgotten[key] = array
+
+    def forget_made(self, is_gone: Callable[[Node], bool]) -> None:
+        """Arrays that ways have made on which others go elsewhere are no part of what follows."""
+        for key, (held, node) in list(self._known.items()):
+            if is_gone(node):
+                del self._known[key]
+                array = held() if isinstance(held, weakref.ref) else held
+                if array is not None:
+                    self._forgotten[key] = array
+
+    def met(self, plan: Plan) -> None:
+        """Ways meet: a forced run has nothing to find from there on."""
+        if self.forced and self.asked >= len(self.forced) and plan.followed:
+            raise TurnEnds
 
     def learn(self, array: Any, node: Node) -> None:
         self._forgotten.pop(id(array), None)
@@ -187,6 +205,10 @@ class SymbolicRecorder(Recorder):
         if kind != "bool" and self.listening and getattr(subject, "op", "") != "constant":
             raise CaptureError("a number that a tensor's value gives is used here as a plain "
                                "number, which a model cannot do", "compute with tensors here")
+        if self.meetings is not None and self.listening and kind == "bool" \
+                and getattr(subject, "op", "") not in ("const", "constant"):
+            with self.sizes.listening(False):
+                subject = self.meetings.visit(subject)
         return super().decide(subject, kind, outcome)
 
     def _answered(self, subject: Any, kind: str, outcome: Any) -> Any:
@@ -203,7 +225,10 @@ class SymbolicRecorder(Recorder):
             raise CaptureError(f"a forced run makes more than {_LONG} decisions",
                                "give an example that takes this way: examples=[...]")
         self._taken[key] = outcome
-        return super()._answered(subject, kind, outcome)
+        super()._answered(subject, kind, outcome)
+        if self.meetings is not None and kind == "bool":
+            self.meetings.asked()
+        return outcome
 
     def refuse(self, why: str) -> None:
         raise CaptureError(f"this cannot be followed: {why}", "write it with tensors")
@@ -262,14 +287,16 @@ class SymbolicRecorder(Recorder):
 
 def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
                     given: Sequence[Given], sizes: Sizes, common: Common | None = None,
-                    forced: Sequence[bool] = (), training: bool = False) -> SymbolicRun:
+                    forced: Sequence[bool] = (), training: bool = False,
+                    learnt: Learnt | None = None) -> SymbolicRun:
     """Runs fn(*args, **kwargs), noting it for all sizes; state is left as it was.
 
     CaptureError where the run changes a tensor that outlives it, or cannot be noted. With
-    `training` gradients are computed, and what is changed is noted.
+    `training` gradients are computed, and what is changed is noted. With `learnt` ways meet again
+    after decisions; Unmet where more was learnt of that.
     """
     state, common = walk(fn), common or Common()
-    recorder = SymbolicRecorder(state, sizes, common, forced, training)
+    recorder = SymbolicRecorder(state, sizes, common, forced, training, learnt)
     inputs = tuple(map(recorder.give, given))
     before = interpreter.STATE.active
     result: Any = None
@@ -282,8 +309,12 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             nodes = {id(t): recorder.node_of(t) for t in _tensors_in(result)}
             recorder.gradients_stay()
             after = recorder.after()
+            if recorder.meetings is not None:
+                recorder.meetings.ended(whole=True)
     except TurnEnds:
         result = TurnEnds
+        if recorder.meetings is not None:
+            recorder.meetings.ended(whole=False)
     finally:
         interpreter.STATE.active, recorder.loops.base = before, None
         recorder.settle_tape()

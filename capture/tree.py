@@ -15,12 +15,13 @@ from .graph import Node
 from .leaf import Leaf
 from .loops import Enter, Jump
 from .measured import Measure
+from .meetings import Meet, Open
 from .reading import Reader, no_number
 from .recorder import Decision, outcome_of
 from .stage import Registers, Stage
 from .turns import LoopBack, Turned
 
-Element = Decision | Enter | Jump | LoopBack | Measure  # of the path that a run took
+Element = Decision | Enter | Jump | LoopBack | Measure | Open | Meet  # of the path that a run took
 
 
 class Kept(NamedTuple):
@@ -301,11 +302,53 @@ class Ends(Place):
         return [*self.wanted, *(n for leaf in self.leaves for n in leaf.outputs)]
 
 
+class Fork(Place):
+    """A question all answers to which lead to one place again, and what follows there."""
+
+    def __init__(self, element: Open) -> None:
+        super().__init__()
+        self.key = element.key
+        self.body: Place | None = None
+        self.then = _Then()
+        self.phis: tuple[Node, ...] = ()
+        self.symbols: tuple[Formula, ...] = ()
+
+    def children(self) -> list[Place]:
+        return [p for p in (self.body, self.then.body) if p is not None]
+
+    def same(self, element: Element) -> bool:
+        return isinstance(element, Open) and element.key == self.key
+
+    def after(self, element: Element) -> Place | None:
+        return self.body
+
+
+class _Then:
+    """What follows where ways have met."""
+
+    body: Place | None = None
+
+
+class Met(_Carrier):
+    """The end of a way that meets others, with its values."""
+
+    def __init__(self, element: Meet, fork: Fork) -> None:
+        super().__init__(element.values, element.formulas, element.site)
+        self.element, self.fork = element, fork
+        fork.phis, fork.symbols = element.phis, element.symbols
+
+    def same(self, element: Element) -> bool:
+        return self.element == element
+
+    def after(self, element: Element) -> Place | None:
+        return self.fork.then.body
+
+
 def grow(root: Place | None, path: Sequence[Element], leaf: Leaf | None) -> tuple[Place, bool]:
     """The tree with another way in it, and whether that way goes with the tree up to a decision
     that was answered anew; where it does not, the tree is as it was. A way without a leaf ends
     where a loop begins another turn."""
-    loops: dict[Any, Loop] = {}
+    loops: dict[Any, Loop | Fork] = {}
     above: tuple[Place, Element] | None = None
     joint: tuple[Place, Element] | None = None  # where it leaves the tree
     at, first = root, root
@@ -319,6 +362,8 @@ def grow(root: Place | None, path: Sequence[Element], leaf: Leaf | None) -> tupl
             return first or at, False
         if isinstance(at, Loop):
             loops[at.enter.token] = at
+        if isinstance(at, Fork):
+            loops[at.key] = at
         above, at = (at, element), at.after(element)
     if leaf is None:
         assert first is not None
@@ -334,9 +379,13 @@ def grow(root: Place | None, path: Sequence[Element], leaf: Leaf | None) -> tupl
     return first, True
 
 
-def _made(element: Element, loops: dict[Any, Loop]) -> Place:
+def _made(element: Element, loops: dict[Any, Any]) -> Place:
     if isinstance(element, Decision):
         return Branch(element)
+    if isinstance(element, Open):
+        return Fork(element)
+    if isinstance(element, Meet):
+        return Met(element, loops[element.key])
     if isinstance(element, Enter):
         return Loop(element)
     if isinstance(element, LoopBack):
@@ -355,10 +404,18 @@ def _attach(above: tuple[Place, Element] | None, place: Place) -> Place | None:
         assert isinstance(element, Decision)
         over.outcomes[element.outcome] = place
     else:
-        head = over.loop if isinstance(over, Back) else over
-        assert isinstance(head, (Loop, Return, Measured)) and head.body is None
+        head = _head(over)
+        assert head.body is None
         head.body = place
     return None
+
+
+def _head(over: Place) -> Loop | Return | Measured | Fork | _Then:
+    """What holds the place that follows on one which is no decision."""
+    if isinstance(over, (Back, Met)):
+        return over.loop if isinstance(over, Back) else over.fork.then
+    assert isinstance(over, (Loop, Return, Measured, Fork))
+    return over
 
 
 def _detach(joint: tuple[Place, Element] | None) -> None:
@@ -370,6 +427,4 @@ def _detach(joint: tuple[Place, Element] | None) -> None:
         assert isinstance(element, Decision)
         del over.outcomes[element.outcome]
     else:
-        head = over.loop if isinstance(over, Back) else over
-        assert isinstance(head, (Loop, Return, Measured))
-        head.body = None
+        _head(over).body = None

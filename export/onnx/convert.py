@@ -154,7 +154,7 @@ class Converter:
         for node in reversed(self.nodes) if needed else ():
             if node not in needed or self.is_there(node):
                 continue
-            pattern = fused(node, self.users) or interpolated(
+            pattern = fused(node, self.users, self.writer.opset) or interpolated(
                 node, self.users, self._constants)
             step = self._plain(node) if pattern is None else Step(node, *pattern)
             steps.append(step)

@@ -16,7 +16,7 @@ from ...capture.dims import Dim
 from ...capture.formulas import Formula, elements
 from ...capture.graph import Node
 from ...capture.planning import walk
-from ...capture.tree import Back, Branch, Ends, Loop, Place
+from ...capture.tree import Back, Branch, Ends, Fork, Loop, Met, Place
 from ...eager.errors import ExportError
 from .convert import Converter
 from .scalar import BOOL
@@ -53,6 +53,7 @@ class Flow:
     def __init__(self, converter: Converter, outputs: Mapping[Ends, Sequence[Node]]) -> None:
         self.converter, self.outputs = converter, outputs
         self.writer = converter.writer
+        self._read_after: dict[Fork, list[int]] = {}  # of what ways have where they meet
 
     def write(self, at: Place, turn: Turn | None = None, over: Over = frozenset()
               ) -> list[Result]:
@@ -69,6 +70,12 @@ class Flow:
             self._loop(at, over)
             assert at.body is not None
             return self.write(at.body, turn, over | {at})
+        if isinstance(at, Fork):
+            self._fork(at, over)
+            assert at.then.body is not None
+            return self.write(at.then.body, turn, over)
+        if isinstance(at, Met):
+            return self._values(at.values, at.formulas, self._differing(at.fork))
         assert isinstance(at, Ends)
         nodes = self._now(self.outputs[at])
         return [Result(v, n.type.shape) for v, n in zip(self.converter.write(nodes), nodes)]
@@ -97,6 +104,45 @@ class Flow:
         self.writer.site = ""
         return list(map(Result, values, shapes))
 
+    # ---- ways that meet
+    def _fork(self, at: Fork, over: Over) -> None:
+        """Writes a decision up to where its ways meet: what they have there are its results."""
+        phis, met = _phis(at), _met(at)
+        differing = self._differing(at)
+        for i in self._asked_after(at):
+            if i not in differing:
+                self._bind(phis[i], self._values(met[0].values, met[0].formulas, [i])[0].value)
+        if differing:
+            assert at.body is not None
+            for i, result in zip(differing, self.write(at.body, None, over)):
+                self._bind(phis[i], result.value)
+
+    def _asked_after(self, at: Fork) -> list[int]:
+        """Which of its phis are read after ways have met."""
+        if at not in self._read_after:
+            assert at.then.body is not None
+            read = self._phis_of(w for place in walk(at.then.body) for w in self._reads(place))
+            self._read_after[at] = [i for i, phi in enumerate(_phis(at))
+                                    if phi in read]
+        return self._read_after[at]
+
+    def _differing(self, at: Fork) -> list[int]:
+        """Those that are not the same on all ways, and known before."""
+        assert at.body is not None
+        inside = {phi for place in walk(at.body) for phi in _phis(place)}
+        return [i for i in self._asked_after(at)
+                if len(ways := {_carried(m)[i] for m in _met(at)}) > 1
+                or not inside.isdisjoint(self._phis_of(ways))]
+
+    def _reads(self, at: Place) -> list[Phi]:
+        """What a place reads."""
+        found: list[Phi] = [*wanted_of(at, self.outputs)]
+        if isinstance(at, (Loop, Back, Met)):
+            found += at.formulas
+        if isinstance(at, Branch) and isinstance(at.subject, Formula):
+            found.append(at.subject)
+        return found
+
     def _truth(self, subject: Node | Formula) -> Value:
         """What a question amounts to, as a 0-d truth value."""
         if isinstance(subject, Formula):
@@ -119,6 +165,12 @@ class Flow:
             return both | (self._cone(self._now(at.wanted)) if len(sides) > 1 else set())
         if turn is not None and not _goes_on(at, turn.loop):
             return set()
+        if isinstance(at, Fork):
+            assert at.body is not None and at.then.body is not None
+            return self._surely(at.body, None, over) | self._surely(at.then.body, turn, over)
+        if isinstance(at, Met):
+            values = [at.values[i] for i in self._differing(at.fork) if i < len(at.values)]
+            return self._cone(self._now(values))
         if isinstance(at, Back):
             assert turn is not None
             values = [at.jump.values[i] for i in turn.kept if i < len(at.jump.values)]
@@ -157,6 +209,8 @@ class Flow:
         """Writes a loop; after it, its phis are what its last turn began with."""
         going = _asked_first(at)
         kept = self._kept(at, going, over)
+        if not kept:
+            return  # nobody reads what it does
         turn = Turn(at, kept, going)
         first = self._values(at.enter.values, at.enter.formulas, kept)
         go = self.writer.const(np.array(True)) if going is None else \
@@ -226,11 +280,7 @@ class Flow:
                 continue
             simple = going is not None and place is at.body and \
                 _is_over(_sides(at)[going], over | {at})
-            wanted += [] if simple else wanted_of(place, self.outputs)
-            if isinstance(place, (Loop, Back)):
-                wanted += (place.enter if isinstance(place, Loop) else place.jump).formulas
-            if isinstance(place, Branch) and isinstance(place.subject, Formula) and not simple:
-                wanted.append(place.subject)
+            wanted += [] if simple else self._reads(place)
         if going is not None:
             wanted += [_last(b.jump.values, b.jump.formulas, at) for b in backs]
         kept: set[int] = set()
@@ -295,12 +345,21 @@ def described(name: str, result: Result) -> Any:
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def _phis(at: Loop) -> list[Phi]:
-    return [*at.enter.phis, *at.enter.symbols]
+def _phis(at: Place) -> list[Phi]:
+    """What a loop carries, or ways have where they meet."""
+    if isinstance(at, Loop):
+        return [*at.enter.phis, *at.enter.symbols]
+    return [*at.phis, *at.symbols] if isinstance(at, Fork) else []
 
 
-def _carried(at: Back) -> list[Phi]:
-    return [*at.jump.values, *at.jump.formulas]
+def _carried(at: Back | Met) -> list[Phi]:
+    return [*at.values, *at.formulas]
+
+
+def _met(at: Fork) -> list[Met]:
+    """The ends of the ways that meet."""
+    assert at.body is not None
+    return [p for p in walk(at.body) if isinstance(p, Met) and p.fork is at]
 
 
 def _last(values: Sequence[Node], formulas: Sequence[Formula], at: Loop) -> Phi:
@@ -331,8 +390,13 @@ def _goes_on(at: Place, loop: Loop) -> bool:
 
 def _is_over(at: Place, over: Over) -> bool:
     """Whether all ways from here lead back to loops that lie behind."""
-    ends = [p for p in walk(at) if isinstance(p, (Back, Ends))]
-    return bool(over) and all(isinstance(p, Back) and p.loop in over for p in ends)
+    if not over:
+        return False
+    places = set(walk(at))
+    ends = [p for p in places if isinstance(p, Ends)
+            or (isinstance(p, Back) and p.loop not in places)
+            or (isinstance(p, Met) and p.fork not in places)]
+    return all(isinstance(p, Back) and p.loop in over for p in ends)
 
 
 def _merged(at: Branch, first: Sequence[Result], second: Sequence[Result]

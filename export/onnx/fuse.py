@@ -11,6 +11,7 @@ from ...capture.dims import formula
 from ...capture.graph import Node
 from ...eager.ops.contract import parts
 from ...eager.shapes import product
+from . import attention
 from .context import Context
 from .norms import normalized
 from .repeats import repeated, resized
@@ -28,13 +29,19 @@ class Fused(NamedTuple):
 Users = Mapping[Node, Sequence[Node]]
 
 
-def fused(node: Node, users: Users) -> Fused | None:
-    """The first pattern that ends in `node`, or None."""
+def fused(node: Node, users: Users, opset: int) -> Fused | None:
+    """The first pattern that ends in `node` and has an operator in this opset, or None."""
     for pattern in PATTERNS.get(node.op, ()):
-        found = pattern(node, users)
+        found = pattern(node, users) if opset >= SINCE.get(pattern, 0) else None
         if found is not None:
             return found
     return None
+
+
+def _attention(node: Node, users: Users) -> Fused | None:
+    """softmax(q @ k.mT) @ v, with all that lies between -> Attention."""
+    found = attention.attention(node, users)
+    return None if found is None else Fused(found.inputs, found.write)
 
 
 def _linear(node: Node, users: Users) -> Fused | None:
@@ -186,8 +193,10 @@ def _is_number(node: Node, value: object) -> bool:
     return node.op == "const" and not node.type.shape and bool(node.params["value"] == value)
 
 
-PATTERNS: dict[str, list[Callable[[Node, Users], Fused | None]]] = {
+Pattern = Callable[[Node, Users], Fused | None]
+PATTERNS: dict[str, list[Pattern]] = {
     "add": [_linear, _conv_bias, _scaled_norm], "multiply": [_scaled_norm],
-    "contract": [_linear], "divide": [_mean, _pool_mean], "take": [_indices],
-    "reshape": [_pixels], "minimum": [_clip], "where": [_prelu],
+    "contract": [_attention, _linear], "divide": [_mean, _pool_mean], "take": [_indices],
+    "reshape": [_attention, _pixels], "minimum": [_clip], "where": [_prelu],
 }
+SINCE: dict[Pattern, int] = {_attention: attention.SINCE}

@@ -16,7 +16,7 @@ from ...capture.pipeline import run as run_passes
 from ...capture.planning import walk
 from ...capture.symbolic import called, dotted, modules_of
 from ...capture.symbolic import walk as find_all
-from ...capture.tree import Ends, Loop
+from ...capture.tree import Ends, Fork, Loop
 from ...eager.nn.module import Module
 from .arguments import Arguments
 from .constants import Named
@@ -92,8 +92,8 @@ def _wanted(ways: Explored, results: Results) -> list[Node]:
     found: dict[Node, None] = {}
     for at in walk(ways.root):
         found.update(dict.fromkeys(wanted_of(at, results.nodes)))
-        if isinstance(at, Loop):
-            found.update(dict.fromkeys(at.enter.phis))
+        if isinstance(at, (Loop, Fork)):
+            found.update(dict.fromkeys(at.enter.phis if isinstance(at, Loop) else at.phis))
     for formula in ways.names.numbers.values():
         found.update(dict.fromkeys(elements([formula])))
     return list(found)

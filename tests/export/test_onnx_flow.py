@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from deciding import DECIDE, OF_THREE, choose, counted, halved, nested, t
 
 import fusewire as fw
 from fusewire.export.onnx import compare, export
@@ -20,128 +21,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "model.onnx"
 
 
-def t(*values: float) -> fw.Tensor:
-    return fw.from_numpy(np.array(values, np.float32))
-
-
-def choose(x: fw.Tensor) -> fw.Tensor:
-    return x * 2 if x.sum() > 0 else x - 1
-
-
-def in_turn(x: fw.Tensor) -> fw.Tensor:
-    x = x + 1 if x[0] > 0 else x - 1
-    if x[1] > 0:
-        x = x * 2
-    if x[2] > 0 and x[0] > 3:
-        return x * 3
-    return x
-
-
-def several_results(x: fw.Tensor) -> dict[str, fw.Tensor]:
-    if x.max() > 2:
-        return {"a": x, "b": x.argmax()}
-    return {"a": x.exp(), "b": fw.tensor(7)}
-
-
-def halved(x: fw.Tensor) -> fw.Tensor:
-    while x.max() > 1:
-        x = x / 2
-    return x
-
-
-def counted(x: fw.Tensor) -> Any:
-    n = 0
-    while x.max() > 1 and n < 4:
-        x = x / 2
-        n += 1
-    return x, x * n + n / 2
-
-
-def broken_off(x: fw.Tensor) -> Any:
-    k = x * 0
-    while x.sum() < 100:
-        x = x * 2
-        if x.max() > 30:
-            k = k + 5
-            break
-        if x.min() > 3:
-            continue
-        k = k + 1
-    return x, k
-
-
-def returned_inside(x: fw.Tensor) -> fw.Tensor:
-    while x.sum() < 100:
-        x = x * 2
-        if x.max() > 30:
-            return x * 100
-    return -x
-
-
-def nested(x: fw.Tensor) -> fw.Tensor:
-    y = x * 0
-    while x.sum() > 1:
-        x = x / 2
-        z = x
-        while z.sum() > 1:
-            z = z - 1
-            y = y + z
-            if y.max() > 5:
-                return y
-    return x + y
-
-
-def one_after_another(x: fw.Tensor) -> fw.Tensor:
-    while x.max() > 8:
-        x = x / 2
-    while x.max() < 7:
-        x = x + 1
-    return x
-
-
-def for_with_break(x: fw.Tensor) -> fw.Tensor:
-    for _ in range(5):
-        if x.sum() > 10:
-            break
-        x = x * 2
-    return x
-
-
-def by_numbers(x: fw.Tensor) -> fw.Tensor:
-    """Newton's method with Python's floats."""
-    v, y = x.max().item(), 1.0
-    while abs(y * y - v) > 1e-3:
-        y = (y + v / y) / 2
-    return x * y
-
-
-def of_whole_numbers(x: fw.Tensor) -> fw.Tensor:
-    n, steps = x.astype(fw.int64).max(), 0
-    while n > 1:
-        n = n // 2 if n % 2 == 0 else 3 * n + 1
-        steps += 1
-    return x + steps
-
-
-FUNCTIONS = [choose, in_turn, several_results, halved, counted, broken_off, returned_inside, nested,
-             one_after_another, for_with_break, by_numbers, of_whole_numbers]
-INPUTS = [t(1, 2, 3), t(.1, .2, .3), t(10, 20, 3), t(40, 1, 1), t(9, 10, 11), t(0, .3, .1),
-          t(.1, -.2, .3), t(3.5, -.5, 1), t(200, 1, 7)]
-
-
 @pytest.mark.parametrize("example", [0, 1, 3])
-@pytest.mark.parametrize("fn", FUNCTIONS)
+@pytest.mark.parametrize("fn", DECIDE)
 def test_one_example_is_enough_for_all_ways(fn: Any, example: int, path: Path) -> None:
     """What it does not take is forced; the model is right wherever inputs go by themselves."""
-    report = export(fn, INPUTS[example], path)
+    report = export(fn, OF_THREE[example], path)
     run = compare.runner(path.read_bytes()).run
-    for x in INPUTS:
+    for x in OF_THREE:
         wanted = fn(x)
         wanted = list(wanted.values()) if isinstance(wanted, dict) else wanted
         for have, want in zip(run({"x": x.numpy()}), wanted if isinstance(wanted, (list, tuple))
                               else [wanted], strict=True):
             np.testing.assert_allclose(have, want.numpy(), rtol=1e-5, err_msg=str(x))
-    assert any(f"{HERE}:" in note and "no example takes the way" in note for note in report.notes)
+    assert any("deciding.py:" in note and "no example takes the way" in note
+               for note in report.notes)
 
 
 def kinds(graph: Any) -> list[str]:
@@ -159,7 +52,7 @@ def test_examples_take_the_other_ways(path: Path) -> None:
     assert report.notes == ()
     model = onnx.load(path)
     assert kinds(model.graph) == ["ReduceSum", "Greater", "If", "Sub", "Mul"]
-    assert model.graph.node[-1].doc_string.startswith(HERE)
+    assert model.graph.node[-1].doc_string.startswith("deciding.py")
 
 
 def test_what_both_sides_compute_stands_before(path: Path) -> None:
@@ -215,7 +108,7 @@ def test_weights_inside_keep_their_names(path: Path) -> None:
 def test_the_reference_runs_them_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare.importlib.util, "find_spec", lambda name: None)
     for fn in (choose, halved, counted, nested):
-        assert "reference" in export(fn, INPUTS[2], path).runner
+        assert "reference" in export(fn, OF_THREE[2], path).runner
 
 
 # ---- what cannot be
@@ -259,8 +152,9 @@ def test_refusals(fn: Any, words: str, path: Path) -> None:
 
 def test_too_many_ways(path: Path) -> None:
     def fn(x: fw.Tensor) -> fw.Tensor:
-        for i in range(7):
-            x = x + 1 if x[i] > 0 else x - 1
+        for i in range(70):
+            if x.sum() > i:
+                return x + i
         return x
 
     with pytest.raises(fw.ExportError, match="have more than 64 outcomes together"):

@@ -24,10 +24,11 @@ DYNAMIC: dict[str, Any] = {
 # Operators of a kind in the model, of opsets 18 and 23.
 WHOLE: dict[str, tuple[dict[str, int], dict[str, int]]] = {
     "GPT-2": ({"LayerNormalization": 7, "Softmax": 3, "MatMul": 19, "Tanh": 3},
-              {"LayerNormalization": 7, "Softmax": 3, "MatMul": 19, "Gelu": 3}),
+              {"LayerNormalization": 7, "Attention": 3, "MatMul": 13, "Gelu": 3}),
     "BERT": ({"LayerNormalization": 7, "Softmax": 3, "Erf": 3},
-             {"LayerNormalization": 7, "Softmax": 3, "Gelu": 3, "Erf": 0}),
-    "Llama": ({"ReduceMean": 7, "Sqrt": 7, "Softmax": 3}, {"RMSNormalization": 7, "ReduceMean": 0}),
+             {"LayerNormalization": 7, "Attention": 3, "Gelu": 3, "Erf": 0}),
+    "Llama": ({"ReduceMean": 7, "Sqrt": 7, "Softmax": 3},
+              {"RMSNormalization": 7, "ReduceMean": 0, "Attention": 3}),
     "U-Net": ({"InstanceNormalization": 21, "Conv": 25}, {"InstanceNormalization": 21}),
     "ResNet-18": ({"Conv": 20, "Gemm": 1, "MaxPool": 1}, {"Conv": 20}),
 }
