@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import types
-import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from .costs import Costs, making
 from .dynamic import Dynamic, asked
 from .graph import Graph
 from .insight import Insight
+from .leaf import Leaf
 from .names import Names
 from .passes.specialise import has_symbols
 from .pieces import Pieces
@@ -36,6 +36,7 @@ from .rerun import is_due, rerun
 from .stage import Backend, Executable
 from .varying import History, Varying
 from .warned import CaptureWarning as CaptureWarning
+from .warned import warn
 
 ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
 LIMIT = 64  # programs kept per function; the least used one makes room
@@ -198,8 +199,16 @@ class Compiled(Insight):
             return self._in_pieces(args, kwargs)
         began = time.perf_counter()
         with watching.span("recording", self.__name__):
-            run = record(self.original, args, kwargs, self.names, varying)
+            run = record(self.original, args, kwargs, self.names, varying,
+                         waits=self.meanwhile is None)
         self.stats.costs.recording += time.perf_counter() - began
+        try:
+            return self._take_in(run, fitting, unmet)
+        finally:
+            run.end()
+
+    def _take_in(self, run: Run, fitting: list[Program], unmet: dict[Leaf, str]) -> Any:
+        """The result of a run, which is kept if it can be replayed."""
         if run.again:
             self.stats.fallbacks += 1
             self._note(run.refusal)
@@ -229,6 +238,8 @@ class Compiled(Insight):
             with contextlib.suppress(CodegenError):  # the next call meets it again
                 for stage in program.stages():
                     stage.compile()
+        elif run.late is not None and run.leaf is not None:
+            run.late.compute_by(run.leaf)
 
     def _grafted(self, run: Run, fitting: list[Program]) -> Program | None:
         """The program that has taken in a run, if there is one."""
@@ -277,7 +288,7 @@ class Compiled(Insight):
             self._warn(why)
 
     def _warn(self, why: str) -> None:
-        warnings.warn(f"{self.__name__} runs in pieces: {why}", CaptureWarning, stacklevel=5)
+        warn(f"{self.__name__} runs in pieces: {why}")
 
     def wait(self) -> None:
         """Returns when all code is there that another thread was given to make

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ from ..eager.tape import MODE, Entry
 from ..eager.tensor import Tensor
 from .holders import Holders, settle_strays
 from .pending import Pending, Step
-from .recorder import user_site
 from .results import Result, Results, fits
+from .site import user_site
 
 # An op on arrays that are there, all of at most so many elements, runs at once: to put it off takes
 # as long as NumPy needs for so many.
@@ -38,16 +38,18 @@ class Deferring:
     """One call of a function whose ops are put off, at most `longest` of them at a time.
 
     run(steps, wanted) gives the arrays of those wanted; `note` is told why something runs before
-    the function ends; `sites`: whether to find out each op's line.
+    the function ends; `sites`: whether to find out each op's line; `small`: in the place of SMALL.
     """
 
     answers = True
     keeps_layers = False
 
     def __init__(self, results: Results, run: Callable[[list[Step], list[Step]], list[Any]],
-                 note: Callable[[str], None], longest: int, sites: bool) -> None:
+                 note: Callable[[str], None], longest: int, sites: bool,
+                 small: int | None = None) -> None:
         self._results, self._run, self._note = results, run, note
         self._longest, self._sites = longest, sites
+        self._small = SMALL if small is None else small
         self._steps: list[Step] = []
         self._holders = Holders()
         self._computed: list[Callable[[], Pending | None]] = []
@@ -70,7 +72,7 @@ class Deferring:
                 elif x.size > most:
                     most = x.size
             operands.append(x)
-        if ready and most <= SMALL and op.kind != "create":
+        if ready and most <= self._small and op.kind != "create":
             return self._at_once(op, inputs, params)
         result = self._results.of(op, tuple(operands), params)
         if result is None or self._must_run(result, operands, ready):
@@ -174,13 +176,27 @@ class Deferring:
             if wanted:
                 with _plain_eager():
                     values = self._run(_needed(steps, wanted), wanted)
-                for step, value in zip(wanted, values):
-                    known = step.result.type
-                    assert (value.shape, value.dtype) == (known.shape, known.dtype), step.result.op
-                    step.value, step.inputs = value, ()
+                self.give(dict(zip(wanted, values)))
             del self._steps[:count]
             self._computed += [p for p in references if p() is not None]
             self._holders.settle()
+
+    def waiting(self) -> dict[Step, Pending]:
+        """The steps without a value whose results somebody holds."""
+        found = {step: step.pending() for step in self._steps if step.value is None}
+        return {step: p for step, p in found.items() if p is not None}
+
+    @property
+    def largest(self) -> int:
+        """The most elements that a step has whose turn has not come."""
+        return max([step.result.type.size for step in self._steps], default=0)
+
+    def give(self, values: Mapping[Step, Any]) -> None:
+        """Takes the arrays of steps that somebody else has computed."""
+        for step, value in values.items():
+            known = step.result.type
+            assert (value.shape, value.dtype) == (known.shape, known.dtype), step.result.op
+            step.value, step.inputs = value, ()
 
     def end(self) -> None:
         """Computes what is left, so that arrays stand wherever a value to come stood."""

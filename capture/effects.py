@@ -38,6 +38,11 @@ class Effect(NamedTuple):
     def __str__(self) -> str:
         return str(self.part or self.target)
 
+    @property
+    def changes_tape(self) -> bool:
+        """Whether it changes where the gradient of a tensor from outside goes."""
+        return self.assign in (_set_edge, _make_leaf)
+
 
 def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
     """The effects of the run that `recorder` noted; refuses what a replay could not do exactly."""

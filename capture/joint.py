@@ -9,7 +9,6 @@ that a gradient has come to; it is made when that first happens.
 from __future__ import annotations
 
 import threading
-import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +41,7 @@ from .split import kept, opened
 from .stage import Backend, Executable, cone, cut, operand
 from .template import Outputs
 from .turns import LoopBack
-from .warned import CaptureWarning
+from .warned import warn
 
 _TRACING = held_while_forking(threading.Lock())  # one at a time: all runs share their nodes
 
@@ -114,8 +113,7 @@ class Variant:
             program = self._program = ready(self._program or self.way.backend(self.graph))
         except CodegenError as error:
             self.refused = True
-            warnings.warn(f"the way back through {self.way.place} runs op by op: "
-                          f"{error.message}", CaptureWarning, stacklevel=2)
+            warn(f"the way back through {self.way.place} runs op by op: {error.message}")
             return None
         return program
 
@@ -207,7 +205,7 @@ class WayBack:
             variant.prepare()
         numbers = {p.entry: p.number for p in shadow.points}
         self._numbers = [numbers.get(e) for e in shadow.edges]
-        self._is_plain = top == 1 and not (
+        self.is_plain = top == 1 and not (
             shadow.others or shadow.calls or any(p.is_watched for p in shadow.points)
             or any(e is not None and n is None for e, n in zip(shadow.edges, self._numbers)))
 
@@ -228,12 +226,12 @@ class WayBack:
         return arrays, [t.edge for t in outside]
 
     def tie(self, begun: tuple[list[Any], list[Any]], arrays: list[Any], made: list[Tensor],
-            read: Reader) -> None:
+            read: Reader | None) -> None:
         """Gives the tensors that a call has made their places on the tape. The last of the
         program's `arrays` are what was kept."""
         held, outside = begun
         held += arrays[len(arrays) - len(self.kept):]
-        if self._is_plain:
+        if self.is_plain:
             level = self.levels[0]
             back = Back(level.points[0].entry.op, level, Held(held), tuple(outside), None)
             for edge, tensor in zip(self._numbers, made):

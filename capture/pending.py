@@ -63,6 +63,10 @@ class Pending(Later):
     def size(self) -> int:
         return product(self.shape)  # type: ignore[no-any-return]
 
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
     def array(self, how: str = "an array operation") -> Any:
         if self.step.value is None:
             self._owner.compute_for(self.step, how)

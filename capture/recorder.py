@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +12,7 @@ import numpy as np
 
 from ..eager import interpreter
 from ..eager.dispatch import evaluate
-from ..eager.errors import DTypeError, FusewireError, GraphError, ShapeError, is_our_file
+from ..eager.errors import DTypeError, FusewireError, GraphError, ShapeError
 from ..eager.memory import SMALLEST
 from ..eager.op import Op
 from ..eager.ops.declare import dtype_of_operands
@@ -21,15 +20,16 @@ from ..eager.ops.measured import run
 from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
 from .builder import constant, literal
+from .deferring import Deferring
 from .dims import Sizes, concrete
 from .formulas import Constant, Formula, of_number
 from .graph import Node
-from .hook import is_python
 from .loops import Enter, Jump, Loops
 from .measured import Measure, decide_failure
 from .names import Names
 from .numbers import Number, plain, plainly
 from .paths import Path
+from .site import user_site
 from .state import State
 from .turns import LoopBack
 from .varying import Varying
@@ -81,6 +81,7 @@ class Recorder:
         self.loops = Loops(self)
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.asked = self._size, self._asked
+        self.later: Deferring | None = None  # what puts ops off, until Python asks for a value
         self.listening = True  # whether what Python asks of numbers is part of the run
         self._decided: set[tuple[Any, str]] = set()
         self._in_turns: list[Any] = []  # what was learnt and decided of loops' turns: ids, keys
@@ -91,6 +92,7 @@ class Recorder:
         self.changed_paths: list[Path] = []  # what the run changed, found when it has ended
         self.created: list[tuple[Path, str]] = []  # attributes that it made
         self.went_back = False  # whether gradients were computed in the run
+        self.results: list[Tensor] = []  # once the run has ended: the tensors that leave it
         self.place = ""  # once the run has ended: where the function stands
         self.refusal = ""  # why this run cannot be replayed, with the user's line
         self.again = False  # whether the next run can be, as it is recorded in another way
@@ -113,7 +115,8 @@ class Recorder:
         try:
             given = tuple(concrete(plain(x)) for x in inputs)
             known = {name: concrete(value) for name, value in params.items()}
-            out = evaluate(op, given, known)
+            out = evaluate(op, given, known) if self.later is None else \
+                self.later.apply(op, given, known)
             if out.edge is not None and (_differ(given, inputs) or _differ(
                     known.values(), params.values())):
                 self._give_symbols(out.edge, inputs, params)
@@ -149,12 +152,14 @@ class Recorder:
         self.settle_tape()
         self.unwatched = nullcontext()
         self.sizes.asked = self.sizes.number = None
+        self.results = []
         if not self.loops.rolled_gradients:
             self.loops.end()
             self.state = State()
             self.entries, self._known, self.changed_tensors = {}, {}, {}
 
     def measure(self, op: Op, x: Tensor) -> Tensor | None:
+        self._wait_no_longer()
         out, node = Tensor(run(op, x._data)), self.node_of(x)
         if node.op == "const":
             self.source(out)
@@ -174,6 +179,8 @@ class Recorder:
             return self.node_of(tensor).type.shape
 
     def source(self, tensor: Tensor) -> None:
+        if self.later is not None:
+            self.later.source(tensor)
         array = tensor._data
         if array.size <= _SMALL:
             self.learn(array, constant(self.nodes, array))
@@ -183,6 +190,8 @@ class Recorder:
 
     def changed(self, tensor: Tensor) -> None:
         self.changed_tensors[id(tensor)] = tensor
+        if self.later is not None:
+            self.later.changed(tensor)
 
     def reads_grad(self, tensor: Tensor) -> None:
         if id(tensor) not in self.grads_set:
@@ -192,6 +201,7 @@ class Recorder:
         self.grads_set.add(id(tensor))
 
     def leaves(self, tensor: Tensor, how: str) -> Any:
+        self._wait_no_longer()
         if how == "item()":
             return None  # what `number` gives can be followed
         kind = _ASKED.get(how)
@@ -242,6 +252,7 @@ class Recorder:
         """Notes a decision; one that was made before is implied. The answer to go on with."""
         if not self.listening or getattr(subject, "op", "") in ("const", "constant"):
             return outcome
+        self._wait_no_longer()
         if kind == "bool":
             with self.sizes.listening(False):
                 subject = self.loops.visit(subject, user_site())
@@ -256,6 +267,7 @@ class Recorder:
             self._answered(Formula(relation, (size, of_number(0))), "bool", bool(outcome))
 
     def _answered(self, subject: Any, kind: str, outcome: Any) -> Any:
+        self._wait_no_longer()
         noted = Constant(outcome) if isinstance(subject, Formula) and kind == "value" else outcome
         if self._is_new(subject, kind):
             self.path.append(Decision(subject, kind, noted, user_site()))
@@ -357,6 +369,24 @@ class Recorder:
         if node in self.loops.dependent:
             self._in_turns.append(id(array))
 
+    def _wait_no_longer(self) -> None:
+        """Python looks at values: from here on ops run where they stand."""
+        later, self.later = self.later, None
+        if later is not None:
+            later.compute()
+
+    def comes(self, later: Any, array: Any) -> None:
+        """What stood for an array has got it."""
+        node = self.node_of_array(later)
+        if node is not None:
+            self.learn(array, node)
+        self._lookup.pop(id(later), None)  # which may be the next one's
+        self.state.comes(later, array)
+
+    def node_of_array(self, array: Any) -> Node | None:
+        """The node of an array that was made in this run, or read from a path."""
+        return self._known.get(id(array), (None, None))[1]
+
     def _gone(self, key: int, reference: Any) -> None:
         """An array is gone; the next one may have its id."""
         if self._known.get(key, (None,))[0] is reference:
@@ -404,6 +434,7 @@ class Recorder:
 
     def refuse(self, why: str) -> None:
         """This run cannot be replayed, for this reason; the first one is kept."""
+        self._wait_no_longer()
         if not self.refusal:
             self.refusal = f"{self.place or user_site() or 'somewhere'}: {why}"
 
@@ -417,25 +448,3 @@ def _settled(value: Any) -> Any:
     if type(value) is Number:
         return value.leak()
     return tuple(map(_settled, value)) if type(value) is tuple else value
-
-
-class _Passed(dict[str, bool]):
-    """Whether a file is ours or Python's, and no place to show; asked for each op."""
-
-    def __missing__(self, filename: str) -> bool:
-        found = self[filename] = is_our_file(filename) or is_python(filename)
-        return found
-
-
-_PASSED = _Passed()
-
-
-def user_site() -> str:
-    """`file.py:line` of the innermost frame that is the user's, or an empty text."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and _PASSED[frame.f_code.co_filename]:
-        frame = frame.f_back
-    if frame is None:
-        return ""
-    name = frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{name}:{frame.f_lineno}"

@@ -18,6 +18,7 @@ from .guards import find_guards, find_wanted
 from .hook import PAUSES, Hook
 from .hooked import goes_back
 from .joint import find_way_back
+from .late import Late
 from .leaf import Leaf
 from .members import is_users
 from .names import Names
@@ -37,20 +38,30 @@ class Run:
     """What came of recording one call: its result, and the way it took or why there is none."""
 
     def __init__(self, result: Any, path: Sequence[Element], leaf: Leaf | None, refusal: str,
-                 varying: Varying, again: bool = False) -> None:
+                 varying: Varying, again: bool = False, late: Late | None = None) -> None:
+        self.late = late  # what it has not computed
         self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
         self.varying = varying
         self.again = again  # whether a further call can be recorded all the same
 
+    def end(self) -> None:
+        """Computes what was not computed so far."""
+        if self.late is not None:
+            self.late.end()
+
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-           names: Names | None = None, varying: Varying | None = None) -> Run:
-    """Runs fn(*args, **kwargs) as eager does and notes it, with symbols for what is varying."""
+           names: Names | None = None, varying: Varying | None = None, waits: bool = False) -> Run:
+    """Runs fn(*args, **kwargs) as eager does and notes it, with symbols for what is varying.
+
+    With `waits`, large arrays are not computed that nobody asks for: `Run.late` is to do so.
+    """
     state, names, varying = State(), names or Names(), varying or Varying()
     read = Reader(args, kwargs, fn, names.held)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
     recorder = Recorder(state, len(args), tuple(kwargs), names, sizes, varying)
+    late = Late(recorder) if waits else None
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
@@ -84,13 +95,20 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         leaf, recorder.went_back = None, goes_back(hook.seen)
         if not recorder.refusal:
             leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
-        recorder.end()
+        _leave(recorder, late)
         result = settle(state, result)
     except BaseException:
         _surely(hook.stop, stop, widening.take_back, lambda: settle(state, None),
-                recorder.end)
+                lambda: _leave(recorder, late), late.end if late is not None else stop)
         raise
-    return Run(result, recorder.path, leaf, recorder.refusal, varying, recorder.again)
+    return Run(result, recorder.path, leaf, recorder.refusal, varying, recorder.again, late)
+
+
+def _leave(recorder: Recorder, late: Late | None) -> None:
+    """The run has ended."""
+    if late is not None:
+        late.leave()
+    recorder.end()
 
 
 def _surely(*steps: Callable[[], Any]) -> None:
@@ -114,6 +132,7 @@ def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
     guards = [*find_guards(recorder, wanted, names), *find_absent(recorder.state, wanted)]
     if recorder.refusal:
         return None
+    recorder.results = [tensor for _, tensor in outputs.tensors]
     holders = Counter(e.node for e in effects)  # what several tensors hold, none may overwrite
     donated = {e.node: recorder.sources[e.target] for e in effects
                if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..eager.errors import is_ours
+from ..eager.later import Later
 from ..eager.tensor import Tensor
 from .bytecode import globals_of, imports_of, names_of, reads_by_name
 from .hooked import hooks_of
@@ -46,6 +47,7 @@ class State:
         self.edges: dict[Path, Any] = {}  # where the gradients of each tensor went then
         self.hooks: dict[Path, tuple[Any, ...]] = {}  # and which hooks waited there
         self.large: list[Path] = []
+        self._later: list[Path] = []  # tensors whose array was still to come
         self.added: set[Path] = set()  # containers that the run added to and did not read
         self.absent: dict[Path, set[str]] = {}  # names that code mentions and nothing has
         self.missing: dict[Path, set[str]] = {}  # those of them that it reads as globals
@@ -138,6 +140,8 @@ class State:
             self.held[path] = (value._data, value._grad)
             self.edges[path] = value.edge
             self.hooks[path] = hooks_of(value.edge)
+            if isinstance(value._data, Later):
+                self._later.append(path)
             yield path.attr("_grad"), value._grad
         elif isinstance(value, SEQUENCES):
             yield from self._elements(path, value, enumerate(value))
@@ -227,6 +231,13 @@ class State:
             self.held[path.parent] = (*held[:key], EMPTY, *held[key + 1:])
         else:
             self.held[path.parent] = [(k, EMPTY if k == key else v) for k, v in held]
+
+    def comes(self, later: Any, array: Any) -> None:
+        """What stood for an array has got it."""
+        for path in self._later:
+            data, gradient = self.held[path]
+            if data is later:
+                self.held[path] = array, gradient
 
     def changes(self) -> Iterator[tuple[Path, Any, Any]]:
         """(path, what it held, what it holds now) for every object that is no longer as it was."""
