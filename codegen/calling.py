@@ -12,7 +12,7 @@ import numpy as np
 from ..eager import memory
 from .address import address
 from .llvm.entry import function
-from .llvm.threads import entries
+from .llvm.threads import entry
 
 # References to an array that only its tensor holds: the tensor, the argument list, the question.
 _EXCLUSIVE = 3
@@ -44,7 +44,7 @@ def launcher(call: Call, constants: Sequence[Any], same: Mapping[int, Any] = NOT
              kept: Any = None) -> Launch:
     """launch(arrays, results, arena) makes the call, or refuses what needs a closer look: inputs,
     too, that are not the `same` arrays. What is `kept` lives as long."""
-    words = (entries()[call.run], call.program, call.keeps_lock, call.inputs, len(constants),
+    words = (entry(call.run), call.program, call.keeps_lock, call.inputs, len(constants),
              call.results, len(call.overwritten), len(same), *map(address, constants),
              *call.overwritten,
              *[word for number, array in same.items() for word in (number, id(array))])

@@ -41,7 +41,8 @@ _BLOCK = 1 << 14  # elements of a block, which stay in the innermost caches
 _ROW = 1 << 17  # a row of more is left to NumPy
 _PIECE = 1 << 11  # elements that a reduction of everything takes as a row
 _DRAWN = 1 << 9  # random numbers: fewer are left to NumPy,
-_OFTEN = 50  # and up to `LARGE` so many calls, which take as long as compiling
+_CALL = 1 << 16  # and so are the first `_AMOUNT`, which take as long as compiling, where each call
+_AMOUNT = 1 << 22  # takes as long as at least `_CALL` of them
 _DRAWS = 1 << 10  # random numbers that a program draws for a row
 _VARIANTS = 32  # programs of one op; beyond, its shapes change too often to compile for
 
@@ -96,8 +97,10 @@ def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorTyp
     """The result of an op that makes elements out of their indices."""
     if not op.draws or len(inputs) > 1:
         return _at_once(op, inputs, types, params) if out.size >= dispatch.LARGE else None
-    _CALLS[op.name, out.dtype] += out.size >= _DRAWN
-    if out.size < dispatch.LARGE and (out.size < _DRAWN or _CALLS[op.name, out.dtype] < _OFTEN):
+    if out.size < _DRAWN:
+        return None
+    _DREW[op.name, out.dtype] += max(out.size, _CALL)
+    if _DREW[op.name, out.dtype] < _AMOUNT:
         return None
     return _drawn(op, inputs[0], out, params)
 
@@ -199,7 +202,7 @@ def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 # ---- programs
 _PROGRAMS: dict[Any, Any] = {}
 _COUNTS: Counter[str] = Counter()
-_CALLS: Counter[Any] = Counter()  # of ops that draw
+_DREW: Counter[Any] = Counter()  # by ops that draw
 _LOCK = held_while_forking(threading.RLock())
 
 

@@ -144,8 +144,7 @@ def _load(image: bytes, symbols: frozenset[str], target: Target) -> dict[str, in
 
 @functools.cache
 def _entries() -> tuple[Callable[..., None], Callable[..., None]]:
-    found = threads.entries()
-    return _RUN(found["fusewire_run"]), _STEPS(found["fusewire_steps"])
+    return _RUN(threads.entry("fusewire_run")), _STEPS(threads.entry("fusewire_steps"))
 
 
 def text(

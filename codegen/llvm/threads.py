@@ -42,7 +42,7 @@ _AFFINITY = ["sched_getcpu", "pthread_setaffinity_np"]
 _STACK = 16 << 20  # of a worker: kernels keep their scratch there
 _SPIN_SECONDS = 1e-4
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
-_ENTRIES = ("fusewire_run", "fusewire_steps", "fusewire_ways")
+_ENTRIES = ("fusewire_run", "fusewire_steps")
 
 
 def set_num_threads(count: int) -> None:
@@ -57,15 +57,24 @@ def get_num_threads() -> int:
     return _pool().count
 
 
-def entries() -> dict[str, int]:
-    """The functions that run programs, which are constants (see `steps.py`).
+def entry(name: str) -> int:
+    """The address of a function that runs programs, which are constants (see `steps.py`).
 
     void fusewire_run(program, table, arena)
     void fusewire_steps(program, table, arena, from, to), of the steps from ... to - 1
     void fusewire_ways(tree, table, arena), of programs with decisions between them (see `ways.py`)
     """
     code = _pool().code
-    return {name: code[name] for name in _ENTRIES}
+    return code[name] if name in code else _follower(code["fusewire_run"])
+
+
+@functools.cache
+def _follower(run: int) -> int:
+    """The function that follows a tree of decisions, made where there is one: it takes as long to
+    compile as all the others."""
+    target = host()
+    ir = f"{target.header}{WAYS}attributes #0 = {{ {target.attributes} }}\n"
+    return store.loaded(ir, ["fusewire_ways"], {"fusewire_run": run}, target)["fusewire_ways"]
 
 
 class _Pool:
@@ -93,7 +102,7 @@ class _Pool:
     def _load(self) -> None:
         target = host()
         text = parallel_text(target.triple, self.affinity) if self.threads else SERIAL
-        ir = f"{target.header}{text}\n{LOOP}{RUN}{WAYS}attributes #0 = {{ {target.attributes} }}\n"
+        ir = f"{target.header}{text}\n{LOOP}{RUN}attributes #0 = {{ {target.attributes} }}\n"
         own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
         used = (_NATIVE if self.threads else []) + (_AFFINITY if self.affinity else [])
         imports = {name: c_function(name) for name in used}

@@ -35,6 +35,7 @@ UNKNOWN, UNFINISHED = -1, -2  # as the end: the way was not recorded; work is le
 WAYS = f"""{NUMBERS}
 %ways = type {{ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64}}
 
+declare void @fusewire_run(ptr, ptr, ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 

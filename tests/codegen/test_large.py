@@ -117,14 +117,14 @@ def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[s
 def test_random_numbers_drawn_often_have_the_same_bits(everything_is_large: list[str], dtype: Any,
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "LARGE", 1 << 17)
-    monkeypatch.setattr(large, "_CALLS", Counter())
+    monkeypatch.setattr(large, "_DREW", Counter())
 
     def drawn() -> Any:
         return fw.rand(7, 11, 13, dtype=dtype, generator=fw.Generator(3)).numpy()
 
     first = drawn()
     assert not everything_is_large
-    assert all((drawn() == first).all() for _ in range(large._OFTEN))
+    assert all((drawn() == first).all() for _ in range(large._AMOUNT // large._CALL))
     assert set(everything_is_large) == {"uniform"}
 
 
@@ -134,6 +134,8 @@ def test_random_numbers_drawn_often_have_the_same_bits(everything_is_large: list
     lambda n: fw.randint(-3, 1 << 40, (n,), generator=fw.Generator(5))])
 def test_one_program_draws_any_number_of_random_numbers(everything_is_large: list[str], draw: Any,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "_DRAWN", 0)
+    monkeypatch.setattr(large, "_AMOUNT", 0)
     sizes = [1, 63, 1023, 1024, 1025, 5000]
     draw(1)
     before = len(large._PROGRAMS)

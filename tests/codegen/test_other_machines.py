@@ -18,6 +18,7 @@ from fusewire.codegen.llvm.pool import parallel_text
 from fusewire.codegen.llvm.program import Argument, Step, text
 from fusewire.codegen.llvm.steps import LOOP
 from fusewire.codegen.llvm.target import Target, host
+from fusewire.codegen.llvm.ways import WAYS
 from fusewire.codegen.objects import LAYOUT
 from fusewire.codegen.support import why_no_code
 
@@ -92,9 +93,11 @@ def test_elements_are_computed_in_vectors(name: str) -> None:
 
 
 @pytest.mark.parametrize("system", ARM)
-def test_the_thread_pool_becomes_an_object(system: str) -> None:
+@pytest.mark.parametrize("follows", [False, True])
+def test_what_runs_programs_becomes_an_object(system: str, follows: bool) -> None:
     target = ARM[system]
-    body = f"{parallel_text(target.triple, affinity=True)}\n{LOOP}{RUN}"
+    pool = parallel_text(target.triple, affinity=True)
+    body = WAYS if follows else f"{pool}\n{LOOP}{RUN}"
     check_object(f"{target.header}{body}attributes #0 = {{ {target.attributes} }}\n", system)
 
 
