@@ -21,6 +21,8 @@ LARGE = 1 << 17  # elements of an input from which on `large` is asked first
 COSTLY = 1 << 13  # the same for ops that are `costly`
 large: Callable[[Op, Any, dict[str, Any]], Any] | None = None  # set by an upper layer: gives the
 # result of an op on arrays and numbers, or None for what is left to the op's own implementation
+large_back: Callable[[Any, Any, Any], Any] | None = None  # the same of gradients: given an entry of
+# the tape, which of its inputs need one, and the gradient of its result
 
 _NOTHING: dict[str, Any] = {}
 _FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeWarning)
