@@ -33,7 +33,6 @@ from .llvm.program import NativeProgram
 from .variants import Variants
 
 _MOVED = ("reshape", "broadcast_to", "expand_dims", "squeeze")  # views that computing reads through
-_COSTLY = 16  # passes over memory that a costly op takes in NumPy
 _KNOWN_MOST = 1 << 12
 
 Values = Sequence[Any]  # the gradient, the result and the inputs: arrays and numbers
@@ -183,7 +182,7 @@ def _pays(rule: Rule, types: Sequence[Any]) -> bool:
     ops = [OPS[n.op] for n in topological(rule.graph.outputs)
            if n.kind in ("pointwise", "reduce") and n.type.shape]
     size = max([t.size for t in types if isinstance(t, TensorType)])
-    return sum([_COSTLY if op.costly else 1 for op in ops]) * size >= dispatch.LARGE
+    return bool(sum([op.passes for op in ops]) * size >= dispatch.LARGE)
 
 
 def _by_element(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import dispatch, interpreter
-from ..dispatch import COSTLY, apply
+from ..dispatch import apply
 from ..dtypes import float32
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops import composite, create, pointwise, reduce, view
@@ -25,6 +25,7 @@ from .hooks import accumulated, passed
 __all__ = ["backward", "grad"]
 
 Edge = Any  # Entry | Leaf
+SOME = 1 << 13  # elements from which on an upper layer is asked whether an entry is large
 _ONE = np.ones((), float32)  # the gradient of a loss by itself; arrays never change
 
 
@@ -240,7 +241,7 @@ def _step(
     arrays, edges, params = entry.arrays, entry.edges, entry.params
     if arrays is None:
         raise given_up(entry)
-    if (entry.out.size >= COSTLY or getattr(arrays[0], "size", 0) >= COSTLY) \
+    if (entry.out.size >= SOME or getattr(arrays[0], "size", 0) >= SOME) \
             and _step_at_once(entry, g, sums, useful):
         if not keep:
             entry.arrays = entry.out = None  # type: ignore[assignment]

@@ -33,7 +33,6 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return out
 
     monkeypatch.setattr(dispatch, "LARGE", 1)
-    monkeypatch.setattr(dispatch, "COSTLY", 1)
     monkeypatch.setattr(dispatch, "large", run)
     monkeypatch.setattr(large, "_PROGRAMS", Variants(1 << 20))
     monkeypatch.setattr(large, "_KNOWN", {})
@@ -157,7 +156,7 @@ def test_one_program_draws_any_number_of_random_numbers(everything_is_large: lis
 
 def test_an_op_that_is_costly_in_numpy_is_soon_native(everything_is_large: list[str],
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "LARGE", 1 << 17)
+    monkeypatch.setattr(dispatch, "LARGE", 1 << 10)
     x = fw.linspace(-4, 4, 99)
     np.testing.assert_allclose(fw.special.erf(x).numpy(), np.vectorize(math.erf)(x.numpy()), 1e-6)
     (x + 1).exp()
