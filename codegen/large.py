@@ -32,6 +32,7 @@ from .executable import Executable
 from .llvm.blocks import Rows
 from .llvm.program import Argument, NativeProgram, Step, Written, write
 from .llvm.target import host
+from .pooled import max_pool_back
 from .scatter import add_at
 from .variants import Variants
 
@@ -46,8 +47,8 @@ _CALLS_KNOWN = 1 << 12  # kinds of calls of which is remembered how they are mad
 
 Shape = tuple[int, ...]
 
-BY_HAND: dict[str, Callable[..., Any]] = {"add_at": add_at}
-"""Kernels of ops that have no meaning by element."""
+BY_HAND: dict[str, Callable[..., Any]] = {"add_at": add_at, "max_pool_back": max_pool_back}
+"""Kernels of ops that add to places which values tell."""
 
 
 class Split(NamedTuple):

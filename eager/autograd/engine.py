@@ -241,7 +241,8 @@ def _step(
     arrays, edges, params = entry.arrays, entry.edges, entry.params
     if arrays is None:
         raise given_up(entry)
-    if (entry.out.size >= SOME or getattr(arrays[0], "size", 0) >= SOME) \
+    if (not interpreter.in_use or interpreter.STATE.active is None) \
+            and (entry.out.size >= SOME or getattr(arrays[0], "size", 0) >= SOME) \
             and _step_at_once(entry, g, sums, useful):
         if not keep:
             entry.arrays = entry.out = None  # type: ignore[assignment]
@@ -279,9 +280,9 @@ def _needs(edges: Sequence[Edge], useful: set[Edge] | None) -> tuple[bool, ...]:
 def _step_at_once(
     entry: Entry, g: Tensor, sums: dict[Edge, Any], useful: set[Edge] | None
 ) -> bool:
-    """`_step` of a large entry by an upper layer, where that can and nobody looks on."""
+    """`_step` of a large entry by an upper layer, where that can and it is not differentiated."""
     back = dispatch.large_back
-    if back is None or MODE.enabled or interpreter.in_use:
+    if back is None or MODE.enabled:
         return False
     edges = entry.edges
     found = back(entry, _needs(edges, useful), g._data)
