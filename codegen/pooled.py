@@ -1,7 +1,7 @@
 """The way back of max pooling as a native kernel: gradients added where the maxima stand.
 
-For each row of windows, first the places of their maxima are found, many windows at a time, then the
-gradients are added one after the other, since windows that overlap may share an element.
+For each row of windows, first the places of their maxima are found, many windows at a time, then
+the gradients are added one after the other, since windows that overlap may share an element.
 """
 
 from __future__ import annotations

@@ -192,10 +192,6 @@ def _planes(*types: TensorType, kernel: Sizes, **rest: Any) -> tuple[int, ...]:
 
 max_pool_op = composite("max_pool", _max, _result, _max_impl, each(_max_vjp), onnx="MaxPool",
                         batch=folded, rows=_planes, alike=True)
-max_back_op = composite(
-    "max_pool_back", _max_back, lambda g, x, **how: x, _max_back_impl, batch=folded, rows=_planes,
-    vjp=each(lambda gg, out, g, x, /, **how: call(pick_op, gg, call(at_op, x, **how), **how),
-             lambda gg, out, g, x, /, **how: zeros_like(x)))
 _WHY = "places in windows are what gradients need, and return_indices"
 at_op = composite("pool_argmax", _at, _at_result, _at_impl, each(None), batch=folded,
                   rows=_planes, unwritten=_WHY, alike=True)
@@ -205,6 +201,10 @@ pick_op = composite(
 put_op = composite(
     "pool_put", _put, _put_result, _put_impl, batch=folded, rows=_planes, unwritten=_WHY,
     vjp=each(lambda g, out, x, at, /, size, **how: call(pick_op, g, at, **how), None))
+max_back_op = composite(
+    "max_pool_back", _max_back, lambda g, x, **how: x, _max_back_impl, batch=folded, rows=_planes,
+    vjp=each(lambda gg, out, g, x, /, **how: call(pick_op, gg, call(at_op, x, **how), **how),
+             lambda gg, out, g, x, /, **how: zeros_like(x)))
 
 
 # ---- sums
