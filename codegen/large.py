@@ -8,6 +8,7 @@ rows and run over as many as there are, so that another number of rows needs no 
 from __future__ import annotations
 
 import array
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -70,10 +71,16 @@ class Call(NamedTuple):
     numbers: tuple[int, ...]  # inputs that are Python's numbers but no part of the code
     dtype: Any  # of these
     arrays: tuple[int, ...]  # inputs that the program reads
+
+
+class Known(NamedTuple):
+    """How a call is made, and which inputs are indices below which numbers."""
+
     bounds: tuple[tuple[int, int], ...]
+    call: Callable[[Sequence[Any]], Any]
 
 
-_KNOWN: dict[Any, Call] = {}
+_KNOWN: dict[Any, Known] = {}
 
 
 def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -82,11 +89,15 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         return None
     key = key_of(op, inputs, params)
     known = _KNOWN.get(key)
-    return _otherwise(op, inputs, params, key) if known is None else _called(known, inputs)
+    if known is None:
+        return _otherwise(op, inputs, params, key)
+    if known.bounds and not all([in_range(inputs[i], n) for i, n in known.bounds]):
+        return None
+    return known.call(inputs)
 
 
 def _otherwise(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) -> Any:
-    """The same for a call that is not known, which it is afterwards if it has rows."""
+    """The same for a call that is not known, which it is afterwards if there is code for it."""
     types = [TensorType(x.shape, x.dtype) if isinstance(x, np.ndarray) else x for x in inputs]
     out = op.result(*types, **params)
     if is_small(out.dtype):  # where NumPy rounds, eager does
@@ -94,34 +105,39 @@ def _otherwise(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) 
     bounds = () if op.bounds is None else tuple(op.bounds(*types, **params))
     if not all([in_range(inputs[i], n) for i, n in bounds]):
         return None  # the op's own implementation has the error
-    if op.name in BY_HAND:
-        return BY_HAND[op.name](inputs, types, out, params)
     if op.kind == "create":
         return _created(op, inputs, types, out, params)
-    spread = spread_of(inputs)
-    if spread and op.kind == "reduce":
+    call = _way(op, inputs, types, out, params)
+    if call is None:
+        return _in_two(op, inputs, params)
+    if len(_KNOWN) >= _CALLS_KNOWN:
+        _KNOWN.clear()
+    _KNOWN[key] = Known(bounds, call)
+    return call(inputs)
+
+
+def _way(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType, params: dict[str, Any]
+         ) -> Callable[[Sequence[Any]], Any] | None:
+    """How calls with inputs of these types are made; None where there is no code for them."""
+    if op.name in BY_HAND:
+        return functools.partial(BY_HAND[op.name], types=types, out=out, params=params)
+    spread = spread_of(inputs) if op.kind == "pointwise" else ()
+    if op.kind == "reduce" and is_spread(inputs[0]):
         return None
-    spread = spread if op.kind == "pointwise" else ()
     types = [TensorType((1,) * t.ndim, t.dtype) if i in spread else t for i, t in enumerate(types)]
     split = split_rows(op, types, out, params)
     program = None if split is None else _program(op, types, out, params, split)
     if split is None or program is None:
         whole = op.kind == "composite" and op.rows is not None
-        return _at_once(op, inputs, types, params) if whole else _in_two(op, inputs, params)
+        return _at_once(op, types, params) if whole else None
     read = tuple([i for i, x in enumerate(inputs) if not _is_constant(x)])
     numbers = tuple([i for i in read if not isinstance(inputs[i], np.ndarray)])
-    call = Call(program, split.rows, out, spread, numbers, dtype_of_operands(tuple(types)), read,
-                bounds)
-    if len(_KNOWN) >= _CALLS_KNOWN:
-        _KNOWN.clear()
-    _KNOWN[key] = call
-    return _called(call, inputs)
+    call = Call(program, split.rows, out, spread, numbers, dtype_of_operands(tuple(types)), read)
+    return functools.partial(_called, call)
 
 
 def _called(call: Call, inputs: Sequence[Any]) -> Any:
     """The result of a known call; None where an input's elements do not lie side by side."""
-    if call.bounds and not all([in_range(inputs[i], n) for i, n in call.bounds]):
-        return None
     arrays = list(inputs)
     for i in call.numbers:
         arrays[i] = np.asarray(arrays[i], call.dtype)
@@ -166,7 +182,8 @@ def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorTyp
              params: dict[str, Any]) -> Any:
     """The result of an op that makes elements out of their indices."""
     if not op.draws or len(inputs) > 1:
-        return _at_once(op, inputs, types, params) if out.size >= dispatch.LARGE else None
+        call = _at_once(op, types, params) if out.size >= dispatch.LARGE else None
+        return None if call is None else call(inputs)
     _CALLS[op.name, out.dtype] += out.size >= _DRAWN
     if out.size < dispatch.LARGE and (out.size < _DRAWN or _CALLS[op.name, out.dtype] < _OFTEN):
         return None
@@ -196,11 +213,14 @@ def _drawing(op: Op, params: dict[str, Any], dtype: Any) -> NativeProgram | None
     return built(Graph(inputs, (numbers,)), 1, [0, 8, _DRAWS * dtype.itemsize], op.name)
 
 
-def _at_once(op: Op, inputs: Sequence[Any], types: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The result by code for this one size: of what has no rows, or takes several kernels."""
+def _at_once(op: Op, types: Sequence[Any], params: dict[str, Any]
+             ) -> Callable[[Sequence[Any]], Any] | None:
+    """The call by code for this one size: of what has no rows, or takes several kernels."""
     key = (op.name, *types, *[(k, param_key(v)) for k, v in params.items()])
     program = _PROGRAMS.get(key, op.name, lambda: _whole(op, types, params))
-    return None if program is None else program([np.ascontiguousarray(x) for x in inputs])[0]
+    if program is None:
+        return None
+    return lambda inputs: program([np.ascontiguousarray(x) for x in inputs])[0]
 
 
 def _whole(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Executable | None:
