@@ -66,7 +66,7 @@ def kept(demanded: Iterable[Node], results: Collection[Node], forgotten: Mapping
 
 def _is_cheap(node: Node) -> bool:
     op = OPS[node.op]
-    return op.kind in _AGAIN and not op.costly and not op.draws
+    return op.kind in _AGAIN and op.passes == 1 and not op.draws
 
 
 def _cost(node: Node, results: Collection[Node], inner: Collection[Node]) -> int:

@@ -8,7 +8,7 @@ rows and run over as many as there are, so that another number of rows needs no 
 from __future__ import annotations
 
 import array
-import threading
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,11 +18,9 @@ import numpy as np
 
 from ..capture.builder import literal
 from ..capture.graph import Graph, Node, Nodes, param_key
-from ..capture.hook import unobserved
 from ..eager import dispatch, kernels, memory
 from ..eager.dtypes import is_small
 from ..eager.errors import CodegenError
-from ..eager.forking import held_while_forking
 from ..eager.op import Op
 from ..eager.ops.check import in_range
 from ..eager.ops.declare import dtype_of_operands
@@ -35,21 +33,24 @@ from .executable import Executable
 from .llvm.blocks import Rows
 from .llvm.program import Argument, NativeProgram, Step, Written, write
 from .llvm.target import host
+from .pooled import max_pool_back
 from .scatter import add_at
+from .variants import Variants
 
 _BLOCK = 1 << 14  # elements of a block, which stay in the innermost caches
 _ROW = 1 << 17  # a row of more is left to NumPy
-_PIECE = 1 << 11  # elements that a reduction of everything takes as a row
+_PIECE = 1 << 11  # elements that a reduction of everything takes as a row,
+_FEW = 1 << 5  # of which there are so many at least
 _DRAWN = 1 << 9  # random numbers: fewer are left to NumPy,
 _CALL = 1 << 16  # and so are the first `_AMOUNT`, which take as long as compiling, where each call
 _AMOUNT = 1 << 22  # takes as long as at least `_CALL` of them
 _DRAWS = 1 << 10  # random numbers that a program draws for a row
-_VARIANTS = 32  # programs of one op; beyond, its shapes change too often to compile for
+_CALLS_KNOWN = 1 << 12  # kinds of calls of which is remembered how they are made
 
 Shape = tuple[int, ...]
 
-BY_HAND: dict[str, Callable[..., Any]] = {"add_at": add_at}
-"""Kernels of ops that have no meaning by element."""
+BY_HAND: dict[str, Callable[..., Any]] = {"add_at": add_at, "max_pool_back": max_pool_back}
+"""Kernels of ops that add to places which values tell."""
 
 
 class Split(NamedTuple):
@@ -61,42 +62,129 @@ class Split(NamedTuple):
     parts: tuple[Shape, ...]
 
 
+class Call(NamedTuple):
+    """How an op's call is made: the program for a block of rows, the number of rows, the result."""
+
+    program: NativeProgram
+    rows: int
+    out: TensorType
+    spread: tuple[int, ...]  # inputs of which one element stands everywhere
+    numbers: tuple[int, ...]  # inputs that are Python's numbers but no part of the code
+    dtype: Any  # of these
+    arrays: tuple[int, ...]  # inputs that the program reads
+
+
+class Known(NamedTuple):
+    """How a call is made, and which inputs are indices below which numbers."""
+
+    bounds: tuple[tuple[int, int], ...]
+    call: Callable[[Sequence[Any]], Any]
+
+
+_KNOWN: dict[Any, Known] = {}
+
+
 def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
     """op(*inputs) for arrays and numbers; None where it is better left to NumPy."""
     if not settings.compile:
         return None
+    key = key_of(op, inputs, params)
+    known = _KNOWN.get(key)
+    if known is None:
+        return _otherwise(op, inputs, params, key)
+    if known.bounds and not all([in_range(inputs[i], n) for i, n in known.bounds]):
+        return None
+    return known.call(inputs)
+
+
+def _otherwise(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) -> Any:
+    """The same for a call that is not known, which it is afterwards if there is code for it."""
     types = [TensorType(x.shape, x.dtype) if isinstance(x, np.ndarray) else x for x in inputs]
     out = op.result(*types, **params)
     if is_small(out.dtype):  # where NumPy rounds, eager does
         return None
-    if op.bounds is not None and not all(
-            [in_range(inputs[i], n) for i, n in op.bounds(*types, **params)]):
+    bounds = () if op.bounds is None else tuple(op.bounds(*types, **params))
+    if not all([in_range(inputs[i], n) for i, n in bounds]):
         return None  # the op's own implementation has the error
-    if op.name in BY_HAND:
-        return BY_HAND[op.name](inputs, types, out, params)
     if op.kind == "create":
         return _created(op, inputs, types, out, params)
+    call = _way(op, inputs, types, out, params)
+    if call is None:
+        return _in_two(op, inputs, params)
+    if len(_KNOWN) >= _CALLS_KNOWN:
+        _KNOWN.clear()
+    _KNOWN[key] = Known(bounds, call)
+    return call(inputs)
+
+
+def _way(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType, params: dict[str, Any]
+         ) -> Callable[[Sequence[Any]], Any] | None:
+    """How calls with inputs of these types are made; None where there is no code for them."""
+    if op.name in BY_HAND:
+        return functools.partial(BY_HAND[op.name], types=types, out=out, params=params)
+    spread = spread_of(inputs) if op.kind == "pointwise" else ()
+    if op.kind == "reduce" and is_spread(inputs[0]):
+        return None
+    types = [TensorType((1,) * t.ndim, t.dtype) if i in spread else t for i, t in enumerate(types)]
     split = split_rows(op, types, out, params)
     program = None if split is None else _program(op, types, out, params, split)
     if split is None or program is None:
         whole = op.kind == "composite" and op.rows is not None
-        return _at_once(op, inputs, types, params) if whole else _in_two(op, inputs, params)
-    dtype = dtype_of_operands(tuple(types))
-    held = [x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
-            for x in inputs if not _is_constant(x)]
-    if not all([a.flags.c_contiguous and a.flags.aligned for a in held]):
-        return None
-    held.append(memory.empty(out.shape, out.dtype))
-    table = array.array("Q", [split.rows, *map(address, held)])
-    program.run(table.buffer_info()[0], 0)
+        return _at_once(op, types, params) if whole else None
+    read = tuple([i for i, x in enumerate(inputs) if not _is_constant(x)])
+    numbers = tuple([i for i in read if not isinstance(inputs[i], np.ndarray)])
+    call = Call(program, split.rows, out, spread, numbers, dtype_of_operands(tuple(types)), read)
+    return functools.partial(_called, call)
+
+
+def _called(call: Call, inputs: Sequence[Any]) -> Any:
+    """The result of a known call; None where an input's elements do not lie side by side."""
+    arrays = list(inputs)
+    for i in call.numbers:
+        arrays[i] = np.asarray(arrays[i], call.dtype)
+    for i in call.spread:
+        arrays[i] = arrays[i][(0,) * arrays[i].ndim + (None,)]
+    held = [arrays[i] for i in call.arrays]
+    for i, a in enumerate(held):
+        if not (a.flags.c_contiguous and a.flags.aligned):
+            if a.size << 3 > call.out.size and any(a.strides):
+                return None
+            held[i] = np.array(a, order="C")  # of little, or of one element everywhere
+    held.append(memory.empty(call.out.shape, call.out.dtype))
+    table = array.array("Q", [call.rows, *map(address, held)])
+    call.program.run(table.buffer_info()[0], 0)
     return held[-1]
+
+
+def key_of(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
+    """All that the code for a call and its way of being called depend on."""
+    parts: list[Any] = [op]
+    for x in inputs:
+        if isinstance(x, np.ndarray):
+            parts += x.shape, x.dtype, is_spread(x)
+        else:
+            parts.append(param_key(x) if _is_constant(x) else float)
+    for name, value in params.items():
+        parts += name, param_key(value)
+    return tuple(parts)
+
+
+def is_spread(x: Any) -> bool:
+    """Whether one element of `x` stands everywhere, as in the gradient of a sum."""
+    return x.size > 1 and not any(x.strides)
+
+
+def spread_of(inputs: Sequence[Any]) -> tuple[int, ...]:
+    """Which of the inputs are such."""
+    return tuple([i for i, x in enumerate(inputs) if isinstance(x, np.ndarray) and is_spread(x)])
 
 
 def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
              params: dict[str, Any]) -> Any:
     """The result of an op that makes elements out of their indices."""
     if not op.draws or len(inputs) > 1:
-        return _at_once(op, inputs, types, params) if out.size >= dispatch.LARGE else None
+        call = _at_once(op, types, params) if out.size >= dispatch.LARGE else None
+        return None if call is None else call(inputs)
     if out.size < _DRAWN:
         return None
     _DREW[op.name, out.dtype] += max(out.size, _CALL)
@@ -108,7 +196,7 @@ def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorTyp
 def _drawn(op: Op, state: Any, out: TensorType, params: dict[str, Any]) -> Any:
     """Random numbers as rows of so many: a number's place decides, not how many there are."""
     key = (op.name, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])
-    program = _remembered(key, op, lambda: _drawing(op, params, out.dtype))
+    program = _PROGRAMS.get(key, op.name, lambda: _drawing(op, params, out.dtype))
     if program is None:
         return None
     rows = -(-out.size // _DRAWS)
@@ -125,14 +213,17 @@ def _drawing(op: Op, params: dict[str, Any], dtype: Any) -> NativeProgram | None
     inputs = tuple([nodes.input(name, TensorType((size,), np.dtype(np.int64)))
                     for name, size in (("state", 2), ("before", 1))])
     numbers = nodes.apply(op.name, inputs, {**params, "shape": (_DRAWS,)})
-    return _built(Graph(inputs, (numbers,)), 1, [0, 8, _DRAWS * dtype.itemsize], op.name)
+    return built(Graph(inputs, (numbers,)), 1, [0, 8, _DRAWS * dtype.itemsize], op.name)
 
 
-def _at_once(op: Op, inputs: Sequence[Any], types: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The result by code for this one size: of what has no rows, or takes several kernels."""
+def _at_once(op: Op, types: Sequence[Any], params: dict[str, Any]
+             ) -> Callable[[Sequence[Any]], Any] | None:
+    """The call by code for this one size: of what has no rows, or takes several kernels."""
     key = (op.name, *types, *[(k, param_key(v)) for k, v in params.items()])
-    program = _remembered(key, op, lambda: _whole(op, types, params))
-    return None if program is None else program([np.ascontiguousarray(x) for x in inputs])[0]
+    program = _PROGRAMS.get(key, op.name, lambda: _whole(op, types, params))
+    if program is None:
+        return None
+    return lambda inputs: program([np.ascontiguousarray(x) for x in inputs])[0]
 
 
 def _whole(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Executable | None:
@@ -187,7 +278,7 @@ def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
     """A reduction to one number as one of short rows, and of what these give."""
     x = inputs[0]
     if op.kind != "reduce" or len(params["axis"]) != x.ndim or not x.flags.c_contiguous \
-            or x.size < _PIECE * _PIECE:
+            or x.size < _FEW * _PIECE:
         return None
     flat = x.reshape(-1)
     count = x.size // _PIECE * _PIECE
@@ -200,20 +291,8 @@ def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
 
 
 # ---- programs
-_PROGRAMS: dict[Any, Any] = {}
-_COUNTS: Counter[str] = Counter()
+_PROGRAMS = Variants()
 _DREW: Counter[Any] = Counter()  # by ops that draw
-_LOCK = held_while_forking(threading.RLock())
-
-
-def _remembered(key: Any, op: Op, compiled: Callable[[], Any]) -> Any:
-    """What `compiled()` gives, when first asked for; None when that is asked for too often."""
-    with _LOCK:
-        if key not in _PROGRAMS:
-            _COUNTS[op.name] += 1
-            with unobserved():
-                _PROGRAMS[key] = compiled() if _COUNTS[op.name] <= _VARIANTS else None
-        return _PROGRAMS[key]
 
 
 def _program(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, Any], split: Split
@@ -223,14 +302,18 @@ def _program(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, An
               for t in types]
     given = [(k, param_key(v)) for k, v in params.items()]
     key = (op.name, *given, *split.parts, *split.full, *values, split.axes, _block(split))
-    found = _remembered(key, op, lambda: _compiled(op, types, out, params, split))
+    found = _PROGRAMS.get(key, op.name, lambda: _compiled(op, types, out, params, split))
     return found  # type: ignore[no-any-return]
 
 
 def _block(split: Split) -> int:
     """How many rows make a task."""
-    row = max(1, *map(product, _moving(split.full, split.parts)))
-    return int(max(1, min(split.rows, _BLOCK // row)))
+    return block_of(split.rows, max(1, *map(product, _moving(split.full, split.parts))))
+
+
+def block_of(rows: int, row: int) -> int:
+    """The same of rows of so many elements: a power of two, so that few programs are needed."""
+    return 1 << min(rows, max(1, _BLOCK // row)).bit_length() - 1
 
 
 def _compiled(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, Any], split: Split
@@ -254,10 +337,11 @@ def _compiled(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, A
         strides.append(full * product(part) * kind.itemsize)
     strides.append(product(out.shape[split.axes:]) * out.dtype.itemsize)
     graph = Graph(tuple(inputs), (nodes.apply(op.name, operands, params),))
-    return _built(graph, block, strides, op.name)
+    return built(graph, block, strides, op.name)
 
 
-def _built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProgram | None:
+def built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProgram | None:
+    """The program for a block of rows; None where it would take more than one kernel."""
     target = host()
     machine = replace(machine_of(target), threads=1)
 

@@ -17,10 +17,12 @@ from .shapes import TensorType
 from .tape import MODE, Entry, Leaf
 from .tensor import Tensor
 
-LARGE = 1 << 17  # elements of an input from which on `large` is asked first
-COSTLY = 1 << 13  # the same for ops that are `costly`
+LARGE = 1 << 17  # elements of an input, times the op's passes over them, from which on `large` is
+# asked first
 large: Callable[[Op, Any, dict[str, Any]], Any] | None = None  # set by an upper layer: gives the
 # result of an op on arrays and numbers, or None for what is left to the op's own implementation
+large_back: Callable[[Any, Any, Any], Any] | None = None  # the same of gradients: given an entry of
+# the tape, which of its inputs need one, and the gradient of its result
 
 _NOTHING: dict[str, Any] = {}
 _FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeWarning)
@@ -49,13 +51,14 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
     if len(inputs) == 1:
         return _evaluate_one(op, inputs[0], params)
     tracked = is_large = False
+    passes = op.passes
     arrays = []
     for x in inputs:
         if isinstance(x, Tensor):
             data = x._data
             arrays.append(data)
             tracked = tracked or x.edge is not None
-            is_large = is_large or data.size >= LARGE
+            is_large = is_large or data.size * passes >= LARGE
         else:
             arrays.append(x)
     try:
@@ -74,8 +77,8 @@ def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING)
 def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
     array = x._data
     try:
-        small = array.size < (COSTLY if op.costly else LARGE) and op.kind != "create"  # whose
-        # result is larger than its input
+        small = array.size * op.passes < LARGE and op.kind != "create"  # whose result is larger
+        # than its input
         data = op.impl(kernels, array, **params) if small else _run_large(op, (array,), params)
     except _FAILURES as error:
         data = _again(op, (x,), params, [array], error)
@@ -111,7 +114,7 @@ new: Any = object.__new__
 
 def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`apply(op, (x,))`, without its loops, for a tensor of `kinds` of dtypes; else `otherwise`."""
-    if op.costly:
+    if op.passes > 1:
         return otherwise
     direct, differentiable = implementation(op, 1), op.vjp is not None
     usual = _FLOAT32 if "f" in kinds else None  # known by identity, without a look at its kind

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import interpreter
+from .. import dispatch, interpreter
 from ..dispatch import apply
 from ..dtypes import float32
 from ..errors import DTypeError, GradientError, ShapeError
@@ -25,6 +25,7 @@ from .hooks import accumulated, passed
 __all__ = ["backward", "grad"]
 
 Edge = Any  # Entry | Leaf
+SOME = 1 << 13  # elements from which on an upper layer is asked whether an entry is large
 _ONE = np.ones((), float32)  # the gradient of a loss by itself; arrays never change
 
 
@@ -240,6 +241,12 @@ def _step(
     arrays, edges, params = entry.arrays, entry.edges, entry.params
     if arrays is None:
         raise given_up(entry)
+    if (not interpreter.in_use or interpreter.STATE.active is None) \
+            and (entry.out.size >= SOME or getattr(arrays[0], "size", 0) >= SOME) \
+            and _step_at_once(entry, g, sums, useful):
+        if not keep:
+            entry.arrays = entry.out = None  # type: ignore[assignment]
+        return
     out = Tensor(entry.out, entry)
     if len(edges) == 1:
         inputs: Any = (Tensor(arrays[0], edges[0]),)
@@ -257,12 +264,34 @@ def _step(
                 else:
                     sums[edge] = gx
     else:
-        needs = tuple([edge is not None and (useful is None or edge in useful) for edge in edges])
+        needs = _needs(edges, useful)
         for edge, need, x, gx in zip(edges, needs, arrays, vjp(needs, g, out, *inputs, **params)):
             if need:
                 _add(sums, edge, gx, x)
     if not keep:
         entry.arrays = entry.out = None  # type: ignore[assignment]
+
+
+def _needs(edges: Sequence[Edge], useful: set[Edge] | None) -> tuple[bool, ...]:
+    """Which of these edges are to get a gradient."""
+    return tuple([edge is not None and (useful is None or edge in useful) for edge in edges])
+
+
+def _step_at_once(
+    entry: Entry, g: Tensor, sums: dict[Edge, Any], useful: set[Edge] | None
+) -> bool:
+    """`_step` of a large entry by an upper layer, where that can and it is not differentiated."""
+    back = dispatch.large_back
+    if back is None or MODE.enabled:
+        return False
+    edges = entry.edges
+    found = back(entry, _needs(edges, useful), g._data)
+    if found is None:
+        return False
+    for edge, array, gx in zip(edges, entry.arrays, found):
+        if gx is not None:
+            _add(sums, edge, Tensor(gx), array)
+    return True
 
 
 def _back(

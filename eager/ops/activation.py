@@ -23,11 +23,11 @@ _STEEPER = 0.044715 * _STEEP
 
 def _activation(
     name: str, formula: Callable[..., Any], vjp: Callable[..., Any], onnx: str = "",
-    why: Mapping[str, str] = MappingProxyType({}), costly: bool = False,
+    why: Mapping[str, str] = MappingProxyType({}), passes: int = 1,
 ) -> Op:
     formula = in_float32(formula)
     return define(Op(name, "pointwise", result_rule(name, "same"), formula, formula,
-                     each(vjp), onnx, why, costly=costly))
+                     each(vjp), onnx, why, passes=passes))
 
 
 def _call(op: Op, x: Any, **params: Any) -> Tensor:
@@ -50,7 +50,7 @@ def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, approximate: str) -> Tensor:
     return g * (erf(x * _SQRT_HALF) * 0.5 + 0.5 + x * density)
 
 
-gelu_op = _activation("gelu", _gelu, _gelu_vjp, "Gelu", costly=True)
+gelu_op = _activation("gelu", _gelu, _gelu_vjp, "Gelu", passes=16)
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:

@@ -13,6 +13,8 @@ from ..tape import Leaf, enable_grad, no_grad
 from ..tensor import Tensor
 from .pointwise import alias
 
+_PASSES = 4  # of a composite in NumPy, at least
+
 
 def composite(
     name: str, decompose: Callable[..., Tensor], result: Callable[..., TensorType] | None = None,
@@ -32,7 +34,8 @@ def composite(
         why["small floats"] = "eager does not round where the ops do that it is made of"
     first = result or (lambda x, *rest, **params: x)
     return define(Op(name, "composite", first, impl or _run(decompose), decompose,
-                     vjp or _derived(decompose), onnx, why, rows=rows, batch=batch))
+                     vjp or _derived(decompose), onnx, why, rows=rows, batch=batch,
+                     passes=_PASSES if rows is not None else 1))
 
 
 def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:

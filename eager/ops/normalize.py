@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import dispatch, interpreter
 from ..op import each
 from ..shapes import TensorType, product, reduced
 from ..tensor import Tensor
@@ -18,7 +19,7 @@ from . import reduce
 from .batching import shifted
 from .composite import call, composite
 from .join import stack
-from .pointwise import rsqrt
+from .pointwise import add, multiply, rsqrt
 from .view import reshape
 
 Axes = tuple[int, ...]
@@ -88,6 +89,57 @@ normalize_op = composite(
     vjp=each(lambda g, out, x, **how: call(back_op, g, x, **how)))
 
 
+# ---- times a weight, plus a bias: one op where nothing records
+def _affine(x: Tensor, *values: Tensor, axes: Axes, eps: float, centred: bool, shape: Axes
+            ) -> Tensor:
+    out = normalize(x, axes, eps, centred)
+    for value, combined in zip(values, (multiply, add)):
+        out = combined(out, reshape(value, shape))
+    return out
+
+
+def _affine_impl(xp: Any, x: Any, *values: Any, axes: Axes, eps: float, centred: bool, shape: Axes
+                 ) -> Any:
+    out = _scaled_arrays(x, axes, eps, centred)[0]
+    for value, combined in zip(values, (np.multiply, np.add)):
+        out = combined(out, value.reshape(shape), out=out)
+    return out
+
+
+def _affine_vjp(needs: tuple[bool, ...], g: Tensor, out: Tensor, x: Tensor, *values: Tensor,
+                axes: Axes, eps: float, centred: bool, shape: Axes) -> list[Any]:
+    weight = reshape(values[0], shape)
+    first = call(back_op, g * weight, x, axes=axes, eps=eps, centred=centred) if needs[0] else None
+    parts = [g * normalize(x, axes, eps, centred) if needs[1] else g, g]
+    return [first, *[_summed(part, value, shape) if need else None
+                     for part, value, need in zip(parts, values, needs[1:])]]
+
+
+def _summed(x: Tensor, value: Tensor, shape: Axes) -> Tensor:
+    """`x` added up to what `value` is along it, if it lies in `shape`."""
+    first = x.ndim - len(shape)
+    axes = [i for i in range(x.ndim) if i < first or shape[i - first] == 1]
+    return reshape(reduce.sum(x, tuple(axes)), value.shape)
+
+
+affine_op = composite(
+    "normalize_affine", _affine, impl=_affine_impl, vjp=_affine_vjp,
+    rows=lambda x, *values, axes, **rest: (min(axes), *(0,) * len(values)))
+
+
+def is_one_op(x: Tensor, *values: Tensor | None) -> bool:
+    """Whether `normalize_affine` is for these: large, of one dtype, and computed right now."""
+    return not interpreter.in_use and x._data.size * affine_op.passes >= dispatch.LARGE \
+        and all([v is None or v._data.dtype == x._data.dtype for v in values])
+
+
+def normalize_affine(x: Tensor, weight: Tensor, bias: Tensor | None, axes: Axes, eps: float,
+                     centred: bool, shape: Axes) -> Tensor:
+    """`normalize` times weight, plus bias, which lie along its last axes as `shape` says."""
+    values = (weight,) if bias is None else (weight, bias)
+    return call(affine_op, x, *values, axes=axes, eps=float(eps), centred=centred, shape=shape)
+
+
 # ---- mean and variance in one pass over memory
 def _moments(x: Tensor, axes: Axes) -> Tensor:
     count = product(x.shape[i] for i in axes)
@@ -109,7 +161,8 @@ def _moments_result(x: TensorType, axes: Axes) -> TensorType:
     return TensorType((2, *reduced(x.shape, axes, False)), x.dtype)
 
 
-moments_op = composite("moments", _moments, _moments_result, _moments_impl)
+moments_op = composite("moments", _moments, _moments_result, _moments_impl,
+                       rows=lambda x, axes: (0,))
 
 
 def moments(x: Tensor, axes: Axes) -> Tensor:

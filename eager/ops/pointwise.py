@@ -301,7 +301,7 @@ atanh = pointwise("atanh", lambda k, x: k.atanh(x), lambda g, out, x: g / conj_o
                   takes="float", onnx="Atanh")
 erf = pointwise("erf", lambda k, x: k.erf(x),
                 lambda g, out, x: g * (exp(-x * x) * (2 / math.sqrt(math.pi))), takes="real float",
-                onnx="Erf", costly=True)
+                onnx="Erf", passes=16)
 
 # ---- rounding and parts: constant between jumps
 

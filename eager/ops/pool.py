@@ -19,7 +19,7 @@ from ..tensor import Tensor, tensor
 from . import reduce
 from .batching import folded, shifted
 from .composite import call, composite
-from .create import iota
+from .create import iota, zeros_like
 from .pointwise import equal, isnan, maximum, minimum, where
 from .view import expand_to, flatten_index, reshape, take, unflatten_index
 from .window import fold, window, window_count, window_op
@@ -168,8 +168,17 @@ def _put_impl(xp: Any, g: Any, at: Any, size: Sizes, kernel: Sizes, out: Sizes, 
 
 
 def _max_vjp(g: Tensor, out: Tensor, x: Tensor, /, **how: Any) -> Tensor:
+    return call(max_back_op, g, x, **how)
+
+
+def _max_back(g: Tensor, x: Tensor, **how: Any) -> Tensor:
     """The gradient goes to the first largest element of each window."""
     return _put_back(g, call(at_op, x, **how), x, how)
+
+
+def _max_back_impl(xp: Any, g: Any, x: Any, **how: Any) -> Any:
+    at = _at_impl(xp, x, **how)
+    return _put_impl(xp, g, at, size=x.shape[x.ndim - len(how["kernel"]):], **how)
 
 
 def _put_back(g: Tensor, at: Tensor, x: Tensor, how: Any) -> Tensor:
@@ -192,6 +201,10 @@ pick_op = composite(
 put_op = composite(
     "pool_put", _put, _put_result, _put_impl, batch=folded, rows=_planes, unwritten=_WHY,
     vjp=each(lambda g, out, x, at, /, size, **how: call(pick_op, g, at, **how), None))
+max_back_op = composite(
+    "max_pool_back", _max_back, lambda g, x, **how: x, _max_back_impl, batch=folded, rows=_planes,
+    vjp=each(lambda gg, out, g, x, /, **how: call(pick_op, gg, call(at_op, x, **how), **how),
+             lambda gg, out, g, x, /, **how: zeros_like(x)))
 
 
 # ---- sums

@@ -14,6 +14,7 @@ from samples import ROWS, Row
 
 import fusewire as fw
 from fusewire.codegen import large
+from fusewire.codegen.variants import Variants
 from fusewire.eager import dispatch, memory
 from fusewire.eager.op import OPS
 from fusewire.eager.settings import settings
@@ -32,21 +33,20 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return out
 
     monkeypatch.setattr(dispatch, "LARGE", 1)
-    monkeypatch.setattr(dispatch, "COSTLY", 1)
     monkeypatch.setattr(dispatch, "large", run)
-    monkeypatch.setattr(large, "_PROGRAMS", {})
-    monkeypatch.setattr(large, "_COUNTS", Counter())
+    monkeypatch.setattr(large, "_PROGRAMS", Variants(1 << 20))
+    monkeypatch.setattr(large, "_KNOWN", {})
     monkeypatch.setattr(large, "_BLOCK", 8)
     monkeypatch.setattr(large, "_PIECE", 3)
-    monkeypatch.setattr(large, "_VARIANTS", 1 << 20)
+    monkeypatch.setattr(large, "_FEW", 3)
     yield done
 
 
 @pytest.fixture
 def no_programs_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever other tests compiled, ops here are not refused for being compiled too often."""
-    monkeypatch.setattr(large, "_PROGRAMS", {})
-    monkeypatch.setattr(large, "_COUNTS", Counter())
+    monkeypatch.setattr(large, "_PROGRAMS", Variants())
+    monkeypatch.setattr(large, "_KNOWN", {})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -89,10 +89,10 @@ def test_what_stands_before_the_reduced_axes_are_rows() -> None:
 
 def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]) -> None:
     fw.ones(30).tanh()
-    before = len(large._PROGRAMS)
+    before = len(large._PROGRAMS.made)
     for count in (31, 8, 100):
         assert fw.zeros(count).tanh().sum().item() == 0
-    fresh = set(list(large._PROGRAMS)[before:])
+    fresh = set(list(large._PROGRAMS.made)[before:])
     assert not any("tanh" in key for key in fresh)
     assert everything_is_large.count("tanh") == 4
 
@@ -100,17 +100,26 @@ def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]
 def test_another_number_as_operand_needs_no_new_code(everything_is_large: list[str]) -> None:
     x = fw.ones(30)
     x * 0.5
-    before = len(large._PROGRAMS)
+    before = len(large._PROGRAMS.made)
     assert (x * 0.25).tolist() == [0.25] * 30
-    assert len(large._PROGRAMS) == before
+    assert len(large._PROGRAMS.made) == before
 
 
 def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[str],
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "_VARIANTS", large._COUNTS["sum"] + 2)
+    monkeypatch.setattr(large, "_PROGRAMS", Variants(2))
     for width in range(40, 45):
         assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
     assert everything_is_large.count("sum") == 2
+
+
+def test_a_shape_that_comes_again_gets_its_code_in_the_end(everything_is_large: list[str],
+                                                           monkeypatch: pytest.MonkeyPatch
+                                                           ) -> None:
+    monkeypatch.setattr(large, "_PROGRAMS", Variants(2))
+    for width in (40, 41, 42, 42, 42, 43):
+        assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
+    assert everything_is_large.count("sum") == 4  # 40, 41, and 42 from the second time on
 
 
 @pytest.mark.parametrize("dtype", [fw.float32, fw.float64])
@@ -138,10 +147,10 @@ def test_one_program_draws_any_number_of_random_numbers(everything_is_large: lis
     monkeypatch.setattr(large, "_AMOUNT", 0)
     sizes = [1, 63, 1023, 1024, 1025, 5000]
     draw(1)
-    before = len(large._PROGRAMS)
+    before = len(large._PROGRAMS.made)
     drawn = [draw(n).numpy() for n in sizes]
     native = [op for op in everything_is_large if op in ("uniform", "randint")]
-    assert len(large._PROGRAMS) == before and len(native) == len(sizes) + 1
+    assert len(large._PROGRAMS.made) == before and len(native) == len(sizes) + 1
     monkeypatch.setattr(settings, "compile", False)
     for n, found in zip(sizes, drawn):
         np.testing.assert_array_equal(found, draw(n).numpy())
@@ -149,7 +158,7 @@ def test_one_program_draws_any_number_of_random_numbers(everything_is_large: lis
 
 def test_an_op_that_is_costly_in_numpy_is_soon_native(everything_is_large: list[str],
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "LARGE", 1 << 17)
+    monkeypatch.setattr(dispatch, "LARGE", 1 << 10)
     x = fw.linspace(-4, 4, 99)
     np.testing.assert_allclose(fw.special.erf(x).numpy(), np.vectorize(math.erf)(x.numpy()), 1e-6)
     (x + 1).exp()

@@ -23,6 +23,11 @@ def back(g: Array, x: Array, axes: Any, eps: float, centred: bool) -> Array:
     return (rest - g.mean(axes, keepdims=True) if centred else rest) * factor
 
 
+def scaled(x: Array, weight: Array, bias: Array | None = None, *, shape: Any, **how: Any) -> Array:
+    out = normalized(x, **how)[0] * weight.reshape(shape)
+    return out if bias is None else out + bias.reshape(shape)
+
+
 for shape, axes, eps, centred in (
         ((3, 5), (1,), 1e-5, True), ((3, 4, 5), (1, 2), 0.1, True), ((6, 3), (0,), 1e-5, True),
         ((4, 3, 2, 2), (0, 2, 3), 1e-3, True), ((3, 5), (1,), 1e-5, False)):
@@ -34,6 +39,16 @@ for shape, axes, eps, centred in (
     row("normalize_back", lambda g, x, h=how: call(normalize.back_op, g, x, **h),
         [arrays(shape, shape), arrays(shape, shape, dtypes=f8)],
         lambda g, x, h=how: back(g, x, **h), label=f"{shape} {axes} {centred}", tolerance=1e-5)
+
+
+for shape, axes, along, values in (
+        ((3, 5), (1,), (5,), 2), ((4, 3, 2, 2), (0, 2, 3), (1, 3, 1, 1), 2),
+        ((2, 3, 4), (1, 2), (3, 4), 1)):
+    how = {"axes": axes, "eps": 1e-3, "centred": values == 2, "shape": along}
+    own = (tuple(n for n in along if n > 1),) * values
+    row("normalize_affine", lambda x, *v, h=how: call(normalize.affine_op, x, *v, **h),
+        [arrays(shape, *own), arrays(shape, *own, dtypes=f8)],
+        lambda x, *v, h=how: scaled(x, *v, **h), label=f"{shape} {axes} {values}", tolerance=1e-5)
 
 
 for shape, axes in (((6, 3), (0,)), ((4, 3, 2, 2), (0, 2, 3)), ((2, 3, 4), (2,))):

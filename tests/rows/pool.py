@@ -86,6 +86,26 @@ def described(shape: Any, kernel: Any, stride: Any, dilation: Any, pad: Any, cei
     return {"kernel": kernel, "out": out, "stride": stride, "dilation": dilation, "pad": pad}
 
 
+def out_of(shape: Any, how: Any) -> Any:
+    """The shape of the result."""
+    return (*shape[:2], *described(shape, *how)["out"])
+
+
+def put_to_maxima(g: Array, x: Array, *how: Any) -> Array:
+    made = np.zeros((*x.shape[:2], int(np.prod(x.shape[2:]))), g.dtype)
+    at = places(x, *how).reshape(*x.shape[:2], -1)
+    for sample, channel in np.ndindex(*x.shape[:2]):
+        np.add.at(made[sample, channel], at[sample, channel], g[sample, channel].reshape(-1))
+    return made.reshape(x.shape)
+
+
+for shape, how in POOLS:
+    row("max_pool_back", lambda g, x, h=how: call(pool.max_back_op, g, x, **described(x.shape, *h)),
+        [arrays(out_of(shape, how), shape), arrays(out_of(shape, how), shape, dtypes=f8),
+         lambda rng, s=shape, h=how: (arrays(out_of(s, h))(rng)[0], with_nan(s)(rng)[0])],
+        lambda g, x, h=how: put_to_maxima(g, x, *h), label=f"{shape}", smooth=False)
+
+
 def hit(at: Array, how: Any, size: Any) -> Any:
     """For each window the index of the element at its place, where that is not padding."""
     for index in np.ndindex(*at.shape):

@@ -35,9 +35,17 @@ def _affine(out: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: Any,
     return cast(out, dtype)
 
 
+def _scaled(x: Tensor, axes: tuple[int, ...], eps: float, weight: Tensor | None,
+            bias: Tensor | None, dtype: Any, shape: Any, centred: bool = True) -> Tensor:
+    """`x` normalized along `axes`, times weight, plus bias, which lie along x as `shape` says."""
+    if weight is not None and x.dtype == dtype and ops.is_one_op(x, weight, bias):
+        return ops.normalize_affine(x, weight, bias, axes, eps, centred, shape)
+    return _affine(ops.normalize(x, axes, eps, centred), weight, bias, dtype, shape)
+
+
 def _along_channels(x: Tensor) -> tuple[Any, ...]:
     """The shape in which a value per channel goes along axis 1."""
-    return (1, -1, *(1,) * (x.ndim - 2))
+    return (1, x.shape[1], *(1,) * (x.ndim - 2))
 
 
 # ---- over the last axes
@@ -84,7 +92,7 @@ def layer_norm(
     """
     x = floating("layer_norm", input, "f")
     axes = _normalized_axes("layer_norm", x, normalized_shape, weight, bias)
-    return _affine(ops.normalize(widened(x), axes, eps), weight, bias, x.dtype)
+    return _scaled(widened(x), axes, eps, weight, bias, x.dtype, x.shape[axes[0]:])
 
 
 def rms_norm(
@@ -103,7 +111,7 @@ def rms_norm(
     axes = _normalized_axes("rms_norm", x, normalized_shape, weight)
     wide = widened(x)
     least = dtypes.finfo(wide.dtype).eps if eps is None else eps
-    return _affine(ops.normalize(wide, axes, least, centred=False), weight, None, x.dtype)
+    return _scaled(wide, axes, least, weight, None, x.dtype, x.shape[axes[0]:], centred=False)
 
 
 # ---- over samples, or groups of channels
@@ -154,8 +162,7 @@ def instance_norm(
         raise _one_value("instance_norm", x, "channel of a sample")
     wide = widened(x)
     _follow(running_mean, running_var, wide, axes, momentum)
-    out = ops.normalize(wide, axes, eps)
-    return _affine(out, weight, bias, x.dtype, _along_channels(x))
+    return _scaled(wide, axes, eps, weight, bias, x.dtype, _along_channels(x))
 
 
 # ---- over the batch
@@ -181,7 +188,7 @@ def batch_norm(
     if x.shape[0] == 1 and product(x.shape[2:]) == 1:
         raise _one_value("batch_norm", x, "channel")
     _follow(running_mean, running_var, wide, axes, momentum)
-    return _affine(ops.normalize(wide, axes, eps), weight, bias, x.dtype, along)
+    return _scaled(wide, axes, eps, weight, bias, x.dtype, along)
 
 
 def _by_given(x: Tensor, mean: Tensor | None, var: Tensor | None, weight: Tensor | None,
