@@ -1,8 +1,9 @@
 """`for t in range(n)` and `for row in x` over sizes that vary: how far such a loop is, is a number.
 
-While a function is recorded for export, `range` of a number that varies gives a `Range`, and a
-tensor whose first size varies gives its rows by number. Each turn asks whether there is another, so
-a `for` is a loop like any other; its iterator, which Python keeps on its stack, is state of it.
+While a function is recorded for export, `range` of a number that varies gives a `Range`, and
+tensors whose first size varies give their rows by number, in `enumerate` and `zip` as well. Each
+turn asks whether there is another, so a `for` is a loop like any other; its iterator, which Python
+keeps on its stack, is state of it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import functools
 import operator
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..eager import interpreter
+from ..eager.tensor import Tensor
 from .bytecode import instructions, number_at
 from .dims import decided, formula
 from .formulas import Formula
@@ -25,14 +27,16 @@ from .hook import followed
 from .numbers import SYMBOLS, Number, formula_of, plain
 from .operands import tells_symbols
 
-_RANGE = builtins.range
+_RANGE, _ENUMERATE, _ZIP = builtins.range, builtins.enumerate, builtins.zip
 
 
 class Counted:
-    """The iterator of a `for`: how far it is, where it ends, and the tensor whose rows it gives."""
+    """The iterator of a `for`: how far it is, where it ends, and what it makes of these numbers
+    and the tensors whose rows it gives."""
 
-    def __init__(self, recorder: Any, limits: tuple[Any, Any, int], tensor: Any = None) -> None:
-        self.recorder, self.tensor = recorder, tensor
+    def __init__(self, recorder: Any, limits: tuple[Any, Any, int], tensors: tuple[Any, ...] = (),
+                 element: Callable[[Any], Any] = lambda at: at, kind: Any = "range") -> None:
+        self.recorder, self.tensors, self.element, self.kind = recorder, tensors, element, kind
         self.start, self.stop, self.step = limits
         self.count = recorder.symbol(self.start)
         self.limit = formula_of(self.stop)
@@ -55,7 +59,7 @@ class Counted:
     def _plain(self) -> Iterator[Any]:
         """All elements, of sizes that are fixed by that."""
         counts = _RANGE(*map(operator.index, (self.start, self.stop, self.step)))
-        return iter(counts if self.tensor is None else [self.tensor[i] for i in counts])
+        return map(self.element, counts)
 
     @property
     def is_open(self) -> bool:
@@ -84,7 +88,7 @@ class Counted:
         if not self.recorder.goes_on(self):
             raise StopIteration
         at, self.count = self.count, self.count + self.step
-        return at if self.tensor is None else self.tensor[at]
+        return self.element(at)
 
 
 def _for_in(frame: Any) -> int | None:
@@ -150,32 +154,73 @@ def _recorder() -> Any:
     return active if getattr(active, "counts", False) and active.listening else None
 
 
-class _Ranges(type):
-    """Calls of `range` while functions are recorded for export."""
+def _range(recorder: Any, *limits: Any) -> Range | None:
+    """What `range` gives for numbers that vary; None for plain ones."""
+    if not any(type(n) in SYMBOLS for n in limits) or \
+            not all(type(plain(n)) is int for n in limits):
+        return None
+    start, stop, step = (0, *limits, 1) if len(limits) == 1 else (*limits, 1)[:3]
+    if type(step) is not int or step == 0:
+        return None
+    return Range(recorder, start, stop, step)
 
-    def __call__(cls, *limits: Any) -> Any:
+
+def _size(x: Any) -> Any:
+    """The first size of a tensor, where it varies."""
+    size = x.shape[0] if isinstance(x, Tensor) and x.ndim else None
+    return size if type(size) in SYMBOLS else None
+
+
+def _enumerate(recorder: Any, x: Any, start: Any = 0) -> Counted | None:
+    size = _size(x)
+    return None if size is None or type(start) is not int else Counted(
+        recorder, (0, size, 1), (x,), lambda at: (start + at, x[at]), ("enumerate", start))
+
+
+def _zip(recorder: Any, *xs: Any, strict: bool = False) -> Counted | None:
+    sizes = list(map(_size, xs))
+    if not sizes or None in sizes or any(formula(n) != formula(sizes[0]) for n in sizes):
+        return None
+    return Counted(recorder, (0, sizes[0], 1), xs, lambda at: tuple([x[at] for x in xs]), "zip")
+
+
+class _Standing(type):
+    """A class of Python's while functions are recorded for export: what it makes of what varies."""
+
+    plain: type
+    also: type
+    made: Callable[..., Any]
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
         recorder = _recorder()
-        if recorder is None or not any(type(n) in SYMBOLS for n in limits) or \
-                not all(type(plain(n)) is int for n in limits):
-            return _RANGE(*limits)
-        start, stop, step = (0, *limits, 1) if len(limits) == 1 else (*limits, 1)[:3]
-        if type(step) is not int or step == 0:
-            return _RANGE(*limits)
-        return Range(recorder, start, stop, step)
+        found = None
+        if recorder is not None and args:
+            found = cls.made(recorder, *args, **options)
+        return cls.plain(*args, **options) if found is None else found
 
     def __instancecheck__(cls, value: Any) -> bool:
-        return isinstance(value, (_RANGE, Range))
+        return isinstance(value, (cls.plain, cls.also))
 
 
-class _Range(metaclass=_Ranges):
-    """Stands in the place of Python's `range`."""
+def _standing(plain: type, also: type, made: Callable[..., Any]) -> Any:
+    return _Standing(plain.__name__, (), {"plain": plain, "also": also,
+                                          "made": staticmethod(made)})
 
 
-def _rows(tensor: Any, frame: Any) -> Counted | None:
+_STANDING: Mapping[str, Any] = {
+    "range": _standing(_RANGE, Range, _range),
+    "enumerate": _standing(_ENUMERATE, Counted, _enumerate),
+    "zip": _standing(_ZIP, Counted, _zip),
+}
+_PLAIN: Mapping[str, Any] = {name: getattr(builtins, name) for name in _STANDING}
+
+
+def _rows(x: Any, frame: Any) -> Counted | None:
     recorder = _recorder()
-    if recorder is None or not tensor.ndim or type(tensor.shape[0]) is int:
+    size = None if recorder is None else _size(x)
+    if size is None:
         return None
-    return Counted(recorder, (0, tensor.shape[0], 1), tensor).counting(frame)
+    return Counted(recorder, (0, size, 1), (x,), lambda at: x[at], "rows").counting(frame)
 
 
 _LOCK = threading.Lock()
@@ -183,16 +228,18 @@ _recording = 0
 
 
 @contextlib.contextmanager
-def ranges() -> Iterator[None]:
+def counting() -> Iterator[None]:
     """A context in which a `for` over sizes that vary is a loop of what is recorded."""
     global _recording
     with _LOCK:
         _recording += 1
-        builtins.range, interpreter.rows = _Range, _rows  # type: ignore[misc, assignment]
+        vars(builtins).update(_STANDING)
+        interpreter.rows = _rows
     try:
         yield
     finally:
         with _LOCK:
             _recording -= 1
             if not _recording:
-                builtins.range, interpreter.rows = _RANGE, None  # type: ignore[misc]
+                vars(builtins).update(_PLAIN)
+                interpreter.rows = None

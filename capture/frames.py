@@ -112,7 +112,7 @@ class Snapshot:
             self.symbols[name] = counted.count
         else:
             self.plains[name] = counted.count
-        return name, counted.limit, counted.step, self._value(counted.tensor)
+        return name, counted.kind, counted.limit, counted.step, self._value(counted.tensors)
 
     def put(self, name: Name, value: Any) -> None:
         """Gives the running code another number in the place of this one."""

@@ -24,7 +24,7 @@ from ..eager.nn.module import Module
 from ..eager.shapes import TensorType
 from ..eager.tape import set_grad_enabled
 from ..eager.tensor import Tensor
-from .counted import Counted, ranges
+from .counted import Counted, counting
 from .dims import Dim, Sizes
 from .formulas import Formula
 from .frames import user_frames
@@ -35,7 +35,8 @@ from .names import Names
 from .numbers import Number
 from .operands import tells_symbols
 from .paths import Path
-from .recorder import Recorder, user_site
+from .recorder import Recorder
+from .site import user_site
 from .state import FIXED, State
 
 _LONG = 1000  # decisions of a forced run, which no values may end
@@ -319,7 +320,7 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     nodes: dict[int, Node] = {}
     try:
         interpreter.STATE.active, recorder.loops.base = recorder, sys._getframe()
-        with ranges(), set_grad_enabled(training), sizes.listening():
+        with counting(), set_grad_enabled(training), sizes.listening():
             result = fn(*args, **kwargs)
             nodes = {id(t): recorder.node_of(t) for t in _tensors_in(result)}
             recorder.gradients_stay()

@@ -126,8 +126,32 @@ def in_place(x: fw.Tensor) -> fw.Tensor:
     return h
 
 
-COUNTED = [numbered, by_row, backwards, all_results, deciding, two_deep, while_inside,
-           in_a_plain_loop, begins_otherwise, read_afterwards, first_turn_in_loops, in_place]
+def with_numbers(x: fw.Tensor) -> fw.Tensor:
+    h = fw.zeros(3)
+    for i, row in enumerate(x, 1):
+        h = h * 0.5 + row * i
+    for one, other in zip(x, fw.flip(x, 0)):
+        h = h - one * other
+    return h
+
+
+def begun_in_two_ways(x: fw.Tensor) -> fw.Tensor:
+    """What the ways have made different lies in the iterator alone."""
+    total: Any = 0
+    if x.sum() > 0:
+        turns = enumerate(x, 1)
+    else:
+        turns = enumerate(x, 5)
+    for i, row in turns:
+        if row[0] > 0:
+            row = row * i
+        total = total + row
+    return total
+
+
+COUNTED = [numbered, by_row, with_numbers, backwards, all_results, deciding, two_deep, while_inside,
+           in_a_plain_loop, begins_otherwise, read_afterwards, first_turn_in_loops, in_place,
+           begun_in_two_ways]
 
 
 def inputs(n: int) -> list[fw.Tensor]:
