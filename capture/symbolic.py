@@ -34,6 +34,7 @@ from .meetings import Learnt, Meetings, Plan
 from .names import Names
 from .numbers import Number
 from .operands import tells_symbols
+from .passes.specialise import sizes_of
 from .paths import Path
 from .recorder import Recorder
 from .site import user_site
@@ -188,6 +189,7 @@ class SymbolicRecorder(Recorder):
     def _varies(self, node: Node) -> bool:
         """Whether it can have another value in another run."""
         return any(n.op == "uniform" or (n.op == "input" and n not in self.common.outside)
+                   or sizes_of(n)
                    for n in topological([node]))
 
     def number(self, tensor: Tensor, value: Any) -> Any:
