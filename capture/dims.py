@@ -130,7 +130,7 @@ class Sizes:
                 return not self.decide("lt", -expr - constant(1))
             expr = -expr
         expr = expr.reduced() if relation == "eq" else expr
-        known = _decided(relation, expr)
+        known = decided(relation, expr)
         if known is not None:
             return known
         bound = expr.bound() if relation == "lt" else None
@@ -170,7 +170,7 @@ class Sizes:
         return dim.value
 
 
-def _decided(relation: str, expr: Expr) -> bool | None:
+def decided(relation: str, expr: Expr) -> bool | None:
     """The answer where it is the same for all sizes."""
     low, high = expr.low(), expr.high()
     if relation == "eq":

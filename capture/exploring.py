@@ -19,6 +19,7 @@ from ..eager.tensor import Tensor
 from .dims import Condition, Fixed, Sizes
 from .graph import Node
 from .leaf import Leaf
+from .loops import More
 from .meetings import Learnt, Meet, Unmet
 from .names import Names
 from .planning import walk as places
@@ -79,12 +80,14 @@ def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
 def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes, training: bool,
               learnt: Learnt | None) -> Explored:
     known: dict[Any, set[Any]] = {}
+    apart: set[Any] = set()
     grown = unmet = 0
     while grown < _AGAIN and unmet < _UNMET:
         made = _Exploration(fn, examples, sizes, known, training, learnt)
+        made.common.apart = apart
         try:
             return made.explored()
-        except Unmet:
+        except (Unmet, More):
             unmet += 1
         except _Grown:
             known, grown = made.common.carried, grown + 1

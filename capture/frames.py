@@ -44,12 +44,13 @@ def place_of(frames: list[Any]) -> tuple[Any, ...]:
     return tuple((f.f_code, f.f_lasti) for f in frames)
 
 
-def may_come_again(frames: list[Any]) -> bool:
-    """Whether all that can differ the next time is in local variables. Only the innermost frame
+def may_come_again(frames: list[Any], known: Collection[int] = ()) -> bool:
+    """Whether all that can differ the next time is in local variables, or in iterators which are
+    taken from at these instructions. Only the innermost frame
     matters: those around it stand still until it has ended, but for the callers of a generator."""
     code = frames[0].f_code if frames else None
     return code is not None and not code.co_flags & GENERATORS \
-        and only_locals_change(code, frames[0].f_lasti)
+        and only_locals_change(code, frames[0].f_lasti, frozenset(known))
 
 
 def put_local(frame: Any, name: str, value: Any) -> None:
@@ -64,8 +65,10 @@ class Snapshot:
 
     def __init__(self, frames: list[Any], changes: Iterator[tuple[Any, Any]],
                  owned: dict[int, Any], stale: Callable[[Number], bool],
-                 names: Sequence[Collection[str] | None] = ()) -> None:
-        """`names`: the local variables that matter, of each frame; None for all."""
+                 names: Sequence[Collection[str] | None] = (),
+                 counted: Sequence[Any] = ()) -> None:
+        """`names`: the local variables that matter, of each frame; None for all. `counted`: the
+        iterators on their stacks whose state is known."""
         self.frames = frames
         self.tensors: list[Tensor] = []
         self.plains: dict[Name, Any] = {}  # ints and floats of local variables
@@ -79,6 +82,8 @@ class Snapshot:
             for name in () if wanted is None else found.keys() - set(wanted):
                 del found[name]
         parts = [self._frame(i, names) for i, names in enumerate(self.locals)]
+        self.counted = {(frames.index(c.frame), f"for {c.offset}"): c for c in counted}
+        parts += [self._iterated(name, c) for name, c in self.counted.items()]
         parts += [(path, self._value(now)) for path, now in changes]
         self.structure = tuple(parts)
         self.arrays = [t._data for t in self.tensors]
@@ -100,6 +105,21 @@ class Snapshot:
             else:
                 found.append((name, self._value(value)))
         return tuple(found)
+
+    def _iterated(self, name: Name, counted: Any) -> Any:
+        """An iterator of a `for`: how far it is, is a number like those of local variables."""
+        if type(counted.count) is Number:
+            self.symbols[name] = counted.count
+        else:
+            self.plains[name] = counted.count
+        return name, counted.kind, counted.limit, counted.step, self._value(counted.tensors)
+
+    def put(self, name: Name, value: Any) -> None:
+        """Gives the running code another number in the place of this one."""
+        if name in self.counted:
+            self.counted[name].count = value
+        else:
+            put_local(self.frames[name[0]], name[1], value)
 
     def _value(self, value: Any) -> Any:
         self._held.append(value)

@@ -109,9 +109,11 @@ class Meeting(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def meeting(code: types.CodeType, start: int, end: int) -> Meeting | None:
+def meeting(code: types.CodeType, start: int, end: int, known: frozenset[int] = frozenset()
+            ) -> Meeting | None:
     """Whether ways from the instruction at `start` can meet at the question at `end`, with nothing
-    on the stack that only one of them changed; None where they cannot."""
+    on the stack that only one of them changed; None where they cannot. `known`: instructions that
+    take from iterators whose state is compared."""
     start, end = _step(code, start), _step(code, end)
     depths, operands = depths_of(code), operands_of(code, end)
     if depths is None or operands is None or end not in depths or not _is_after_both(
@@ -130,7 +132,8 @@ def meeting(code: types.CodeType, start: int, end: int) -> Meeting | None:
     untouched = base <= min(depths[n] for n in between)
     if not untouched and base != len(loops):
         return None
-    turned = [loop for loop in loops if not untouched or loop.start in between]
+    turned = [loop for loop in loops if (not untouched or loop.start in between)
+              and loop.start not in known]
     counters = [_counter(code, loop, whole=not untouched) for loop in turned]
     return None if None in counters else Meeting(frozenset(c for c in counters if c), changed)
 

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..eager.errors import CaptureError
 from ..eager.tape import Entry
 from ..eager.tensor import Tensor
 from .formulas import Constant, Formula, of_number
-from .frames import Name, Snapshot, may_come_again, place_of, put_local, user_frames
+from .frames import Name, Snapshot, may_come_again, place_of, user_frames
 from .graph import Node
 from .hook import followed
 from .liveness import live
 from .numbers import Number
 from .turns import Circle, Key, LoopBack, Marker, Turn, end_turn
+
+if TYPE_CHECKING:
+    from .counted import Counted
 
 
 class Enter(NamedTuple):
@@ -41,6 +45,10 @@ class Jump(NamedTuple):
     values: tuple[Node, ...]
     formulas: tuple[Formula, ...]
     site: str
+
+
+class More(BaseException):
+    """A loop changes more than was known when it began: all begins anew with what was learnt."""
 
 
 class _Head:
@@ -76,6 +84,7 @@ class Loops:
         self._heads: list[_Head] = []
         self._outside: tuple[Any, int] = (None, 0)  # around them: the last loop that was left for
         # good, and how many were
+        self._iterators: dict[Any, Counted] = {}  # of `for`, by frame and place
         self._since: Any = None  # where ways have met in this turn
         self._position = 0  # elements of the path since the innermost head, the same in each turn
 
@@ -139,6 +148,7 @@ class Loops:
     def end(self) -> None:
         """The run has ended: its frames and what they held are let go."""
         self.base = None
+        self._iterators.clear()
         self._visits.clear()
         self._heads.clear()
 
@@ -148,9 +158,12 @@ class Loops:
         """How many loops stand around, their tokens, and the visits so far."""
         return len(self._heads), {h.enter.token for h in self._heads}, dict(self._visits)
 
-    def place(self) -> Any:
-        """Where the head of the innermost loop stands."""
-        return self._heads[-1].place
+    def has_in_first_turn(self, start: int, visits: dict[Any, Any]) -> bool:
+        """Whether a question stands in the first turn of the innermost loop: by where it is in the
+        path, and what was visited before."""
+        head = self._heads[-1]
+        begun = [c.begun for c in self._iterators.values() if id(c) == head.place[0][-1]]
+        return head.place in visits or any(at is not None and start >= at for at in begun)
 
     def meet(self, token: Any, heads: int, visits: dict[Any, Any]) -> int:
         """Ways meet that parted when so many loops stood around: the number of these."""
@@ -168,7 +181,7 @@ class Loops:
         place = (tuple(map(id, frames)), place_of(frames))
         before = self._visits.get(place)
         head = next((h for h in reversed(self._heads) if h.place == place), None)
-        if not may_come_again(frames):
+        if not may_come_again(frames, self.known_iterators(frames[0]) if frames else ()):
             return subject
         now = self.snapshot(frames)
         if head is not None:
@@ -191,7 +204,66 @@ class Loops:
         changes = ((path, state.values[path] if isinstance(state.values[path], Tensor) else
                     list(now.items()) if isinstance(now, dict) else list(now))
                    for path, _, now in state.changes())
-        return Snapshot(frames, changes, state.paths, self.stale, names)
+        counted = [c for c in self._iterators.values() if c.frame in frames and c.is_open]
+        return Snapshot(frames, changes, state.paths, self.stale, names, counted)
+
+    # ---- iterators of `for`
+
+    def known_iterators(self, frame: Any) -> frozenset[int]:
+        """The instructions at which a frame takes from iterators whose state is known."""
+        return frozenset(c.offset for c in self._iterators.values()
+                         if c.frame is frame and c.is_open)
+
+    def count(self, counted: Counted, site: str) -> Any:
+        """A `for` asks whether there is another turn: what it asks of; None where there always is.
+        """
+        frames = user_frames(self.base)
+        self._iterators[id(counted.frame), counted.offset] = counted
+        place = (*map(id, frames), id(counted)), place_of(frames)
+        now = self.snapshot(frames)
+        head = next((h for h in self._heads if h.place == place), None)
+        if head is None and place[1] in self.recorder.names.apart and counted.begun is None:
+            counted.begun = len(self.recorder.path)
+            return None if counted.surely_begins else counted.question()[0]
+        subject = counted.question()[0]
+        subject = self._begin_counting(place, now, subject, site) if head is None else \
+            self._count_on(head, now, subject, site)
+        self._computed.clear()
+        return subject
+
+    def _begin_counting(self, place: Any, now: Snapshot, subject: Any, site: str) -> Any:
+        own = next(name for name, c in now.counted.items() if id(c) == place[0][-1])
+        self.recorder.names.carried.setdefault(place[1], set()).add(own)
+        before = len(self._heads)
+        if now.equal:
+            subject = self._enter(place, now, now, subject, site)
+        if len(self._heads) == before:
+            self._tell_apart(place, "")
+        return subject
+
+    def _count_on(self, head: _Head, now: Snapshot, subject: Any, site: str) -> Any:
+        carried = self.recorder.names.carried[head.place[1]]
+        before = len(carried)
+        self._learn(head, now)
+        if self._fits(head, now):
+            return self._jump(head, now, subject, site)
+        if len(carried) > before:
+            raise More
+        self._tell_apart(head.place, _grown(head.before, now))
+        return subject
+
+    def _tell_apart(self, place: Any, name: str) -> None:
+        """What a turn leaves is not what it begins with: perhaps that of the first one is."""
+        apart, carried = self.recorder.names.apart, self.recorder.names.carried
+        if place[1] not in apart:
+            apart.add(place[1])
+            carried.pop(place[1], None)
+            raise More
+        raise CaptureError(
+            f"each turn of this loop leaves {f'`{name}`' if name else 'something'} of another "
+            "kind, and how many turns there are is known only when the model runs",
+            "give what the loop changes one dtype and shape, and write results into a tensor made "
+            "before: y[t] = ... in place of a list")
 
     def _comes_again(self, place: Any, before: Snapshot, now: Snapshot) -> bool:
         """Whether two visits differ in tensors and numbers only, and code ran between them."""
@@ -205,7 +277,7 @@ class Loops:
         """What other turns than the first change is carried in the next run from the start."""
         if now.equal and head.before.structure == now.structure:
             known = self.recorder.names.carried.setdefault(head.place[1], set())
-            known.update(_different(head.before, now), head.variant, head.counters)
+            known.update(_different(head.before, now), head.variant, head.counters, now.symbols)
 
     def _varying(self, place: Any, before: Snapshot, now: Snapshot) -> tuple[list[int], list[Name]]:
         """The tensors and the names of the numbers that change from turn to turn."""
@@ -346,7 +418,7 @@ class Loops:
             recorder.learn(tensor._data, phi)
         for name, symbol in zip(head.counters, enter.symbols):
             value = now.symbols[name].value if name in now.symbols else now.plains[name]
-            put_local(now.frames[name[0]], name[1], Number(symbol, value, recorder))
+            now.put(name, Number(symbol, value, recorder))
         self._mark(head, now)
         head.before = self.snapshot(now.frames)
         self._visits.clear()
@@ -359,6 +431,16 @@ def _different(before: Snapshot, now: Snapshot) -> set[int | Name]:
     found: set[int | Name] = {name for name, value in now.plains.items()
                               if not _same(before.plains.get(name), value)}
     return found.union(i for i, (a, b) in enumerate(zip(before.arrays, now.arrays)) if a is not b)
+
+
+def _grown(before: Snapshot, now: Snapshot) -> str:
+    """The local variable that holds something of another kind than before."""
+    frames = len(now.frames)
+    for one, two in zip(before.structure[:frames], now.structure[:frames]):
+        for name, value in two:
+            if (name, value) not in one:
+                return str(name)
+    return ""
 
 
 def _same(a: Any, b: Any) -> bool:

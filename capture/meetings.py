@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from .formulas import Formula, elements, of_number
-from .frames import GENERATORS, Name, Snapshot, place_of, put_local, user_frames
+from .frames import GENERATORS, Name, Snapshot, place_of, user_frames
 from .graph import Node
 from .liveness import Meeting, is_plain_range, live, meeting
 from .loops import Enter, Jump
@@ -184,10 +184,10 @@ class Meetings:
 
     def _close(self, element: Enter | Jump) -> None:
         """A turn of a loop begins: ways of questions in the turn before do not meet in it."""
-        place = self.recorder.loops.place()
+        in_first_turn = self.recorder.loops.has_in_first_turn
         for fork in list(self._forks):
             inside = element.token in fork.tokens if isinstance(element, Jump) else \
-                place in fork.visits
+                in_first_turn(fork.start, fork.visits)
             if inside:
                 self._forks.remove(fork)
                 self._leave([fork])
@@ -195,7 +195,8 @@ class Meetings:
     # ---- places
     def _arrive(self, fork: _Fork, frames: list[Any], subject: Any) -> Any:
         place, plan = place_of(frames), self.plans.get(fork.key)
-        ways = _meeting(fork, frames) if plan is None or plan.place == place else None
+        known = self.recorder.loops.known_iterators(frames[0])
+        ways = _meeting(fork, frames, known) if plan is None or plan.place == place else None
         if ways is None:
             return subject
         found = self._state(place, frames, ways, subject)
@@ -268,7 +269,7 @@ class Meetings:
         self._rename(fork, found, [now.tensors[i] for i in tensors], element, depth)
         for name, symbol in zip(names, element.symbols):
             value = now.symbols[name].value if name in now.symbols else now.plains[name]
-            put_local(frames[name[0]], name[1], Number(symbol, value, recorder))
+            now.put(name, Number(symbol, value, recorder))
         self._origin, self._trail, self._read = token, (), len(recorder.path)
         del self._forks[self._forks.index(fork):]
         recorder.met(plan)
@@ -301,7 +302,7 @@ class Meetings:
             recorder.loops.dependent.update(dict.fromkeys(element.phis, depth))
 
 
-def _meeting(fork: _Fork, frames: list[Any]) -> Meeting | None:
+def _meeting(fork: _Fork, frames: list[Any], known: frozenset[int]) -> Meeting | None:
     """What ways from a question to here have to agree in; None where they cannot meet here. All
     frames but the innermost have stood still."""
     before = fork.frames[-len(frames):]
@@ -311,7 +312,7 @@ def _meeting(fork: _Fork, frames: list[Any]) -> Meeting | None:
     frame, (_, start) = frames[0], before[0]
     if frame.f_code.co_flags & GENERATORS:
         return None
-    found = meeting(frame.f_code, start, frame.f_lasti)
+    found = meeting(frame.f_code, start, frame.f_lasti, known)
     if found is None or (found.counters and not is_plain_range(frame)):
         return None
     return found if all(type(frame.f_locals.get(name)) is int for name in found.counters) else None

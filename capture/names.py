@@ -28,6 +28,7 @@ class Names:
         self.follows_numbers = True  # whether numbers may be symbols: not where types are looked at
         self.rolls_gradients = True  # whether loops may carry what has a gradient
         self.carried: dict[Any, set[Any]] = {}  # what loops change, by the place of the loop
+        self.apart: set[Any] = set()  # places of loops whose first turn is recorded by itself
         self.held: dict[int, Any] = {}  # objects that paths begin with, by id
         self._numbered: dict[Any, int] = {}
 

@@ -37,8 +37,12 @@ class Deciding(Protocol):
     def tensor_of(self, number: Number, dtype: Any) -> Any:
         """The tensor of a number, None where the dtype cannot hold it."""
 
+    def index_of(self, number: Number) -> Any:
+        """What stands for a number in an index: itself, or its tensor."""
 
-def _formula(x: Any) -> Formula | None:
+
+def formula_of(x: Any) -> Formula | None:
+    """The formula of a number, or of what stands for one; None for anything else."""
     if type(x) is Number:
         x.recorder.uses(x)
         return x.formula
@@ -62,7 +66,7 @@ def plainly(x: Any) -> Any:
 def _operation(name: str, swap: bool = False) -> Any:
     def method(self: Number, *others: Any) -> Any:
         self.recorder.uses(self)
-        formulas = [_formula(x) for x in others]
+        formulas = [formula_of(x) for x in others]
         if any(f is None for f in formulas):
             return self._with_other(name, others[0], swap)
         operands = (self.value, *map(plain, others))
@@ -83,7 +87,7 @@ def _operation(name: str, swap: bool = False) -> Any:
 def _question(name: str) -> Any:
     def method(self: Number, other: Any) -> Any:
         self.recorder.uses(self)
-        formula = _formula(other)
+        formula = formula_of(other)
         if formula is None:
             return OPERATORS[name](self.leak(), other) if _is_number(other) else NotImplemented
         answer = OPERATORS[name](self.value, plain(other))
@@ -178,6 +182,9 @@ class Number(Symbol):
             made = self.recorder.tensor_of(self, int64)
             return None if made is None else made.astype(float64).astype(wanted)
         return self.recorder.tensor_of(self, wanted)
+
+    def as_index(self) -> Any:
+        return self.recorder.index_of(self) if self.recorder.listening else self
 
     # ---- what only a plain number can serve
     def __hash__(self) -> int:

@@ -41,13 +41,15 @@ def _is_number(value: object) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def only_locals_change(code: types.CodeType, at: int) -> bool:
+def only_locals_change(code: types.CodeType, at: int, known: frozenset[int] = frozenset()
+                       ) -> bool:
     """Whether all that can differ between two visits of the question at this offset is in local
-    variables: below its operands lies nothing but what was there before the loops around it."""
+    variables: below its operands lies nothing but what was there before the loops around it, and
+    iterators whose state is known, by the instructions that take from them."""
     depths = depths_of(code)
     operands = operands_of(code, at)
     heads = [target for start, target in _jumps(code) if target <= at <= start]
-    if depths is None or operands is None or not heads or _in_for(code, at):
+    if depths is None or operands is None or not heads or _in_for(code, at, known):
         return False
     if any(where not in depths for where in (at, *heads)):
         return False  # code that handles exceptions
@@ -76,9 +78,10 @@ def is_single_question(frame: Any, asks: str) -> bool:
         frame.f_locals.get(names[-1]), (int, float))
 
 
-def _in_for(code: types.CodeType, at: int) -> bool:
-    """Whether it stands in a `for`, which keeps its iterator on the stack."""
-    return any(i.offset <= at < i.argval for i in instructions(code) if i.opname == "FOR_ITER")
+def _in_for(code: types.CodeType, at: int, known: frozenset[int]) -> bool:
+    """Whether it stands in a `for` that is not known: it keeps its iterator on the stack."""
+    return any(i.offset <= at < i.argval and i.offset not in known
+               for i in instructions(code) if i.opname == "FOR_ITER")
 
 
 def _jumps(code: types.CodeType) -> Iterator[tuple[int, int]]:

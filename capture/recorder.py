@@ -246,6 +246,10 @@ class Recorder:
                         "recorded again with plain numbers")
         self.names.follows_numbers = False
 
+    def index_of(self, number: Number) -> Any:
+        """What stands for a number in an index: here its value is asked for."""
+        return number
+
     # ---- decisions
 
     def decide(self, subject: Any, kind: str, outcome: Any) -> Any:

@@ -24,6 +24,7 @@ from ..eager.nn.module import Module
 from ..eager.shapes import TensorType
 from ..eager.tape import set_grad_enabled
 from ..eager.tensor import Tensor
+from .counted import Counted, counting
 from .dims import Dim, Sizes
 from .formulas import Formula
 from .frames import user_frames
@@ -33,8 +34,10 @@ from .meetings import Learnt, Meetings, Plan
 from .names import Names
 from .numbers import Number
 from .operands import tells_symbols
+from .passes.specialise import sizes_of
 from .paths import Path
 from .recorder import Recorder
+from .site import user_site
 from .state import FIXED, State
 
 _LONG = 1000  # decisions of a forced run, which no values may end
@@ -120,7 +123,7 @@ class SymbolicRecorder(Recorder):
         self.states: dict[Node, list[Tensor]] = {}
         self.asked = 0  # decisions so far
         self._taken: dict[Any, Any] = {}
-        self.loops.live_only = learnt is not None
+        self.loops.live_only = self.counts = not training
         self.meetings = None if learnt is None else Meetings(self, learnt, common.plans)
         self._forgotten: dict[int, Any] = {}  # arrays of earlier turns of loops
 
@@ -186,6 +189,7 @@ class SymbolicRecorder(Recorder):
     def _varies(self, node: Node) -> bool:
         """Whether it can have another value in another run."""
         return any(n.op == "uniform" or (n.op == "input" and n not in self.common.outside)
+                   or sizes_of(n)
                    for n in topological([node]))
 
     def number(self, tensor: Tensor, value: Any) -> Any:
@@ -203,8 +207,8 @@ class SymbolicRecorder(Recorder):
 
     def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
         if kind != "bool" and self.listening and getattr(subject, "op", "") != "constant":
-            raise CaptureError("a number that a tensor's value gives is used here as a plain "
-                               "number, which a model cannot do", "compute with tensors here")
+            raise CaptureError("a number that is known only when the model runs is used here as a "
+                               "plain number, which a model cannot do", "compute with tensors here")
         if self.meetings is not None and self.listening and kind == "bool" \
                 and getattr(subject, "op", "") not in ("const", "constant"):
             with self.sizes.listening(False):
@@ -232,6 +236,20 @@ class SymbolicRecorder(Recorder):
 
     def refuse(self, why: str) -> None:
         raise CaptureError(f"this cannot be followed: {why}", "write it with tensors")
+
+    def index_of(self, number: Number) -> Any:
+        return self.tensor_of(number, np.dtype(np.int64)) if type(number.value) is int else number
+
+    def symbol(self, number: Any) -> Any:
+        """A size as a number that loops may carry."""
+        return self._size(number) if type(number) is Dim else number
+
+    def goes_on(self, counted: Counted) -> bool:
+        """Whether a `for` takes another turn."""
+        with self.sizes.listening(False):
+            answer = counted.question()[1]
+            subject = self.loops.count(counted, user_site())
+        return subject is None or bool(self._answered(subject, "bool", answer))
 
     def measure(self, op: Any, x: Tensor) -> Tensor | None:
         if self._varies(self.node_of(x)):
@@ -304,7 +322,7 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     nodes: dict[int, Node] = {}
     try:
         interpreter.STATE.active, recorder.loops.base = recorder, sys._getframe()
-        with set_grad_enabled(training), sizes.listening():
+        with counting(), set_grad_enabled(training), sizes.listening():
             result = fn(*args, **kwargs)
             nodes = {id(t): recorder.node_of(t) for t in _tensors_in(result)}
             recorder.gradients_stay()

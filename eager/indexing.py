@@ -175,7 +175,8 @@ def _as_index(item: Any) -> Tensor:
 def _expanded(x: Tensor, index: Any) -> list[Any]:
     """The items of `index`, one per axis of `x` (a mask counts for its axes), beside Nones."""
     given = index if isinstance(index, tuple) else (index,)
-    items = [_as_index(i) if isinstance(i, _ARRAYS) else i for i in given]
+    items = [i.as_index() if isinstance(i, interpreter.Symbol) else
+             _as_index(i) if isinstance(i, _ARRAYS) else i for i in given]
     used = 0
     for item in items:
         if item is not None and item is not Ellipsis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from .forking import held_while_forking, in_child
@@ -63,7 +64,14 @@ class Symbol:
         """Its cosine."""
         raise NotImplementedError
 
+    def as_index(self) -> Any:
+        """What stands for it in the brackets of x[...]: itself, or a tensor."""
+        raise NotImplementedError
 
+
+# While a function is recorded for export: the rows of a tensor that a frame begins to go through,
+# or None where Python counts them.
+rows: Callable[[Any, Any], Any] | None = None
 in_use = 0  # how many threads have an interpreter or an autocast: while 0, ops need not ask
 _LOCK = held_while_forking(threading.Lock())
 

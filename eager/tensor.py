@@ -223,7 +223,8 @@ class Tensor:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (self[i] for i in range(len(self)))  # type: ignore[index]
+        rows = interpreter.rows and interpreter.rows(self, sys._getframe(1))
+        return rows or (self[i] for i in range(len(self)))  # type: ignore[index]
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())  # type: ignore[attr-defined]

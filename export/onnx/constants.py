@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...capture.dims import Dim
 from ...capture.evaluate import evaluate_node
 from ...capture.graph import Node
-from ...capture.symbolic import is_symbolic
+from ...capture.passes.specialise import sizes_of
 from ...eager.op import OPS
 
 _SMALL = 64  # elements that a computed constant may have beyond those it is made of
@@ -51,6 +51,6 @@ class Constants:
             return type(node.params["value"]) is not Dim
         if node.op == "input" or OPS[node.op].kind not in _KINDS or not node.inputs:
             return False
-        if is_symbolic(node.type.shape) or not all(i in self for i in node.inputs):
+        if sizes_of(node) or not all(i in self for i in node.inputs):
             return False
         return bool(node.type.size <= sum(i.type.size for i in node.inputs) + _SMALL)

@@ -189,6 +189,28 @@ def _indices(node: Node, users: Users) -> Fused | None:
                                                    axis=node.params["axis"]))
 
 
+def _put(node: Node, users: Users) -> Fused | None:
+    """index_put where no place is named twice -> ScatterND."""
+    if not _is_distinct(node.inputs[2]):
+        return None
+
+    def write(c: Context, xs: list[Value]) -> Value:
+        w = c.writer
+        places = w.op("Unsqueeze", [w.cast(xs[2], np.int64), w.ints([-1])], np.int64)
+        return w.op("ScatterND", [xs[0], places, xs[1]], xs[0].dtype)
+
+    return Fused(node.inputs, write)
+
+
+def _is_distinct(node: Node) -> bool:
+    """Whether indices are different ones: one alone, or those at one place along an axis."""
+    one = all(n == 1 for n in node.type.shape)
+    while node.op in ("reshape", "permute_dims", "slice") or (
+            node.op == "take" and not node.inputs[1].type.shape):
+        node = node.inputs[0]
+    return one or node.op == "iota"
+
+
 def _is_number(node: Node, value: object) -> bool:
     return node.op == "const" and not node.type.shape and bool(node.params["value"] == value)
 
@@ -198,5 +220,6 @@ PATTERNS: dict[str, list[Pattern]] = {
     "add": [_linear, _conv_bias, _scaled_norm], "multiply": [_scaled_norm],
     "contract": [_attention, _linear], "divide": [_mean, _pool_mean], "take": [_indices],
     "reshape": [_attention, _pixels], "minimum": [_clip], "where": [_prelu],
+    "index_put": [_put],
 }
 SINCE: dict[Pattern, int] = {_attention: attention.SINCE}

@@ -7,7 +7,7 @@ without either by the ops it is made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -150,10 +150,32 @@ def _reshape(c: Context, node: Node, xs: list[Value]) -> Value:
         return c.writer.op("Reshape", [xs[0], c.sizes.vector(new)], xs[0].dtype, allowzero=1)
     wanted = [0 if type(n) is Dim and i < len(old) and n == old[i] else n
               for i, n in enumerate(new)]
-    varying = {i: len(str(n)) for i, n in enumerate(wanted) if type(n) is Dim}
-    if varying:  # one size follows from the others: the costliest to compute
-        wanted[max(varying, key=varying.__getitem__)] = -1
+    varying = [i for i, n in enumerate(wanted) if type(n) is Dim]
+    units = _units(old, new) if varying else None
+    if units is not None:
+        return c.writer.op(units[0], [xs[0], c.writer.ints(units[1])], xs[0].dtype)
+    if len(varying) > 1:  # any may be 0
+        return c.writer.op("Reshape", [xs[0], c.sizes.vector(new)], xs[0].dtype, allowzero=1)
+    if varying:  # it follows from the others
+        wanted[varying[0]] = -1
     return c.writer.op("Reshape", [xs[0], c.sizes.vector(wanted)], xs[0].dtype)
+
+
+def _units(old: Sequence[Any], new: Sequence[Any]) -> tuple[str, list[int]] | None:
+    """The operator and its axes where shapes differ in axes of size 1 alone, dropped or added."""
+    for kind, short, long in (("Squeeze", new, old), ("Unsqueeze", old, new)):
+        rest, axes = list(short), list[int]()
+        for axis, n in enumerate(long):
+            if rest and type(rest[0]) is type(n) and rest[0] == n:
+                rest.pop(0)
+            elif type(n) is int and n == 1:
+                axes.append(axis)
+            else:
+                break
+        else:
+            if not rest and axes:
+                return kind, axes
+    return None
 
 
 @row("broadcast_to")

@@ -15,7 +15,7 @@ import fusewire.nn.functional as F
 from fusewire import nn
 from fusewire.capture.dims import Sizes
 from fusewire.eager.ops.view import concat_same_dtype, put_slice, slice_axes, unslice
-from fusewire.export.onnx import export, verify
+from fusewire.export.onnx import compare, export, verify
 
 BATCH = {"x": {0: "batch"}}
 HERE = Path(__file__).name
@@ -211,3 +211,29 @@ def test_other_sizes_meet_the_conditions() -> None:
         assert sizes.named("b") % 16 == 0
     for found in verify.other_sizes(sizes.values, sizes.conditions.values()):
         assert found["a"] != 5 and found["b"] % 16 == 0 and found["b"] != 64
+
+
+# ---- values that follow from sizes alone
+TABLE = np.arange(40, dtype=np.float32)
+
+
+@pytest.mark.parametrize("decides", [
+    lambda v: fw.tensor(1.0) * v.shape[0] > 5.5, lambda v: fw.arange(v.shape[0]).sum() > 12,
+    lambda v: fw.ones(v.shape[0]).sum().item() > 5.5,
+    lambda v: fw.from_numpy(TABLE)[v.shape[0] - 1] > 4.5])
+def test_decisions_about_them_stay_decisions(decides: Any, path: Path) -> None:
+    """No input's value is in them, but another size gives another answer."""
+    def fn(v: fw.Tensor) -> fw.Tensor:
+        return v * 3 if decides(v) else v * 2
+
+    export(fn, x(4, 3), path, dynamic_shapes={"v": {0: "n"}})
+    run = compare.runner(path.read_bytes()).run
+    for n in (1, 5, 6, 30):
+        v = x(n, 3)
+        np.testing.assert_allclose(run({"v": v.numpy()})[0], fn(v).numpy(), rtol=1e-6)
+
+
+def test_their_values_stay_in_the_model(path: Path) -> None:
+    with pytest.raises(fw.ExportError, match="hands a tensor's values to Python"):
+        export(lambda v: v * (fw.tensor(1.0) * v.shape[0]).numpy(), x(4, 3), path,
+               dynamic_shapes={"v": {0: "n"}})
