@@ -10,9 +10,9 @@ from ...capture.graph import Node
 from ..fuse import Group
 from ..loops import Buffer, Kernel
 from ..machine import Machine
+from .convolution import Convolution, roles_of
 from .gradient import Gradient
 from .layer import Layer
-from .convolution import Convolution, roles_of
 
 
 def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str

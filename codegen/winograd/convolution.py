@@ -24,6 +24,9 @@ _TILES = 16  # fewer: weights are read for so little, and are four times as many
 _WORTH = 1.5  # multiplications spared by less than that pay for no transform
 
 
+Pair = tuple[str, str]
+
+
 @dataclass(frozen=True)
 class Roles:
     """The letters of a convolution by what they count; (y, x) where there are two."""
@@ -31,8 +34,8 @@ class Roles:
     images: str
     channels: str
     filters: str
-    space: str
-    kernel: str
+    space: Pair
+    kernel: Pair
 
 
 class Convolution:
@@ -123,7 +126,8 @@ class Convolution:
         """Roughly the time of all products on one core."""
         images, rows, columns = self.whole
         tiles = self.transforms.side ** 2 * images * rows * columns
-        return 2.0 * tiles * self.channels * self.filters / (10 * self.machine.lanes()) * 1.3
+        products = float(tiles * self.channels * self.filters)
+        return 2.6 * products / (10 * self.machine.lanes())
 
 
 def roles_of(node: Node, operand: int) -> tuple[Roles, bool] | None:
@@ -138,8 +142,8 @@ def roles_of(node: Node, operand: int) -> tuple[Roles, bool] | None:
     filters = [a for a in other if a in out and a not in own]
     if len(lead) != 2 or len(filters) != 1:
         return None
-    for images, channels in (lead, lead[::-1]):
-        roles = Roles(images, channels, filters[0], space, kernel)
+    for images, channels in ((lead[0], lead[1]), (lead[1], lead[0])):
+        roles = Roles(images, channels, filters[0], (space[0], space[1]), (kernel[0], kernel[1]))
         weights, results = {channels, *filters, *kernel}, {images, *filters, *space}
         if (set(other), set(out)) == (weights, results):
             return roles, False

@@ -21,7 +21,7 @@ from ..nest import counter
 from ..tile import steps_as_one, sums_of_products
 from ..values import Value
 from .convolution import Convolution
-from .grid import Grid, full_blocks, least
+from .grid import Grid, even_part, full_blocks, least
 from .matrices import KERNEL, Matrix, on_both_sides, transposed
 from .results import turned
 from .tiles import LINE, Source, Tiles, odd_lines
@@ -29,6 +29,7 @@ from .tiles import LINE, Source, Tiles, odd_lines
 _BLOCK = 32  # tiles of a block
 _BLOCKS = 4  # blocks whose products are added at once, so that a panel stays in the first cache
 _CHANNELS = 64  # of a task, at most
+_TASKS = 2  # for each thread, fewer: with fewer channels
 
 
 class Gradient:
@@ -45,11 +46,10 @@ class Gradient:
         self.rows = tile_rows(self.channels, of.machine.tile_rows)
 
     def _channels_of_a_task(self) -> int:
-        most = _CHANNELS
-        while most > LINE and self.panels * -(-self.of.channels // most) < \
-                2 * self.of.machine.threads:
+        channels, most = self.of.channels, _CHANNELS
+        while most > LINE and self.panels * -(-channels // most) < _TASKS * self.of.machine.threads:
             most //= 2
-        return -(-self.of.channels // -(-self.of.channels // most))
+        return even_part(channels, most)
 
     # ---- memory
     @cached_property
@@ -70,7 +70,7 @@ class Gradient:
 
     def _tiles(self, source: Source, matrix: Matrix, name: str) -> Tiles:
         return Tiles(source, self.grid, matrix, self.of.machine, f"{self.of.name}_{name}",
-                     self.of.dtype, own=False)
+                     self.of.dtype, panels=True)
 
     @cached_property
     def point_pitch(self) -> int:
@@ -149,7 +149,7 @@ class Gradient:
         places = [(point * self.point_pitch + (row + i) * self.panel + lane).expr()
                   for i in range(count)]
         rows = [loops.load(self.data.data, self.data.place(
-            block, point, tile, first + row + i).expr()) for i in range(count)]
+            block, point, tile, self._channel(first + row + i)).expr()) for i in range(count)]
         column = loops.load(self.back.data, self.back.place(
             block, point, tile, panel * self.panel + lane).expr())
         sums = sums_of_products(registers, k, const(tiles), rows, column)
@@ -159,6 +159,13 @@ class Gradient:
             body += [loops.Update(register, "add", loops.load(self.products, place)),
                      loops.Store(self.products, place, loops.read(register))]
         return For(var, const(0), const(self.panel), tuple(body), self.panel)
+
+    def _channel(self, number: Index) -> Index:
+        """A channel, the last one in the place of those of the last task that are not there."""
+        last = self.of.channels - 1
+        if number.range()[1] <= last:
+            return number
+        return atom(loops.call("minimum", (number.expr(), const(last)), loops.INT), (0, last))
 
     def _to_weights(self) -> Stmt:
         """Transforms the sums of every channel to 3 by 3, with the filters side by side."""
@@ -182,7 +189,7 @@ class Gradient:
         channels = least(self.channels, of.channels - first)
         f, number = counter("f", self.panel)
         where = {of.roles.filters: panel * self.panel + number}
-        letters = of.roles.channels + of.roles.kernel
+        letters = of.roles.channels, *of.roles.kernel
         together = steps_as_one(of.group, of.buffers, [of.letters[2].index(a) for a in letters])
         weights = self._as_one if together else self._one_by_one
         return For(f, const(0), filters, (weights(number, first, channels, where),))

@@ -54,13 +54,18 @@ def tiles_of(space: tuple[int, int], step: int) -> tuple[int, int]:
 
 def even_blocks(whole: Block3, most: int) -> Block3:
     """Blocks of at most so many tiles, all of nearly the same size."""
-    return _blocks(whole, most, lambda count, most: -(-count // -(-count // most)))
+    return _blocks(whole, most, even_part)
 
 
 def full_blocks(whole: Block3, most: int) -> Block3:
     """Blocks of at most so many tiles, none of which is missing."""
     return _blocks(whole, most,
                    lambda count, most: next(n for n in range(most, 0, -1) if count % n == 0))
+
+
+def even_part(count: int, most: int) -> int:
+    """How large parts of nearly equal size are, of which none is larger than `most`."""
+    return -(-count // -(-count // most))
 
 
 def _blocks(whole: Block3, most: int, part: Callable[[int, int], int]) -> Block3:

@@ -19,9 +19,9 @@ from ..loops import For, Kernel, const
 from ..lower import buffers_of
 from ..nest import counter
 from ..values import Value
+from .convolution import Convolution
 from .grid import Block, Grid, even_blocks
 from .results import Results
-from .convolution import Convolution
 from .tiles import Source, Tiles
 from .weights import Weights
 
@@ -42,7 +42,7 @@ class Layer:
         of = self.of
         source = Source(of.channels, of.source_space, of.pad, of.image)
         return Tiles(source, self.grid, of.transforms.data, of.machine, f"{of.name}_tiles",
-                     of.dtype, self.at_once)
+                     of.dtype, own=self.at_once)
 
     @cached_property
     def weights(self) -> Weights:

@@ -1,4 +1,4 @@
-"""The transforms of tiles: by Toom and Cook, exactly from the points at which polynomials are known.
+"""The transforms of tiles by Toom and Cook, exactly from the points where polynomials are known.
 
 m results of a filter of 3 are y = A ((G g) * (B d)), where * multiplies element by element: g and d
 as polynomials are evaluated at m + 1 points and at infinity, multiplied there, and taken apart. In

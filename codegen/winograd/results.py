@@ -112,7 +112,6 @@ class Results:
 
     def _as_one(self, block: Block, place: Index, where: dict[str, Index]) -> Stmt:
         """All pixels of a filter in one loop."""
-        of = self.of
         y, x = self.of.roles.space
         most = self.height * self.width
         lane = Var("p")
@@ -122,7 +121,8 @@ class Results:
         rows = block.results(0)
         count = const(rows.value * self.width) if isinstance(rows, loops.Const) else \
             loops.call("mul", (rows, const(self.width)), loops.INT)
-        return For(lane, const(0), count, tuple(self._pixel(place + pixel, where)), of.machine.lanes())
+        body = tuple(self._pixel(place + pixel, where))
+        return For(lane, const(0), count, body, self.of.machine.lanes())
 
     def _row_by_row(self, block: Block, place: Index, where: dict[str, Index]) -> Stmt:
         of, m = self.of, self.grid.step

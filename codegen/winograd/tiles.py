@@ -9,7 +9,7 @@ from functools import cached_property
 
 from .. import loops
 from ..index import Index, as_index, atom
-from ..loops import Buffer, For, Kernel, Stmt, Var, const
+from ..loops import Buffer, For, Kernel, Stmt, const
 from ..lower import buffers_of
 from ..machine import Machine
 from ..nest import counter
@@ -33,8 +33,8 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """What a source's tiles become by a matrix, in `data`: [block][point][tile][channel]; or of one
-    block at a time, in memory of a task."""
+    """What a source's tiles become by a matrix, in `data`: [block][point][tile][channel], or as
+    panels of channels: [block][point][panel][tile][channel of the panel]."""
 
     source: Source
     grid: Grid
@@ -42,7 +42,8 @@ class Tiles:
     machine: Machine
     name: str
     dtype: loops.DType
-    own: bool  # whether each task has its own
+    own: bool = False  # whether a task has memory for one block of its own, not one for all
+    panels: bool = False  # for who reads a panel of all tiles: what is far apart is fetched late
 
     @property
     def points(self) -> int:
@@ -52,12 +53,15 @@ class Tiles:
     @property
     def pitch(self) -> int:
         """Elements from one tile to the next of the same point."""
+        if self.panels:
+            return self.wide
         return -(-self.source.channels // LINE) * LINE + LINE
 
     @property
     def point_pitch(self) -> int:
         """Elements from one point to the next."""
-        return odd_lines(self.grid.block_tiles * self.pitch)
+        panels = -(-self.source.channels // self.wide) if self.panels else 1
+        return odd_lines(self.grid.block_tiles * self.pitch * panels)
 
     @property
     def block_size(self) -> int:
@@ -72,12 +76,15 @@ class Tiles:
     def place(self, block: Index, point: Index | int, tile: Index, channel: Index) -> Index:
         """Where an element is, in a block of this number."""
         base = as_index(0) if self.own else block * self.block_size
+        if self.panels:
+            base = base + channel // self.wide * (self.grid.block_tiles * self.wide)
+            channel = channel % self.wide
         return base + as_index(point) * self.point_pitch + tile * self.pitch + channel
 
     # ---- pixels
     @property
     def wide(self) -> int:
-        """Channels that are copied together."""
+        """Channels that are copied together, and those of a panel."""
         return 2 * self.machine.lanes()
 
     @cached_property

@@ -26,6 +26,7 @@ LAYERS = {  # x, filters, padding
     "odd sizes": ((3, 20, 17, 19), 37, 1),
     "a tile for each image": ((33, 24, 4, 4), 48, 1),
     "channels that fill no vector": ((5, 33, 7, 7), 65, 1),
+    "channels that fill no task": ((16, 82, 4, 4), 16, 1),
     "no padding": ((8, 40, 8, 8), 32, 0),
     "wide rows": ((1, 16, 6, 150), 24, 2),
     "more padding on one side": ((20, 32, 12, 13), 32, (2, 0)),
