@@ -29,7 +29,7 @@ from .tiles import LINE, Source, Tiles, odd_lines
 _BLOCK = 32  # tiles of a block
 _BLOCKS = 4  # blocks whose products are added at once, so that a panel stays in the first cache
 _CHANNELS = 64  # of a task, at most
-_TASKS = 2  # for each thread, fewer: with fewer channels
+_TASKS = 1  # for each thread, fewer: with fewer channels
 
 
 class Gradient:
