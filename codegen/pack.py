@@ -165,16 +165,16 @@ def _turning(nest: Nest, blocks: dict[int, tuple[int, int]], rows: int, pitch: i
 def _contiguous(
     probe: loops.Store, local: dict[str, Index], run: list[str], sizes: dict[str, int], vector: int
 ) -> tuple[int, int]:
-    """How well a run serves as lanes: read and written at neighbouring places, and long. Vectors of
-    which little would be used are not worth it."""
+    """How well a run serves as lanes: read and written at neighbouring places, and long. To read
+    a few elements at once that are written one by one is not worth it."""
     var = next((next(iter(local[a].terms)) for a in reversed(run) if local[a].terms), None)
     if var is None:
         return (-1, 0)
     reads = [linear(e.index)[0].get(var, 0) for e in loads_of(probe.value)]
     read = bool(reads) and all(f == 1 for f in reads)
-    good = 2 * read + (linear(probe.index)[0].get(var) == 1)
+    written = linear(probe.index)[0].get(var) == 1
     size = _run_size(run, sizes)
-    return (good if size >= vector // 4 else 0, size)
+    return (2 * read + written if written or size >= vector // 4 else 0, size)
 
 
 def loads_of(e: Expr) -> list[loops.Load]:

@@ -13,13 +13,12 @@ from ..loops import Buffer, For, Kernel, Stmt, const
 from ..lower import buffers_of
 from ..machine import Machine
 from ..nest import counter
-from ..pack import factor, pack_loops
+from ..pack import pack_loops
 from ..values import Value, call
 from .grid import Block, Grid
 from .matrices import Matrix, on_both_sides
 
 LINE = 16  # float32 in a cache line
-_FAR = 1 << 22  # bytes of images that are not in a near cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,29 +150,7 @@ class Tiles:
         body = self._tile(block.number, tile, first, count, corner, start)
         rows = For(r, const(0), block.count(1), (For(q, const(0), block.count(2), body),))
         copied = self._copied(block.first[0] + image, first, count, start)
-        ahead = self._ahead(block.first[0] + image, first, count, start)
-        return [For(i, const(0), block.count(0), (*ahead, *copied, rows))]
-
-    def _ahead(self, image: Index, first: Index, count: int, start: tuple[Index, ...]
-               ) -> list[Stmt]:
-        """Asks for the channels that are copied next: copying alone waits for each line."""
-        source, (rows, columns) = self.source, self.window
-        size = source.space[0] * source.space[1] * self.dtype.itemsize
-        if columns != source.space[1] or count != self.wide or \
-                self.grid.images * source.channels * size < _FAR:
-            return []
-        (c, channel), (p, pixel) = counter("c", count), counter("p", rows * columns)
-        where = [source.element(image, first + channel, start[0] + y, as_index(0) + x).expr
-                 for y, x in ((pixel, as_index(0)), (as_index(0), pixel))]
-        down, along = (factor(e.index, p) if isinstance(e, loops.Load) else 0 for e in where)
-        found = where[1]
-        if not isinstance(found, loops.Load) or found.mask is not None or along != 1 \
-                or down != columns:
-            return []
-        hint = loops.Prefetch(found.buffer, found.index,
-                              count * factor(found.index, c), writes=False)
-        lanes = For(p, const(0), const(rows * columns), (hint,), LINE)
-        return [For(c, const(0), const(count), (lanes,))]
+        return [For(i, const(0), block.count(0), (*copied, rows))]
 
     def _start(self, block: Block, axis: int) -> Index:
         """The first row or column of an image that is copied for a block."""
