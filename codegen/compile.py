@@ -21,6 +21,7 @@ from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import PIPELINE, run
 from ..eager.errors import CodegenError
+from ..eager.settings import settings
 from .again import program_of
 from .anysize import AnySize, check_places, compile_any_size
 from .compose import Lowered, lower_sections
@@ -156,7 +157,8 @@ def slot_of(place: Place, slots: Mapping[Buffer, Slot]) -> Slot:
 def machine_of(target: Target) -> Machine:
     """What the choice of loops needs to know of a target."""
     narrow = target.x86 and target.vector_bytes < 64
-    return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads())
+    return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads(),
+                   winograd=settings.winograd)
 
 
 def lower_graph(graph: Graph, machine: Machine, checks: bool = True) -> Lowered:

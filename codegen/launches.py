@@ -15,6 +15,7 @@ from .loops import Buffer, Kernel
 from .lower import lower
 from .machine import Machine
 from .scan import lower_scan
+from .winograd.choice import winograd_kernels
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ class Lowering:
         buffers = {new.get(n, n): places[n].buffer for n in values}
         if group.kind == "scan":
             return _Lowered(lower_scan(moved, buffers, self.machine, name), numbers)
+        tiled = winograd_kernels(moved, buffers, self.machine, name)
+        if tiled is not None:
+            return _Lowered(tiled, numbers)
         if group.kind == "contract":
             return _Lowered(lower_contract(moved, buffers, self.machine, name, kept), numbers)
         return _Lowered(lower(moved, buffers, self.machine, name), numbers)

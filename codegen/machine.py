@@ -11,13 +11,15 @@ _LONG = 80.0  # simple operations of an element
 class Machine:
     """`vector_bytes`: width of a vector register; `registers`: how many there are; `threads`: of
     the pool; `open`: the prime numbers that stand for sizes known at run time, each with the
-    largest that it stands for.
+    largest that it stands for; `winograd`: results along a side of the tiles by which convolutions
+    of 3 by 3 are computed, 0 for none.
     """
 
     vector_bytes: int = 64
     registers: int = 32
     threads: int = 2
     open: tuple[tuple[int, int], ...] = ()
+    winograd: int = 4
 
     def varies(self, size: int) -> bool:
         """Whether a size is known at run time only: then loops are to be right for any."""

@@ -23,7 +23,7 @@ def pack_loops(
     forms = whole_numbers([probe.index, probe.value]) + [dict(x.terms) for x in compared]
     runs = merge_axes(tuple(sizes.values()), tuple(separate.values()), forms)
     names = [part for run in runs for part in _limited_first([letters[i] for i in run], limits)]
-    order = sorted(names, key=lambda run: _contiguous(probe, separate, run, sizes))
+    order = sorted(names, key=lambda run: _contiguous(probe, separate, run, sizes, vector))
     nest = Nest(order, sizes, limits, store, vector)
     turned = _turned(probe, separate, nest)
     return nest.statements() if turned is None else _blocks(nest, *turned)
@@ -163,16 +163,18 @@ def _turning(nest: Nest, blocks: dict[int, tuple[int, int]], rows: int, pitch: i
 
 
 def _contiguous(
-    probe: loops.Store, local: dict[str, Index], run: list[str], sizes: dict[str, int]
+    probe: loops.Store, local: dict[str, Index], run: list[str], sizes: dict[str, int], vector: int
 ) -> tuple[int, int]:
-    """How well a run serves as lanes: read and written at neighbouring places, and long."""
+    """How well a run serves as lanes: read and written at neighbouring places, and long. To read
+    a few elements at once that are written one by one is not worth it."""
     var = next((next(iter(local[a].terms)) for a in reversed(run) if local[a].terms), None)
     if var is None:
         return (-1, 0)
     reads = [linear(e.index)[0].get(var, 0) for e in loads_of(probe.value)]
     read = bool(reads) and all(f == 1 for f in reads)
-    good = 2 * read + (linear(probe.index)[0].get(var) == 1)
-    return (good, _run_size(run, sizes))
+    written = linear(probe.index)[0].get(var) == 1
+    size = _run_size(run, sizes)
+    return (2 * read + written if written or size >= vector // 4 else 0, size)
 
 
 def loads_of(e: Expr) -> list[loops.Load]:

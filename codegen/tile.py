@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +10,7 @@ from ..capture.graph import Node
 from . import loops
 from .collapse import merge_axes, whole_numbers
 from .contraction import Contraction, Rows
+from .fuse import Group
 from .index import Index, as_index, atom, comparisons
 from .inline import Indices, Inliner, flat, load
 from .loops import Buffer, Expr, For, Register, Stmt, Var, const
@@ -124,10 +126,8 @@ class Task(Part):
         position = atom(k, (0, of.block_depth - 1))
         b = loops.load(of.packed_columns, (self.base + of.place(position, column)).expr())
         row = self._direct_row if of.direct else self._packed_row
-        steps = tuple(
-            loops.Update(r, "add", loops.call("mul", (row(tile, i, position, first), b), of.dtype))
-            for i, r in enumerate(registers))
-        out.append(For(k, const(0), depth, steps, 0, 4 if count <= 4 else 2))
+        rows = [row(tile, i, position, first) for i in range(count)]
+        out.append(sums_of_products(registers, k, depth, rows, b))
         for i, register in enumerate(registers):
             if kept:
                 out.append(loops.Store(of.sums, at[i], loops.read(register)))
@@ -213,25 +213,37 @@ class Task(Part):
         return tuple(letters[a] for a in self.of.letters[2])
 
 
+def sums_of_products(registers: Sequence[Register], k: Var, depth: Expr, rows: Sequence[Expr],
+                     column: Expr) -> For:
+    """The loop over k that adds to each register its row's element times the column's."""
+    steps = tuple(loops.Update(r, "add", loops.call("mul", (row, column), r.dtype))
+                  for r, row in zip(registers, rows))
+    return For(k, const(0), depth, steps, 0, 4 if len(registers) <= 4 else 2)
+
+
 def _merged(of: Contraction) -> bool:
     """Whether the columns' letters can be stepped through as one by everything in the epilogue."""
-    group, columns = of.group, of.roles.columns
-    if len(columns) == 1:
+    return steps_as_one(of.group, of.buffers, [of.letters[2].index(a) for a in of.roles.columns])
+
+
+def steps_as_one(group: Group, buffers: Mapping[Node, Buffer], axes: list[int]) -> bool:
+    """Whether these axes can be stepped through as one by everything that a group whose first
+    member is computed elsewhere reads and stores."""
+    if len(axes) == 1:
         return True
     where = group.variables()
 
     def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
-        if node is of.node:
+        if node is group.members[0]:
             return Value(loops.read(Register("sum", node.type.dtype)))
-        here = node in of.buffers and node not in group.members
-        return load(of.buffers[node], node.type, index, mask) if here else None
+        here = node in buffers and node not in group.members
+        return load(buffers[node], node.type, index, mask) if here else None
 
     with comparisons() as compared:
         found = [Inliner(leaf).value(m, where).expr for m in group.members]
         found += [flat(where, group.domain).expr()]
     forms = whole_numbers(found) + [dict(x.terms) for x in compared]
     runs = merge_axes(group.domain, where, forms)
-    axes = [of.letters[2].index(a) for a in columns]
     between = range(axes[0], axes[-1] + 1)  # other letters between them would be stepped over
     alone = all(i in axes or group.domain[i] == 1 for i in between)
     return alone and any(set(axes) <= set(run) for run in runs)

@@ -37,6 +37,11 @@ def _number(low: int, high: float = float("inf")) -> Kind:
     return Kind(words, int, lambda v: type(v) is int and low <= v <= high)
 
 
+def _one_of(*values: int) -> Kind:
+    words = ", ".join(map(str, values[:-1])) + f" or {values[-1]}"
+    return Kind(words, int, lambda v: type(v) is int and v in values)
+
+
 SWITCH = Kind("0 or 1", lambda text: {"0": False, "1": True}[text], lambda v: isinstance(v, bool))
 PROCESSOR = Kind("the name of a processor, such as x86-64-v3", str,
                  lambda v: isinstance(v, str) and re.fullmatch(r"[\w.-]*", v, re.ASCII) is not None)
@@ -69,6 +74,9 @@ KNOBS: dict[str, Knob] = {
                      "the folder it is kept in; empty: the user's folder for caches"),
     "cpu": Knob("FUSEWIRE_CPU", PROCESSOR, "",
                 "the processor to generate code for, such as x86-64-v3; empty: this one"),
+    "winograd": Knob("FUSEWIRE_WINOGRAD", _one_of(0, 2, 4), 4,
+                     "convolutions of 3 by 3 in float32 by Winograd's way, in tiles of 4 x 4 or "
+                     "2 x 2 results; 0: all directly"),
 }
 
 
@@ -87,6 +95,7 @@ class Settings:
     disk_mb: int
     disk_dir: str
     cpu: str
+    winograd: int
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         for name, knob in KNOBS.items():

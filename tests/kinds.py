@@ -92,6 +92,8 @@ FLOATS = {
     "attention": Kind(attention, lambda n: ((2, n, 6), (2, n, 6), (2, n, 5))),
     "conv": Kind(gradient(lambda x, w: F.conv2d(x, w, padding=1), 2),
                  lambda n: ((2, 3, 5, n), (4, 3, 3, 3))),
+    "conv, by tiles": Kind(gradient(lambda x, w: F.conv2d(x, w, padding=1), 2),
+                           lambda n: ((2, 16, 13, n + 7), (18, 16, 3, 3))),
     "conv, strided": Kind(lambda x, w: F.conv2d(x, w, stride=2), lambda n: ((1, 2, 7, n + 3),
                                                                             (3, 2, 3, 2))),
     "max_pool": Kind(gradient(lambda x: F.max_pool2d(x, 2)), lambda n: ((1, 2, 4, n + 1),)),

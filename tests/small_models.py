@@ -24,8 +24,9 @@ def tokens(count: int, *shape: int) -> Any:
     return RNG.integers(1, count, shape)
 
 
-def images(*shape: int) -> Any:
-    return RNG.standard_normal(shape).astype(np.float32)
+def images(*shape: int, seed: int | None = None) -> Any:
+    rng = RNG if seed is None else np.random.default_rng(seed)
+    return rng.standard_normal(shape).astype(np.float32)
 
 
 MODELS = {
@@ -39,7 +40,8 @@ MODELS = {
     "ResNet-18": Small(lambda: resnet.ResNet(resnet.Basic, (2, 2, 2, 2), classes=7), (
         images(2, 3, 48, 40),)),
     "ResNet-14": Small(lambda: resnet.ResNet(resnet.Bottleneck, (1, 1, 1, 1), classes=7), (
-        images(2, 3, 48, 40),)),
+        # no input of a relu is so near 0 that rounding could give it the other sign
+        images(2, 3, 48, 40, seed=20),)),
     "ResNet-50": Small(lambda: resnet.ResNet(resnet.Bottleneck, (3, 4, 6, 3), classes=7), (
         images(2, 3, 48, 40),)),
     "U-Net": Small(lambda: unet.UNet(3, (8, 16), 1, 4, 8), (

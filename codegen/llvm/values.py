@@ -22,6 +22,7 @@ from .affine import LANE, Affine, bounds
 from .sums import COMPARE, Remembered, Sums, fits32, is_sum
 from .text import Module, Value, constant, suffix, type_of, vector
 
+_NEAR = 4  # elements from lane to lane, above which they are read one by one
 _DEEP = 40  # a deeper expression is evaluated from its leaves, to spare Python's stack
 
 
@@ -151,7 +152,42 @@ class Values(Sums):
         mask = self.both(self.mask(), mask)
         if varying == {LANE: 1}:
             return self._load_row(e, index, mask)
+        step = varying.get(LANE, 0) if len(varying) == 1 else 0
+        if 1 < step <= _NEAR and self._fits_apart(e, mask):
+            return self._load_apart(e, index, mask, step)
         return self._gather(e, index, mask)
+
+    def _fits_apart(self, e: Load, mask: Value | None) -> bool:
+        """Whether neighbouring elements can be read under a mask, of which some are taken."""
+        vector_bytes, size = self.module.target.vector_bytes, e.buffer.dtype.itemsize
+        usual = e.buffer.dtype.kind in "fi" and size in (4, 8)
+        whole = self.lanes() * size in (32, 64) and self.lanes() * size <= vector_bytes
+        few = mask is None or not mask.text.startswith("%") or vector_bytes == 64
+        return self.module.target.x86 and usual and whole and few and not self.other(e).lanes
+
+    def _load_apart(self, e: Load, index: Affine, mask: Value | None, step: int) -> Value:
+        """Elements `step` apart, as all that lie from the first to the last of them; what is
+        between them, and may be behind the end, is masked."""
+        lanes, p = self.lanes(), self.pointer(e.buffer, self.parts(index)[0])
+        kind, size = memory_type(e.buffer), e.buffer.dtype.itemsize
+        wide, full = lanes * step, vector(kind, lanes * step)
+        taken = self._apart(mask or constant(True, "i1", lanes), step)
+        other = self.wide(self.other(e), wide)
+        name = f"llvm.masked.load.{suffix(other)}.p0"
+        self.module.declare(full, name, ["ptr", "i32", taken.full, full])
+        text = f"call {full} @{name}({p.typed}, i32 {size}, {taken.typed}, {other.typed})"
+        found = self._fetch(e.buffer, text, wide, p, taken, other)
+        numbers = ", ".join(f"i32 {n * step}" for n in range(lanes))
+        text = f"shufflevector {found.typed}, {full} poison, <{lanes} x i32> <{numbers}>"
+        return self.place(text, kind, lanes, found.level)
+
+    def _apart(self, mask: Value, step: int) -> Value:
+        """A mask with `step` - 1 lanes that are off behind each of its own."""
+        numbers = [n // step if n % step == 0 else mask.lanes for n in range(mask.lanes * step)]
+        places = ", ".join(f"i32 {n}" for n in numbers)
+        text = f"shufflevector {mask.typed}, {mask.full} zeroinitializer, " \
+            f"<{len(numbers)} x i32> <{places}>"
+        return self.place(text, "i1", len(numbers), mask.level)
 
     def other(self, e: Load) -> Value:
         """What a load yields where its mask is false."""

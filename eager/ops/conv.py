@@ -24,10 +24,12 @@ from .complex import conj_of
 from .composite import call, composite
 from .contract import contract
 from .view import flip, reshape
+from .view import pad as pad_with
 from .window import window, window_op
 
 _SPACE = "uvw"  # letters of the positions of windows
 _KERNEL = "xyz"  # letters of the positions inside a window
+_SHARE = "pqr"  # letters of the elements that a stride gives beside one another
 _BLOCK = 1 << 20  # elements of windows that eager writes to memory at once
 Pads = tuple[tuple[Any, Any], ...]  # elements added before and after each axis
 
@@ -117,13 +119,41 @@ def _conv(x: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Pads, groups: i
 
 def _conv_transpose(y: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Pads, groups: int,
                     space: Any) -> Tensor:
-    """Every element gathers from the windows it stands in, with holes in y for the stride."""
+    """Every element gathers from the windows it stands in, with holes in y for the stride; or,
+    where nothing is put between elements, from those windows alone that reach it."""
     made = _transpose_result(y, w, space, groups)  # type: ignore[arg-type]
+    known = all(type(n) is int for n in (*space, *w.shape[2:]))
+    if max(stride) > 1 and set(dilation) == {1} and groups == 1 and known:
+        return _without_holes(y, w, stride, pad, space)
     kernel, d = w.shape[2:], len(stride)
     windows = window(_grouped(y, 1, groups), kernel, space, (1,) * d, dilation,
                      _back(kernel, dilation, pad), spread=stride)
     turned = _grouped(flip(w, tuple(range(2, 2 + d))), 0, groups)
     return _contracted(windows, turned, "ngfok,gfck->ngco", groups, made)
+
+
+def _without_holes(y: Tensor, w: Tensor, stride: Any, pad: Pads, space: Any) -> Tensor:
+    """`_conv_transpose` as one contraction that gives `stride` elements beside one another: element
+    s * t + a gets those of the weight at s * j + a + pad, from windows t - j. So each is multiplied
+    with its own share of the weight, filled up with zeros, and never with a hole."""
+    d = len(stride)
+    count = tuple(-(-n // s) for n, s in zip(space, stride))
+    ahead = [-(-p // s) for p, s in zip(_before(pad), stride)]
+    reach = [max(1, -(-(k - p) // s) + q)
+             for k, p, s, q in zip(w.shape[2:], _before(pad), stride, ahead)]
+    fill = [s * q - p for s, q, p in zip(stride, ahead, _before(pad))]
+    more = [(e, s * j - k - e) for e, s, j, k in zip(fill, stride, reach, w.shape[2:])]
+    shares = reshape(pad_with(w, [(0, 0), (0, 0), *more]), (
+        *w.shape[:2], *(n for pair in zip(reach, stride) for n in pair)))
+    turned = flip(shares, tuple(range(2, 2 + 2 * d, 2)))
+    before = [j - 1 - q for j, q in zip(reach, ahead)]
+    windows = window(y, reach, count, (1,) * d, (1,) * d, before)
+    inside = "".join(a + b for a, b in zip(_KERNEL[:d], _SHARE))
+    apart = "".join(a + b for a, b in zip(_SPACE[:d], _SHARE))
+    out = contract(windows, turned, f"nf{_SPACE[:d]}{_KERNEL[:d]},fc{inside}->nc{apart}")
+    joined = reshape(out, (*out.shape[:2], *(t * s for t, s in zip(count, stride))))
+    inner: Any = (..., *(slice(0, n) for n in space))
+    return joined[inner] if tuple(joined.shape[2:]) != tuple(space) else joined
 
 
 def _conv_weight(x: Tensor, y: Tensor, stride: Any, dilation: Any, pad: Pads, groups: int,

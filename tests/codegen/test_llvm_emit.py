@@ -288,6 +288,22 @@ def test_flattened_rows_and_columns_need_no_gather():
     assert "masked.gather" not in program.ir
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [F32, F64, np.dtype("int32"), np.dtype("int16")])
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+def test_elements_that_lie_apart(step, dtype, target):
+    """Of windows with a stride: the first ones lie before the buffer and the last ones behind."""
+    x, y, j = Buffer("x", dtype, 60 * step), Buffer("y", dtype, 64), Var("j")
+    index = add(times(j, step), const(-2))
+    inside = call("and", (call("ge", (index, const(0)), BOOL),
+                          call("lt", (index, const(60 * step)), BOOL)), BOOL)
+    value = load(x, index, inside, const(7, dtype))
+    for lanes in (4, 8, 16):
+        check_all([kernel([x], [y], [loop(j, 61, Store(y, j, value), lanes=lanes)])], target)
+        inner = load(x, times(j, step))
+        check_all([kernel([x], [y], [loop(j, 60, Store(y, j, inner), lanes=lanes)])], target)
+
+
 def test_conditions_that_the_bounds_decide_cost_nothing():
     x, y, j = Buffer("x", F32, 64), Buffer("y", F32, 64), Var("j")
     inside = call("lt", (j, const(64)), BOOL)

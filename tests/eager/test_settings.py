@@ -20,7 +20,7 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     settings = Settings({})
     assert {name: getattr(settings, name) for name in KNOBS} == \
         {"compile": True, "debug": 0, "threads": 0, "cache_mb": 1024, "disk_mb": 256,
-         "disk_dir": "", "cpu": ""}
+         "disk_dir": "", "cpu": "", "winograd": 4}
 
 
 def test_variables_are_read() -> None:
@@ -34,7 +34,7 @@ def test_variables_are_read() -> None:
     ("FUSEWIRE_COMPILE", "yes", "0 or 1"), ("FUSEWIRE_COMPILE", "2", "0 or 1"),
     ("FUSEWIRE_DEBUG", "abc", "a number from 0 to 5"),
     ("FUSEWIRE_DEBUG", "6", "a number from 0 to 5"),
-    ("FUSEWIRE_NUM_THREADS", "-1", "a number, 0 or more"),
+    ("FUSEWIRE_NUM_THREADS", "-1", "a number, 0 or more"), ("FUSEWIRE_WINOGRAD", "3", "0, 2 or 4"),
     ("FUSEWIRE_CACHE_MB", "1.5", "a number, 0 or more"),
     ("FUSEWIRE_CPU", "my cpu", "the name of a processor"),
 ])

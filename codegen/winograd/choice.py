@@ -1,0 +1,32 @@
+"""Whether a group is computed by tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...capture.graph import Node
+from ..fuse import Group
+from ..loops import Buffer, Kernel
+from ..machine import Machine
+from .convolution import Convolution, roles_of
+from .gradient import Gradient
+from .layer import Layer
+
+
+def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+                     ) -> list[Kernel] | None:
+    """The kernels of a group that begins with a convolution of 3 by 3, where tiles are worth
+    while; None for all others."""
+    node = group.members[0]
+    if group.kind != "contract" or not machine.winograd or machine.open or machine.lanes() < 4 \
+            or node.type.dtype != np.float32:
+        return None
+    for operand in (0, 1):
+        found = roles_of(node, operand)
+        if found is not None:
+            of = Convolution(group, buffers, machine, name, operand, found[0])
+            made = (Gradient if found[1] else Layer)(of)
+            return made.kernels() if of.is_worth() else None
+    return None

@@ -1,0 +1,87 @@
+"""A convolution by tiles.
+
+    once, where the weights stay the same:
+        transform the weights                    weights[panel][point][channel][filter]
+    task = one block of tiles; or one block and one panel of filters, where there are few blocks:
+        transform the tiles (in the second case by a kernel of its own): data[point][tile][channel]
+        for each panel of filters:
+            for each point: products[point][tile][filter] = data[point] @ weights[panel][point]
+            transform them back, turn them, and do what the group computes from the sums
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ..contraction import tile_rows
+from ..index import Index
+from ..loops import For, Kernel, const
+from ..lower import buffers_of
+from ..nest import counter
+from ..values import Value
+from .convolution import Convolution
+from .grid import Block, Grid, even_blocks
+from .results import Results
+from .tiles import Source, Tiles
+from .weights import Weights
+
+_BLOCK = 32  # tiles of a block, whose transformed data stays in the second cache
+_BLOCKS = 4  # for each thread, fewer: tiles are transformed by a kernel of their own
+
+
+class Layer:
+    """The kernels of one convolution."""
+
+    def __init__(self, of: Convolution) -> None:
+        self.of = of
+        self.grid = Grid(of.images, of.space, of.transforms.results, even_blocks(of.whole, _BLOCK))
+        self.at_once = self.grid.block_count >= _BLOCKS * of.machine.threads
+
+    @cached_property
+    def tiles(self) -> Tiles:
+        of = self.of
+        source = Source(of.channels, of.source_space, of.pad, of.image)
+        return Tiles(source, self.grid, of.transforms.data, of.machine, f"{of.name}_tiles",
+                     of.dtype, own=self.at_once)
+
+    @cached_property
+    def weights(self) -> Weights:
+        of = self.of
+
+        def element(filter: Index, channel: Index, y: Index, x: Index) -> Value:
+            return of.other(filters=filter, channels=channel, y=y, x=x)
+
+        return Weights(of.filters, of.channels, element, of.transforms.weights, of.machine,
+                       f"{of.name}_weights", of.dtype)
+
+    @cached_property
+    def tile_rows(self) -> int:
+        """How many tiles' sums stay in registers."""
+        return tile_rows(self.grid.block_tiles, self.of.machine.tile_rows)
+
+    def kernels(self) -> list[Kernel]:
+        """All of them, in order."""
+        weights = self.weights.kernel(self.of.sites)
+        if self.at_once:
+            return [weights, self._at_once()]
+        return [weights, *self.tiles.kernels(self.of.sites), self._products()]
+
+    def _at_once(self) -> Kernel:
+        tasks, results = self.grid.block_count, Results(self)
+        var, task = counter("task", tasks)
+        block = Block(self.grid, task)
+        p, panel = counter("panel", self.weights.panels)
+        each = For(p, const(0), const(self.weights.panels),
+                   tuple(results.statements(block, panel)))
+        body = (*self.tiles.statements(block), each)
+        scratch = (self.tiles.pixels, self.tiles.data, *results.scratch)
+        return Kernel(self.of.name, *buffers_of(body), scratch, var, tasks, body,
+                      self.of.nanoseconds, self.of.sites)
+
+    def _products(self) -> Kernel:
+        blocks, results = self.grid.block_count, Results(self)
+        tasks = blocks * self.weights.panels
+        var, task = counter("task", tasks)
+        body = tuple(results.statements(Block(self.grid, task % blocks), task // blocks))
+        return Kernel(self.of.name, *buffers_of(body), results.scratch, var, tasks, body,
+                      self.of.nanoseconds, self.of.sites)

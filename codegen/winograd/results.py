@@ -1,0 +1,154 @@
+"""Products of transformed tiles, and their way back to pixels: the sums of a block's filters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import loops
+from ..index import Index, as_index, atom
+from ..loops import Buffer, For, Register, Stmt, Var, const
+from ..nest import counter
+from ..tile import steps_as_one, sums_of_products
+from .grid import Block, least
+from .matrices import on_both_sides
+from .tiles import LINE, odd_lines
+
+if TYPE_CHECKING:
+    from .layer import Layer
+
+
+class Results:
+    """What a block gives for one panel of filters."""
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer, self.of, self.grid = layer, layer.of, layer.grid
+        images, rows, columns = self.grid.block
+        self.height, self.width = rows * self.grid.step, columns * self.grid.step
+        self.pixels = images * self.height * self.width
+        self.panel = layer.weights.panel
+        self.point_pitch = odd_lines(self.grid.block_tiles * self.panel)
+        self.filter_pitch = self.pixels + LINE
+        dtype, points = self.of.dtype, layer.tiles.points
+        self.products = Buffer("products", dtype, points * self.point_pitch, scratch=True)
+        self.pixel_rows = Buffer("results", dtype, self.pixels * self.panel, scratch=True)
+        self.filter_rows = Buffer("turned", dtype, self.panel * self.filter_pitch, scratch=True)
+        self.whole_rows = self.width == self.of.space[1] and steps_as_one(
+            self.of.group, self.of.buffers,
+            [self.of.letters[2].index(a) for a in self.of.roles.space])
+
+    @property
+    def scratch(self) -> tuple[Buffer, ...]:
+        """The memory that a task needs for it."""
+        return self.products, self.pixel_rows, self.filter_rows
+
+    def statements(self, block: Block, panel: Index) -> list[Stmt]:
+        """Everything from the block's transformed tiles to what the group stores."""
+        return [self._multiplied(block, panel), *self._back(),
+                *turned(self.pixel_rows, self.pixels, self.panel, self.filter_rows,
+                        self.filter_pitch, self.of.machine.lanes()), *self._stored(block, panel)]
+
+    # ---- products
+    def _multiplied(self, block: Block, panel: Index) -> Stmt:
+        """A product of matrices for every point."""
+        size = self.layer.tile_rows
+        var, point = counter("point", self.layer.tiles.points)
+        whole, rest = divmod(self.grid.block_tiles, size)
+        row, number = counter("tile", whole)
+        body: list[Stmt] = [For(row, const(0), const(whole), (
+            self._tile(block, panel, point, number * size, size),))]
+        if rest:
+            body.append(self._tile(block, panel, point, as_index(whole * size), rest))
+        return For(var, const(0), const(self.layer.tiles.points), tuple(body))
+
+    def _tile(self, block: Block, panel: Index, point: Index, first: Index, count: int) -> Stmt:
+        """The sums of some of the block's tiles, one filter of the panel per lane."""
+        tiles, weights, dtype = self.layer.tiles, self.layer.weights, self.of.dtype
+        var, lane = counter("j", self.panel)
+        k = Var("k")
+        depth = atom(k, (0, self.of.channels - 1))
+        registers = [Register(f"s{i}", dtype) for i in range(count)]
+        rows = [loops.load(tiles.data, tiles.place(block.number, point, first + i, depth).expr())
+                for i in range(count)]
+        column = loops.load(weights.data, (weights.place(panel, point, depth) + lane).expr())
+        body: list[Stmt] = [loops.Assign(r, loops.const(0, dtype)) for r in registers]
+        body.append(sums_of_products(registers, k, const(self.of.channels), rows, column))
+        body += [loops.Store(self.products, (point * self.point_pitch + (first + i) * self.panel
+                                             + lane).expr(), loops.read(r))
+                 for i, r in enumerate(registers)]
+        return For(var, const(0), const(self.panel), tuple(body), self.panel)
+
+    # ---- back to pixels
+    def _back(self) -> list[Stmt]:
+        """Transforms the sums of each tile: its results, with the filters side by side."""
+        of = self.of
+        m, side = self.grid.step, of.transforms.side
+        images, rows, columns = self.grid.block
+        (r, row), (q, column) = counter("r", images * rows), counter("q", columns)
+        var, lane = counter("f", self.panel)
+        tile = (row * columns + column) * self.panel + lane
+        square = [[loops.load(self.products, ((i * side + j) * self.point_pitch + tile).expr())
+                   for j in range(side)] for i in range(side)]
+        body, results = on_both_sides(of.transforms.back, square, "y")
+        for n, register in enumerate(results):
+            pixel = (row * m + n // m) * self.width + column * m + n % m
+            body.append(loops.Store(self.pixel_rows, (pixel * self.panel + lane).expr(),
+                                    loops.read(register)))
+        lanes = For(var, const(0), const(self.panel), tuple(body), of.machine.lanes())
+        return [For(r, const(0), const(images * rows), (
+            For(q, const(0), const(columns), (lanes,)),))]
+
+    # ---- epilogue
+    def _stored(self, block: Block, panel: Index) -> list[Stmt]:
+        """What the group computes from each pixel, and its stores."""
+        of = self.of
+        filters = least(self.panel, of.filters - panel * self.panel)
+        (i, image), (f, number) = counter("i", self.grid.block[0]), counter("f", self.panel)
+        place = number * self.filter_pitch + image * (self.height * self.width)
+        where = {of.roles.images: block.first[0] + image,
+                 of.roles.filters: panel * self.panel + number}
+        rows = self._as_one if self.whole_rows else self._row_by_row
+        pixels = rows(block, place, where)
+        return [For(i, const(0), block.count(0), (For(f, const(0), filters, (pixels,)),))]
+
+    def _as_one(self, block: Block, place: Index, where: dict[str, Index]) -> Stmt:
+        """All pixels of a filter in one loop."""
+        y, x = self.of.roles.space
+        most = self.height * self.width
+        lane = Var("p")
+        pixel = atom(lane, (0, most - 1))
+        first = block.first[1] * (self.grid.step * self.width)
+        where = where | {y: as_index(0), x: first + pixel}
+        rows = block.results(0)
+        count = const(rows.value * self.width) if isinstance(rows, loops.Const) else \
+            loops.call("mul", (rows, const(self.width)), loops.INT)
+        body = tuple(self._pixel(place + pixel, where))
+        return For(lane, const(0), count, body, self.of.machine.lanes())
+
+    def _row_by_row(self, block: Block, place: Index, where: dict[str, Index]) -> Stmt:
+        of, m = self.of, self.grid.step
+        (r, row), (c, column) = counter("y", self.height), counter("x", self.width)
+        y, x = of.roles.space
+        where = where | {y: block.first[1] * m + row, x: block.first[2] * m + column}
+        body = self._pixel(place + row * self.width + column, where)
+        lanes = For(c, const(0), block.results(1), tuple(body), of.machine.lanes())
+        return For(r, const(0), block.results(0), (lanes,))
+
+    def _pixel(self, place: Index, where: dict[str, Index]) -> list[Stmt]:
+        return self.of.stores(where, loops.load(self.filter_rows, place.expr()))
+
+
+def turned(rows: Buffer, count: int, columns: int, into: Buffer, pitch: int, vector: int
+           ) -> list[Stmt]:
+    """Turns so many rows: what stood below one another lies side by side, `pitch` after what stood
+    beside it."""
+    whole, rest = divmod(count, vector)
+    out: list[Stmt] = []
+    for start, blocks, there in ((0, whole, vector), (whole, 1, rest)):
+        if blocks and there:
+            (b, number), (f, part) = counter("b", blocks), counter("f", columns // vector)
+            row, lane = (number + start) * vector, part * vector
+            block = loops.Transpose(into, (lane * pitch + row).expr(), pitch, rows,
+                                    (row * columns + lane).expr(), columns, vector, there)
+            out.append(For(b, const(0), const(blocks), (
+                For(f, const(0), const(columns // vector), (block,)),)))
+    return out
