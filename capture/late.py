@@ -23,6 +23,7 @@ from .pending import Step
 from .piece import Trace
 from .recorder import Recorder
 from .results import Results
+from .stage import Stage
 
 
 class Late:
@@ -64,7 +65,8 @@ class Late:
     def compute_by(self, leaf: Leaf) -> None:
         """Has the code of a leaf compute what it gives, where that is worth making it now."""
         stage = leaf.stage
-        if stage is None or not self._nodes or self._deferring.largest < LARGE or not _can(leaf):
+        if stage is None or not self._nodes or self._deferring.largest < LARGE \
+                or not self._has_all_for(leaf, stage):
             return
         begun = None if leaf.way is None else (self._of(leaf.way.tensors),
                                                [self._edges[p] for p in leaf.way.shadow.paths])
@@ -79,6 +81,17 @@ class Late:
         if leaf.way is not None and begun is not None:
             leaf.way.tie(begun, arrays, self._results, None)
 
+    def _has_all_for(self, leaf: Leaf, stage: Stage) -> bool:
+        """Whether the code of a leaf needs nothing but the tensors that this run has read."""
+        known, given = self._arrays.keys(), stage.inputs
+        if given.numbers or given.registers or not known >= set(given.tensors):
+            return False
+        way = leaf.way
+        return way is None or (
+            way.is_plain and not way.numbers and known >= set(way.tensors)
+            and self._edges.keys() >= set(way.shadow.paths)
+            and not any(e.changes_tape for e in leaf.effects))
+
     def _of(self, nodes: Sequence[Node]) -> list[Any]:
         """What tensors held that the run read."""
         return [self._arrays[n] for n in nodes]
@@ -87,13 +100,3 @@ class Late:
         """Computes what is left."""
         self._nodes, self._results, self._arrays, self._edges = {}, [], {}, {}
         self._deferring.end()
-
-
-def _can(leaf: Leaf) -> bool:
-    """Whether the code of a leaf needs nothing but the tensors that the run has read."""
-    assert leaf.stage is not None
-    if leaf.stage.inputs.numbers or leaf.stage.inputs.registers:
-        return False
-    way = leaf.way
-    return way is None or (way.is_plain and not way.numbers
-                           and not any(e.changes_tape for e in leaf.effects))
