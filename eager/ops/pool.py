@@ -203,6 +203,7 @@ put_op = composite(
     vjp=each(lambda g, out, x, at, /, size, **how: call(pick_op, g, at, **how), None))
 max_back_op = composite(
     "max_pool_back", _max_back, lambda g, x, **how: x, _max_back_impl, batch=folded, rows=_planes,
+    unwritten=_WHY,
     vjp=each(lambda gg, out, g, x, /, **how: call(pick_op, gg, call(at_op, x, **how), **how),
              lambda gg, out, g, x, /, **how: zeros_like(x)))
 

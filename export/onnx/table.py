@@ -34,7 +34,7 @@ INSTEAD = {
     "binomial": "draw the numbers outside and pass them in as an argument",
     "gammainc": "compute it outside and pass it in as an argument",
     "window": "use fw.nn.functional.conv2d or max_pool2d, which are written whole",
-    **dict.fromkeys(("unwindow", "rewindow", "pool_pick", "pool_put"),
+    **dict.fromkeys(("unwindow", "rewindow", "pool_pick", "pool_put", "max_pool_back"),
                     "export the forward computation only"),
     "pool_argmax": "leave out return_indices",
     **dict.fromkeys(("angle", "complex", "conj", "imag", "real"),
