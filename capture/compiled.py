@@ -200,7 +200,7 @@ class Compiled(Insight):
         began = time.perf_counter()
         with watching.span("recording", self.__name__):
             run = record(self.original, args, kwargs, self.names, varying,
-                         waits=self.meanwhile is None)
+                         waits=self.meanwhile is None and self.check is None)
         self.stats.costs.recording += time.perf_counter() - began
         try:
             return self._take_in(run, fitting, unmet)

@@ -133,7 +133,7 @@ class Deferring:
         try:
             return evaluate(op, inputs, params)
         finally:
-            state._active = self
+            state.active = self  # `active`: what ran may have counted the thread as one without
 
     def _put_off(self, result: Result, inputs: tuple[Any, ...], operands: list[Any]) -> Tensor:
         if len(self._steps) >= self._longest:
@@ -215,7 +215,7 @@ class _plain_eager:
         state._active = None
 
     def __exit__(self, *error: Any) -> None:
-        interpreter.STATE._active = self.active
+        interpreter.STATE.active = self.active
         interpreter.set_casting(self.casting)
 
 

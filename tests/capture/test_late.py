@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.capture import piece
+from fusewire.capture import late, piece
 from fusewire.capture.compiled import CaptureWarning
 from fusewire.eager.dispatch import LARGE
 from fusewire.nn import functional as F
@@ -128,6 +128,17 @@ def test_a_value_that_python_asks_for(ran: list[str]) -> None:
     for sign in (1.0, -1.0, 1.0):
         same(g(x.abs() * sign), f(x.abs() * sign))
     assert "multiply" in ran and "sum" in ran
+
+
+def test_a_number_after_what_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: fw.Tensor, v: fw.Tensor) -> Any:
+        fw.softmax(x, 1)
+        return (v @ v).item()
+
+    monkeypatch.setattr(late, "LARGE", 0)  # so that the numbers wait, too
+    g, x = fw.compile(f), fw.ones((2, 3))
+    for k in (1.0, 2.0, 3.0):
+        assert g(x, fw.full((3,), k)) == 3 * k * k
 
 
 def test_a_number_of_python() -> None:
