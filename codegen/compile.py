@@ -16,6 +16,7 @@ from ..capture.graph import Graph, Node, Nodes, topological
 from ..capture.passes.checks import Check, extract_checks
 from ..capture.passes.layout import turn_products
 from ..capture.passes.pieces import join_pieces
+from ..capture.passes.products import join_products
 from ..capture.passes.puts import join_puts
 from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
@@ -171,13 +172,20 @@ def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collecti
                  ) -> Lowered:
     """Lowers what repeats in a graph once. `given` is None for a whole program; for a part of one,
     its inputs that are arguments of the program."""
-    graph = join_pieces(join_puts(graph))  # over many turns
+    graph = _joined(graph, lowering.machine)
     sections = cut_sections(graph)
     if not sections:
         return _lower_at_once(graph, lowering, checks, given)
     return lower_sections(graph, sections, graph.inputs if given is None else given,
                           lambda part, given: _lower_parts(part, lowering, checks, given),
                           apart=bool(lowering.machine.open))
+
+
+def _joined(graph: Graph, machine: Machine) -> Graph:
+    """The graph with what goes over many turns as one."""
+    graph = join_pieces(join_puts(graph))
+    # along an axis whose size is not known nothing can be put together
+    return graph if machine.open else join_products(turn_products(graph))
 
 
 def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
