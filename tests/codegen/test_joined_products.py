@@ -13,7 +13,8 @@ from fusewire.capture.evaluate import evaluate
 from fusewire.capture.graph import Graph
 from fusewire.capture.passes.layout import turn_products
 from fusewire.capture.passes.products import join_products
-from fusewire.codegen.compile import compile_native
+from fusewire.codegen.compile import compile_native, lower_graph
+from fusewire.codegen.machine import Machine
 
 STEPS = 12
 
@@ -140,3 +141,62 @@ def test_gradients_of_recurrent_layers_are_products_over_all_steps(make: Any) ->
     assert products(graph) - products(found) >= STEPS - 2
     for got, also in zip(compile_native(graph)(given), want):
         assert_same(np.asarray(got).reshape(also.shape), also, 100.0)
+
+
+# ---- weights that many products read
+def packing(run: Callable[..., Any], *arrays: Any) -> int:
+    """How often columns are packed in the program of a function, whose values are right."""
+    graph, given = recorded(run, *map(fw.from_numpy, arrays))
+    for got, want in zip(compile_native(graph)([a.copy() for a in given]),
+                         evaluate(graph, given)):
+        assert_same(np.asarray(got).reshape(want.shape), want, 100.0)
+    _, launches = lower_graph(graph, Machine())
+    return sum("pack_columns" in x.kernel.name for x in launches)
+
+
+def turned(h: fw.Tensor, w: fw.Tensor, v: fw.Tensor) -> fw.Tensor:
+    """Steps each of which reads all of what the one before gave, no two of them in a row alike."""
+    for step, function in enumerate((fw.tanh, fw.sigmoid, fw.sin) * 4):
+        h = h @ (v if step % 2 else w)
+        h = function(h) + (0.5 - 0.01 * step) * fw.flip(h, 0)
+    return h
+
+
+def test_a_weight_that_every_step_reads_is_packed_once() -> None:
+    assert packing(lambda h, w: turned(h, w, w), whole(16, 64), normal(64, 64)) == 1
+
+
+def test_one_that_few_products_read_is_packed_by_each_of_them() -> None:
+    assert packing(turned, whole(16, 64), normal(64, 64), normal(64, 64)) == 0
+
+
+def test_the_same_weight_transposed_is_packed_for_itself() -> None:
+    def run(h: fw.Tensor, w: fw.Tensor) -> fw.Tensor:
+        return turned(turned(h, w, w), w.T, w.T)
+
+    assert packing(run, whole(16, 64), normal(64, 64)) == 2
+
+
+def test_a_weight_that_changes_is_packed_anew() -> None:
+    """A step of an optimizer writes the new weight over the old one."""
+    model = nn.Linear(64, 64, bias=False)
+    w = model.weight.numpy().copy()
+
+    @fw.compile(fullgraph=True)
+    def step(h: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+        with fw.no_grad():
+            before = turned(h, model.weight, model.weight)
+            model.weight.mul_(0.5)
+            return before, turned(h, model.weight, model.weight)
+
+    h = normal(16, 64)
+    for _ in range(4):
+        for got, factor in zip(step(fw.from_numpy(h)), (1.0, 0.5)):
+            here = fw.from_numpy(w * np.float32(factor))
+            want = turned(fw.from_numpy(h), here, here)
+            assert_same(got, want, 100.0)
+        w = w * np.float32(0.5)
+
+
+def normal(*shape: int) -> Any:
+    return 0.1 * np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
