@@ -7,15 +7,17 @@ there is no code, only its parts are compiled: every graph gives a program.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..capture.costs import phase
-from ..capture.graph import Graph, Node, Nodes, topological
+from ..capture.graph import Graph, Node, Nodes, params_key, topological
 from ..capture.passes.checks import Check, extract_checks
 from ..capture.passes.layout import turn_products
 from ..capture.passes.pieces import join_pieces
+from ..capture.passes.products import join_products
 from ..capture.passes.puts import join_puts
 from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
@@ -55,6 +57,8 @@ PASSES = [
     open_vector_products,
     simplify,  # again: opening leaves reshapes of reshapes
 ]
+
+_OFTEN = 8  # products that read the same
 
 Program = Executable | MixedExecutable | SizedExecutable
 
@@ -171,13 +175,20 @@ def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collecti
                  ) -> Lowered:
     """Lowers what repeats in a graph once. `given` is None for a whole program; for a part of one,
     its inputs that are arguments of the program."""
-    graph = join_pieces(join_puts(graph))  # over many turns
+    graph = _joined(graph, lowering.machine)
     sections = cut_sections(graph)
     if not sections:
         return _lower_at_once(graph, lowering, checks, given)
     return lower_sections(graph, sections, graph.inputs if given is None else given,
                           lambda part, given: _lower_parts(part, lowering, checks, given),
                           apart=bool(lowering.machine.open))
+
+
+def _joined(graph: Graph, machine: Machine) -> Graph:
+    """The graph with what goes over many turns as one."""
+    graph = join_pieces(join_puts(graph))
+    # along an axis whose size is not known nothing can be put together
+    return graph if machine.open else join_products(turn_products(graph))
 
 
 def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
@@ -195,8 +206,17 @@ def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
     groups = fuse(values)
     plan = plan_values(values, groups, found, shapes, len(graph.outputs))
     kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
+    kept |= {plan.buffers[n] for n in _often_multiplied(groups) if n in plan.buffers}
     return plan, [launch for number, group in enumerate(groups) for launch in
                   lowering.launches(group, plan.buffers, f"k{number}_{_label(group)}", kept)]
+
+
+def _often_multiplied(groups: Sequence[Group]) -> list[Node]:
+    """What so many equal products read that it is packed once for all of them, as the weight of
+    each step of a loop."""
+    equal = Counter((n, tuple([(m.op, params_key(m.params), m.type) for m in g.members]))
+                    for g in groups if g.kind == "contract" for n in g.reads)
+    return [n for (n, _), count in equal.items() if count >= _OFTEN]
 
 
 def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Graph:

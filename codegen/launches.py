@@ -33,18 +33,32 @@ class _Lowered:
     kernels: list[Kernel]
     numbers: Mapping[Buffer, int]
 
-    def launches(self, places: list[Place]) -> list[Launch]:
-        """The kernels on these places; what only they use is new each time."""
+    def launches(self, places: list[Place], values: Mapping[Buffer, frozenset[Node]],
+                 packed: dict[Any, dict[Buffer, Place]]) -> list[Launch]:
+        """The kernels on these places. What only they use is new each time, but for what one of
+        them makes of nothing but the same `values` as before: that is among `packed`."""
         own: dict[Buffer, Place] = {}
         out = []
         for kernel in self.kernels:
-            for b in kernel.arguments:
-                if b not in self.numbers and b not in own:
-                    own[b] = Place(Buffer(b.name, b.dtype, b.size))
+            new = {b: Place(Buffer(b.name, b.dtype, b.size)) for b in kernel.arguments
+                   if b not in self.numbers and b not in own}
+            if self._packs(kernel, new):
+                read = [places[self.numbers[b]] for b in kernel.inputs]
+                key = kernel, *[(p, values.get(p.buffer)) for p in read]
+                if key in packed and all(p.buffer in values for p in read):
+                    own |= packed[key]
+                    continue
+                packed[key] = new
+            own |= new
             found = [places[self.numbers[b]] if b in self.numbers else own[b]
                      for b in kernel.arguments]
             out.append(Launch(kernel, tuple(found)))
         return out
+
+    def _packs(self, kernel: Kernel, new: Collection[Buffer]) -> bool:
+        """Whether a kernel only reads operands, and writes what no other of these kernels does."""
+        return all(b in self.numbers for b in kernel.inputs) and set(kernel.outputs) == {*new} \
+            and all(sum(b in k.outputs for k in self.kernels) == 1 for b in new)
 
 
 class Lowering:
@@ -53,11 +67,12 @@ class Lowering:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._made: dict[Any, _Lowered] = {}
+        self._packed: dict[Any, dict[Buffer, Place]] = {}  # memory, by what is packed there
 
     def launches(self, group: Group, buffers: Mapping[Node, Buffer], name: str,
                  kept: Collection[Buffer] = ()) -> list[Launch]:
-        """The kernels of a group whose values lie in `buffers`, in order. What is made of `kept`
-        alone need not be made in every call."""
+        """The kernels of a group whose values lie in `buffers`, in order, but for those that pack
+        what was packed for a group before. What is made of `kept` alone is mostly there already."""
         places = {n: Place(buffers[n]) for n in (*group.reads, *group.members) if n in buffers}
         if group.kind != "pieces":
             return self._launches(group, places, name, kept)
@@ -70,7 +85,7 @@ class Lowering:
         key = form.key, tuple([p.buffer in kept for p in form.places])
         if key not in self._made:
             self._made[key] = self._lower(group, places, form, name, kept)
-        return self._made[key].launches(form.places)
+        return self._made[key].launches(form.places, _values(group, places), self._packed)
 
     def _lower(self, group: Group, places: Mapping[Node, Place], form: Form, name: str,
                kept: Collection[Buffer]) -> _Lowered:
@@ -86,6 +101,16 @@ class Lowering:
         if group.kind == "contract":
             return _Lowered(lower_contract(moved, buffers, self.machine, name, kept), numbers)
         return _Lowered(lower(moved, buffers, self.machine, name), numbers)
+
+
+def _values(group: Group, places: Mapping[Node, Place]) -> dict[Buffer, frozenset[Node]]:
+    """What lies in each buffer that a group reads and does not write."""
+    written = {places[n].buffer for n in group.members if n in places}
+    found: dict[Buffer, frozenset[Node]] = {}
+    for n in group.reads:
+        if n in places and (buffer := places[n].buffer) not in written:
+            found[buffer] = found.get(buffer, frozenset()) | {n}
+    return found
 
 
 def pieces(

@@ -6,9 +6,11 @@ The way back of `x[0], x[1], ...` adds up as many arrays as there are parts, eac
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from typing import NamedTuple
 
-from ..graph import Graph, Node, Nodes, rebuild, users
+from ..graph import Graph, Node, Nodes, rebuild
+from .additions import summands, sums_of
 
 _FEWEST = 9  # parts, below which the sum is as good
 _DEEPEST = 20  # parts of parts of parts
@@ -33,7 +35,7 @@ def _start(part: _Part) -> int:
 
 def join_pieces(graph: Graph) -> Graph:
     """The graph with each sum of many disjoint parts made a concat."""
-    sums = _sums(graph.nodes(), set(graph.outputs))
+    sums = _sums(graph)
     if not sums:
         return graph
     new: dict[Node, Node] = {}
@@ -48,22 +50,19 @@ def join_pieces(graph: Graph) -> Graph:
     return rebuild(graph, visit, new=new)
 
 
-def _sums(order: list[Node], outputs: set[Node]) -> dict[Node, _Sum]:
+def _sums(graph: Graph) -> dict[Node, _Sum]:
     """The sums that are mostly of disjoint parts."""
-    if sum(n.op == "unslice" for n in order) < _FEWEST:
+    if sum(n.op == "unslice" for n in graph.nodes()) < _FEWEST:
         return {}
-    readers = users(order)
-    alone = {n for n in order if n.op == "add" and len(readers[n]) == 1 and n not in outputs}
-    roots = [n for n in order if n.op == "add"
-             and not (n in alone and readers[n][0].op == "add")]
+    roots, alone = sums_of(graph)
     return {n: found for n in roots if (found := _sum_of(n, alone)) is not None}
 
 
-def _sum_of(root: Node, alone: set[Node]) -> _Sum | None:
+def _sum_of(root: Node, alone: Container[Node]) -> _Sum | None:
     """What a tree of additions adds up, if that is as good as put together."""
-    summands = _summands(root, alone)
-    others = [n for n in summands if n.op != "unslice"]
-    slices = [n for n in summands if n.op == "unslice"]
+    terms = summands(root, alone)
+    others = [n for n in terms if n.op != "unslice"]
+    slices = [n for n in terms if n.op == "unslice"]
     axis = _axis_of(slices)
     if axis is None or len(others) > 1 or root.type.dtype.kind not in "fiu":
         return None
@@ -72,18 +71,6 @@ def _sum_of(root: Node, alone: set[Node]) -> _Sum | None:
     if len(parts) < _FEWEST or any(end > p.start for end, p in zip(ends, parts[1:])):
         return None
     return _Sum(axis, parts, others)
-
-
-def _summands(root: Node, alone: set[Node]) -> list[Node]:
-    """What a tree of additions adds up."""
-    found, stack = [], list(root.inputs)
-    while stack:
-        node = stack.pop()
-        if node in alone:
-            stack.extend(node.inputs)
-        else:
-            found.append(node)
-    return found
 
 
 def _axis_of(parts: list[Node]) -> int | None:
@@ -100,11 +87,11 @@ def _axis_of(parts: list[Node]) -> int | None:
     return axes.pop() if len(axes) == 1 else None
 
 
-def _parts(node: Node, axis: int, alone: set[Node], depth: int = 0) -> list[_Part]:
+def _parts(node: Node, axis: int, alone: Container[Node], depth: int = 0) -> list[_Part]:
     """The parts that an array with one part is made of: that part may be a sum of parts."""
     start, inner = node.params["start"][axis], node.inputs[0]
     if inner in alone and depth < _DEEPEST:
-        below = _summands(inner, alone)
+        below = summands(inner, alone)
         if all(n.op == "unslice" for n in below) and _axis_of(below) == axis:
             return [_Part(start + p.start, p.node)
                     for n in below for p in _parts(n, axis, alone, depth + 1)]

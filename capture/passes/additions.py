@@ -1,0 +1,30 @@
+"""Trees of additions, and what each of them adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from ..graph import Graph, Node, users
+
+
+def sums_of(graph: Graph) -> tuple[Sequence[Node], Container[Node]]:
+    """The roots of all trees of additions, and the additions inside of them, which nobody else
+    reads."""
+    order, outputs = graph.nodes(), set(graph.outputs)
+    readers = users(order)
+    alone = {n for n in order if n.op == "add" and len(readers[n]) == 1 and n not in outputs}
+    roots = [n for n in order if n.op == "add"
+             and not (n in alone and readers[n][0].op == "add")]
+    return roots, alone
+
+
+def summands(root: Node, alone: Container[Node]) -> list[Node]:
+    """What a tree of additions adds up, the last one first."""
+    found, stack = [], list(root.inputs)
+    while stack:
+        node = stack.pop()
+        if node in alone:
+            stack.extend(node.inputs)
+        else:
+            found.append(node)
+    return found
