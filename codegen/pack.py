@@ -191,7 +191,7 @@ def single_read(e: Expr) -> tuple[loops.Load, int] | None:
     return (first, 2) if terms == others and end - start == 1 else None
 
 
-def reads_along(e: Expr, var: Expr | None) -> bool:
+def reads_along(e: Expr, var: Expr) -> bool:
     """Whether all that an expression reads from memory lies side by side along `var`."""
     one = single_read(e)
     reads, width = ([one[0]], one[1]) if one is not None else (loads_of(e), 1)
