@@ -93,7 +93,7 @@ def _tuning(triple: str) -> str:
 def _baseline(cpu: str) -> set[str]:
     """The features that decide our choices, of the x86-64 levels; of other names, none."""
     level = {"x86-64-v3": {"avx2", "fma", "f16c"},
-             "x86-64-v4": {"avx2", "fma", "f16c", "avx512f", "avx512vl"}}
+             "x86-64-v4": {"avx2", "fma", "f16c", "avx512f"}}
     return level.get(cpu, set())
 
 
