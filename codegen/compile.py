@@ -162,7 +162,7 @@ def machine_of(target: Target) -> Machine:
     """What the choice of loops needs to know of a target."""
     narrow = target.x86 and target.vector_bytes < 64
     return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads(),
-                   winograd=settings.winograd)
+                   winograd=settings.winograd, dot=target.dot and settings.bf16_dot)
 
 
 def lower_graph(graph: Graph, machine: Machine, checks: bool = True) -> Lowered:

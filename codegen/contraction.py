@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from ..capture.graph import Node
-from ..eager.dtypes import summed_in
+from ..eager.dtypes import bfloat16, summed_in
 from ..eager.ops.contract import parts
 from ..eager.shapes import product
 from . import loops
@@ -52,6 +54,15 @@ def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:
     while len(columns) > 1 and roles.count(columns[1:]) >= 2 * lanes:
         batch.append(columns.pop(0))
     return roles
+
+
+def paired_letter(node: Node, roles: Roles, machine: Machine) -> str | None:
+    """The summed letter of which two neighbouring elements are packed as one word, as the
+    processor multiplies bfloat16 in pairs; None where it does not, or no letter is even."""
+    if not machine.dot or {n.type.dtype for n in (node, *node.inputs)} != {bfloat16}:
+        return None
+    even = [a for a in roles.summed if roles.size[a] % 2 == 0 and not machine.varies(roles.size[a])]
+    return even[-1] if even else None
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,11 @@ class Contraction:
         self.vector = machine.lanes(self.dtype.itemsize)
         self.roles = roles_of(self.node, self.vector, row_operand)
         self.letters = parts(self.node.params["spec"])
+        self.paired = paired_letter(self.node, self.roles, machine)
+        self.packed = self.dtype
+        if self.paired is not None:
+            self.packed = np.dtype("uint32")
+            self.roles.size[self.paired] //= 2
         self.kept = [self._is_kept(n, kept) for n in self.node.inputs]
         self.side_by_side = False  # whether the summed elements of a row lie so, and are packed so
         self.direct = False  # whether tiles read their rows where these lie
@@ -230,8 +246,8 @@ class Contraction:
     @cached_property
     def packed_columns(self) -> Buffer:
         if not self.kept_columns:
-            return Buffer("columns", self.dtype, self.column_area, scratch=True)
-        return Buffer(f"{self.name}_columns", self.dtype, self.column_areas * self.column_area)
+            return Buffer("columns", self.packed, self.column_area, scratch=True)
+        return Buffer(f"{self.name}_columns", self.packed, self.column_areas * self.column_area)
 
     @property
     def column_area(self) -> int:
@@ -251,7 +267,7 @@ class Contraction:
 
     @cached_property
     def packed_rows(self) -> Buffer:
-        return Buffer("rows", self.dtype, self.row_area, scratch=True)
+        return Buffer("rows", self.packed, self.row_area, scratch=True)
 
     @cached_property
     def shared(self) -> bool:
@@ -265,7 +281,7 @@ class Contraction:
     def shared_rows(self) -> Buffer:
         """The tiles of rows of every batch element, each `row_area` apart."""
         size = self.row_batches * -(-self.rows // self.tile) * self.row_area
-        return Buffer(f"{self.name}_rows", self.dtype, size)
+        return Buffer(f"{self.name}_rows", self.packed, size)
 
     @property
     def open(self) -> bool:

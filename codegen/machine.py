@@ -12,7 +12,7 @@ class Machine:
     """`vector_bytes`: width of a vector register; `registers`: how many there are; `threads`: of
     the pool; `open`: the prime numbers that stand for sizes known at run time, each with the
     largest that it stands for; `winograd`: results along a side of the tiles by which convolutions
-    of 3 by 3 are computed, 0 for none.
+    of 3 by 3 are computed, 0 for none; `dot`: whether products of bfloat16 are made of pairs.
     """
 
     vector_bytes: int = 64
@@ -20,6 +20,7 @@ class Machine:
     threads: int = 2
     open: tuple[tuple[int, int], ...] = ()
     winograd: int = 4
+    dot: bool = False
 
     def varies(self, size: int) -> bool:
         """Whether a size is known at run time only: then loops are to be right for any."""

@@ -170,11 +170,32 @@ def _contiguous(
     var = next((next(iter(local[a].terms)) for a in reversed(run) if local[a].terms), None)
     if var is None:
         return (-1, 0)
-    reads = [linear(e.index)[0].get(var, 0) for e in loads_of(probe.value)]
-    read = bool(reads) and all(f == 1 for f in reads)
+    read = reads_along(probe.value, var)
     written = linear(probe.index)[0].get(var) == 1
     size = _run_size(run, sizes)
     return (2 * read + written if written or size >= vector // 4 else 0, size)
+
+
+def single_read(e: Expr) -> tuple[loops.Load, int] | None:
+    """Where an expression is read from memory by one load: its first element, and how many; two
+    where it is a pair of neighbours."""
+    if isinstance(e, loops.Load):
+        return e, 1
+    if not isinstance(e, loops.Call) or e.op != "pair":
+        return None
+    first, second = e.args
+    if not isinstance(first, loops.Load) or not isinstance(second, loops.Load) \
+            or first.buffer is not second.buffer or first.mask or second.mask:
+        return None
+    (terms, start), (others, end) = linear(first.index), linear(second.index)
+    return (first, 2) if terms == others and end - start == 1 else None
+
+
+def reads_along(e: Expr, var: Expr) -> bool:
+    """Whether all that an expression reads from memory lies side by side along `var`."""
+    one = single_read(e)
+    reads, width = ([one[0]], one[1]) if one is not None else (loads_of(e), 1)
+    return bool(reads) and all(linear(x.index)[0].get(var, 0) == width for x in reads)
 
 
 def loads_of(e: Expr) -> list[loops.Load]:

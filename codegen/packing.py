@@ -4,12 +4,11 @@ panel, rows tile by tile, both with the summed axes outside, so that a tile read
 from __future__ import annotations
 
 from . import loops
-from .collapse import linear
 from .contraction import Rows
 from .index import Index, as_index, variable
 from .loops import Buffer, Expr, For, Stmt, const
 from .nest import counter
-from .pack import loads_of, pack_loops
+from .pack import pack_loops, reads_along
 from .part import Part, decode
 from .rows import one_letter
 
@@ -101,8 +100,7 @@ def packing_cost(part: Part, summed: list[str], others: list[str]) -> float:
     plain = isinstance(value.expr, loops.Load) and value.expr.mask is None
     for letter, n in sizes.items():
         var = next(iter(local[letter].terms), None)
-        reads = [linear(e.index)[0].get(var, 0) for e in loads_of(value.expr)] if var else []
-        if reads and all(f == 1 for f in reads):
+        if var is not None and reads_along(value.expr, var):
             wide = min(n, of.vector)
             turns = 0.4 if plain and n >= of.vector else 2.0  # in registers, or singly
             best = min(best, 2 / wide if letter == others[-1] else 1 / wide + turns)

@@ -34,7 +34,15 @@ class Part:
         return flat(tuple(local[a] for a in letters), [self.roles.size[a] for a in letters])
 
     def operand(self, number: int, where: dict[str, Index]) -> Value:
-        """An element of an operand, read through the views before it."""
+        """An element of an operand, read through the views before it; where these are paired, two
+        of them."""
+        letter = self.of.paired
+        if letter is None:
+            return self._one(number, where)
+        two = (self._one(number, where | {letter: where[letter] * 2 + n}) for n in (0, 1))
+        return Value(loops.call("pair", tuple(x.expr for x in two), self.of.packed))
+
+    def _one(self, number: int, where: dict[str, Index]) -> Value:
         node = self.of.node.inputs[number]
         return Inliner(self.leaf).value(node, tuple(where[a] for a in self.of.letters[number]))
 

@@ -13,7 +13,7 @@ from . import loops
 from .collapse import merge_axes, whole_numbers
 from .index import Index, as_index, atom, comparisons, variable
 from .loops import Var
-from .pack import factor
+from .pack import factor, loads_of, single_read
 from .part import Part
 
 _LINE, _SETS = 64, 64  # of the innermost cache: bytes of a line; lines before a set comes again
@@ -50,29 +50,32 @@ def how_rows_lie(part: Part) -> tuple[bool, bool]:
     """Whether the summed elements of a row lie side by side, in memory or in what a mask leaves of
     it; and whether a tile reads such rows where they lie."""
     value, (pitch, step) = _element(part)
-    side_by_side = isinstance(value, loops.Load) and step == 1
-    return side_by_side, side_by_side and _lie_well(part, value, pitch)
+    return step == 1, step == 1 and value is not None and _lie_well(part, value, pitch)
 
 
 def _lie_well(part: Part, value: Any, pitch: int) -> bool:
     of, machine = part.of, part.of.machine
-    if value.mask is not None or value.dtype != of.dtype or machine.varies(of.depth) \
+    masked = any(e.mask is not None for e in loads_of(value))
+    if masked or value.dtype != of.packed or machine.varies(of.depth) \
             or of.kept[part.roles.row_operand]:
         return False
-    return not machine.varies(pitch) and _in_one_set(pitch * of.dtype.itemsize, of.tile) <= _WAYS
+    return not machine.varies(pitch) and _in_one_set(pitch * of.packed.itemsize, of.tile) <= _WAYS
 
 
 def _element(part: Part) -> tuple[loops.Expr | None, tuple[int, int]]:
-    """The element at a row and a summed place, and how far what is read moves with each of both."""
+    """The element at a row and a summed place, and how far what is read moves with each of both,
+    counted in such elements."""
     row, k, letters = Var("row"), Var("k"), counters(part)
     if letters is None:
         return None, (0, 0)
     where = places(part, letters, atom(row, (0, part.of.rows - 1)),
                    atom(k, (0, part.of.depth - 1)))
     value = part.operand(part.roles.row_operand, where).expr
-    if not isinstance(value, loops.Load):
+    read = single_read(value)
+    if read is None:
         return value, (0, 0)
-    return value, (factor(value.index, row), factor(value.index, k))
+    first, width = read
+    return value, (factor(first.index, row) // width, factor(first.index, k) // width)
 
 
 def _in_one_set(pitch: int, rows: int) -> int:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..eager.dtypes import bfloat16
+
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -19,6 +21,18 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 def _multiply_high(x: Any, y: Any) -> Any:
     """The upper 32 bits of the product of two uint32."""
     return ((np.uint64(x) * np.uint64(y)) >> np.uint64(32)).astype(np.uint32)
+
+def _pair(x: Any, y: Any) -> Any:
+    """The bits of two bfloat16 as a uint32, those of the first below."""
+    low, high = (np.asarray(v, bfloat16).view(np.uint16).astype(np.uint32) for v in (x, y))
+    return low | high << np.uint32(16)
+
+
+def _dot2(x: Any, y: Any) -> Any:
+    """The product of the first numbers of two such pairs, and that of their second, added."""
+    (a, c), (b, d) = ((v << np.uint32(16), v & np.uint32(0xFFFF0000)) for v in (x, y))
+    a, b, c, d = (np.asarray(v).view(np.float32) for v in (a, b, c, d))
+    return a * b + c * d
 
 
 SCALAR: dict[str, Callable[..., Any]] = {
@@ -44,6 +58,8 @@ SCALAR: dict[str, Callable[..., Any]] = {
     # bits: of bool and of integers
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "shl": np.left_shift, "shr": np.right_shift, "mulhi": _multiply_high,
+    # pairs of bfloat16; an `Update` that adds a `dot2` may round otherwise and flush subnormals
+    "pair": _pair, "dot2": _dot2,
     # the rest
     "where": np.where,  # where(condition, x, y)
     "cast": lambda x: x,  # to the dtype of the call, as NumPy's astype

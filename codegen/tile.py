@@ -215,8 +215,10 @@ class Task(Part):
 
 def sums_of_products(registers: Sequence[Register], k: Var, depth: Expr, rows: Sequence[Expr],
                      column: Expr) -> For:
-    """The loop over k that adds to each register its row's element times the column's."""
-    steps = tuple(loops.Update(r, "add", loops.call("mul", (row, column), r.dtype))
+    """The loop over k that adds to each register its row's element times the column's, or
+    pair by pair."""
+    product = "mul" if column.dtype == registers[0].dtype else "dot2"
+    steps = tuple(loops.Update(r, "add", loops.call(product, (row, column), r.dtype))
                   for r, row in zip(registers, rows))
     return For(k, const(0), depth, steps, 0, 4 if len(registers) <= 4 else 2)
 

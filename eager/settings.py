@@ -77,6 +77,9 @@ KNOBS: dict[str, Knob] = {
     "winograd": Knob("FUSEWIRE_WINOGRAD", _one_of(0, 2, 4), 4,
                      "convolutions of 3 by 3 in float32 by Winograd's way, in tiles of 4 x 4 or "
                      "2 x 2 results; 0: all directly"),
+    "bf16_dot": Knob("FUSEWIRE_BF16_DOT", SWITCH, False,
+                     "1: products of bfloat16 by the processor's own instruction (AVX512-BF16), "
+                     "which takes subnormal numbers as 0; where there is none, as with 0"),
 }
 
 
@@ -96,6 +99,7 @@ class Settings:
     disk_dir: str
     cpu: str
     winograd: int
+    bf16_dot: bool
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         for name, knob in KNOBS.items():

@@ -54,7 +54,7 @@ def check_all(kernels, target="", seed=0, rtol=0.0, given=None):
     rng = np.random.default_rng(seed)
     arrays, steps = [], []
     for k in kernels:
-        own = {b: (given or {}).get(b, filled(b, rng)) for b in k.arguments}
+        own = {b: given[b] if given and b in given else filled(b, rng) for b in k.arguments}
         steps.append(Step(k, [Argument(len(arrays) + i) for i in range(len(own))]))
         arrays += [own[b].copy() for b in k.arguments]
     wanted = [a.copy() for a in arrays]

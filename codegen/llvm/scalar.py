@@ -25,6 +25,8 @@ TRANSCENDENTAL = (
 ).split()
 _FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
 _PREDICATES = set("lt le gt ge eq ne isnan isinf isfinite signbit".split())
+_GIVEN = dict.fromkeys(_PREDICATES, _BOOL) | {"pair": np.dtype("uint32"),
+                                              "dot2": np.dtype("float32")}
 _EXACT = set("neg abs sign maximum minimum floor ceil trunc round copysign nextafter".split())
 
 
@@ -41,8 +43,8 @@ def apply(k: Builder, op: str, args: list[Value], dtypes: list[DType], result: D
         return convert(k, _SMALL[op](k, work, *operands), work, result)
     held = summed_in(work)
     value = SCALAR[op](k, held, *operands)
-    if op in _PREDICATES:
-        return convert(k, value, _BOOL, result)
+    if op in _GIVEN:
+        return convert(k, value, _GIVEN[op], result)
     return convert(k, value, work if op in _EXACT else held, result)
 
 
@@ -294,6 +296,7 @@ SCALAR: dict[str, Row] = {
     "isfinite": classify("olt", True), "signbit": _signbit,
     "and": by_kind("", "and"), "or": by_kind("", "or"), "xor": by_kind("", "xor"), "not": _not,
     "shl": _shift("shl"), "shr": _shift("shr"), "mulhi": _multiply_high,
+    "pair": lambda k, t, x, y: half.pair(k, x, y), "dot2": lambda k, t, x, y: half.dot(k, x, y),
     "where": lambda k, t, c, x, y: k.select(c, x, y), "cast": lambda k, t, x: x,
 }  # fmt: skip
 """operation -> how to write it; `where` and `cast` are `apply`'s."""

@@ -17,7 +17,8 @@ llvm.initialize_native_asmprinter()
 @dataclass(frozen=True)
 class Target:
     """A processor; `vector_bytes` is the width of one vector register, `fma` whether it fuses,
-    `float16` whether it converts these by itself: for others LLVM would call a library."""
+    `float16` whether it converts these by itself: for others LLVM would call a library; `dot`
+    whether it multiplies pairs of bfloat16 and adds both products in one instruction."""
 
     triple: str
     cpu: str
@@ -25,6 +26,7 @@ class Target:
     vector_bytes: int
     fma: bool
     float16: bool
+    dot: bool = False
 
     @property
     def x86(self) -> bool:
@@ -95,11 +97,12 @@ def _baseline(cpu: str) -> set[str]:
     return level.get(cpu, set())
 
 
-def _abilities(triple: str, features: set[str]) -> tuple[int, bool, bool]:
+def _abilities(triple: str, features: set[str]) -> tuple[int, bool, bool, bool]:
     if not triple.startswith(("x86_64", "i686", "amd64")):
-        return 16, True, triple.startswith(("aarch64", "arm64"))
+        return 16, True, triple.startswith(("aarch64", "arm64")), False
     width = 64 if "avx512f" in features else 32 if "avx2" in features else 16
-    return width, "fma" in features, "f16c" in features
+    dot = {"avx512f", "avx512vl", "avx512bf16"} <= features
+    return width, "fma" in features, "f16c" in features, dot
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from ..loops import (
     children,
 )
 from . import half, scalar
-from .affine import LANE, Affine, bounds
+from .affine import LANE, Affine, bounds, total
 from .sums import COMPARE, Remembered, Sums, fits32, is_sum
 from .text import Module, Value, constant, suffix, type_of, vector
 
@@ -77,6 +77,8 @@ class Values(Sums):
             return self.sum_value(self.affine(e))
         if e.op in COMPARE and all(x.dtype == INT for x in e.args):
             return self._compare_sums(e.op, *map(self.affine, e.args))
+        if e.op == "pair" and (word := self._word(e)) is not None:
+            return word
         args = [self.value(x) for x in e.args]
         return scalar.apply(self, e.op, args, [x.dtype for x in e.args], e.dtype)
 
@@ -235,6 +237,24 @@ class Values(Sums):
         if not mask.lanes:
             return mask
         return self.call(f"llvm.vector.reduce.or.{suffix(mask)}", [mask], "i1", 0)
+
+    def _word(self, e: Call) -> Value | None:
+        """A pair of neighbours in memory as the one word that they are there, or words side by
+        side; None where they are not, or some lanes must not be read."""
+        first, second = e.args
+        if not isinstance(first, Load) or not isinstance(second, Load) \
+                or first.buffer is not second.buffer or first.mask or second.mask or self.mask():
+            return None
+        index = self.affine(first.index)
+        uniform, varying = self.parts(index)
+        if total(self.affine(second.index), index, -1) != Affine({}, 1) \
+                or varying not in ({}, {LANE: 2}):
+            return None
+        buffer, lanes = first.buffer, self.lanes() if varying else 0
+        p = self.pointer(buffer, uniform)
+        text = f"load {vector('i32', lanes)}, {p.typed}, align {buffer.dtype.itemsize}"
+        key = (text, self._changed.get(buffer, 0))
+        return self.place(text, "i32", lanes, self.memory_level(buffer, p), key)
 
     def _load_row(self, e: Load, index: Affine, mask: Value | None) -> Value:
         lanes = self.lanes()
