@@ -8,7 +8,7 @@ from typing import Any
 _OF_MODULES = ("_parameters", "_modules", "_buffers")  # what modules hold under plain names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Path:
     """A root, or a step from another path: attribute, item, or closure cell.
 
@@ -20,14 +20,21 @@ class Path:
     kind: str
     key: Any = None
     parent: Path | None = None
-    name: str = field(default="", compare=False)  # of a closure variable
-    _hash: int = field(init=False, repr=False, compare=False)  # recordings have thousands in tables
+    name: str = ""  # of a closure variable, which does not tell paths apart
+    _hash: int = field(init=False, repr=False)  # recordings have thousands in tables
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.kind, self.key, self.parent)))
+        key = id(self.key) if isinstance(self.key, type) else self.key
+        object.__setattr__(self, "_hash", hash((self.kind, key, self.parent)))
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or type(other) is not Path:
+            return self is other
+        return self._hash == other._hash and self.kind == other.kind \
+            and _same_key(self.key, other.key) and self.parent == other.parent
 
     def attr(self, name: str) -> Path:
         return Path("attr", name, self)
@@ -49,6 +56,11 @@ class Path:
 
     def __str__(self) -> str:
         return describe(self)
+
+
+def _same_key(a: Any, b: Any) -> bool:
+    """Classes are compared by identity: their `==` may be the user's code."""
+    return a is b or (not isinstance(a, type) and bool(a == b))
 
 
 class Members:

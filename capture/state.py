@@ -54,7 +54,7 @@ class State:
         self.codes: list[types.CodeType] = []  # what ran
         self.names: set[str] = set()  # all names in it
         self._any_name = False  # whether code may have asked for attributes by other names
-        self._classes: set[type] = set()
+        self._classes: set[int] = set()  # ids: what a metaclass has for `hash` is the user's code
         self._open: list[tuple[Path, Any]] = []  # modules met, of which only named parts are walked
         self._keep: list[Any] = []  # ids stay taken while a recording runs
 
@@ -208,9 +208,9 @@ class State:
 
     def _of_class(self, cls: type) -> Iterator[tuple[Path, Any]]:
         """What a class holds, and its bases and its own class do."""
-        if cls in self._classes:
+        if id(cls) in self._classes:
             return
-        self._classes.add(cls)
+        self._classes.add(id(cls))
         self.values[Path("class", cls)] = cls
         for c in (*cls.__mro__, type(cls)):
             members = own_members(c)

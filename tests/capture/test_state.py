@@ -13,6 +13,7 @@ from oracle import assert_same
 import fusewire as fw
 from fusewire import nn
 from fusewire.capture.compiled import CaptureWarning
+from fusewire.capture.paths import Path
 
 X = fw.tensor([1.0, 2.0, 3.0])
 SCALE: Any = 2.0
@@ -485,3 +486,25 @@ def test_a_module_that_the_function_imports_itself(monkeypatch: pytest.MonkeyPat
     for scale in (2.0, 2.0, 3.0, 5.0, 7.0):
         module.scale = scale
         assert_same(f(X), X * scale)
+
+
+def test_a_metaclass_is_not_asked_whether_classes_are_equal() -> None:
+    asked = []
+
+    class Meta(type):
+        def __eq__(cls, other: object) -> bool:
+            asked.append(other)
+            return cls is other
+
+        def __hash__(cls) -> int:
+            asked.append(cls)
+            return id(cls)
+
+    class Rate(metaclass=Meta):
+        value = 2.0
+
+    assert Path("class", Rate) == Path("class", Rate) != Path("class", Meta)
+    f = fw.compile(lambda x: x * Rate.value)
+    for _ in range(3):
+        assert f(fw.ones(2)).tolist() == [2.0, 2.0]
+    assert not asked and f.stats.replays == 2
