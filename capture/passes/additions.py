@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import TypeVar
 
-from ..graph import Graph, Node, users
+from ..graph import Graph, Node, Nodes, rebuild, users
+
+Sum = TypeVar("Sum")  # what a pass has found out of a tree
 
 
 def sums_of(graph: Graph) -> tuple[Sequence[Node], Container[Node]]:
@@ -28,3 +31,19 @@ def summands(root: Node, alone: Container[Node]) -> list[Node]:
         else:
             found.append(node)
     return found
+
+
+def with_sums(graph: Graph, sums: Mapping[Node, Sum],
+              made: Callable[[Nodes, Node, Sum, Mapping[Node, Node]], Node]) -> Graph:
+    """The graph in which `made` gives these trees, from its nodes, the root, what was found of it,
+    and what has become of the nodes before it."""
+    if not sums:
+        return graph
+    new: dict[Node, Node] = {}
+
+    def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node not in sums:
+            return nodes.again(node, inputs)
+        return made(nodes, node, sums[node], new)
+
+    return rebuild(graph, visit, new=new)

@@ -6,11 +6,11 @@ The way back of `x[0], x[1], ...` adds up as many arrays as there are parts, eac
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import NamedTuple
 
-from ..graph import Graph, Node, Nodes, rebuild
-from .additions import summands, sums_of
+from ..graph import Graph, Node, Nodes
+from .additions import summands, sums_of, with_sums
 
 _FEWEST = 9  # parts, below which the sum is as good
 _DEEPEST = 20  # parts of parts of parts
@@ -35,19 +35,14 @@ def _start(part: _Part) -> int:
 
 def join_pieces(graph: Graph) -> Graph:
     """The graph with each sum of many disjoint parts made a concat."""
-    sums = _sums(graph)
-    if not sums:
-        return graph
-    new: dict[Node, Node] = {}
+    return with_sums(graph, _sums(graph), _joined)
 
-    def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node not in sums:
-            return nodes.again(node, inputs)
-        axis, parts, others = sums[node]
-        whole = _concat(nodes, node, axis, [_Part(p.start, new[p.node]) for p in parts])
-        return nodes.apply("add", (new[others[0]], whole), {}, node.site) if others else whole
 
-    return rebuild(graph, visit, new=new)
+def _joined(nodes: Nodes, root: Node, found: _Sum, new: Mapping[Node, Node]) -> Node:
+    """The parts put together, and added to what else there is."""
+    axis, parts, others = found
+    whole = _concat(nodes, root, axis, [_Part(p.start, new[p.node]) for p in parts])
+    return nodes.apply("add", (new[others[0]], whole), {}, root.site) if others else whole
 
 
 def _sums(graph: Graph) -> dict[Node, _Sum]:

@@ -6,13 +6,13 @@ all as large as the weight: what is written, and read again, is far more than wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
 from ...eager.ops.contract import parts
-from ..graph import Graph, Node, Nodes, rebuild, users
-from .additions import summands, sums_of
+from ..graph import Graph, Node, Nodes, users
+from .additions import summands, sums_of, with_sums
 
 _FEWEST = 9  # products, below which their sum is as good
 
@@ -27,19 +27,13 @@ class _Sum(NamedTuple):
 def join_products(graph: Graph) -> Graph:
     """The graph in which many products that are added up, and smaller to read than to write, are
     one product of their operands, laid one behind the other."""
-    sums = _sums(graph)
-    if not sums:
-        return graph
-    new: dict[Node, Node] = {}
+    return with_sums(graph, _sums(graph), _joined)
 
-    def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node not in sums:
-            return nodes.again(node, inputs)
-        products, others = sums[node]
-        found = [*(new[n] for n in others), *(_product(nodes, some, new) for some in products)]
-        return reduce(lambda a, b: nodes.apply("add", (a, b), {}, node.site), found)
 
-    return rebuild(graph, visit, new=new)
+def _joined(nodes: Nodes, root: Node, found: _Sum, new: Mapping[Node, Node]) -> Node:
+    """The sum of what is one product now, and of all else."""
+    terms = [*(new[n] for n in found.others), *(_product(nodes, p, new) for p in found.products)]
+    return reduce(lambda a, b: nodes.apply("add", (a, b), {}, root.site), terms)
 
 
 def _sums(graph: Graph) -> dict[Node, _Sum]:
@@ -91,7 +85,7 @@ def _form(node: Node) -> Any:
     return node.params["spec"], *shapes, *(i.type.dtype for i in node.inputs)
 
 
-def _product(nodes: Nodes, products: Sequence[Node], new: dict[Node, Node]) -> Node:
+def _product(nodes: Nodes, products: Sequence[Node], new: Mapping[Node, Node]) -> Node:
     """The sum of products as one."""
     first = products[0]
     operands = [nodes.apply("concat", [new[p.inputs[k]] for p in products], {"axis": axis},
