@@ -39,7 +39,7 @@ _MOST_ALIKE = 8  # values of a kernel, before reading the same is no reason to j
 class Group:
     """Nodes computed by one kernel. `axes`: what is reduced, None while nothing is."""
 
-    kind: str  # rows, columns, contract, scan, or pieces: a kernel for each of a long concat
+    kind: str  # rows, columns, contract, scan, sort, or pieces: a kernel for each of a long concat
     domain: tuple[int, ...]
     axes: tuple[int, ...] | None
     members: list[Node] = field(default_factory=list)
@@ -118,7 +118,7 @@ def choose_placed(
 
 def _needs_home(node: Node, size: int, fan: int, again: bool, readers: list[Node]) -> bool:
     """`again`: what reads the node would compute its elements many times."""
-    if node.kind in ("reduce", "contract", "scan"):
+    if node.kind in ("reduce", "contract", "scan", "sort"):
         return True
     if is_pieces(node) or _is_cut_up(node, readers):
         return True
@@ -206,7 +206,7 @@ def reads_of(
 
     inline = Inliner(leaf)
     where = axis_variables(domain_of(node)) if at is None else at
-    if node.kind == "contract" or is_pieces(node):
+    if node.kind in ("contract", "sort") or is_pieces(node):
         for n in node.inputs:
             inline.value(n, axis_variables(n.type.shape))
     elif node.kind in ("reduce", "scan"):
@@ -331,8 +331,8 @@ class Fusing:
     def _refusal(self, node: Node, reads: list[tuple[Node, Indices]], number: int) -> str:
         """Why `node` cannot join a group; an empty text if it can."""
         group = self.groups[number]
-        if "scan" in (node.kind, group.kind):
-            return "a scan, whose elements need those before them, has a kernel of its own"
+        if {"scan", "sort"} & {node.kind, group.kind}:
+            return "a scan or an order, whose elements need others, has a kernel of its own"
         if node.kind == "contract":
             return "a contraction begins a kernel of its own"
         why = _shape_refusal(node, group)
@@ -390,8 +390,8 @@ def _new_group(node: Node) -> Group:
     domain = domain_of(node)
     if node.kind == "contract":
         return Group("contract", domain, ())
-    if node.kind == "scan":
-        return Group("scan", domain, None)
+    if node.kind in ("scan", "sort"):
+        return Group(node.kind, domain, None)
     if is_pieces(node):
         return Group("pieces", domain, None)
     if node.kind != "reduce":

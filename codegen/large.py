@@ -129,7 +129,7 @@ def _way(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType, param
     split = split_rows(op, types, out, params)
     program = None if split is None else _program(op, types, out, params, split)
     if split is None or program is None:
-        whole = op.kind == "composite" and op.rows is not None
+        whole = op.kind in ("composite", "sort") and op.rows is not None
         return _at_once(op, types, params) if whole else None
     read = tuple([i for i, x in enumerate(inputs) if not _is_constant(x)])
     numbers = tuple([i for i in read if not isinstance(inputs[i], np.ndarray)])
@@ -348,10 +348,12 @@ def built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProg
     def written() -> tuple[Written, None]:
         plan, launches = lower_graph(graph, machine)
         slots = {b: Argument(i) for b, i in plan.arguments.items()}
-        if len(slots) != len(strides) or len(launches) != 1:
-            raise CodegenError("there are constants, or values between kernels")
+        places = launches[0].places
+        if len(slots) != len(strides) or len(launches) != 1 \
+                or any(p.buffer not in slots for p in places):
+            raise CodegenError("there are constants, or values beside the kernel's own")
         kernel = launches[0].kernel
-        step = Step(kernel, [slot_of(p, slots) for p in launches[0].places])
+        step = Step(kernel, [slot_of(p, slots) for p in places])
         return write([step], name, target, Rows(block, strides, kernel.cost)), None
 
     try:

@@ -15,7 +15,10 @@ from .loops import Buffer, Kernel
 from .lower import lower
 from .machine import Machine
 from .scan import lower_scan
+from .sort import lower_sort
 from .winograd.choice import winograd_kernels
+
+_ALONE = {"scan": lower_scan, "sort": lower_sort}  # kinds whose kernels do nothing else
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,8 @@ class Lowering:
         moved, new = shifted(group, places, form.shifts)
         values = [n for n in (*group.reads, *group.members) if n in places]
         buffers = {new.get(n, n): places[n].buffer for n in values}
-        if group.kind == "scan":
-            return _Lowered(lower_scan(moved, buffers, self.machine, name), numbers)
+        if group.kind in _ALONE:
+            return _Lowered(_ALONE[group.kind](moved, buffers, self.machine, name), numbers)
         tiled = winograd_kernels(moved, buffers, self.machine, name)
         if tiled is not None:
             return _Lowered(tiled, numbers)

@@ -17,6 +17,9 @@ from ..eager.dtypes import bfloat16
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
+def _bits(x: Any) -> Any:
+    return np.asarray(x).view(f"u{x.dtype.itemsize}")
+
 
 def _multiply_high(x: Any, y: Any) -> Any:
     """The upper 32 bits of the product of two uint32."""
@@ -58,6 +61,7 @@ SCALAR: dict[str, Callable[..., Any]] = {
     # bits: of bool and of integers
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "shl": np.left_shift, "shr": np.right_shift, "mulhi": _multiply_high,
+    "bits": _bits,  # of a float32 or float64, as an unsigned integer
     # pairs of bfloat16; an `Update` that adds a `dot2` may round otherwise and flush subnormals
     "pair": _pair, "dot2": _dot2,
     # the rest

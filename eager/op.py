@@ -8,6 +8,7 @@ pointwise   formula(k, *scalars, **params) -> scalar, over a builder k (NumPy, o
 reduce      Reduction(combine, identity): over params axis (tuple of ints) and keepdims
 scan        Reduction(combine, identity): of the elements up to each, along params axis (int)
 view        read(k, index, types, at, **params) -> one Source per piece: where an element comes from
+sort        none: the order of the elements along params axis (int), as `sorting` says
 contract    an einsum over two inputs, spelled in params["spec"]
 create      value(k, index, *scalars, **params) -> scalar: an element computed from its own index
 composite   decompose(*tensors, **params) -> tensor, in terms of other ops
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 
 from .shapes import TensorType
 
-KINDS = ("pointwise", "reduce", "scan", "view", "contract", "create", "composite", "opaque")
+KINDS = ("pointwise", "reduce", "scan", "view", "sort", "contract", "create", "composite", "opaque")
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,8 +43,9 @@ def apply(k: Builder, op: str, args: list[Value], dtypes: list[DType], result: D
         return convert(k, _SMALL[op](k, work, *operands), work, result)
     held = summed_in(work)
     value = SCALAR[op](k, held, *operands)
-    if op in _GIVEN:
-        return convert(k, value, _GIVEN[op], result)
+    given = _GIVEN.get(op) or (np.dtype(f"u{held.itemsize}") if op == "bits" else None)
+    if given is not None:
+        return convert(k, value, given, result)
     return convert(k, value, work if op in _EXACT else held, result)
 
 
@@ -296,6 +297,7 @@ SCALAR: dict[str, Row] = {
     "isfinite": classify("olt", True), "signbit": _signbit,
     "and": by_kind("", "and"), "or": by_kind("", "or"), "xor": by_kind("", "xor"), "not": _not,
     "shl": _shift("shl"), "shr": _shift("shr"), "mulhi": _multiply_high,
+    "bits": lambda k, t, x: k.cast("bitcast", x, f"i{BITS[x.type]}"),
     "pair": lambda k, t, x, y: half.pair(k, x, y), "dot2": lambda k, t, x, y: half.dot(k, x, y),
     "where": lambda k, t, c, x, y: k.select(c, x, y), "cast": lambda k, t, x: x,
 }  # fmt: skip

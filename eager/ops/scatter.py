@@ -344,9 +344,10 @@ def _sorting_result(x: TensorType, axis: int, descending: bool, count: Any) -> T
 
 
 argsort_op = define(Op(
-    "argsort", "opaque", _sorting_result, _sorting_impl, None, None, "TopK",
+    "argsort", "sort", _sorting_result, _sorting_impl, None, None, "TopK",
     why={"meaning": "sorting is no loop over independent elements",
-         "vjp": "its result is integers, constant between jumps"}, batch=shifted("axis")))
+         "vjp": "its result is integers, constant between jumps"}, batch=shifted("axis"),
+    rows=lambda x, axis, **params: (axis,), passes=16))
 
 
 def sorting(x: Tensor, axis: int, descending: bool = False, count: Any = None) -> Tensor:

@@ -61,7 +61,8 @@ def _sort_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int, descending: bool) ->
 
 sort_op = define(Op(
     "sort", "opaque", lambda x, axis, descending: x, _sort_impl, None, each(_sort_vjp), "TopK",
-    why={"meaning": "sorting is no loop over independent elements"}, batch=shifted("axis")))
+    why={"meaning": "NumPy sorts values in vectors, faster than places are found"},
+    batch=shifted("axis")))
 
 
 def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:

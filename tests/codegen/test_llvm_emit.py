@@ -51,7 +51,7 @@ def one_op(op, dtypes, result, lanes, size=27):
 
 ARITY = {name: 2 for name in SCALAR} | dict.fromkeys(
     "neg abs sign floor ceil trunc round sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin "
-    "acos atan sinh cosh tanh asinh acosh atanh erf isnan isinf isfinite signbit not".split(),
+    "acos atan sinh cosh tanh asinh acosh atanh erf isnan isinf isfinite signbit not bits".split(),
     1,
 )
 FLOAT_ONLY = {*llvm_scalar.TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
@@ -70,9 +70,18 @@ def accepts(op, dtype):
         return False  # tested with products of bfloat16
     if op == "mulhi":
         return dtype == np.dtype("uint32")
+    if op == "bits":
+        return dtype in (F32, np.dtype("float64"))
     if dtype.kind == "b":
         return op in "add mul maximum minimum lt le gt ge eq ne".split()
     return op not in ("where", "cast", "idiv", "imod") and not (op == "pow" and dtype.kind != "f")
+
+
+def result_of(op, dtype):
+    """The dtype of what an operation on this one gives."""
+    if op == "bits":
+        return np.dtype(f"u{dtype.itemsize}")
+    return BOOL if op in llvm_scalar._PREDICATES else dtype
 
 
 def test_every_operation_has_a_row():
@@ -86,8 +95,7 @@ def test_every_exact_operation_on_every_dtype(target):
     for op in sorted(SCALAR.keys() - inexact):
         for dtype in DTYPES[::3] if target else DTYPES:
             if accepts(op, dtype):
-                predicate = op in llvm_scalar._PREDICATES
-                kernels.append(one_op(op, [dtype] * ARITY[op], BOOL if predicate else dtype, 8))
+                kernels.append(one_op(op, [dtype] * ARITY[op], result_of(op, dtype), 8))
     check_all(kernels, target)
 
 
