@@ -162,7 +162,8 @@ def machine_of(target: Target) -> Machine:
     """What the choice of loops needs to know of a target."""
     narrow = target.x86 and target.vector_bytes < 64
     return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads(),
-                   winograd=settings.winograd, dot=target.dot and settings.bf16_dot)
+                   winograd=settings.winograd, dot=target.dot and settings.bf16_dot,
+                   dot16=target.dot16)
 
 
 def lower_graph(graph: Graph, machine: Machine, checks: bool = True) -> Lowered:

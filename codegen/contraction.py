@@ -17,12 +17,14 @@ from .fuse import Group
 from .index import Index, as_index, atom
 from .loops import BOOL, INT, Buffer, Expr, If, Stmt, const
 from .machine import Machine
+from .ranges import fits
 
 _BLOCK = 128  # columns of a block
 _DEPTH = 512  # summed elements of a block
 _PAD = 16  # keeps rows of packed blocks out of the same cache sets
 _READING = 1.5  # the columns' share in the time of a tile, in rows
 _MANY_ROWS = 1024
+_INT16, _INT32 = np.dtype("int16"), np.dtype("int32")
 _LATENCY = 4  # rows below which a tile waits for its own sums
 
 
@@ -58,8 +60,11 @@ def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:
 
 def paired_letter(node: Node, roles: Roles, machine: Machine) -> str | None:
     """The summed letter of which two neighbouring elements are packed as one word, as the
-    processor multiplies bfloat16 in pairs; None where it does not, or no letter is even."""
-    if not machine.dot or {n.type.dtype for n in (node, *node.inputs)} != {bfloat16}:
+    processor multiplies bfloat16 or integers of 16 bits in pairs; None where it does not, or no
+    letter is even."""
+    dtypes = {n.type.dtype for n in (node, *node.inputs)}
+    if not (machine.dot and dtypes == {bfloat16}) and not (
+            machine.dot16 and dtypes == {_INT32} and all(fits(n, _INT16) for n in node.inputs)):
         return None
     even = [a for a in roles.summed if roles.size[a] % 2 == 0 and not machine.varies(roles.size[a])]
     return even[-1] if even else None

@@ -161,9 +161,16 @@ def _contracted(nodes: list[Node]) -> set[Node]:
     while stack:
         node = stack.pop()
         if node not in found:
-            found.add(node)
-            stack.extend(node.inputs if _passes_on(node) else ())
+            if not _widens(node):  # to read what is smaller is faster than a copy that is larger
+                found.add(node)
+            stack.extend(node.inputs if _passes_on(node) or _widens(node) else ())
     return found
+
+
+def _widens(node: Node) -> bool:
+    """Whether a node is a cast of smaller numbers."""
+    return node.op == "cast" and \
+        node.inputs[0].type.dtype.itemsize < node.type.dtype.itemsize
 
 
 def _reach(nodes: list[Node], readers: Mapping[Node, list[Node]]) -> dict[Node, int]:

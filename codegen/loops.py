@@ -268,6 +268,20 @@ def children(e: Expr) -> tuple[Expr, ...]:
     return ()
 
 
+def halves(e: Expr) -> tuple[Load, Load] | None:
+    """The loads of two elements that make a pair as they lie in memory; None for all else."""
+    if not isinstance(e, Call) or e.op not in ("pair", "pair16"):
+        return None
+    first, second = e.args
+    if e.op == "pair16":
+        first, second = (x.args[0] if isinstance(x, Call) and x.op == "cast" else x for x in e.args)
+    if not isinstance(first, Load) or not isinstance(second, Load) \
+            or first.buffer is not second.buffer or first.mask or second.mask:
+        return None
+    small = first.dtype.itemsize <= 2 and (e.op == "pair") is not (first.dtype.kind in "biu")
+    return (first, second) if small else None
+
+
 def parts(expressions: Iterable[Expr]) -> dict[Expr, None]:
     """Everything that stands in these expressions, each once."""
     seen: dict[Expr, None] = {}

@@ -181,12 +181,10 @@ def single_read(e: Expr) -> tuple[loops.Load, int] | None:
     where it is a pair of neighbours."""
     if isinstance(e, loops.Load):
         return e, 1
-    if not isinstance(e, loops.Call) or e.op != "pair":
+    two = loops.halves(e)
+    if two is None:
         return None
-    first, second = e.args
-    if not isinstance(first, loops.Load) or not isinstance(second, loops.Load) \
-            or first.buffer is not second.buffer or first.mask or second.mask:
-        return None
+    first, second = two
     (terms, start), (others, end) = linear(first.index), linear(second.index)
     return (first, 2) if terms == others and end - start == 1 else None
 

@@ -40,7 +40,8 @@ class Part:
         if letter is None:
             return self._one(number, where)
         two = (self._one(number, where | {letter: where[letter] * 2 + n}) for n in (0, 1))
-        return Value(loops.call("pair", tuple(x.expr for x in two), self.of.packed))
+        op = "pair" if self.of.dtype.kind == "f" else "pair16"
+        return Value(loops.call(op, tuple(x.expr for x in two), self.of.packed))
 
     def _one(self, number: int, where: dict[str, Index]) -> Value:
         node = self.of.node.inputs[number]

@@ -38,6 +38,19 @@ def _dot2(x: Any, y: Any) -> Any:
     return a * b + c * d
 
 
+def _pair16(x: Any, y: Any) -> Any:
+    """The lower 16 bits of two integers as a uint32, those of the first below."""
+    low, high = (np.asarray(v).astype(np.uint32) & np.uint32(0xFFFF) for v in (x, y))
+    return low | high << np.uint32(16)
+
+
+def _dot16(x: Any, y: Any) -> Any:
+    """The same of such pairs of signed numbers, as an int32 that wraps."""
+    (a, c), (b, d) = ((np.asarray(v << np.uint32(16)).view(np.int32) >> 16,
+                       np.asarray(v).view(np.int32) >> 16) for v in (x, y))
+    return a * b + c * d
+
+
 SCALAR: dict[str, Callable[..., Any]] = {
     # arithmetic; integers wrap, x / 0 follows IEEE, an integer divided by zero is 0
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide,
@@ -62,8 +75,9 @@ SCALAR: dict[str, Callable[..., Any]] = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "shl": np.left_shift, "shr": np.right_shift, "mulhi": _multiply_high,
     "bits": _bits,  # of a float32 or float64, as an unsigned integer
-    # pairs of bfloat16; an `Update` that adds a `dot2` may round otherwise and flush subnormals
-    "pair": _pair, "dot2": _dot2,
+    # pairs of bfloat16, and of integers of 16 bits; an `Update` that adds a `dot2` may round
+    # otherwise and flush subnormals
+    "pair": _pair, "dot2": _dot2, "pair16": _pair16, "dot16": _dot16,
     # the rest
     "where": np.where,  # where(condition, x, y)
     "cast": lambda x: x,  # to the dtype of the call, as NumPy's astype

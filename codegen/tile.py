@@ -217,10 +217,15 @@ def sums_of_products(registers: Sequence[Register], k: Var, depth: Expr, rows: S
                      column: Expr) -> For:
     """The loop over k that adds to each register its row's element times the column's, or
     pair by pair."""
-    product = "mul" if column.dtype == registers[0].dtype else "dot2"
+    product = product_of(column.dtype, registers[0].dtype)
     steps = tuple(loops.Update(r, "add", loops.call(product, (row, column), r.dtype))
                   for r, row in zip(registers, rows))
     return For(k, const(0), depth, steps, 0, 4 if len(registers) <= 4 else 2)
+
+
+def product_of(packed: loops.DType, sum: loops.DType) -> str:
+    """The operation that multiplies elements as they are packed."""
+    return "mul" if packed == sum else "dot2" if sum.kind == "f" else "dot16"
 
 
 def _merged(of: Contraction) -> bool:

@@ -26,7 +26,7 @@ from ..loops import (
     Update,
     walk,
 )
-from . import half, scalar
+from . import pairs, scalar
 from .affine import LANE, Affine, Atom, multiple, total
 from .flow import Flow, Turns, stored
 from .sums import Lane
@@ -34,7 +34,8 @@ from .text import Module, Value, constant, lane_numbers, listed, suffix
 from .transpose import transposing
 from .values import SPARE, memory_type
 
-_BOOL, _FLOAT = np.dtype(bool), np.dtype("float32")
+_BOOL = np.dtype(bool)
+_DOTS = {"dot2": pairs.plus_dot, "dot16": pairs.plus_dot16}
 _LINE = 64  # bytes of a cache line
 _STREAMED = 32  # bytes of a vector that is worth a store past the caches
 _NEAR = 1 << 14  # bytes that are soon reached, half of the innermost cache
@@ -119,8 +120,8 @@ class Writer(Flow):
             if all(x.dtype == dtype for x in (e, *e.args)):
                 x, y = (self.value(a) for a in e.args)
                 return self.intrinsic("fmuladd", x, y, old)
-        if s.op == "add" and dtype == _FLOAT and isinstance(e, Call) and e.op == "dot2":
-            return half.plus_dot(self, old, *(self.value(a) for a in e.args))
+        if s.op == "add" and isinstance(e, Call) and e.dtype == dtype and e.op in _DOTS:
+            return _DOTS[e.op](self, old, *(self.value(a) for a in e.args))
         value = scalar.convert(self, self.value(e), e.dtype, dtype)
         return scalar.apply(self, s.op, [old, value], [dtype, dtype], dtype)
 

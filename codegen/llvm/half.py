@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...eager.dtypes import bfloat16
-from .text import Builder, Value, listed
+from .text import Builder, Value
 
 DType = np.dtype[Any]
 
@@ -21,7 +21,6 @@ _QUIET = 1 << 22  # the bit of a nan that is no error
 _ENDLESS = 0x7F800000  # the bits of an infinite float
 _LOST = 13  # bits of a float's fraction that a float16 has not
 _LEAST = 2.0**-14  # smaller numbers of float16 are all 2**-24 apart
-_LEAST_DOT = 4  # lanes of the shortest vectors that `dpbf16ps` takes
 _RAISED = 0.5  # floats from here to 1 are 2**-24 apart, too
 
 
@@ -79,57 +78,6 @@ def following(k: Builder, dtype: DType, x: Value, y: Value) -> Value:
     moved = from_memory(k, k.select(k.compare("oeq", x, 0), least, step), dtype)
     moved = k.select(k.compare("oeq", x, y), y, moved)
     return k.select(k.compare("uno", x, y), k.binary("fadd", x, y), moved)
-
-
-def pair(k: Builder, x: Value, y: Value) -> Value:
-    """Two numbers of bfloat16 in one word, the first of them below."""
-    low, high = k.match(_bits(k, x), _bits(k, y))
-    return k.binary("or", k.binary("lshr", low, 16), k.binary("and", high, -1 << 16))
-
-
-def dot(k: Builder, x: Value, y: Value) -> Value:
-    """The sum of the products of two such pairs."""
-    (a, c), (b, d) = ([_number(k, k.binary("shl", v, 16)), _number(k, k.binary("and", v, -1 << 16))]
-                      for v in (x, y))
-    return k.binary("fadd", k.binary("fmul", a, b), k.binary("fmul", c, d))
-
-
-def plus_dot(k: Builder, total: Value, x: Value, y: Value) -> Value:
-    """A float32 and `dot` put together, by the processor's own instruction where it has one."""
-    total, x, y = k.match(total, x, y)
-    width = min(total.lanes, k.module.target.vector_bytes // 4)
-    if not k.module.target.dot or width < _LEAST_DOT:
-        return k.binary("fadd", total, dot(k, x, y))
-    parts = [_plus_dot(k, *(_lanes(k, v, first, width) for v in (total, x, y)))
-             for first in range(0, total.lanes, width)]
-    while len(parts) > 1:
-        parts = [_joined(k, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]
-
-
-def _plus_dot(k: Builder, total: Value, *pairs: Value) -> Value:
-    """The same of a single vector."""
-    lanes = total.lanes
-    full = f"<{2 * lanes} x bfloat>"
-    halves = [k.place(f"bitcast {v.typed} to {full}", "bfloat", 2 * lanes, v.level) for v in pairs]
-    name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
-    return k.call(name, [total, *halves], "float", lanes)
-
-
-def _lanes(k: Builder, x: Value, first: int, count: int) -> Value:
-    """Some neighbouring lanes of a vector."""
-    if count == x.lanes:
-        return x
-    places = listed(range(first, first + count), "i32").typed
-    text = f"shufflevector {x.typed}, {x.full} poison, {places}"
-    return k.place(text, x.type, count, x.level)
-
-
-def _joined(k: Builder, x: Value, y: Value) -> Value:
-    """The lanes of two vectors, those of the first in front."""
-    places = listed(range(2 * x.lanes), "i32").typed
-    text = f"shufflevector {x.typed}, {y.typed}, {places}"
-    return k.place(text, x.type, 2 * x.lanes, max(x.level, y.level))
 
 
 def _bits(k: Builder, x: Value) -> Value:

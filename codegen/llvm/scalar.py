@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...eager.dtypes import is_small, summed_in
-from . import half, math
+from . import half, math, pairs
 from .libm import integer_pow, per_lane
 from .text import BITS, Builder, Value, constant, suffix, type_of
 
@@ -25,8 +25,9 @@ TRANSCENDENTAL = (
 ).split()
 _FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
 _PREDICATES = set("lt le gt ge eq ne isnan isinf isfinite signbit".split())
-_GIVEN = dict.fromkeys(_PREDICATES, _BOOL) | {"pair": np.dtype("uint32"),
-                                              "dot2": np.dtype("float32")}
+_GIVEN = dict.fromkeys(_PREDICATES, _BOOL) | dict.fromkeys(
+    ("pair", "pair16"), np.dtype("uint32")) | {
+    "dot2": np.dtype("float32"), "dot16": np.dtype("int32")}
 _EXACT = set("neg abs sign maximum minimum floor ceil trunc round copysign nextafter".split())
 
 
@@ -298,7 +299,10 @@ SCALAR: dict[str, Row] = {
     "and": by_kind("", "and"), "or": by_kind("", "or"), "xor": by_kind("", "xor"), "not": _not,
     "shl": _shift("shl"), "shr": _shift("shr"), "mulhi": _multiply_high,
     "bits": lambda k, t, x: k.cast("bitcast", x, f"i{BITS[x.type]}"),
-    "pair": lambda k, t, x, y: half.pair(k, x, y), "dot2": lambda k, t, x, y: half.dot(k, x, y),
+    "pair": lambda k, t, x, y: pairs.pair(k, x, y),
+    "pair16": lambda k, t, x, y: pairs.pair16(k, x, y),
+    "dot2": lambda k, t, x, y: pairs.dot(k, x, y),
+    "dot16": lambda k, t, x, y: pairs.dot16(k, x, y),
     "where": lambda k, t, c, x, y: k.select(c, x, y), "cast": lambda k, t, x: x,
 }  # fmt: skip
 """operation -> how to write it; `where` and `cast` are `apply`'s."""

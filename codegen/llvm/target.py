@@ -18,7 +18,8 @@ llvm.initialize_native_asmprinter()
 class Target:
     """A processor; `vector_bytes` is the width of one vector register, `fma` whether it fuses,
     `float16` whether it converts these by itself: for others LLVM would call a library; `dot`
-    whether it multiplies pairs of bfloat16 and adds both products in one instruction."""
+    whether it multiplies pairs of bfloat16 and adds both products in one instruction, `dot16`
+    whether it does so with pairs of integers."""
 
     triple: str
     cpu: str
@@ -27,6 +28,7 @@ class Target:
     fma: bool
     float16: bool
     dot: bool = False
+    dot16: bool = False
 
     @property
     def x86(self) -> bool:
@@ -93,16 +95,17 @@ def _tuning(triple: str) -> str:
 def _baseline(cpu: str) -> set[str]:
     """The features that decide our choices, of the x86-64 levels; of other names, none."""
     level = {"x86-64-v3": {"avx2", "fma", "f16c"},
-             "x86-64-v4": {"avx2", "fma", "f16c", "avx512f"}}
+             "x86-64-v4": {"avx2", "fma", "f16c", "avx512f", "avx512bw"}}
     return level.get(cpu, set())
 
 
-def _abilities(triple: str, features: set[str]) -> tuple[int, bool, bool, bool]:
+def _abilities(triple: str, features: set[str]) -> tuple[int, bool, bool, bool, bool]:
     if not triple.startswith(("x86_64", "i686", "amd64")):
-        return 16, True, triple.startswith(("aarch64", "arm64")), False
+        return 16, True, triple.startswith(("aarch64", "arm64")), False, False
     width = 64 if "avx512f" in features else 32 if "avx2" in features else 16
     dot = {"avx512f", "avx512vl", "avx512bf16"} <= features
-    return width, "fma" in features, "f16c" in features, dot
+    dot16 = width < 64 or "avx512bw" in features
+    return width, "fma" in features, "f16c" in features, dot, dot16
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from ..loops import (
     Register,
     Var,
     children,
+    halves,
 )
 from . import half, scalar
 from .affine import LANE, Affine, bounds, total
@@ -77,7 +78,7 @@ class Values(Sums):
             return self.sum_value(self.affine(e))
         if e.op in COMPARE and all(x.dtype == INT for x in e.args):
             return self._compare_sums(e.op, *map(self.affine, e.args))
-        if e.op == "pair" and (word := self._word(e)) is not None:
+        if (word := self._word(e)) is not None:
             return word
         args = [self.value(x) for x in e.args]
         return scalar.apply(self, e.op, args, [x.dtype for x in e.args], e.dtype)
@@ -241,10 +242,10 @@ class Values(Sums):
     def _word(self, e: Call) -> Value | None:
         """A pair of neighbours in memory as the one word that they are there, or words side by
         side; None where they are not, or some lanes must not be read."""
-        first, second = e.args
-        if not isinstance(first, Load) or not isinstance(second, Load) \
-                or first.buffer is not second.buffer or first.mask or second.mask or self.mask():
+        two = halves(e)
+        if two is None or self.mask():
             return None
+        first, second = two
         index = self.affine(first.index)
         uniform, varying = self.parts(index)
         if total(self.affine(second.index), index, -1) != Affine({}, 1) \
@@ -252,9 +253,15 @@ class Values(Sums):
             return None
         buffer, lanes = first.buffer, self.lanes() if varying else 0
         p = self.pointer(buffer, uniform)
-        text = f"load {vector('i32', lanes)}, {p.typed}, align {buffer.dtype.itemsize}"
-        key = (text, self._changed.get(buffer, 0))
-        return self.place(text, "i32", lanes, self.memory_level(buffer, p), key)
+        level, changed = self.memory_level(buffer, p), self._changed.get(buffer, 0)
+        kind, size = memory_type(buffer), buffer.dtype.itemsize
+        count = 2 * max(1, lanes)
+        text = f"load {vector(kind, count)}, {p.typed}, align {size}"
+        both = self.place(text, kind, count, level, (text, changed))
+        if kind == "i8":
+            how = "sext" if buffer.dtype.kind == "i" else "zext"
+            both = self.place(f"{how} {both.typed} to <{count} x i16>", "i16", count, level)
+        return self.place(f"bitcast {both.typed} to {vector('i32', lanes)}", "i32", lanes, level)
 
     def _load_row(self, e: Load, index: Affine, mask: Value | None) -> Value:
         lanes = self.lanes()

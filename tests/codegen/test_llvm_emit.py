@@ -66,8 +66,8 @@ def accepts(op, dtype):
         return dtype.kind != "f"
     if op in ("shl", "shr"):
         return dtype.kind in "iu"
-    if op in ("pair", "dot2"):
-        return False  # tested with products of bfloat16
+    if op in ("pair", "dot2", "pair16", "dot16"):
+        return False  # tested with products in pairs
     if op == "mulhi":
         return dtype == np.dtype("uint32")
     if op == "bits":
