@@ -1,19 +1,16 @@
 """`for t in range(n)` and `for row in x` over sizes that vary: how far such a loop is, is a number.
 
-While a function is recorded for export, `range` of a number that varies gives a `Range`, and
-tensors whose first size varies give their rows by number, in `enumerate` and `zip` as well. Each
-turn asks whether there is another, so a `for` is a loop like any other; its iterator, which Python
-keeps on its stack, is state of it.
+While a function is recorded for export, `range` of a number that varies gives a `Range` (see
+`lending.py`), and tensors whose first size varies give their rows by number, in `enumerate` and
+`zip` as well. Each turn asks whether there is another, so a `for` is a loop like any other; its
+iterator, which Python keeps on its stack, is state of it.
 """
 
 from __future__ import annotations
 
-import builtins
-import contextlib
 import functools
 import operator
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -27,7 +24,7 @@ from .hook import followed
 from .numbers import SYMBOLS, Number, formula_of, plain
 from .operands import tells_symbols
 
-_RANGE, _ENUMERATE, _ZIP = builtins.range, builtins.enumerate, builtins.zip
+_RANGE, _ENUMERATE, _ZIP = range, enumerate, zip
 
 
 class Counted:
@@ -207,39 +204,18 @@ def _standing(plain: type, also: type, made: Callable[..., Any]) -> Any:
                                           "made": staticmethod(made)})
 
 
-_STANDING: Mapping[str, Any] = {
+# What these names of Python's mean while functions are recorded for export.
+STANDING: Mapping[str, Any] = {
     "range": _standing(_RANGE, Range, _range),
     "enumerate": _standing(_ENUMERATE, Counted, _enumerate),
     "zip": _standing(_ZIP, Counted, _zip),
 }
-_PLAIN: Mapping[str, Any] = {name: getattr(builtins, name) for name in _STANDING}
 
 
-def _rows(x: Any, frame: Any) -> Counted | None:
+def rows(x: Any, frame: Any) -> Counted | None:
+    """The rows of a tensor whose first size varies, where a frame begins a `for` over them."""
     recorder = _recorder()
     size = None if recorder is None else _size(x)
     if size is None:
         return None
     return Counted(recorder, (0, size, 1), (x,), lambda at: x[at], "rows").counting(frame)
-
-
-_LOCK = threading.Lock()
-_recording = 0
-
-
-@contextlib.contextmanager
-def counting() -> Iterator[None]:
-    """A context in which a `for` over sizes that vary is a loop of what is recorded."""
-    global _recording
-    with _LOCK:
-        _recording += 1
-        vars(builtins).update(_STANDING)
-        interpreter.rows = _rows
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _recording -= 1
-            if not _recording:
-                vars(builtins).update(_PLAIN)
-                interpreter.rows = None

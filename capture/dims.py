@@ -89,6 +89,7 @@ class Sizes:
         self.number: Callable[[Dim], Any] | None = None  # a size as a Python number of a recording
         self.asked: Callable[[str, Expr, int], None] | None = None  # is told what was asked of
         # measured sizes: "eq" or "lt" and the answer, or the "value" that left for Python
+        self.fixes: Callable[[], None] | None = None  # is told that a size becomes a plain number
         self.begin(values)
 
     def begin(self, values: Mapping[str, int]) -> None:
@@ -166,6 +167,8 @@ class Sizes:
             assert self.asked is not None
             self.asked("value", dim.expr, dim.value)
         elif self.live:
+            if self.fixes is not None:
+                self.fixes()
             self.fixed.append(Fixed(dim.expr, dim.value, how, user_line()))
         return dim.value
 

@@ -19,6 +19,7 @@ from ..eager.tensor import Tensor
 from .dims import Condition, Fixed, Sizes
 from .graph import Node
 from .leaf import Leaf
+from .lending import Modules
 from .loops import More
 from .meetings import Learnt, Meet, Unmet
 from .names import Names
@@ -81,10 +82,11 @@ def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
               learnt: Learnt | None) -> Explored:
     known: dict[Any, set[Any]] = {}
     apart: set[Any] = set()
+    modules = Modules()
     grown = unmet = 0
     while grown < _AGAIN and unmet < _UNMET:
         made = _Exploration(fn, examples, sizes, known, training, learnt)
-        made.common.apart = apart
+        made.common.apart, made.common.modules = apart, modules
         try:
             return made.explored()
         except (Unmet, More):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..eager.autograd.engine import gradients_between
@@ -46,7 +46,7 @@ from .warned import warn
 _TRACING = held_while_forking(threading.Lock())  # one at a time: all runs share their nodes
 
 
-class _OnTape(Builder):
+class OnTape(Builder):
     """Makes nodes, and notes on the tape what was made of what: rules differentiate parts again."""
 
     def __init__(self, nodes: Nodes, sizes: Sizes) -> None:
@@ -73,7 +73,7 @@ class Variant:
         self.passed = frozenset(ordered([p.entry for p in points], level.below))
         nodes = way.names.nodes
         given = [nodes.input(f"g{p.number}", p.node.type) for p in points]
-        with building(_OnTape(nodes, way.sizes)), way.sizes.listening(asks):
+        with building(OnTape(nodes, way.sizes)), way.sizes.listening(asks):
             found = gradients_between(
                 [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in given],
                 level.stops, False)
@@ -190,7 +190,9 @@ class WayBack:
         results = opened(self.names.nodes, outputs.nodes, self.opened)
         inside = opened(self.names.nodes, list(shadow.forgotten), self.opened)
         forgotten = dict(zip(inside, shadow.forgotten.values()))
-        values = kept(_demanded(variants), set(results), forgotten)
+        roots = [g for v in variants for g in v.gradients]
+        demanded = read_on_way_back(roots, {g for v in variants for g in v.given})
+        values = kept(demanded, set(results), forgotten)
         self.kept = dict.fromkeys([*self.found, *values])
         shadow.forgotten.clear()
         used = topological([n for e in shadow.entries for n in (*shadow.nodes[e].inputs,
@@ -345,10 +347,8 @@ def _part(back: Back, point: Point, links: Links) -> Part:
     return part
 
 
-def _demanded(variants: Sequence[Variant]) -> list[Node]:
-    """The values of the forward that the way back reads or gives."""
-    roots = [g for v in variants for g in v.gradients]
-    given = {g for v in variants for g in v.given}
+def read_on_way_back(roots: Sequence[Node], given: Collection[Node]) -> list[Node]:
+    """The values of the forward that gradients read or are, made from those `given`."""
     behind: set[Node] = set()
     demanded: dict[Node, None] = {}
     for node in topological(roots):

@@ -24,12 +24,13 @@ from ..eager.nn.module import Module
 from ..eager.shapes import TensorType
 from ..eager.tape import set_grad_enabled
 from ..eager.tensor import Tensor
-from .counted import Counted, counting
+from .counted import Counted
 from .dims import Dim, Sizes
 from .formulas import Formula
 from .frames import user_frames
 from .graph import Node, topological
-from .loops import Jump
+from .lending import Modules
+from .loops import Jump, More
 from .meetings import Learnt, Meetings, Plan
 from .names import Names
 from .numbers import Number
@@ -70,6 +71,7 @@ class Common(Names):
         super().__init__()
         self.outside: dict[Node, Outside] = {}
         self.plans: dict[Any, Plan | None] = {}  # where ways meet, if they do
+        self.modules = Modules()
         self._of: dict[Any, Node] = {}
 
     def number(self, formula: Formula, type: TensorType) -> Node:
@@ -205,8 +207,15 @@ class SymbolicRecorder(Recorder):
         self.made_numbers = True
         return Number(Formula("element", (node,)), value, self)
 
+    def fixes(self) -> None:
+        """A number that varies becomes a plain one: perhaps as Python's own `range` was asked."""
+        frames = user_frames(self.loops.base) if self.counts else []
+        if frames and self.common.modules.takes_in(frames[0]):
+            raise More
+
     def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
         if kind != "bool" and self.listening and getattr(subject, "op", "") != "constant":
+            self.fixes()
             raise CaptureError("a number that is known only when the model runs is used here as a "
                                "plain number, which a model cannot do", "compute with tensors here")
         if self.meetings is not None and self.listening and kind == "bool" \
@@ -322,7 +331,8 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
     nodes: dict[int, Node] = {}
     try:
         interpreter.STATE.active, recorder.loops.base = recorder, sys._getframe()
-        with counting(), set_grad_enabled(training), sizes.listening():
+        sizes.fixes = recorder.fixes
+        with common.modules.counting(), set_grad_enabled(training), sizes.listening():
             result = fn(*args, **kwargs)
             nodes = {id(t): recorder.node_of(t) for t in _tensors_in(result)}
             recorder.gradients_stay()
@@ -334,7 +344,7 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         if recorder.meetings is not None:
             recorder.meetings.ended(whole=False)
     finally:
-        interpreter.STATE.active, recorder.loops.base = before, None
+        interpreter.STATE.active, recorder.loops.base, sizes.fixes = before, None, None
         recorder.settle_tape()
         changes = list(state.changes())
         for path, held, _ in changes:

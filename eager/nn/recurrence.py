@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import interpreter
 from ..casting import lowered
@@ -26,6 +26,9 @@ from ..ops.view import flip, reshape
 from ..tape import MODE
 from ..tensor import Tensor
 
+together: Callable[..., tuple[Tensor, State] | None] | None = None  # set by an upper layer: what
+# `run` gives, of all steps as one program; None for what is left to the ops of steps
+
 
 @lowered
 def run(
@@ -35,10 +38,15 @@ def run(
 
     x: (n, input) packed; sizes: how many sequences go on at each step; reverse: from the end.
     """
+    eagerly = interpreter.STATE.active is None  # a recording fuses plain ops
+    if together is not None and eagerly:
+        found = together(kind, x, sizes, state, w, reverse)
+        if found is not None:
+            return found
     given = of_inputs(kind, x, w)
     state = tuple(cast(s, given.dtype) for s in state)
     if kind is KINDS["LSTM"] and w.w_hr is None and sizes[0] == sizes[-1] and given.size \
-            and not interpreter.in_use:  # a recording fuses plain ops
+            and eagerly:
         return _at_once(given, sizes[0], state, cast(w.w_hh, given.dtype), reverse)
     return stepwise(kind, given, sizes, state, w, reverse)
 

@@ -102,7 +102,7 @@ def stepwise(
     given: `of_inputs` of packed inputs; sizes: how many sequences go on at each step; reverse: from
     the end.
     """
-    step, parts = stepper(kind, w), _parts(given, [0, *accumulate(sizes)])
+    step, parts = stepper(kind, w), packed_rows(given, [0, *accumulate(sizes)])
     if reverse:
         return _backwards(step, parts, sizes, state)
     outputs, ended = [], []
@@ -113,7 +113,7 @@ def stepwise(
             state = state_rows(state, 0, size)
         state = step(part, state)
         outputs.append(state[0])
-    return concat_same_dtype(outputs, 0), _joined(state, *reversed(ended))
+    return concat_same_dtype(outputs, 0), beside(state, *reversed(ended))
 
 
 def _backwards(
@@ -124,13 +124,13 @@ def _backwards(
     for part, size in zip(reversed(parts), reversed(sizes)):
         before = state[0].shape[0]
         if size != before:
-            state = _joined(state, state_rows(first, before, size))
+            state = beside(state, state_rows(first, before, size))
         state = step(part, state)
         outputs.append(state[0])
     return concat_same_dtype(outputs[::-1], 0), state
 
 
-def _parts(x: Tensor, limits: Sequence[int]) -> list[Tensor]:
+def packed_rows(x: Tensor, limits: Sequence[int]) -> list[Tensor]:
     """The rows of `x` from each of `limits` to the next.
 
     By halves: the gradient of a part is filled up to the size of the half that it was taken from,
@@ -141,7 +141,7 @@ def _parts(x: Tensor, limits: Sequence[int]) -> list[Tensor]:
     middle = len(limits) // 2
     left, right = (slice_axes(x, (a - limits[0], 0), (1, 1), (b - a, x.shape[1]))
                    for a, b in ((limits[0], limits[middle]), (limits[middle], limits[-1])))
-    return _parts(left, limits[:middle + 1]) + _parts(right, limits[middle:])
+    return packed_rows(left, limits[:middle + 1]) + packed_rows(right, limits[middle:])
 
 
 def state_rows(state: State, start: int, stop: int) -> State:
@@ -149,7 +149,7 @@ def state_rows(state: State, start: int, stop: int) -> State:
     return tuple(slice_axes(s, (start, 0), (1, 1), (stop - start, s.shape[1])) for s in state)
 
 
-def _joined(*states: State) -> State:
+def beside(*states: State) -> State:
     """States one below the other."""
     return tuple(concat_same_dtype(parts, 0) for parts in zip(*states)) if states[1:] else states[0]
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import pickle
+import threading
+import types
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +259,45 @@ def test_ranges_of_python_stay_what_they_are(tmp_path: Path) -> None:
     """While a function is recorded, too."""
     def fn(x: fw.Tensor) -> fw.Tensor:
         r = range(3)
-        assert isinstance(r, range) and r == range(0, 3) and list(r) == [0, 1, 2]
+        assert type(r) is range and r == range(0, 3) and list(r) == [0, 1, 2]
         return x[list(range(2))] + len(r)
 
     export(fn, inputs(4)[0], tmp_path / "model.onnx")
+
+
+def test_nobody_else_sees_other_ranges(tmp_path: Path) -> None:
+    """Neither Python's modules while a `for` is recorded, nor this one afterwards."""
+    def look() -> None:
+        seen.add(builtins.range is type(builtins.range(3)) and range(4) == builtins.range(4)
+                 and isinstance(builtins.range(3), range))
+        seen.add(pickle.loads(pickle.dumps(range(3))) == range(3))
+
+    seen: set[bool] = set()
+
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        for t in range(x.shape[0]):
+            x = x * 0.5 + t
+            look()
+            threading.Thread(target=look).start()
+        return x
+
+    assert "Loop" in check(fn, tmp_path / "model.onnx")
+    assert seen == {True} and not {"range", "enumerate", "zip"} & globals().keys()
+
+
+def test_loops_of_other_modules(tmp_path: Path) -> None:
+    """A function that is called counts in its own module, and keeps what is called so there."""
+    helper = types.ModuleType("helper")
+    source = ("def halved(x):\n    for row in range(x.shape[0]):\n        x = x * 0.5\n"
+              "    return x\n")
+    exec(compile(source, "helper.py", "exec"), vars(helper))
+
+    def fn(x: fw.Tensor) -> fw.Tensor:
+        return helper.halved(x)  # type: ignore[no-any-return]
+
+    assert "Loop" in check(fn, tmp_path / "model.onnx")
+    own = vars(helper)["range"] = lambda n: [n, n]
+    with pytest.raises(fw.ExportError):
+        export(lambda x: helper.halved(x)[range(1)[0]:x.shape[0] - 1] + [0.0] * x.shape[0],
+               inputs(4)[0], tmp_path / "model.onnx", dynamic_shapes={"x": {0: "n"}})
+    assert vars(helper)["range"] is own
