@@ -36,7 +36,7 @@ _HIGHEST = 11  # bits that tell what comes first: sign, exponent and two more of
 _PLACE = np.dtype("int32")
 _GROUP = 64  # elements of which the least is counted, at most
 _BLOCK = 64  # elements that are left out at once
-_SCRATCH = 1 << 20  # bytes
+_SCRATCH = 1 << 22  # bytes
 
 
 def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
@@ -47,10 +47,14 @@ def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name
         return []
     length = node.inputs[0].type.shape[node.params["axis"]]
     if machine.varies(length):
-        where = node.site or node.op
-        raise CodegenError(f"{where}: rows of any length are not put in order by one program")
+        raise CodegenError(f"{where(node)}: one program does not put rows of any length in order")
     made = (Compared if length <= _SHORT else Dealt)(node, buffers, machine)
     return [made.kernel(name)]
+
+
+def where(node: Node) -> str:
+    """The line of a node, for errors."""
+    return node.site or node.op
 
 
 class Rows:
@@ -86,8 +90,8 @@ class Rows:
 
     def _at(self, row: Index, place: Index) -> tuple[Index, ...]:
         axes = [a for a in range(len(self.shape)) if a != self.axis]
-        where = {a: i for (a,), i in decode(row, [([a], self.shape[a]) for a in axes])}
-        return tuple([where.get(a, place) for a in range(len(self.shape))])
+        found = {a: i for (a,), i in decode(row, [([a], self.shape[a]) for a in axes])}
+        return tuple([found.get(a, place) for a in range(len(self.shape))])
 
     def key_of(self, row: Index, place: Index) -> Value:
         """The key of an element of a row."""
@@ -150,6 +154,8 @@ class Dealt(Rows):
     def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
         super().__init__(node, buffers, machine)
         self.short = 2 * self.length * (self.key.itemsize + _PLACE.itemsize) <= _SCRATCH
+        if not self.short and machine.varies(self.rows):
+            raise CodegenError(f"{where(node)}: so long rows, of any number, would take any memory")
         size = 2 * self.length * (1 if self.short else self.tasks)
         self.keys = Buffer("keys", self.key, size, self.short)
         self.order = Buffer("order", _PLACE, size, self.short)

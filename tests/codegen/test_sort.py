@@ -99,6 +99,17 @@ def test_more_than_scratch_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_sorted([(x, 1, False, 1000), (x, 1, True, 5), (x[0], 0, False, 1000)])
 
 
+def test_any_number_of_rows_but_of_those_that_are_very_long(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    for scratch in (sort._SCRATCH, 1 << 10):
+        monkeypatch.setattr(sort, "_SCRATCH", scratch)
+        compiled = fw.compile(lambda x: fw.argsort(x * 2.0, axis=1))
+        for rows in (3, 5, 9, 70, 5, 2, 100):
+            x = drawn((rows, 200), "float32", rows)
+            got = compiled(fw.from_numpy(x)).numpy()
+            np.testing.assert_array_equal(got, wanted(x, 1, False, 200))
+
+
 def test_keys_are_in_the_order_of_numbers() -> None:
     """All of float16, which float32 holds: as NumPy puts them in order."""
     x = np.arange(1 << 16).astype(np.uint16).view(np.float16)
