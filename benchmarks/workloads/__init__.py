@@ -24,6 +24,7 @@ from . import (
     lstm,
     matmul,
     matmul_bf16,
+    matmul_int8,
     mlp,
     mlp_eager,
     mobilenet,
@@ -31,11 +32,12 @@ from . import (
     resnet,
     small_ops,
     softmax_rows,
+    sorting,
 )
 
 _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, black_scholes, softmax_rows,
-            layernorm, cross_entropy, matmul, matmul_bf16, dynamic_batch, policy_latency,
-            data_dependent, attention, gpt, gpt_decode, convolution, mobilenet, resnet, lstm,
+            layernorm, cross_entropy, matmul, matmul_bf16, matmul_int8, sorting, dynamic_batch,
+            policy_latency, data_dependent, attention, gpt, gpt_decode, convolution, mobilenet, resnet, lstm,
             small_ops, eager_layers, large_ops, calls, call_cost, compile_time, loader)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}
