@@ -174,7 +174,8 @@ def _without_holes(y: Tensor, w: Tensor, stride: Any, pad: Pads, space: Any) -> 
     axes = [_Shares(*a) for a in zip(space, w.shape[2:], stride, _before(pad))]
     filled = product(a.reach * a.stride for a in axes) / product(w.shape[2:])
     shares = [a.reached(n) for a, n in zip(axes, y.shape[2:])]
-    own = (filled - 1) * w.shape[0] >= _SPARED and all(shares)
+    exact = dtypes.summed_in(y.dtype) == y.dtype  # or what is added up would be rounded twice
+    own = exact and all(shares) and (filled - 1) * w.shape[0] >= _SPARED
     out = _added_up(y, w, axes, shares) if own else _side_by_side(y, w, axes)
     joined = reshape(out, (*out.shape[:2], *(a.count * a.stride for a in axes)))
     inner: Any = (..., *(slice(0, n) for n in space))

@@ -142,6 +142,16 @@ def test_compiled_gradients_of_strides_are_those_without(
     np.testing.assert_allclose(back(fw.tensor(y), fw.tensor(w)).numpy(), expected, atol=1e-12)
 
 
+def test_gradients_of_strides_in_16_bits_are_rounded_once() -> None:
+    y, w = values(2, 130, 5), values(130, 3, 3, seed=1) / 10
+    back = fw.compile(lambda y, w: conv.conv_transpose(y, w, (2,), (1,), (1,), (1,)))
+    small = [fw.tensor(a).astype(fw.float16) for a in (y, w)]
+    exact = conv.conv_transpose(*[a.astype(fw.float64) for a in small], (2,), (1,), (1,), (1,))
+    back(*small)
+    np.testing.assert_allclose(back(*small).astype(fw.float64).numpy(), exact.numpy(),
+                               rtol=2 ** -11, atol=1e-5)
+
+
 def test_elements_that_no_window_reaches_have_no_gradient() -> None:
     y, w = fw.ones(2, 90, 1), fw.ones(90, 3, 1)
     back = fw.compile(lambda y, w: conv.conv_transpose(y, w, (2,), (1,), ((1, 0),), (1,)))
