@@ -129,7 +129,7 @@ def test_a_transposed_convolution_is_the_gradient_by_the_input(
 @pytest.mark.parametrize(("kernel", "stride", "before", "more"), [
     (3, 2, 1, 1), (3, 2, 1, 0), (3, 2, 0, 1), (1, 2, 0, 1), (2, 3, 1, 2), (5, 3, 2, 0),
     (1, 2, 1, 1)])
-@pytest.mark.parametrize("channels", [2, 130])
+@pytest.mark.parametrize("channels", [2, 200])
 def test_compiled_gradients_of_strides_are_those_without(
     kernel: int, stride: int, before: int, more: int, channels: int, d: int
 ) -> None:
@@ -143,7 +143,7 @@ def test_compiled_gradients_of_strides_are_those_without(
 
 
 def test_gradients_of_strides_in_16_bits_are_rounded_once() -> None:
-    y, w = values(2, 130, 5), values(130, 3, 3, seed=1) / 10
+    y, w = values(2, 300, 5), values(300, 3, 3, seed=1) / 10
     back = fw.compile(lambda y, w: conv.conv_transpose(y, w, (2,), (1,), (1,), (1,)))
     small = [fw.tensor(a).astype(fw.float16) for a in (y, w)]
     exact = conv.conv_transpose(*[a.astype(fw.float64) for a in small], (2,), (1,), (1,), (1,))
