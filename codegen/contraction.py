@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -105,6 +105,18 @@ class Rows:
         return loops.call("minimum", (const(self.count), self.left.expr()), INT)
 
 
+def is_kept(operand: Node, buffers: Mapping[Node, Buffer], kept: Collection[Buffer]) -> bool:
+    """Whether an operand depends on nothing but what is kept."""
+    found, nodes = set[Buffer](), [operand]
+    while nodes:
+        node = nodes.pop()
+        if node in buffers:
+            found.add(buffers[node])
+        else:
+            nodes += node.inputs
+    return bool(found) and found.issubset(kept)
+
+
 class Contraction:
     """The loops of one contraction group."""
 
@@ -124,21 +136,10 @@ class Contraction:
         if self.paired is not None:
             self.packed = np.dtype("uint32")
             self.roles.size[self.paired] //= 2
-        self.kept = [self._is_kept(n, kept) for n in self.node.inputs]
+        self.kept = [is_kept(n, buffers, kept) for n in self.node.inputs]
         self.side_by_side = False  # whether the summed elements of a row lie so, and are packed so
         self.direct = False  # whether tiles read their rows where these lie
         self._choose_blocks()
-
-    def _is_kept(self, operand: Node, kept: Collection[Buffer]) -> bool:
-        """Whether an operand depends on nothing but what is kept."""
-        found, nodes = set[Buffer](), [operand]
-        while nodes:
-            node = nodes.pop()
-            if node in self.buffers:
-                found.add(self.buffers[node])
-            else:
-                nodes += node.inputs
-        return bool(found) and found.issubset(kept)
 
     def _choose_blocks(self) -> None:
         roles = self.roles
@@ -159,7 +160,7 @@ class Contraction:
         while block > wide and self.batches * -(-self.columns // block) < 2 * self.machine.threads:
             block //= 2  # more tasks than threads: a thread that comes late delays the others less
         step = max(1, min(first, -(-block // inner)))
-        blocks = -(-first // step)
+        blocks = self._even(-(-first // step), first)
         step = -(-first // blocks)
         if inner == 1 and blocks > 1:
             step = min(first, -(-step // wide) * wide)
@@ -167,6 +168,14 @@ class Contraction:
         self.block = step * inner
         self.pitch = -(-self.block // wide) * wide + _PAD
         self._choose_panels(wide)
+
+    def _even(self, blocks: int, most: int) -> int:
+        """So many blocks of columns or a few more, of which no thread gets much more than its
+        part."""
+        def part(count: int) -> float:
+            return -(-self.batches * count // self.machine.threads) / count
+
+        return min(range(blocks, max(blocks, min(most, blocks * 5 // 4)) + 1), key=part)
 
     def _choose_open_columns(self, inner: int, first: int, wide: int) -> None:
         """Blocks of a size that does not depend on how many columns there are."""

@@ -98,7 +98,7 @@ class Lowering:
         buffers = {new.get(n, n): places[n].buffer for n in values}
         if group.kind in _ALONE:
             return _Lowered(_ALONE[group.kind](moved, buffers, self.machine, name), numbers)
-        tiled = winograd_kernels(moved, buffers, self.machine, name)
+        tiled = winograd_kernels(moved, buffers, self.machine, name, kept)
         if tiled is not None:
             return _Lowered(tiled, numbers)
         if group.kind == "contract":

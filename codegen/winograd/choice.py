@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from .gradient import Gradient
 from .layer import Layer
 
 
-def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
-                     ) -> list[Kernel] | None:
+def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str,
+                     kept: Collection[Buffer] = ()) -> list[Kernel] | None:
     """The kernels of a group that begins with a convolution of 3 by 3, where tiles are worth
-    while; None for all others."""
+    while; None for all others. `kept`: what mostly is the same in every call of the program."""
     node = group.members[0]
     if group.kind != "contract" or not machine.winograd or machine.open or machine.lanes() < 4 \
             or node.type.dtype != np.float32:
@@ -26,7 +26,7 @@ def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Mach
     for operand in (0, 1):
         found = roles_of(node, operand)
         if found is not None:
-            of = Convolution(group, buffers, machine, name, operand, found[0])
+            of = Convolution(group, buffers, machine, name, operand, found[0], kept)
             made = (Gradient if found[1] else Layer)(of)
             return made.kernels() if of.is_worth() else None
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from ...capture.graph import Node
 from ...eager.ops.contract import parts
 from .. import loops
+from ..contraction import is_kept
 from ..fuse import Group
 from ..index import Index
 from ..inline import Indices, Inliner, flat, load
@@ -43,12 +44,13 @@ class Convolution:
     and how its operands are read."""
 
     def __init__(self, group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str,
-                 operand: int, roles: Roles) -> None:
+                 operand: int, roles: Roles, kept: Collection[Buffer]) -> None:
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
         self.node, self.operand, self.roles = group.members[0], operand, roles
         self.letters = parts(self.node.params["spec"])
         self.dtype = self.node.type.dtype
         self.transforms: Transforms = transforms(machine.winograd)
+        self.kept = is_kept(self.node.inputs[1 - operand], buffers, kept)  # the weights
         window = self.node.inputs[operand]
         self.source = window.inputs[0]
         self.pad: tuple[int, int] = tuple(window.params["pad"])

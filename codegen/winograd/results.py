@@ -29,7 +29,9 @@ class Results:
         self.point_pitch = odd_lines(self.grid.block_tiles * self.panel)
         self.filter_pitch = self.pixels + LINE
         dtype, points = self.of.dtype, layer.tiles.points
-        self.products = Buffer("products", dtype, points * self.point_pitch, scratch=True)
+        blocks = self.grid.block_count if layer.in_chunks else 1
+        self.block_pitch = points * self.point_pitch
+        self.products = Buffer("products", dtype, blocks * self.block_pitch, scratch=True)
         self.pixel_rows = Buffer("results", dtype, self.pixels * self.panel, scratch=True)
         self.filter_rows = Buffer("turned", dtype, self.panel * self.filter_pitch, scratch=True)
         self.whole_rows = self.width == self.of.space[1] and steps_as_one(
@@ -43,49 +45,70 @@ class Results:
 
     def statements(self, block: Block, panel: Index) -> list[Stmt]:
         """Everything from the block's transformed tiles to what the group stores."""
-        return [self._multiplied(block, panel), *self._back(),
+        return [self.multiplied(block, panel), *self.finished(block, panel)]
+
+    def finished(self, block: Block, panel: Index) -> list[Stmt]:
+        """Everything from the block's products to what the group stores."""
+        return [*self._back(self._place(block)),
                 *turned(self.pixel_rows, self.pixels, self.panel, self.filter_rows,
                         self.filter_pitch, self.of.machine.lanes()), *self._stored(block, panel)]
 
     # ---- products
-    def _multiplied(self, block: Block, panel: Index) -> Stmt:
-        """A product of matrices for every point."""
+    def _place(self, block: Block) -> Index:
+        """Where the products of a block are."""
+        return block.number * self.block_pitch if self.layer.in_chunks else as_index(0)
+
+    def cleared(self) -> Stmt:
+        """Begins all products with 0."""
+        var, lane = counter("z", self.products.size)
+        zero = loops.Store(self.products, lane.expr(), loops.const(0, self.of.dtype))
+        return For(var, const(0), const(self.products.size), (zero,), self.of.machine.lanes())
+
+    def multiplied(self, block: Block, panel: Index, chunk: Index | None = None) -> Stmt:
+        """A product of matrices for every point: of all channels, or one that is added for some."""
         size = self.layer.tile_rows
         var, point = counter("point", self.layer.tiles.points)
         whole, rest = divmod(self.grid.block_tiles, size)
         row, number = counter("tile", whole)
         body: list[Stmt] = [For(row, const(0), const(whole), (
-            self._tile(block, panel, point, number * size, size),))]
+            self._tile(block, panel, point, number * size, size, chunk),))]
         if rest:
-            body.append(self._tile(block, panel, point, as_index(whole * size), rest))
+            body.append(self._tile(block, panel, point, as_index(whole * size), rest, chunk))
         return For(var, const(0), const(self.layer.tiles.points), tuple(body))
 
-    def _tile(self, block: Block, panel: Index, point: Index, first: Index, count: int) -> Stmt:
+    def _tile(self, block: Block, panel: Index, point: Index, first: Index, count: int,
+              chunk: Index | None) -> Stmt:
         """The sums of some of the block's tiles, one filter of the panel per lane."""
         tiles, weights, dtype = self.layer.tiles, self.layer.weights, self.of.dtype
         var, lane = counter("j", self.panel)
         k = Var("k")
-        depth = atom(k, (0, self.of.channels - 1))
+        some = const(self.of.channels) if chunk is None else weights.count(chunk)
+        depth = atom(k, (0, (self.of.channels if chunk is None else weights.size) - 1))
+        start = as_index(0) if chunk is None else chunk * weights.size
+        places = [(self._place(block) + point * self.point_pitch + (first + i) * self.panel
+                   + lane).expr() for i in range(count)]
         registers = [Register(f"s{i}", dtype) for i in range(count)]
-        rows = [loops.load(tiles.data, tiles.place(block.number, point, first + i, depth).expr())
-                for i in range(count)]
+        rows = [loops.load(tiles.data, tiles.place(
+            block.number, point, first + i, start + depth).expr()) for i in range(count)]
         column = loops.load(weights.data, (weights.place(panel, point, depth) + lane).expr())
-        body: list[Stmt] = [loops.Assign(r, loops.const(0, dtype)) for r in registers]
-        body.append(sums_of_products(registers, k, const(self.of.channels), rows, column))
-        body += [loops.Store(self.products, (point * self.point_pitch + (first + i) * self.panel
-                                             + lane).expr(), loops.read(r))
-                 for i, r in enumerate(registers)]
+        body: list[Stmt] = [
+            loops.Assign(r, loops.const(0, dtype) if chunk is None else
+                         loops.load(self.products, place))
+            for r, place in zip(registers, places)]
+        body.append(sums_of_products(registers, k, some, rows, column))
+        body += [loops.Store(self.products, place, loops.read(r))
+                 for r, place in zip(registers, places)]
         return For(var, const(0), const(self.panel), tuple(body), self.panel)
 
     # ---- back to pixels
-    def _back(self) -> list[Stmt]:
+    def _back(self, base: Index) -> list[Stmt]:
         """Transforms the sums of each tile: its results, with the filters side by side."""
         of = self.of
         m, side = self.grid.step, of.transforms.side
         images, rows, columns = self.grid.block
         (r, row), (q, column) = counter("r", images * rows), counter("q", columns)
         var, lane = counter("f", self.panel)
-        tile = (row * columns + column) * self.panel + lane
+        tile = base + (row * columns + column) * self.panel + lane
         square = [[loops.load(self.products, ((i * side + j) * self.point_pitch + tile).expr())
                    for j in range(side)] for i in range(side)]
         body, results = on_both_sides(of.transforms.back, square, "y")

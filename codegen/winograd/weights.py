@@ -14,8 +14,9 @@ from ..machine import Machine
 from ..nest import counter
 from ..pack import pack_loops
 from ..values import Value
-from .grid import least
+from .grid import even_part, least
 from .matrices import KERNEL, Matrix, on_both_sides
+from .tiles import odd_lines
 
 _CHANNELS = 32  # that are transformed by one task
 
@@ -32,6 +33,7 @@ class Weights:
     machine: Machine
     name: str
     dtype: loops.DType
+    own: bool = False  # whether a task has memory for some channels of one panel, not for all
 
     @property
     def panel(self) -> int:
@@ -44,65 +46,84 @@ class Weights:
 
     @cached_property
     def data(self) -> Buffer:
-        points = len(self.matrix) ** 2
-        return Buffer(self.name, self.dtype, self.panels * points * self.channels * self.panel)
-
-    def place(self, panel: Index, point: Index | int, channel: Index) -> Index:
-        """Where a panel's weights of one point and one channel begin."""
-        points = len(self.matrix) ** 2
-        return ((panel * points + point) * self.channels + channel) * self.panel
-
-    @property
-    def _size(self) -> int:
-        """The channels of a task."""
-        return min(_CHANNELS, self.channels)
+        points, panels = len(self.matrix) ** 2, 1 if self.own else self.panels
+        return Buffer(self.name, self.dtype, panels * points * self.point_pitch, scratch=self.own)
 
     @cached_property
-    def _held(self) -> Buffer:
+    def point_pitch(self) -> int:
+        """Elements from one point to the next: the points of a channel are written at once."""
+        return odd_lines((self.size if self.own else self.channels) * self.panel)
+
+    def place(self, panel: Index, point: Index | int, channel: Index) -> Index:
+        """Where a panel's weights of one point and one channel begin; of a channel among those that
+        a task transforms, where these are its own."""
+        points = len(self.matrix) ** 2
+        panel = as_index(0) if self.own else panel
+        return (panel * points + point) * self.point_pitch + channel * self.panel
+
+    @property
+    def size(self) -> int:
+        """How many channels are transformed together."""
+        return even_part(self.channels, _CHANNELS)
+
+    @property
+    def chunks(self) -> int:
+        """How many times so many channels there are."""
+        return -(-self.channels // self.size)
+
+    @cached_property
+    def held(self) -> Buffer:
         """The weights of a task, with the filters side by side."""
-        return Buffer("held", self.dtype, self._size * KERNEL ** 2 * self.panel, scratch=True)
+        return Buffer("held", self.dtype, self.size * KERNEL ** 2 * self.panel, scratch=True)
 
     def kernel(self, sites: tuple[str, ...]) -> Kernel:
         """The kernel that transforms them: a task for some channels of one panel."""
-        chunks = -(-self.channels // self._size)
-        tasks = self.panels * chunks
+        tasks = self.panels * self.chunks
         var, task = counter("task", tasks)
-        panel, first = task // chunks, task % chunks * self._size
-        there = least(self.panel, self.filters - panel * self.panel)
-        channels = least(self._size, self.channels - first)
-        clear = [] if isinstance(there, loops.Const) else [self._cleared()]
-        body = (*clear, *self._packed(panel, first, there, channels),
-                self._transformed(panel, first, channels))
-        return Kernel(self.name, *buffers_of(body), (self._held,), var, tasks, body,
+        body = tuple(self.statements(task // self.chunks, task % self.chunks))
+        return Kernel(self.name, *buffers_of(body), (self.held,), var, tasks, body,
                       self.data.size * 16.0 / self.panel, sites)
+
+    def statements(self, panel: Index, chunk: Index) -> list[Stmt]:
+        """Transforms some channels of one panel."""
+        first = chunk * self.size
+        there = least(self.panel, self.filters - panel * self.panel)
+        clear = [] if isinstance(there, loops.Const) else [self._cleared()]
+        return [*clear, *self._packed(panel, first, there, self.count(chunk)),
+                self._transformed(panel, first, self.count(chunk))]
+
+    def count(self, chunk: Index) -> loops.Expr:
+        """The channels that are transformed together."""
+        return least(self.size, self.channels - chunk * self.size)
 
     def _packed(self, panel: Index, first: Index, filters: loops.Expr, channels: loops.Expr
                 ) -> list[Stmt]:
         def store(local: dict[str, Index]) -> loops.Store:
             c, y, x, lane = (local[name] for name in ("c", "y", "x", "lane"))
             value = self.element(panel * self.panel + lane, first + c, y, x)
-            return loops.Store(self._held, self._place(c, y, x, lane).expr(), value.expr)
+            return loops.Store(self.held, self._place(c, y, x, lane).expr(), value.expr)
 
-        sizes = {"lane": self.panel, "c": self._size, "y": KERNEL, "x": KERNEL}
+        sizes = {"lane": self.panel, "c": self.size, "y": KERNEL, "x": KERNEL}
         return pack_loops(sizes, {"lane": filters, "c": channels}, store, self.machine.lanes())
 
     def _place(self, c: Index, y: Index, x: Index, lane: Index) -> Index:
         return ((c * KERNEL + y) * KERNEL + x) * self.panel + lane
 
     def _cleared(self) -> Stmt:
-        var, lane = counter("z", self._held.size)
-        zero = loops.Store(self._held, lane.expr(), loops.const(0, self.dtype))
-        return For(var, const(0), const(self._held.size), (zero,), self.machine.lanes())
+        var, lane = counter("z", self.held.size)
+        zero = loops.Store(self.held, lane.expr(), loops.const(0, self.dtype))
+        return For(var, const(0), const(self.held.size), (zero,), self.machine.lanes())
 
     def _transformed(self, panel: Index, first: Index, count: loops.Expr) -> Stmt:
-        channel, c = counter("c", self._size)
+        channel, c = counter("c", self.size)
         var, lane = counter("f", self.panel)
         kernel = range(KERNEL)
         square: Sequence[Sequence[loops.Expr]] = [
-            [loops.load(self._held, self._place(c, as_index(y), as_index(x), lane).expr())
+            [loops.load(self.held, self._place(c, as_index(y), as_index(x), lane).expr())
              for x in kernel] for y in kernel]
         body, results = on_both_sides(self.matrix, square, "w")
-        body += [loops.Store(self.data, (self.place(panel, n, first + c) + lane).expr(),
-                             loops.read(r)) for n, r in enumerate(results)]
+        place = c if self.own else first + c
+        body += [loops.Store(self.data, (self.place(panel, n, place) + lane).expr(), loops.read(r))
+                 for n, r in enumerate(results)]
         lanes = For(var, const(0), const(self.panel), tuple(body), self.machine.lanes())
         return For(channel, const(0), count, (lanes,))

@@ -10,9 +10,11 @@ groups: channels and filters fall into so many parts, each convolved by itself.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterator
 from itertools import product as places
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +25,14 @@ from ..tensor import Tensor, as_tensor
 from .complex import conj_of
 from .composite import call, composite
 from .contract import contract
-from .view import flip, reshape
+from .view import flip, permute_dims, reshape
 from .view import pad as pad_with
 from .window import window, window_op
 
 _SPACE = "uvw"  # letters of the positions of windows
 _KERNEL = "xyz"  # letters of the positions inside a window
 _SHARE = "pqr"  # letters of the elements that a stride gives beside one another
+_SPARED = 64  # products with zeros, for each product, that writing all products is worth
 _BLOCK = 1 << 20  # elements of windows that eager writes to memory at once
 Pads = tuple[tuple[Any, Any], ...]  # elements added before and after each axis
 
@@ -122,7 +125,7 @@ def _conv_transpose(y: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Pads,
     """Every element gathers from the windows it stands in, with holes in y for the stride; or,
     where nothing is put between elements, from those windows alone that reach it."""
     made = _transpose_result(y, w, space, groups)  # type: ignore[arg-type]
-    known = all(type(n) is int for n in (*space, *w.shape[2:]))
+    known = all(type(n) is int for n in (*space, *w.shape[2:], *y.shape[2:]))
     if max(stride) > 1 and set(dilation) == {1} and groups == 1 and known:
         return _without_holes(y, w, stride, pad, space)
     kernel, d = w.shape[2:], len(stride)
@@ -132,28 +135,87 @@ def _conv_transpose(y: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Pads,
     return _contracted(windows, turned, "ngfok,gfck->ngco", groups, made)
 
 
+class _Shares:
+    """How the weights of a strided convolution fall to the elements that the stride gives side by
+    side, along one axis: element s * t + a gets those at s * j + a + before, from windows t - j.
+    There are `reach` of them, once `fill` zeros stand before the weight and `rest` behind it."""
+
+    def __init__(self, space: int, kernel: int, stride: int, before: int) -> None:
+        self.stride, self.count = stride, -(-space // stride)
+        self.ahead = -(-before // stride)
+        self.reach = max(1, -(-(kernel - before) // stride) + self.ahead)
+        self.fill = stride * self.ahead - before
+        self.rest = stride * self.reach - kernel - self.fill
+
+    def reached(self, windows: int) -> list[_Share]:
+        """The shares that any of so many windows has, and where these stand."""
+        found = []
+        for share in range(self.reach):
+            first = self.ahead - share  # the window at the first element
+            before, start = max(0, -first), max(0, first)
+            stop = min(windows, self.count + first)
+            if start < stop:
+                after = self.count - before - (stop - start)
+                found.append(_Share(share, slice(start, stop), (before, after)))
+        return found
+
+
+class _Share(NamedTuple):
+    """One share of the weights: the windows that have it, and how many elements before and after
+    theirs do not."""
+
+    number: int
+    windows: slice
+    around: tuple[int, int]
+
+
 def _without_holes(y: Tensor, w: Tensor, stride: Any, pad: Pads, space: Any) -> Tensor:
-    """`_conv_transpose` as one contraction that gives `stride` elements beside one another: element
-    s * t + a gets those of the weight at s * j + a + pad, from windows t - j. So each is multiplied
-    with its own share of the weight, filled up with zeros, and never with a hole."""
-    d = len(stride)
-    count = tuple(-(-n // s) for n, s in zip(space, stride))
-    ahead = [-(-p // s) for p, s in zip(_before(pad), stride)]
-    reach = [max(1, -(-(k - p) // s) + q)
-             for k, p, s, q in zip(w.shape[2:], _before(pad), stride, ahead)]
-    fill = [s * q - p for s, q, p in zip(stride, ahead, _before(pad))]
-    more = [(e, s * j - k - e) for e, s, j, k in zip(fill, stride, reach, w.shape[2:])]
-    shares = reshape(pad_with(w, [(0, 0), (0, 0), *more]), (
-        *w.shape[:2], *(n for pair in zip(reach, stride) for n in pair)))
-    turned = flip(shares, tuple(range(2, 2 + 2 * d, 2)))
-    before = [j - 1 - q for j, q in zip(reach, ahead)]
-    windows = window(y, reach, count, (1,) * d, (1,) * d, before)
-    inside = "".join(a + b for a, b in zip(_KERNEL[:d], _SHARE))
-    apart = "".join(a + b for a, b in zip(_SPACE[:d], _SHARE))
-    out = contract(windows, turned, f"nf{_SPACE[:d]}{_KERNEL[:d]},fc{inside}->nc{apart}")
-    joined = reshape(out, (*out.shape[:2], *(t * s for t, s in zip(count, stride))))
+    """`_conv_transpose` for a stride, where no product is with a hole."""
+    axes = [_Shares(*a) for a in zip(space, w.shape[2:], stride, _before(pad))]
+    filled = product(a.reach * a.stride for a in axes) / product(w.shape[2:])
+    shares = [a.reached(n) for a, n in zip(axes, y.shape[2:])]
+    exact = dtypes.summed_in(y.dtype) == y.dtype  # or what is added up would be rounded twice
+    own = exact and all(shares) and (filled - 1) * w.shape[0] >= _SPARED
+    out = _added_up(y, w, axes, shares) if own else _side_by_side(y, w, axes)
+    joined = reshape(out, (*out.shape[:2], *(a.count * a.stride for a in axes)))
     inner: Any = (..., *(slice(0, n) for n in space))
     return joined[inner] if tuple(joined.shape[2:]) != tuple(space) else joined
+
+
+def _side_by_side(y: Tensor, w: Tensor, axes: list[_Shares]) -> Tensor:
+    """All elements by one contraction, each with its own share of the weight."""
+    d = len(axes)
+    turned = flip(_shared(w, 2, axes), tuple(range(2, 2 + 2 * d, 2)))
+    before = [a.reach - 1 - a.ahead for a in axes]
+    windows = window(y, [a.reach for a in axes], [a.count for a in axes], (1,) * d, (1,) * d,
+                     before)
+    inside = "".join(a + b for a, b in zip(_KERNEL[:d], _SHARE))
+    apart = "".join(a + b for a, b in zip(_SPACE[:d], _SHARE))
+    return contract(windows, turned, f"nf{_SPACE[:d]}{_KERNEL[:d]},fc{inside}->nc{apart}")
+
+
+def _added_up(y: Tensor, w: Tensor, axes: list[_Shares], shares: list[list[_Share]]) -> Tensor:
+    """Every window by the whole weight, and then the sums of these where they stand."""
+    d, every = len(axes), slice(None)
+    u, k = _SPACE[:d], _KERNEL[:d]
+    products = _shared(contract(y, w, f"nf{u},fc{k}->nc{k}{u}"), 2, axes)
+    moved = []
+    for found in places(*shares):
+        index: Any = (every, every, *(i for share in found for i in (share.number, every)),
+                      *(share.windows for share in found))
+        around = [(0, 0)] * (2 + d) + [share.around for share in found]
+        moved.append(pad_with(products[index], around))
+    total = functools.reduce(operator.add, moved)
+    return permute_dims(total, (0, 1, *(n for a in range(d) for n in (2 + d + a, 2 + a))))
+
+
+def _shared(w: Tensor, first: int, axes: list[_Shares]) -> Tensor:
+    """`w` with each of these axes, the `first` and those after it, filled up and in two: shares,
+    and the elements of each."""
+    behind = w.shape[first + len(axes):]
+    width = [(0, 0)] * first + [(a.fill, a.rest) for a in axes] + [(0, 0)] * len(behind)
+    return reshape(pad_with(w, width), (
+        *w.shape[:first], *(n for a in axes for n in (a.reach, a.stride)), *behind))
 
 
 def _conv_weight(x: Tensor, y: Tensor, stride: Any, dilation: Any, pad: Pads, groups: int,

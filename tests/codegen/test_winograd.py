@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -31,6 +32,7 @@ LAYERS = {  # x, filters, padding
     "wide rows": ((1, 16, 6, 150), 24, 2),
     "more padding on one side": ((20, 32, 12, 13), 32, (2, 0)),
     "more padding than windows": ((3, 16, 10, 9), 16, 3),
+    "weights that pass by some channels at a time": ((17, 41, 8, 8), 70, 1),
 }
 
 
@@ -75,7 +77,7 @@ def names(function: Callable[..., Any], *arrays: Any) -> list[str]:
 
 
 def by_tiles(function: Callable[..., Any], *arrays: Any) -> bool:
-    return any("weights" in name for name in names(function, *arrays))
+    return any(name.endswith(("_weights", "_tiles")) for name in names(function, *arrays))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -94,8 +96,20 @@ def test_a_layer_and_its_gradients_are_close_to_float64(layer: str, size: int, t
 @pytest.mark.parametrize("layer", ["one image", "a tile for each image"])
 def test_layers_and_gradients_are_computed_by_tiles(layer: str) -> None:
     found = names(trained(LAYERS[layer][2]), *arrays_of(*LAYERS[layer]))
-    assert sum(name.endswith("_weights") for name in found) == 2  # of the layer, and of dx
+    assert sum(name.endswith("_tiles") for name in found) == 2  # of the layer, and of dx
     assert sum(name.endswith("_back") for name in found) == 1  # of dw
+
+
+def test_weights_that_change_are_transformed_where_they_are_used() -> None:
+    """Others beforehand, as that need not be done in every call: the bits are the same."""
+    x, w = normal(32, 40, 8, 8), normal(70, 40, 3, 3)
+    graph, given = recorded(lambda x, w: F.conv2d(x, w, padding=1), *map(fw.from_numpy, (x, w)))
+    kept = replace(graph, kept=frozenset({1}))
+    apart = [[x.kernel.name.endswith("_weights") for x in lower_graph(g, Machine())[1]]
+             for g in (graph, kept)]
+    assert [any(of) for of in apart] == [False, True]
+    once, always = (compile_graph(g)(list(given))[0].copy() for g in (kept, graph))
+    assert np.array_equal(once, always)
 
 
 @pytest.mark.parametrize("machine, shape, padding", [

@@ -13,6 +13,7 @@ import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
 from fusewire.eager.errors import ArgumentError, DTypeError, FusewireError, ShapeError
+from fusewire.eager.ops import conv
 
 
 def values(*shape: int, seed: int = 0) -> Any:
@@ -122,6 +123,39 @@ def test_a_transposed_convolution_is_the_gradient_by_the_input(
             for n, m, k in zip((9, 8), out.shape[2:], (3, 2))]
     got = F.conv_transpose2d(y, w, None, stride, padding, tuple(more), groups, dilation)
     np.testing.assert_allclose(got.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize(("kernel", "stride", "before", "more"), [
+    (3, 2, 1, 1), (3, 2, 1, 0), (3, 2, 0, 1), (1, 2, 0, 1), (2, 3, 1, 2), (5, 3, 2, 0),
+    (1, 2, 1, 1)])
+@pytest.mark.parametrize("channels", [2, 200])
+def test_compiled_gradients_of_strides_are_those_without(
+    kernel: int, stride: int, before: int, more: int, channels: int, d: int
+) -> None:
+    """Few channels are multiplied by weights with zeros between them, many by whole ones."""
+    y, w = values(2, channels, *(3, 2, 4)[:d]), values(channels, 3, *(kernel,) * d, seed=1)
+    how = ((stride,) * d, (1,) * d, (before,) * d, (more,) * d)
+    back = fw.compile(lambda y, w: conv.conv_transpose(y, w, *how))
+    expected = conv.conv_transpose(fw.tensor(y), fw.tensor(w), *how).numpy()
+    np.testing.assert_allclose(back(fw.tensor(y), fw.tensor(w)).numpy(), expected, atol=1e-12)
+    np.testing.assert_allclose(back(fw.tensor(y), fw.tensor(w)).numpy(), expected, atol=1e-12)
+
+
+def test_gradients_of_strides_in_16_bits_are_rounded_once() -> None:
+    y, w = values(2, 300, 5), values(300, 3, 3, seed=1) / 10
+    back = fw.compile(lambda y, w: conv.conv_transpose(y, w, (2,), (1,), (1,), (1,)))
+    small = [fw.tensor(a).astype(fw.float16) for a in (y, w)]
+    exact = conv.conv_transpose(*[a.astype(fw.float64) for a in small], (2,), (1,), (1,), (1,))
+    back(*small)
+    np.testing.assert_allclose(back(*small).astype(fw.float64).numpy(), exact.numpy(),
+                               rtol=2 ** -11, atol=1e-5)
+
+
+def test_elements_that_no_window_reaches_have_no_gradient() -> None:
+    y, w = fw.ones(2, 90, 1), fw.ones(90, 3, 1)
+    back = fw.compile(lambda y, w: conv.conv_transpose(y, w, (2,), (1,), ((1, 0),), (1,)))
+    assert back(y, w).tolist() == back(y, w).tolist() == fw.zeros(2, 3, 1).tolist()
 
 
 def test_output_size_chooses_among_those_that_a_stride_makes_equal() -> None:
