@@ -13,7 +13,7 @@ from oracle import assert_same, tensors
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.codegen import large
+from fusewire.codegen import large, whole
 from fusewire.codegen.variants import Variants
 from fusewire.eager import dispatch, memory
 from fusewire.eager.op import OPS
@@ -36,6 +36,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(dispatch, "large", run)
     monkeypatch.setattr(large, "_PROGRAMS", Variants(1 << 20))
     monkeypatch.setattr(large, "_KNOWN", {})
+    monkeypatch.setattr(whole, "WORTH", 0)
     monkeypatch.setattr(large, "_BLOCK", 8)
     monkeypatch.setattr(large, "_PIECE", 3)
     monkeypatch.setattr(large, "_FEW", 3)
