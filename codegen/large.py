@@ -44,6 +44,7 @@ _DRAWN = 1 << 9  # random numbers: fewer are left to NumPy,
 _CALL = 1 << 16  # and so are the first `_AMOUNT`, which take as long as compiling, where each call
 _AMOUNT = 1 << 22  # takes as long as at least `_CALL` of them
 _DRAWS = 1 << 10  # random numbers that a program draws for a row
+_OF_ROWS = {"axis": (1,), "keepdims": False}
 _CALLS_KNOWN = 1 << 12  # kinds of calls of which is remembered how they are made
 
 Shape = tuple[int, ...]
@@ -81,7 +82,7 @@ class Known(NamedTuple):
 
 
 _KNOWN: dict[Any, Known] = {}
-_SHORT = Known((), lambda inputs: None)  # of calls for which NumPy is good enough
+_LEFT = Known((), lambda inputs: None)  # of calls that are left to NumPy
 
 
 def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -92,7 +93,7 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
     known = _KNOWN.get(key)
     if known is None:
         return _otherwise(op, inputs, params, key)
-    if known is _SHORT:
+    if known is _LEFT:
         return None
     if known.bounds and not all([in_range(inputs[i], n) for i, n in known.bounds]):
         return None
@@ -105,18 +106,27 @@ def _otherwise(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) 
     out = op.result(*types, **params)
     if is_small(out.dtype):  # where NumPy rounds, eager does
         return None
-    if op.work is not None and not is_long(op, types, params):
-        return _remembered(key, _SHORT)
+    if not _may_pay(op, types, params):
+        return _remembered(key, _LEFT)
     bounds = () if op.bounds is None else tuple(op.bounds(*types, **params))
     if not all([in_range(inputs[i], n) for i, n in bounds]):
         return None  # the op's own implementation has the error
     if op.kind == "create":
         return _created(op, inputs, types, out, params)
     call = _way(op, inputs, types, out, params)
+    if call is None and op.kind == "reduce" and len(params["axis"]) == len(types[0].shape):
+        call = functools.partial(_in_two, op, params)
     if call is None:
-        return _in_two(op, inputs, params)
+        return None
     _remembered(key, Known(bounds, call))
     return call(inputs)
+
+
+def _may_pay(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether there may ever be code for a call."""
+    if op.work is not None:
+        return is_long(op, types, params)
+    return op.rows is not None or op.name in BY_HAND or op.kind in ("pointwise", "reduce", "create")
 
 
 def _remembered(key: Any, known: Known) -> None:
@@ -179,7 +189,7 @@ def _copied(call: Call, inputs: Sequence[Any]) -> Any:
 
 def key_of(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
     """All that the code for a call and its way of being called depend on."""
-    parts: list[Any] = [op]
+    parts: list[Any] = [op] if op.work is None else [op, settings.winograd]
     for x in inputs:
         if isinstance(x, np.ndarray):
             parts += x.shape, x.dtype, is_spread(x)
@@ -281,18 +291,18 @@ def _common(shape: Shape, out: Shape) -> int:
     return max(same, ones)
 
 
-def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+def _in_two(op: Op, params: dict[str, Any], inputs: Sequence[Any]) -> Any:
     """A reduction to one number as one of short rows, and of what these give."""
     x = inputs[0]
-    if op.kind != "reduce" or len(params["axis"]) != x.ndim or not x.flags.c_contiguous \
-            or x.size < _FEW * _PIECE:
+    if not x.flags.c_contiguous or x.size < _FEW * _PIECE:
         return None
     flat = x.reshape(-1)
     count = x.size // _PIECE * _PIECE
-    rows = run(op, (flat[:count].reshape(-1, _PIECE),), {"axis": (1,), "keepdims": False})
-    if rows is None:
+    both = run(op, (flat[:count].reshape(-1, _PIECE),), _OF_ROWS)
+    if both is None:
         return None
-    both = np.concatenate([rows, flat[count:]])
+    if count < x.size:
+        both = np.concatenate([both, flat[count:]])
     shape = (1,) * x.ndim if params["keepdims"] else ()
     return op.impl(kernels, both, axis=(0,), keepdims=False).reshape(shape)
 

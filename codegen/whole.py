@@ -16,6 +16,7 @@ from ..eager import interpreter
 from ..eager.errors import CodegenError
 from ..eager.op import Op
 from ..eager.ops.contract import parts
+from ..eager.settings import settings
 from ..eager.shapes import TensorType
 from .calling import ProgramCall, contiguous
 from .compile import compile_native
@@ -40,7 +41,7 @@ def call_at_once(op: Op, types: Sequence[Any], params: dict[str, Any], programs:
 
 
 def _made(op: Op, types: Sequence[Any], params: dict[str, Any], programs: Variants) -> Call | None:
-    key = (op.name, *types, *[(k, param_key(v)) for k, v in params.items()])
+    key = (op.name, settings.winograd, *types, *[(k, param_key(v)) for k, v in params.items()])
     if interpreter.STATE.active is not None and op.work is not None and key not in programs.made:
         return None  # what is recorded gets code as a whole
     found: Call | None = programs.get(key, op.name, lambda: _compiled(op, types, params))
