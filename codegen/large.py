@@ -26,7 +26,7 @@ from ..eager.ops.declare import dtype_of_operands
 from ..eager.settings import settings
 from ..eager.shapes import TensorType, product
 from .again import program_of
-from .calling import ProgramCall
+from .calling import ProgramCall, contiguous
 from .compile import lower_graph, machine_of, slot_of
 from .llvm.blocks import Rows
 from .llvm.program import Argument, NativeProgram, Step, Written, write
@@ -112,8 +112,9 @@ def _otherwise(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) 
     if not all([in_range(inputs[i], n) for i, n in bounds]):
         return None  # the op's own implementation has the error
     if op.kind == "create":
-        return _created(op, inputs, types, out, params)
-    call = _way(op, inputs, types, out, params)
+        call = _creating(op, inputs, types, out, params)
+    else:
+        call = _way(op, inputs, types, out, params)
     if call is None and op.kind == "reduce" and len(params["axis"]) == len(types[0].shape):
         call = functools.partial(_in_two, op, params)
     if call is None:
@@ -210,37 +211,30 @@ def spread_of(inputs: Sequence[Any]) -> tuple[int, ...]:
     return tuple([i for i, x in enumerate(inputs) if isinstance(x, np.ndarray) and is_spread(x)])
 
 
-def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
-             params: dict[str, Any]) -> Any:
-    """The result of an op that makes elements out of their indices."""
+def _creating(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
+              params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
+    """The call of an op that makes elements out of their indices."""
     if not op.draws or len(inputs) > 1:
-        call = call_at_once(op, types, params, _PROGRAMS) if out.size >= dispatch.LARGE else None
-        return None if call is None else call(inputs)
+        return call_at_once(op, types, params, _PROGRAMS) if out.size >= dispatch.LARGE else None
     if out.size < _DRAWN:
         return None
     _DREW[op.name, out.dtype] += max(out.size, _CALL)
     if _DREW[op.name, out.dtype] < _AMOUNT:
         return None
-    return _drawn(op, inputs[0], out, params)
+    return _drawn(op, out, params)
 
 
-def _drawn(op: Op, state: Any, out: TensorType, params: dict[str, Any]) -> Any:
+def _drawn(op: Op, out: TensorType, params: dict[str, Any]
+           ) -> Callable[[Sequence[Any]], Any] | None:
     """Random numbers as rows of so many: a number's place decides, not how many there are."""
     key = (op.name, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])
     program = _PROGRAMS.get(key, op.name, lambda: _drawing(op, params, out.dtype))
     if program is None:
         return None
-    rows = -(-out.size // _DRAWS)
-    run, before = _drawer(program, rows, out.dtype)
-    found: Any = run([np.ascontiguousarray(state), before])
-    return found[0][:out.size].reshape(out.shape)
-
-
-@functools.lru_cache(_CALLS_KNOWN)
-def _drawer(program: NativeProgram, rows: int, dtype: Any) -> tuple[ProgramCall, Any]:
-    """The call for so many rows of random numbers; how many were drawn before each."""
-    out = TensorType((rows * _DRAWS,), dtype)
-    return ProgramCall(program, 2, [out], rows=rows), np.arange(rows) * (_DRAWS // 64)
+    rows, size, shape = -(-out.size // _DRAWS), out.size, out.shape
+    run = contiguous(ProgramCall(program, 2, [TensorType((rows * _DRAWS,), out.dtype)], rows=rows))
+    before = np.arange(rows) * (_DRAWS // 64)
+    return lambda inputs: run([inputs[0], before])[:size].reshape(shape)
 
 
 def _drawing(op: Op, params: dict[str, Any], dtype: Any) -> NativeProgram | None:

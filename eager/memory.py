@@ -39,7 +39,8 @@ class Block(np.ndarray[Any, Any]):
     __slots__ = ()
 
     def __del__(self) -> None:
-        _CACHE.give(self.base)
+        if type(self.base) is _Raw:  # else it is a view of a block
+            _CACHE.give(self.base)
 
 
 class _Cache:

@@ -291,6 +291,8 @@ def _weight_work(x: TensorType, y: TensorType, **how: Any) -> float:
 
 def _work(out: TensorType, w: TensorType) -> float:
     """Nanoseconds for windows written to memory, and for their products with the weight."""
+    if dtypes.kind(out.dtype) != "f":
+        return 0.0
     places = product(w.shape[1:]) * product(out.shape[2:]) * out.shape[0]  # in all windows
     return places * out.dtype.itemsize * (out.shape[1] / _MULTIPLIED + 1 / _WRITTEN)
 

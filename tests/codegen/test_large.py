@@ -208,6 +208,15 @@ def test_memory_is_not_used_while_a_view_is_alive(no_programs_yet: None) -> None
     assert not np.shares_memory(view._data, other._data)
 
 
+def test_looking_at_what_an_array_lies_in_gives_nothing_back() -> None:
+    fw.empty_cache()
+    x = memory.empty((1 << 18,), np.dtype("float32"))
+    x.base[3:5].sum()
+    assert memory.held() == 0
+    del x
+    assert memory.held() >= 1 << 20
+
+
 def test_memory_is_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "cache_mb", 3)
     arrays = [memory.empty((1 << 18,), np.dtype("float32")) for _ in range(5)]
