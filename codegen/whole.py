@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..capture.graph import Graph, Nodes, param_key
-from ..eager import interpreter
+from ..capture.hook import observing
 from ..eager.errors import CodegenError
 from ..eager.op import Op
 from ..eager.ops.contract import parts
@@ -42,7 +42,7 @@ def call_at_once(op: Op, types: Sequence[Any], params: dict[str, Any], programs:
 
 def _made(op: Op, types: Sequence[Any], params: dict[str, Any], programs: Variants) -> Call | None:
     key = (op.name, settings.winograd, *types, *[(k, param_key(v)) for k, v in params.items()])
-    if interpreter.STATE.active is not None and op.work is not None and key not in programs.made:
+    if op.work is not None and observing() and key not in programs.made:
         return None  # what is recorded gets code as a whole
     found: Call | None = programs.get(key, op.name, lambda: _compiled(op, types, params))
     return found
