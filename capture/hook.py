@@ -168,6 +168,11 @@ def unobserved() -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext() if hook is None else hook
 
 
+def observing() -> bool:
+    """Whether a function is being recorded in this thread."""
+    return getattr(_RUNNING, "hook", None) is not None
+
+
 def is_numpy_random(value: Any, names: tuple[str, ...]) -> bool:
     """Whether a global is NumPy's random module or a function of it, or NumPy beside the name."""
     if isinstance(value, types.ModuleType):

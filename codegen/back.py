@@ -8,7 +8,6 @@ place and along axes. Everything else goes op by op.
 
 from __future__ import annotations
 
-import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 from ..capture.builder import Builder, as_tensor, building
 from ..capture.graph import Graph, Node, Nodes, param_key, topological
 from ..capture.passes.decompose import decompose
-from ..eager import dispatch, memory
+from ..eager import dispatch
 from ..eager.autograd.engine import sum_to
 from ..eager.dtypes import is_small
 from ..eager.errors import FusewireError
@@ -25,18 +24,17 @@ from ..eager.op import OPS, Op
 from ..eager.settings import settings
 from ..eager.shapes import TensorType
 from ..eager.tape import Entry, no_grad
-from .address import address
+from .calling import ProgramCall
 from .compile import compile_native
 from .executable import Executable
 from .large import block_of, built, is_spread
-from .llvm.program import NativeProgram
 from .variants import Variants
 
 _MOVED = ("reshape", "broadcast_to", "expand_dims", "squeeze")  # views that computing reads through
 _KNOWN_MOST = 1 << 12
 
 Values = Sequence[Any]  # the gradient, the result and the inputs: arrays and numbers
-Run = Callable[[list[Any]], list[Any]]
+Run = Callable[[list[Any]], list[Any] | None]
 
 
 class Rule(NamedTuple):
@@ -102,6 +100,8 @@ def _ran(way: Way, values: Values) -> list[Any] | None:
             return None
         given.append(x)
     found = way.run(given)
+    if found is None:
+        return None
     return [None if i is None else found[i] if i >= 0 else values[-1 - i] for i in way.gives]
 
 
@@ -197,25 +197,17 @@ def _by_element(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: 
     rule = _traced(op, params, needs, flat, spread)
     if rule is None:
         return None
-    outputs = [(n.type.dtype, shape) for n in rule.graph.outputs]
+    outputs = [TensorType(shape, n.type.dtype) for n in rule.graph.outputs]
     strides = [0 if spread[i] else types[i].dtype.itemsize for i in rule.read]
-    strides += [dtype.itemsize for dtype, _ in outputs]
+    strides += [t.dtype.itemsize for t in outputs]
     key = (op, needs, block, spread, *[t.dtype if isinstance(t, TensorType) else param_key(t)
                                        for t in types],
            *[(k, param_key(v)) for k, v in params.items()])
     program = _ELEMENTS.get(key, op.name, lambda: built(rule.graph, block, strides,
                                                         f"{op.name}_back"))
-    return None if program is None else (_rows(program, types[0].size, outputs), rule)
-
-
-def _rows(program: NativeProgram, rows: int, outputs: Sequence[Any]) -> Run:
-    def run(given: list[Any]) -> list[Any]:
-        results = [memory.empty(shape, dtype) for dtype, shape in outputs]
-        table = array.array("Q", [rows, *map(address, given), *map(address, results)])
-        program.run(table.buffer_info()[0], 0)
-        return results
-
-    return run
+    if program is None:
+        return None
+    return ProgramCall(program, len(rule.read), outputs, rows=types[0].size), rule
 
 
 def _by_shape(rule: Rule, key: Any) -> tuple[Run, Rule] | None:

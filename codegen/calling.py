@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..eager import memory
+from ..eager.shapes import TensorType
 from .address import address
 from .llvm.entry import function
+from .llvm.program import NativeProgram
 from .llvm.threads import entry
+from .objects import LAYOUT
 
 # References to an array that only its tensor holds: the tensor, the argument list, the question.
 _EXCLUSIVE = 3
@@ -44,6 +48,8 @@ def launcher(call: Call, constants: Sequence[Any], same: Mapping[int, Any] = NOT
              kept: Any = None) -> Launch:
     """launch(arrays, results, arena) makes the call, or refuses what needs a closer look: inputs,
     too, that are not the `same` arrays. What is `kept` lives as long."""
+    if LAYOUT is None:
+        return lambda arrays, results, arena: False
     words = (entry(call.run), call.program, call.keeps_lock, call.inputs, len(constants),
              call.results, len(call.overwritten), len(same), *map(address, constants),
              *call.overwritten,
@@ -62,3 +68,53 @@ def make_ready(arrays: list[Any], overwritten: Sequence[int]) -> None:
     for i, a in enumerate(arrays):
         if not (a.flags.c_contiguous and a.flags.aligned):
             arrays[i] = np.array(a, order="C")
+
+
+class ProgramCall:
+    """A program as a function of arrays, to be called by several threads at once: one for a block
+    of rows for so many of them, others as they are. What it reads beside the arrays it is called
+    with are `constants`, behind those."""
+
+    def __init__(self, program: NativeProgram, inputs: int, results: Sequence[TensorType],
+                 constants: Sequence[Any] = (), rows: int = 0, arena: int = 0) -> None:
+        """arena: the bytes that it works in."""
+        self._program, self._rows, self._constants = program, rows, constants
+        self._results = [memory.maker(t.shape, t.dtype) for t in results]
+        size = max(arena, memory.SMALLEST)  # from which on memory begins on a cache line
+        self._arena = memory.maker((size,), np.dtype("uint8")) if arena else _no_arena
+        pair = array.array("Q", [program.address, rows])
+        run, about = ("fusewire_rows", pair.buffer_info()[0]) if rows else \
+            ("fusewire_run", program.address)
+        short = program.nanoseconds(rows) < SHORT_NANOSECONDS
+        call = Call(run, about, short, inputs, len(results), ())
+        self._launch = launcher(call, constants, kept=pair)
+
+    def __call__(self, arrays: list[Any]) -> list[Any] | None:
+        """The results, in memory of their own; None where an input is not contiguous."""
+        results = []
+        for make in self._results:  # a comprehension would cost a call
+            results.append(make())
+        arena = self._arena()
+        if self._launch(arrays, results, arena):
+            return results
+        if not all([a.flags.c_contiguous and a.flags.aligned for a in arrays]):
+            return None
+        held = map(address, (*arrays, *self._constants, *results))
+        table = array.array("Q", [self._rows, *held] if self._rows else held)
+        self._program.run(table.buffer_info()[0], 0 if arena is None else address(arena))
+        return results
+
+
+def _no_arena() -> None:
+    return None
+
+
+def contiguous(call: ProgramCall) -> Callable[[Sequence[Any]], Any]:
+    """The one result of a call, whatever its inputs look like in memory: some are copied."""
+    def run(arrays: Sequence[Any]) -> Any:
+        found = call([*arrays])
+        if found is None:
+            found = call([np.require(a, requirements="CA") for a in arrays])
+        return None if found is None else found[0]
+
+    return run

@@ -23,7 +23,6 @@ from .address import address, aligned
 from .calling import NOTHING, SHORT_NANOSECONDS, Call, Launch, launcher, make_ready
 from .llvm.program import NativeProgram
 from .loops import Buffer, Kernel
-from .objects import LAYOUT
 from .report import bytes_of, kernel_facts, kernel_table
 
 
@@ -109,12 +108,16 @@ class Executable:
                   ) -> Launch:
         """launch(arrays, results, arena) runs the `program`, or refuses what needs a closer look:
         inputs, too, that are not the `same` arrays."""
-        if LAYOUT is None:
-            return lambda arrays, results, arena: False
         keeps_lock = self.program.cost < SHORT_NANOSECONDS
         call = Call("fusewire_run", program, keeps_lock, len(self.interface.inputs),
                     len(self._results), self._overwritten)
         return launcher(call, constants, same)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a call does nothing but run the program, on inputs, constants and results."""
+        return self._straight and not self.interface.checks and not self._overwritten \
+            and not self.interface.sizes and type(self) is Executable
 
     def __call__(self, arrays: list[Any], given: Given | None = None) -> list[Any]:
         """The outputs for these inputs; IndexError for indices out of range."""

@@ -7,7 +7,6 @@ rows and run over as many as there are, so that another number of rows needs no 
 
 from __future__ import annotations
 
-import array
 import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ import numpy as np
 
 from ..capture.builder import literal
 from ..capture.graph import Graph, Node, Nodes, param_key
-from ..eager import dispatch, kernels, memory
+from ..eager import dispatch, kernels
 from ..eager.dtypes import is_small
 from ..eager.errors import CodegenError
 from ..eager.op import Op
@@ -26,16 +25,16 @@ from ..eager.ops.check import in_range
 from ..eager.ops.declare import dtype_of_operands
 from ..eager.settings import settings
 from ..eager.shapes import TensorType, product
-from .address import address
 from .again import program_of
-from .compile import compile_native, lower_graph, machine_of, slot_of
-from .executable import Executable
+from .calling import ProgramCall, contiguous
+from .compile import lower_graph, machine_of, slot_of
 from .llvm.blocks import Rows
 from .llvm.program import Argument, NativeProgram, Step, Written, write
 from .llvm.target import host
 from .pooled import max_pool_back
 from .scatter import add_at
 from .variants import Variants
+from .whole import call_at_once, is_long
 
 _BLOCK = 1 << 14  # elements of a block, which stay in the innermost caches
 _ROW = 1 << 17  # a row of more is left to NumPy
@@ -45,6 +44,7 @@ _DRAWN = 1 << 9  # random numbers: fewer are left to NumPy,
 _CALL = 1 << 16  # and so are the first `_AMOUNT`, which take as long as compiling, where each call
 _AMOUNT = 1 << 22  # takes as long as at least `_CALL` of them
 _DRAWS = 1 << 10  # random numbers that a program draws for a row
+_OF_ROWS = {"axis": (1,), "keepdims": False}
 _CALLS_KNOWN = 1 << 12  # kinds of calls of which is remembered how they are made
 
 Shape = tuple[int, ...]
@@ -63,15 +63,15 @@ class Split(NamedTuple):
 
 
 class Call(NamedTuple):
-    """How an op's call is made: the program for a block of rows, the number of rows, the result."""
+    """How an op's call is made: what runs its program on arrays, and which of these are not the
+    inputs as they come."""
 
-    program: NativeProgram
-    rows: int
-    out: TensorType
+    run: ProgramCall
     spread: tuple[int, ...]  # inputs of which one element stands everywhere
     numbers: tuple[int, ...]  # inputs that are Python's numbers but no part of the code
     dtype: Any  # of these
     arrays: tuple[int, ...]  # inputs that the program reads
+    few: int  # inputs of so many elements are copied where these do not lie side by side
 
 
 class Known(NamedTuple):
@@ -82,6 +82,7 @@ class Known(NamedTuple):
 
 
 _KNOWN: dict[Any, Known] = {}
+_LEFT = Known((), lambda inputs: None)  # of calls that are left to NumPy
 
 
 def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -92,6 +93,8 @@ def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
     known = _KNOWN.get(key)
     if known is None:
         return _otherwise(op, inputs, params, key)
+    if known is _LEFT:
+        return None
     if known.bounds and not all([in_range(inputs[i], n) for i, n in known.bounds]):
         return None
     return known.call(inputs)
@@ -103,25 +106,43 @@ def _otherwise(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) 
     out = op.result(*types, **params)
     if is_small(out.dtype):  # where NumPy rounds, eager does
         return None
+    if not _may_pay(op, types, params):
+        return _remembered(key, _LEFT)
     bounds = () if op.bounds is None else tuple(op.bounds(*types, **params))
     if not all([in_range(inputs[i], n) for i, n in bounds]):
         return None  # the op's own implementation has the error
     if op.kind == "create":
-        return _created(op, inputs, types, out, params)
-    call = _way(op, inputs, types, out, params)
+        call = _creating(op, inputs, types, out, params)
+    else:
+        call = _way(op, inputs, types, out, params)
+    if call is None and op.kind == "reduce" and len(params["axis"]) == len(types[0].shape):
+        call = functools.partial(_in_two, op, params)
     if call is None:
-        return _in_two(op, inputs, params)
+        return None
+    _remembered(key, Known(bounds, call))
+    return call(inputs)
+
+
+def _may_pay(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether there may ever be code for a call."""
+    if op.work is not None:
+        return is_long(op, types, params)
+    return op.rows is not None or op.name in BY_HAND or op.kind in ("pointwise", "reduce", "create")
+
+
+def _remembered(key: Any, known: Known) -> None:
     if len(_KNOWN) >= _CALLS_KNOWN:
         _KNOWN.clear()
-    _KNOWN[key] = Known(bounds, call)
-    return call(inputs)
+    _KNOWN[key] = known
 
 
 def _way(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType, params: dict[str, Any]
          ) -> Callable[[Sequence[Any]], Any] | None:
     """How calls with inputs of these types are made; None where there is no code for them."""
     if op.name in BY_HAND:
-        return functools.partial(BY_HAND[op.name], types=types, out=out, params=params)
+        return BY_HAND[op.name](types, out, params)  # type: ignore[no-any-return]
+    if op.work is not None:
+        return call_at_once(op, types, params, _PROGRAMS)
     spread = spread_of(inputs) if op.kind == "pointwise" else ()
     if op.kind == "reduce" and is_spread(inputs[0]):
         return None
@@ -130,35 +151,46 @@ def _way(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType, param
     program = None if split is None else _program(op, types, out, params, split)
     if split is None or program is None:
         whole = op.kind in ("composite", "sort") and op.rows is not None
-        return _at_once(op, types, params) if whole else None
+        return call_at_once(op, types, params, _PROGRAMS) if whole else None
     read = tuple([i for i, x in enumerate(inputs) if not _is_constant(x)])
     numbers = tuple([i for i in read if not isinstance(inputs[i], np.ndarray)])
-    call = Call(program, split.rows, out, spread, numbers, dtype_of_operands(tuple(types)), read)
-    return functools.partial(_called, call)
+    run = ProgramCall(program, len(read), [out], rows=split.rows)
+    call = Call(run, spread, numbers, dtype_of_operands(tuple(types)), read, out.size >> 3)
+    plain = len(read) == len(inputs) and not spread and not numbers
+    return functools.partial(_called if plain else _called_with, call)
 
 
 def _called(call: Call, inputs: Sequence[Any]) -> Any:
     """The result of a known call; None where an input's elements do not lie side by side."""
+    found = call.run(inputs if type(inputs) is list else [*inputs])
+    return _copied(call, inputs) if found is None else found[0]
+
+
+def _called_with(call: Call, inputs: Sequence[Any]) -> Any:
+    """The same where what the program reads are not just the inputs."""
     arrays = list(inputs)
     for i in call.numbers:
         arrays[i] = np.asarray(arrays[i], call.dtype)
     for i in call.spread:
         arrays[i] = arrays[i][(0,) * arrays[i].ndim + (None,)]
-    held = [arrays[i] for i in call.arrays]
-    for i, a in enumerate(held):
+    return _called(call, [arrays[i] for i in call.arrays])
+
+
+def _copied(call: Call, inputs: Sequence[Any]) -> Any:
+    """The same with copies of what is little, or one element everywhere."""
+    arrays = list(inputs)
+    for i, a in enumerate(arrays):
         if not (a.flags.c_contiguous and a.flags.aligned):
-            if a.size << 3 > call.out.size and any(a.strides):
+            if a.size > call.few and any(a.strides):
                 return None
-            held[i] = np.array(a, order="C")  # of little, or of one element everywhere
-    held.append(memory.empty(call.out.shape, call.out.dtype))
-    table = array.array("Q", [call.rows, *map(address, held)])
-    call.program.run(table.buffer_info()[0], 0)
-    return held[-1]
+            arrays[i] = np.array(a, order="C")
+    found = call.run(arrays)
+    return None if found is None else found[0]
 
 
 def key_of(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
     """All that the code for a call and its way of being called depend on."""
-    parts: list[Any] = [op]
+    parts: list[Any] = [op] if op.work is None else [op, settings.winograd]
     for x in inputs:
         if isinstance(x, np.ndarray):
             parts += x.shape, x.dtype, is_spread(x)
@@ -179,32 +211,30 @@ def spread_of(inputs: Sequence[Any]) -> tuple[int, ...]:
     return tuple([i for i, x in enumerate(inputs) if isinstance(x, np.ndarray) and is_spread(x)])
 
 
-def _created(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
-             params: dict[str, Any]) -> Any:
-    """The result of an op that makes elements out of their indices."""
+def _creating(op: Op, inputs: Sequence[Any], types: Sequence[Any], out: TensorType,
+              params: dict[str, Any]) -> Callable[[Sequence[Any]], Any] | None:
+    """The call of an op that makes elements out of their indices."""
     if not op.draws or len(inputs) > 1:
-        call = _at_once(op, types, params) if out.size >= dispatch.LARGE else None
-        return None if call is None else call(inputs)
+        return call_at_once(op, types, params, _PROGRAMS) if out.size >= dispatch.LARGE else None
     if out.size < _DRAWN:
         return None
     _DREW[op.name, out.dtype] += max(out.size, _CALL)
     if _DREW[op.name, out.dtype] < _AMOUNT:
         return None
-    return _drawn(op, inputs[0], out, params)
+    return _drawn(op, out, params)
 
 
-def _drawn(op: Op, state: Any, out: TensorType, params: dict[str, Any]) -> Any:
+def _drawn(op: Op, out: TensorType, params: dict[str, Any]
+           ) -> Callable[[Sequence[Any]], Any] | None:
     """Random numbers as rows of so many: a number's place decides, not how many there are."""
     key = (op.name, *[(k, param_key(v)) for k, v in params.items() if k != "shape"])
     program = _PROGRAMS.get(key, op.name, lambda: _drawing(op, params, out.dtype))
     if program is None:
         return None
-    rows = -(-out.size // _DRAWS)
-    held = [np.ascontiguousarray(state), np.arange(rows) * (_DRAWS // 64),
-            memory.empty((rows * _DRAWS,), out.dtype)]
-    table = array.array("Q", [rows, *map(address, held)])
-    program.run(table.buffer_info()[0], 0)
-    return held[-1][:out.size].reshape(out.shape)
+    rows, size, shape = -(-out.size // _DRAWS), out.size, out.shape
+    run = contiguous(ProgramCall(program, 2, [TensorType((rows * _DRAWS,), out.dtype)], rows=rows))
+    before = np.arange(rows) * (_DRAWS // 64)
+    return lambda inputs: run([inputs[0], before])[:size].reshape(shape)
 
 
 def _drawing(op: Op, params: dict[str, Any], dtype: Any) -> NativeProgram | None:
@@ -214,25 +244,6 @@ def _drawing(op: Op, params: dict[str, Any], dtype: Any) -> NativeProgram | None
                     for name, size in (("state", 2), ("before", 1))])
     numbers = nodes.apply(op.name, inputs, {**params, "shape": (_DRAWS,)})
     return built(Graph(inputs, (numbers,)), 1, [0, 8, _DRAWS * dtype.itemsize], op.name)
-
-
-def _at_once(op: Op, types: Sequence[Any], params: dict[str, Any]
-             ) -> Callable[[Sequence[Any]], Any] | None:
-    """The call by code for this one size: of what has no rows, or takes several kernels."""
-    key = (op.name, *types, *[(k, param_key(v)) for k, v in params.items()])
-    program = _PROGRAMS.get(key, op.name, lambda: _whole(op, types, params))
-    if program is None:
-        return None
-    return lambda inputs: program([np.ascontiguousarray(x) for x in inputs])[0]
-
-
-def _whole(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Executable | None:
-    nodes = Nodes()
-    inputs = tuple([nodes.input(f"x{i}", t) for i, t in enumerate(types)])
-    try:
-        return compile_native(Graph(inputs, (nodes.apply(op.name, inputs, params),)))
-    except CodegenError:
-        return None
 
 
 def _is_constant(x: Any) -> bool:
@@ -274,18 +285,18 @@ def _common(shape: Shape, out: Shape) -> int:
     return max(same, ones)
 
 
-def _in_two(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+def _in_two(op: Op, params: dict[str, Any], inputs: Sequence[Any]) -> Any:
     """A reduction to one number as one of short rows, and of what these give."""
     x = inputs[0]
-    if op.kind != "reduce" or len(params["axis"]) != x.ndim or not x.flags.c_contiguous \
-            or x.size < _FEW * _PIECE:
+    if not x.flags.c_contiguous or x.size < _FEW * _PIECE:
         return None
     flat = x.reshape(-1)
     count = x.size // _PIECE * _PIECE
-    rows = run(op, (flat[:count].reshape(-1, _PIECE),), {"axis": (1,), "keepdims": False})
-    if rows is None:
+    both = run(op, (flat[:count].reshape(-1, _PIECE),), _OF_ROWS)
+    if both is None:
         return None
-    both = np.concatenate([rows, flat[count:]])
+    if count < x.size:
+        both = np.concatenate([both, flat[count:]])
     shape = (1,) * x.ndim if params["keepdims"] else ()
     return op.impl(kernels, both, axis=(0,), keepdims=False).reshape(shape)
 

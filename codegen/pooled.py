@@ -6,18 +6,16 @@ the gradients are added one after the other, since windows that overlap may shar
 
 from __future__ import annotations
 
-import array
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..eager import memory
 from ..eager.dtypes import is_small
 from ..eager.shapes import TensorType, product
-from .address import address
+from .calling import ProgramCall, contiguous
 from .compile import machine_of
 from .llvm.blocks import Rows
 from .llvm.program import Argument, NativeProgram, Step, write
@@ -51,24 +49,19 @@ Sizes = tuple[int, ...]
 
 
 def max_pool_back(
-    inputs: Sequence[Any], types: Sequence[TensorType], out: TensorType, params: dict[str, Any]
-) -> Any:
-    """The gradient of the input of max pooling; None for large windows and unusual arrays."""
-    g, x = inputs
+    types: Sequence[TensorType], out: TensorType, params: dict[str, Any]
+) -> Callable[[Sequence[Any]], Any] | None:
+    """A function of the gradient and the input of max pooling, to the input's gradient; None for
+    large windows and unusual dtypes."""
+    g, x = types
     kernel = params["kernel"]
     if not (x.size and g.size) or product(kernel) > _PLACES or not is_supported(out.dtype) \
             or is_small(out.dtype) or out.dtype.kind != "f":
         return None
-    g, x = np.ascontiguousarray(g), np.ascontiguousarray(x)
     size, planes = out.shape[out.ndim - len(kernel):], product(out.shape[:out.ndim - len(kernel)])
-    result = memory.empty(out.shape, out.dtype)
     how = [params[name] for name in ("kernel", "out", "stride", "dilation", "pad")]
     program = _program(out.dtype, size, *how)
-    if program is None:
-        return None
-    table = array.array("Q", [planes, *map(address, (g, x, result))])
-    program.run(table.buffer_info()[0], 0)
-    return result
+    return None if program is None else contiguous(ProgramCall(program, 2, [out], rows=planes))
 
 
 @functools.cache

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import array
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..eager import memory
 from ..eager.dtypes import is_small
 from ..eager.shapes import TensorType, product
-from .address import address
+from .calling import ProgramCall, contiguous
 from .compile import machine_of
 from .llvm.program import Argument, NativeProgram, Step, build
 from .llvm.target import host
@@ -39,22 +37,20 @@ _ANY = 1 << 40  # elements of a buffer whose size is known only when the program
 
 
 def add_at(
-    inputs: Sequence[Any], types: Sequence[TensorType], out: TensorType, params: dict[str, Any]
-) -> Any:
-    """Zeros to which rows of values are added at their places; None for other axes than the first.
+    types: Sequence[TensorType], out: TensorType, params: dict[str, Any]
+) -> Callable[[Sequence[Any]], Any] | None:
+    """A function of values and places, to zeros to which rows of the values are added at their
+    places; None for other axes than the first.
 
     Rows are added in their order, so that results do not depend on the number of threads.
     """
-    values, places = inputs
+    places = types[1]
     if params["axis"] != 0 or places.dtype != INT or not is_supported(out.dtype) \
-            or is_small(out.dtype) \
-            or not (values.flags.c_contiguous and places.flags.c_contiguous):
+            or is_small(out.dtype):
         return None
-    result, count = memory.empty(out.shape, out.dtype), np.array([places.size])
-    result.fill(0)
-    table = array.array("Q", map(address, (values, places, count, result)))
-    _program(out.dtype, product(out.shape[1:])).run(table.buffer_info()[0], 0)
-    return result
+    program = _program(out.dtype, product(out.shape[1:]))
+    counts = np.array([places.size, out.shape[0]])
+    return contiguous(ProgramCall(program, 2, [out], [counts]))
 
 
 @functools.cache
@@ -65,24 +61,29 @@ def _program(dtype: DType, width: int) -> NativeProgram:
 
 
 def add_rows(dtype: DType, width: int, machine: Machine) -> Kernel:
-    """out[places[n]] += values[n] for n = 0, 1, ... count - 1: each task does some of the columns.
+    """out[places[n]] += values[n] for n = 0, 1, ... to zeros: each task does some of the columns.
 
-    Its buffers are values, places, count and out; a row has `width` elements.
+    Its buffers are values, places, how many values and rows of `out` there are, and out; a row has
+    `width` elements.
     """
     lanes = machine.lanes(dtype.itemsize)
     tasks = max(1, min(machine.threads, width // lanes))
     columns = -(-width // tasks)
     values, places = Buffer("values", dtype, _ANY), Buffer("places", INT, _ANY)
-    count, out = Buffer("count", INT, 1), Buffer("out", dtype, _ANY)
-    task, n, column = Var("task"), Var("n"), Var("column")
+    counts, out = Buffer("counts", INT, 2), Buffer("out", dtype, _ANY)
+    task, n, column, row = Var("task"), Var("n"), Var("column"), Var("row")
     start = Register("start", INT)
-    stop = call("minimum", (_sum(_times(task, columns), const(columns)), const(width)), INT)
+    first = _times(task, columns)
+    stop = call("minimum", (_sum(first, const(columns)), const(width)), INT)
+    zero = Store(out, _sum(_times(row, width), column), const(0, dtype))
     target = _sum(_times(read(start), width), column)
     value = load(values, _sum(_times(n, width), column))
     add = Store(out, target, call("add", (load(out, target), value), dtype))
-    row = (Assign(start, load(places, n)), For(column, _times(task, columns), stop, (add,), lanes))
-    body = (For(n, const(0), load(count, const(0)), row),)
-    inputs = (values, places, count)
+    body = (
+        For(row, const(0), load(counts, const(1)), (For(column, first, stop, (zero,), lanes),)),
+        For(n, const(0), load(counts, const(0)), (
+            Assign(start, load(places, n)), For(column, first, stop, (add,), lanes))))
+    inputs = (values, places, counts)
     return Kernel("add_rows", inputs, (out,), (), task, tasks, body, cost=1e6)
 
 

@@ -119,9 +119,8 @@ class Task(Part):
         kept = of.depth_blocks > 1
         numbers = [tile.number(i, of.rows) for i in range(count)]
         at = [((tile.start + i - local) * of.pitch + column).expr() for i in range(count)]
-        out: list[Stmt] = [
-            loops.Assign(r, loops.load(of.sums, a) if kept else loops.const(0, of.dtype))
-            for r, a in zip(registers, at)]
+        # Sums of blocks are added up, as a sum of very many is off by their number's root.
+        out: list[Stmt] = [loops.Assign(r, loops.const(0, of.dtype)) for r in registers]
         k = Var("k")
         position = atom(k, (0, of.block_depth - 1))
         b = loops.load(of.packed_columns, (self.base + of.place(position, column)).expr())
@@ -130,7 +129,8 @@ class Task(Part):
         out.append(sums_of_products(registers, k, depth, rows, b))
         for i, register in enumerate(registers):
             if kept:
-                out.append(loops.Store(of.sums, at[i], loops.read(register)))
+                both = loops.load(of.sums, at[i]), loops.read(register)
+                out.append(loops.Store(of.sums, at[i], loops.call("add", both, of.dtype)))
             else:
                 value = Value(loops.read(register))
                 out += tile.only(i, self._results(numbers[i], column, value))

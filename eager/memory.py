@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -24,52 +24,64 @@ LINE = 64  # bytes of a cache line, on which blocks begin: vectors then lie in o
 SMALLEST = 1 << 18  # bytes; below, the C library keeps memory well enough
 
 
-class Block:
-    """Memory that returns to the cache when the last array over it is gone."""
+class _Raw(np.ndarray[Any, Any]):
+    """Bytes that stay, from result to result. A type of its own: of arrays over other arrays NumPy
+    remembers only the last, where these are of its own type."""
 
-    __slots__ = ("__array_interface__", "_raw")
+    __slots__ = ("start",)
 
-    def __init__(self, raw: Any, shape: tuple[int, ...], dtype: Any) -> None:
-        self._raw = raw
-        start = raw.ctypes.data
-        self.__array_interface__ = {"data": (start + -start % LINE, False), "shape": shape,
-                                    "typestr": dtype.str, "version": 3}
+    start: int  # the first byte on a cache line
+
+
+class Block(np.ndarray[Any, Any]):
+    """What a large array lies in: gives its bytes back when the last array over it is gone."""
+
+    __slots__ = ()
 
     def __del__(self) -> None:
-        _CACHE.give(self._raw)
+        if type(self.base) is _Raw:  # else it is a view of a block
+            _CACHE.give(self.base)
 
 
 class _Cache:
-    """Free blocks by size, those unused for longest dropped first."""
+    """Free blocks, those unused for longest dropped first."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a garbage collection inside may give a block back
         self.free: OrderedDict[int, Any] = OrderedDict()  # id(raw) -> raw
+        self.of_size: dict[int, deque[Any]] = {}  # the same, the longest unused first
         self.held = 0
 
     def take(self, size: int) -> Any:
         """A block of `size` bytes, or None."""
         with self.lock:
-            for key, raw in reversed(list(self.free.items())):  # a list: blocks may come back
-                if raw.size == size and self.free.pop(key, None) is not None:
-                    self.held -= size
-                    return raw
-        return None
+            try:
+                raw = self.of_size[size].pop()
+            except LookupError:
+                return None
+            del self.free[id(raw)]
+            self.held -= size
+            return raw
 
     def give(self, raw: Any) -> None:
+        size = raw.size
         with self.lock:
             self.free[id(raw)] = raw
-            self.held += raw.size
+            self.of_size.setdefault(size, deque()).append(raw)
+            self.held += size
             while self.held > limit() and self.free:
                 dropped = self.free.popitem(last=False)[1].size
+                self.of_size[dropped].popleft()
                 self.held -= dropped
 
     def clear(self) -> None:
         with self.lock:
             self.free.clear()
+            self.of_size.clear()
             self.held = 0
 
 
+_array = np.ndarray
 _CACHE = _Cache()
 held_while_forking(_CACHE.lock)
 
@@ -93,18 +105,30 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Any:
     True
     """
     size = _bytes(shape, dtype)
-    if size < SMALLEST or dtype.kind == "V":  # which the interface cannot name
-        return np.empty(shape, dtype)
-    step = 1 << (size.bit_length() - 4)  # classes an eighth of their size apart
-    size = -(-size // step) * step + LINE
-    raw = _CACHE.take(size)
-    return np.asarray(Block(np.empty(size, np.uint8) if raw is None else raw, shape, dtype))
+    return np.empty(shape, dtype) if size < SMALLEST else _block(shape, dtype, _class(size))
 
 
 def maker(shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
     """`empty` for arrays of this shape and dtype, without asking for their size each time."""
-    small = _bytes(shape, dtype) < SMALLEST
-    return functools.partial(np.empty if small else empty, shape, dtype)
+    size = _bytes(shape, dtype)
+    if size < SMALLEST:
+        return functools.partial(np.empty, shape, dtype)
+    return functools.partial(_block, shape, dtype, _class(size))
+
+
+def _class(size: int) -> int:
+    """How large blocks for so many bytes are: classes are an eighth of their size apart."""
+    step = 1 << (size.bit_length() - 4)
+    return -(-size // step) * step + LINE
+
+
+def _block(shape: tuple[int, ...], dtype: Any, size: int) -> Any:
+    """An array at the beginning of a block of `size` bytes."""
+    raw = _CACHE.take(size)
+    if raw is None:
+        raw = _Raw(size, np.uint8)
+        raw.start = -raw.ctypes.data % LINE
+    return _array(shape, dtype, _array.__new__(Block, size, np.uint8, raw), raw.start)
 
 
 def _bytes(shape: tuple[int, ...], dtype: Any) -> int:

@@ -47,6 +47,8 @@ class Op:
     rows: Callable[..., tuple[int, ...]] | None = None  # rows(*types, **params): for each input how
     # many of its leading axes are rows, independent of each other and in front of the result too
     precision: str = ""  # under autocast: "low", in its dtype; "full", in float32; else as it comes
+    work: Callable[..., float] | None = None  # work(*types, **params): about how many nanoseconds
+    # NumPy takes, of an op that gets native code for exactly its sizes where these are many
     passes: int = 1  # over memory, about, in NumPy: an op of many is soon worth native code
     draws: bool = False  # random numbers, from the state of a generator as the first input: each by
     # its place in the result, whose shape is params["shape"] or that of the other inputs

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rows:
-    """How a program of `block` rows moves on: by `strides` bytes per row in each argument. The
-    table of arguments begins with the number of rows."""
+    """How a program of `block` rows moves on: by `strides` bytes per row in each argument."""
 
     block: int
     strides: Sequence[int]
@@ -24,14 +23,12 @@ WHOLE = Rows(0, (), 0.0)
 """Of a program that has no rows."""
 
 RUN = """
-; Runs a program on a table of arguments and an arena.
+; Runs a program on a table of arguments and an arena. The table of one for rows begins with their
+; number.
 define void @fusewire_run(ptr %self, ptr %table, ptr %arena) #0 {
 entry:
-  %job = alloca [2 x ptr], align 16
   %block.place = getelementptr %program, ptr %self, i64 0, i32 3
-  %cost.place = getelementptr %program, ptr %self, i64 0, i32 4
   %block = load i64, ptr %block.place
-  %cost = load i64, ptr %cost.place
   %whole = icmp eq i64 %block, 0
   br i1 %whole, label %once, label %blocks
 once:
@@ -39,13 +36,38 @@ once:
   ret void
 blocks:
   %rows = load i64, ptr %table
+  %arguments = getelementptr ptr, ptr %table, i64 1
+  call void @blocks(ptr %self, ptr %arguments, i64 %rows)
+  ret void
+}
+
+; Runs a program for rows on a table of arguments; `pair` is the program and the number of rows.
+define void @fusewire_rows(ptr %pair, ptr %table, ptr %arena) #0 {
+entry:
+  %rows.place = getelementptr i64, ptr %pair, i64 1
+  %self = load ptr, ptr %pair
+  %rows = load i64, ptr %rows.place
+  call void @blocks(ptr %self, ptr %table, i64 %rows)
+  ret void
+}
+
+; All blocks of so many rows.
+define internal void @blocks(ptr %self, ptr %table, i64 %rows) #0 {
+entry:
+  %job = alloca [3 x ptr], align 16
+  %block.place = getelementptr %program, ptr %self, i64 0, i32 3
+  %cost.place = getelementptr %program, ptr %self, i64 0, i32 4
+  %block = load i64, ptr %block.place
+  %cost = load i64, ptr %cost.place
   %less = sub i64 %block, 1
   %more = add i64 %rows, %less
   %tasks = sdiv i64 %more, %block
   %work = mul i64 %tasks, %cost
   %job.table = getelementptr ptr, ptr %job, i64 1
+  %job.rows = getelementptr ptr, ptr %job, i64 2
   store ptr %self, ptr %job
   store ptr %table, ptr %job.table
+  store i64 %rows, ptr %job.rows
   call void @fusewire_parallel(ptr @block, ptr %job, i64 %tasks, i64 %work)
   ret void
 }
@@ -55,7 +77,9 @@ define internal void @block(ptr %job, i64 %number) #0 {
 entry:
   %job.table = getelementptr ptr, ptr %job, i64 1
   %self = load ptr, ptr %job
+  %job.rows = getelementptr ptr, ptr %job, i64 2
   %table = load ptr, ptr %job.table
+  %rows = load i64, ptr %job.rows
   %block.place = getelementptr %program, ptr %self, i64 0, i32 3
   %arguments.place = getelementptr %program, ptr %self, i64 0, i32 5
   %strides.place = getelementptr %program, ptr %self, i64 0, i32 6
@@ -63,7 +87,6 @@ entry:
   %arguments = load i64, ptr %arguments.place
   %strides = load ptr, ptr %strides.place
   %moved = alloca ptr, i64 %arguments, align 16
-  %rows = load i64, ptr %table
   %last = sub i64 %rows, %block
   %next = mul i64 %number, %block
   %beyond = icmp sgt i64 %next, %last
@@ -75,7 +98,7 @@ head:
   br i1 %more, label %move, label %run
 move:
   %up = add i64 %i, 1
-  %from = getelementptr ptr, ptr %table, i64 %up
+  %from = getelementptr ptr, ptr %table, i64 %i
   %base = load ptr, ptr %from
   %stride.place = getelementptr i64, ptr %strides, i64 %i
   %stride = load i64, ptr %stride.place

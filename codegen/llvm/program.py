@@ -20,7 +20,7 @@ from .blocks import WHOLE, Rows
 from .emit import task_function
 from .jit import assembly, c_function, load_object
 from .signature import signature
-from .steps import Arena, Argument, Slot, Step, program_text
+from .steps import BLOCK_PLACE, Arena, Argument, Slot, Step, program_text
 from .target import Target, host
 from .text import Module
 
@@ -78,6 +78,11 @@ class NativeProgram:
     def run(self, table: int, arena: int) -> None:
         """Runs the program on the addresses in the array at `table`, with the arena at `arena`."""
         self._run(self.address, table, arena)
+
+    def nanoseconds(self, rows: int) -> float:
+        """What it takes on one core, for so many rows if it is for rows."""
+        block = ctypes.c_int64.from_address(self.address + BLOCK_PLACE).value
+        return self.cost if not block else -(-rows // block) * self.cost
 
     def later(self, table: int, arena: int) -> None:
         """Runs the steps after those whose results are kept."""

@@ -84,6 +84,9 @@ _TYPES = """%step = type {ptr, i64, i64, i64, i64}
 %program = type {ptr, ptr, i64, i64, i64, i64, ptr, i64, i64}
 """
 
+BLOCK_PLACE = 24
+"""Bytes from the beginning of a program to the rows of its block."""
+
 _PROGRAM = """
 @list = internal constant [{count} x %step] [{records}], align 16
 @places = internal constant [{slots} x {{i64, i64}}] [{places}], align 16

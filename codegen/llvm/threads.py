@@ -42,7 +42,7 @@ _AFFINITY = ["sched_getcpu", "pthread_setaffinity_np"]
 _STACK = 16 << 20  # of a worker: kernels keep their scratch there
 _SPIN_SECONDS = 1e-4
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
-_ENTRIES = ("fusewire_run", "fusewire_steps")
+_ENTRIES = ("fusewire_run", "fusewire_rows", "fusewire_steps")
 
 
 def set_num_threads(count: int) -> None:
@@ -61,6 +61,7 @@ def entry(name: str) -> int:
     """The address of a function that runs programs, which are constants (see `steps.py`).
 
     void fusewire_run(program, table, arena)
+    void fusewire_rows(a program for rows and their number, table, arena)
     void fusewire_steps(program, table, arena, from, to), of the steps from ... to - 1
     void fusewire_ways(tree, table, arena), of programs with decisions between them (see `ways.py`)
     """

@@ -21,6 +21,7 @@ def composite(
     impl: Callable[..., Any] | None = None, vjp: Callable[..., Any] | None = None, onnx: str = "",
     rows: Callable[..., tuple[int, ...]] | None = None,
     batch: Callable[..., Tensor] | None = None, unwritten: str = "", alike: bool = False,
+    work: Callable[..., float] | None = None, passes: int = 0,
 ) -> Op:
     """Declares an op by its decomposition into other ops.
 
@@ -34,8 +35,8 @@ def composite(
         why["small floats"] = "eager does not round where the ops do that it is made of"
     first = result or (lambda x, *rest, **params: x)
     return define(Op(name, "composite", first, impl or _run(decompose), decompose,
-                     vjp or _derived(decompose), onnx, why, rows=rows, batch=batch,
-                     passes=_PASSES if rows is not None else 1))
+                     vjp or _derived(decompose), onnx, why, rows=rows, batch=batch, work=work,
+                     passes=passes or (_PASSES if rows is not None else 1)))
 
 
 def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from .. import dtypes
 from ..dispatch import apply
 from ..errors import DTypeError, ShapeError
 from ..op import Op, define, each
-from ..shapes import TensorType, axis_of, broadcast, whole
+from ..shapes import TensorType, axis_of, broadcast, product, whole
 from ..tensor import Tensor, as_tensor
 from .complex import conj_of
 from .pointwise import cast
@@ -22,6 +22,8 @@ __all__ = ["matmul", "tensordot", "vecdot"]
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Product = Callable[[Any, Any], Any]  # of two arrays
+_SIDE = 4  # rows and columns of a product, at least, where their elements are used often
+_BYTES = 256  # of elements that BLAS multiplies in a nanosecond
 
 
 def parts(spec: str) -> tuple[str, str, str]:
@@ -150,8 +152,19 @@ def _right_vjp(g: Tensor, out: Tensor, x: Tensor, y: Tensor, spec: str) -> Tenso
     return contract(conj_of(x), g, f"{left},{made}->{right}")
 
 
+def _work(x: TensorType, y: TensorType, spec: str) -> float:
+    """What BLAS takes on two processors of 2020 or so: multiply-adds where several rows are
+    multiplied with several columns. What is bound by memory is so everywhere."""
+    left, right, out = parts(spec)
+    size = dict(zip(left, x.shape)) | dict(zip(right, y.shape))
+    sides = [product(size[c] for c in out if c not in other) for other in (right, left)]
+    if min(sides) < _SIDE or dtypes.kind(x.dtype) != "f":
+        return 0.0
+    return product(size.values()) * x.dtype.itemsize / _BYTES
+
+
 contract_op = define(Op("contract", "contract", _result, _impl, None, each(_left_vjp, _right_vjp),
-                        precision="low"))
+                        precision="low", work=_work, passes=8))
 
 
 def contract(x: Tensor, y: Tensor, spec: str) -> Tensor:

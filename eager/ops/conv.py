@@ -34,6 +34,8 @@ _KERNEL = "xyz"  # letters of the positions inside a window
 _SHARE = "pqr"  # letters of the elements that a stride gives beside one another
 _SPARED = 64  # products with zeros, for each product, that writing all products is worth
 _BLOCK = 1 << 20  # elements of windows that eager writes to memory at once
+_MULTIPLIED, _WRITTEN = 256, 12  # bytes of elements in a nanosecond
+_PASSES = 64  # over memory
 Pads = tuple[tuple[Any, Any], ...]  # elements added before and after each axis
 
 
@@ -335,6 +337,28 @@ def _weight_impl(x: Any, y: Any, stride: Any, dilation: Any, pad: Pads, groups: 
     return made.reshape(filters, x.shape[1] // groups, *kernel)
 
 
+# ---- how long that takes
+def _conv_work(x: TensorType, w: TensorType, **how: Any) -> float:
+    out = _conv_result(x, w, **how)
+    return _work(out, w)
+
+
+def _transpose_work(y: TensorType, w: TensorType, **how: Any) -> float:
+    return _work(y, w)
+
+
+def _weight_work(x: TensorType, y: TensorType, **how: Any) -> float:
+    return _work(y, _weight_result(x, y, **how))
+
+
+def _work(out: TensorType, w: TensorType) -> float:
+    """Nanoseconds for windows written to memory, and for their products with the weight."""
+    if dtypes.kind(out.dtype) != "f":
+        return 0.0
+    places = product(w.shape[1:]) * product(out.shape[2:]) * out.shape[0]  # in all windows
+    return places * out.dtype.itemsize * (out.shape[1] / _MULTIPLIED + 1 / _WRITTEN)
+
+
 # ---- the ops
 def _conv_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, w: Tensor, **how: Any) -> Any:
     return (call(transpose_op, g, conj_of(w), space=x.shape[2:], **how) if needs[0] else None,
@@ -361,11 +385,12 @@ def _exact(out: Any, kernel: Any, space: Any, stride: Any, dilation: Any, pad: P
 
 
 conv_op = composite("conv", _conv, _conv_result, _conv_impl, _conv_vjp, "Conv",
-                    alike=True)
+                    alike=True, work=_conv_work, passes=_PASSES)
 transpose_op = composite("conv_transpose", _conv_transpose, _transpose_result, _transpose_impl,
-                         _transpose_vjp, "ConvTranspose", alike=True)
+                         _transpose_vjp, "ConvTranspose", alike=True, work=_transpose_work,
+                         passes=_PASSES)
 weight_op = composite("conv_weight", _conv_weight, _weight_result, _weight_impl, _weight_vjp,
-                      alike=True)
+                      alike=True, work=_weight_work, passes=_PASSES)
 
 
 def conv(x: Tensor, w: Tensor, stride: Any, dilation: Any, pad: Any, groups: int = 1) -> Tensor:

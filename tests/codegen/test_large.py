@@ -13,7 +13,7 @@ from oracle import assert_same, tensors
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.codegen import large
+from fusewire.codegen import large, whole
 from fusewire.codegen.variants import Variants
 from fusewire.eager import dispatch, memory
 from fusewire.eager.op import OPS
@@ -36,6 +36,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(dispatch, "large", run)
     monkeypatch.setattr(large, "_PROGRAMS", Variants(1 << 20))
     monkeypatch.setattr(large, "_KNOWN", {})
+    monkeypatch.setattr(whole, "WORTH", 0)
     monkeypatch.setattr(large, "_BLOCK", 8)
     monkeypatch.setattr(large, "_PIECE", 3)
     monkeypatch.setattr(large, "_FEW", 3)
@@ -205,6 +206,15 @@ def test_memory_is_not_used_while_a_view_is_alive(no_programs_yet: None) -> None
     other = x * 5
     assert view.tolist() == [2, 2]
     assert not np.shares_memory(view._data, other._data)
+
+
+def test_looking_at_what_an_array_lies_in_gives_nothing_back() -> None:
+    fw.empty_cache()
+    x = memory.empty((1 << 18,), np.dtype("float32"))
+    x.base[3:5].sum()
+    assert memory.held() == 0
+    del x
+    assert memory.held() >= 1 << 20
 
 
 def test_memory_is_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
