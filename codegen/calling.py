@@ -114,7 +114,7 @@ def contiguous(call: ProgramCall) -> Callable[[Sequence[Any]], Any]:
     def run(arrays: Sequence[Any]) -> Any:
         found = call([*arrays])
         if found is None:
-            found = call([np.require(a, requirements="CA") for a in arrays])
+            found = call([np.require(a, requirements=["C", "A"]) for a in arrays])
         return None if found is None else found[0]
 
     return run
