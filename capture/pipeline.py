@@ -16,12 +16,12 @@ from .text import to_text
 from .verify import verify
 
 Pass = Callable[[Graph], Graph]
-PIPELINE: list[Pass] = [
-    decompose,
+CLEANING: list[Pass] = [
     simplify,
     fold_constants,
     simplify,  # again: folding exposes x * 1
 ]
+PIPELINE: list[Pass] = [decompose, *CLEANING]
 
 _WATCHERS = threading.local()  # of this thread
 

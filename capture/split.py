@@ -22,14 +22,15 @@ _AGAIN = ("pointwise", "view", "create")  # kinds of ops that are computed again
 
 
 def opened(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
-    """The nodes for `roots` without composites; `known` keeps what was opened before."""
+    """The nodes for `roots` without composites, but for those that stay whole; `known` keeps what
+    was opened before."""
     for node in topological(roots):
         if node in known:
             continue
         inputs = tuple(known[i] for i in node.inputs)
         if node.op in SPECIAL:
             known[node] = node
-        elif node.kind == "composite":
+        elif node.kind == "composite" and not OPS[node.op].whole:
             made = build(nodes, OPS[node.op].meaning, inputs, dict(node.params), node.site)
             known[node] = made if made in known else opened(nodes, [made], known)[0]
         else:

@@ -7,6 +7,7 @@ there is no code, only its parts are compiled: every graph gives a program.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -15,17 +16,19 @@ from typing import Any, NamedTuple
 from ..capture.costs import phase
 from ..capture.graph import Graph, Node, Nodes, params_key, topological
 from ..capture.passes.checks import Check, extract_checks
+from ..capture.passes.decompose import open_composites
 from ..capture.passes.layout import turn_products
 from ..capture.passes.pieces import join_pieces
 from ..capture.passes.products import join_products
 from ..capture.passes.puts import join_puts
 from ..capture.passes.simplify import simplify
 from ..capture.passes.vectors import open_vector_products
-from ..capture.pipeline import PIPELINE, run
+from ..capture.pipeline import CLEANING, Pass, run
 from ..eager.errors import CodegenError
 from ..eager.settings import settings
 from .again import program_of
 from .anysize import AnySize, check_places, compile_any_size
+from .attention.choice import has_kernel
 from .compose import Lowered, lower_sections
 from .donate import in_place
 from .executable import Executable, Interface, Plan, interface_of
@@ -48,15 +51,6 @@ from .sections import cut_sections
 from .sized import SizedExecutable, has_symbols
 from .stream import stream_results
 from .support import why_no_code
-
-PASSES = [
-    *PIPELINE,
-    join_puts,
-    join_pieces,
-    turn_products,
-    open_vector_products,
-    simplify,  # again: opening leaves reshapes of reshapes
-]
 
 _OFTEN = 8  # products that read the same
 
@@ -195,7 +189,7 @@ def _joined(graph: Graph, machine: Machine) -> Graph:
 def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
                    given: Collection[Node] | None) -> Lowered:
     with phase("passes"):
-        ready, found = extract_checks(run(graph, PASSES))
+        ready, found = extract_checks(run(graph, passes_for(lowering.machine)))
     if not checks:
         ready, found = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
     check_supported(ready)
@@ -210,6 +204,28 @@ def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
     kept |= {plan.buffers[n] for n in _often_multiplied(groups) if n in plan.buffers}
     return plan, [launch for number, group in enumerate(groups) for launch in
                   lowering.launches(group, plan.buffers, f"k{number}_{_label(group)}", kept)]
+
+
+def passes_for(machine: Machine) -> list[Pass]:
+    """What a graph goes through before its nodes become groups."""
+    return [
+        _opening(machine),
+        *CLEANING,
+        join_puts,
+        join_pieces,
+        turn_products,
+        open_vector_products,
+        simplify,  # again: opening leaves reshapes of reshapes
+    ]
+
+
+@functools.cache
+def _opening(machine: Machine) -> Pass:
+    """The pass that opens composites, but for those that there is a kernel for."""
+    def decompose(graph: Graph) -> Graph:
+        return open_composites(graph, lambda node: not has_kernel(node, machine))
+
+    return decompose
 
 
 def _often_multiplied(groups: Sequence[Group]) -> list[Node]:

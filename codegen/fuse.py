@@ -19,6 +19,7 @@ from .index import Index, as_index, variable
 from .inline import Indices, Inliner, broadcast_index
 from .values import BUILDER, Value
 
+WHOLE = ("contract", "scan", "composite")  # kinds that read more of an operand than an element
 _HEAVY = {"exp", "log", "tanh", "pow", "sin", "cos", "erf", "uniform", "expm1", "log1p", "sigmoid",
           "atan2"}
 _MOST_SUMS = 8  # reductions of one kernel: what comes after one passes over the rows again
@@ -39,7 +40,7 @@ _MOST_ALIKE = 8  # values of a kernel, before reading the same is no reason to j
 class Group:
     """Nodes computed by one kernel. `axes`: what is reduced, None while nothing is."""
 
-    kind: str  # rows, columns, contract, scan, sort, or pieces: a kernel for each of a long concat
+    kind: str  # rows, columns, contract, scan, sort, composite, or pieces: a kernel for each
     domain: tuple[int, ...]
     axes: tuple[int, ...] | None
     members: list[Node] = field(default_factory=list)
@@ -118,7 +119,7 @@ def choose_placed(
 
 def _needs_home(node: Node, size: int, fan: int, again: bool, readers: list[Node]) -> bool:
     """`again`: what reads the node would compute its elements many times."""
-    if node.kind in ("reduce", "contract", "scan", "sort"):
+    if node.kind in ("reduce", "sort", *WHOLE):
         return True
     if is_pieces(node) or _is_cut_up(node, readers):
         return True
@@ -155,9 +156,9 @@ def _fan_out(
 
 
 def _contracted(nodes: list[Node]) -> set[Node]:
-    """The nodes that contractions and scans read, directly or through views."""
+    """The nodes that are read by what reads them whole, directly or through views."""
     found: set[Node] = set()
-    stack = [i for n in nodes if n.kind in ("contract", "scan") for i in n.inputs]
+    stack = [i for n in nodes if n.kind in WHOLE for i in n.inputs]
     while stack:
         node = stack.pop()
         if node not in found:
@@ -213,7 +214,7 @@ def reads_of(
 
     inline = Inliner(leaf)
     where = axis_variables(domain_of(node)) if at is None else at
-    if node.kind in ("contract", "sort") or is_pieces(node):
+    if node.kind in ("contract", "sort", "composite") or is_pieces(node):
         for n in node.inputs:
             inline.value(n, axis_variables(n.type.shape))
     elif node.kind in ("reduce", "scan"):
@@ -338,8 +339,8 @@ class Fusing:
     def _refusal(self, node: Node, reads: list[tuple[Node, Indices]], number: int) -> str:
         """Why `node` cannot join a group; an empty text if it can."""
         group = self.groups[number]
-        if {"scan", "sort"} & {node.kind, group.kind}:
-            return "a scan or an order, whose elements need others, has a kernel of its own"
+        if {"scan", "sort", "composite"} & {node.kind, group.kind}:
+            return "a scan, an order and an op that is kept whole have kernels of their own"
         if node.kind == "contract":
             return "a contraction begins a kernel of its own"
         why = _shape_refusal(node, group)
@@ -397,7 +398,7 @@ def _new_group(node: Node) -> Group:
     domain = domain_of(node)
     if node.kind == "contract":
         return Group("contract", domain, ())
-    if node.kind in ("scan", "sort"):
+    if node.kind in ("scan", "sort", "composite"):
         return Group(node.kind, domain, None)
     if is_pieces(node):
         return Group("pieces", domain, None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..capture.graph import Node
+from .attention.choice import attention_kernels
 from .contract import lower_contract
 from .forms import Form, Place, form_of, shifted
 from .fuse import Group
@@ -18,7 +19,8 @@ from .scan import lower_scan
 from .sort import lower_sort
 from .winograd.choice import winograd_kernels
 
-_ALONE = {"scan": lower_scan, "sort": lower_sort}  # kinds whose kernels do nothing else
+_ALONE = {"scan": lower_scan, "sort": lower_sort, "composite": attention_kernels}  # kinds whose
+# kernels do nothing else
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from ..eager.errors import CodegenError, FusewireError
 from ..eager.op import OPS
 from ..eager.ops.check import require
 from ..eager.tensor import Tensor
+from .attention.choice import has_kernel
+from .machine import Machine
 from .partition import Call, Part, Step, only_shows, partition
 from .report import bytes_of, kernel_table
 from .support import why_no_code
@@ -46,7 +48,8 @@ class Native(Protocol):
 def compile_mixed(graph: Graph, native: Callable[[Graph], Native]) -> MixedExecutable:
     """The graph with everything compiled by `native` that it can compile."""
     with phase("passes"):
-        opened = open_composites(graph, lambda node: not why_no_code(node))
+        opened = open_composites(graph, lambda node: not (
+            why_no_code(node) or has_kernel(node, Machine())))
         ready, checks = extract_checks(opened)
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
     refused: dict[Node, str] = {}

@@ -70,6 +70,10 @@ def attention(q: Any, k: Any, v: Any) -> Any:
     return fw.softmax(q @ fw.matrix_transpose(k) * 0.3, -1) @ v
 
 
+def causal(q: Any, k: Any, v: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
 def layer_norm(x: Any, w: Any, b: Any) -> Any:
     return F.layer_norm(x, w.shape, w, b)
 
@@ -90,6 +94,7 @@ FLOATS = {
     "matmul, deep": Kind(lambda x, y: x @ y, lambda n: ((3, 1030 + n), (1030 + n, n))),
     "matrix by vector": Kind(lambda x, y: (x @ y, y @ x.T), lambda n: ((n, n + 2), (n + 2,))),
     "attention": Kind(attention, lambda n: ((2, n, 6), (2, n, 6), (2, n, 5))),
+    "attention, whole": Kind(gradient(causal, 3), lambda n: ((2, n + 3, 6), (2, n, 6), (2, n, 5))),
     "conv": Kind(gradient(lambda x, w: F.conv2d(x, w, padding=1), 2),
                  lambda n: ((2, 3, 5, n), (4, 3, 3, 3))),
     "conv, by tiles": Kind(gradient(lambda x, w: F.conv2d(x, w, padding=1), 2),

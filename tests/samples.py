@@ -7,6 +7,7 @@ A row says how the op is called, with which inputs, what NumPy says the result i
 from __future__ import annotations
 
 from rows import (
+    attention,
     complex,
     conv,
     create,
@@ -33,8 +34,9 @@ from rows import (
 from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
-    complex, conv, create, cumulative, einsum, entropy, fft, gates, indexing, linalg, measured,
-    norm, pointwise, pool, random, reduce, scatter, sort, special, statistics, view, whole,
+    attention, complex, conv, create, cumulative, einsum, entropy, fft, gates, indexing, linalg,
+    measured, norm, pointwise, pool, random, reduce, scatter, sort, special, statistics, view,
+    whole,
 )
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]

@@ -21,7 +21,7 @@ def composite(
     impl: Callable[..., Any] | None = None, vjp: Callable[..., Any] | None = None, onnx: str = "",
     rows: Callable[..., tuple[int, ...]] | None = None,
     batch: Callable[..., Tensor] | None = None, unwritten: str = "", alike: bool = False,
-    work: Callable[..., float] | None = None, passes: int = 0,
+    work: Callable[..., float] | None = None, passes: int = 0, whole: bool = False,
 ) -> Op:
     """Declares an op by its decomposition into other ops.
 
@@ -29,14 +29,15 @@ def composite(
     decomposition. vjp: by default the decomposition is run again and its gradient taken.
     unwritten: why ONNX has no operators for it, not even for what it is made of. alike: whether
     impl rounds float16 and bfloat16 where the decomposition does, so that it may stand for it.
+    whole: whether there may be code for all of it, and none as good for what it is made of.
     """
     why = {"onnx": unwritten} if unwritten else {}
     if impl is not None and not alike:
         why["small floats"] = "eager does not round where the ops do that it is made of"
     first = result or (lambda x, *rest, **params: x)
     return define(Op(name, "composite", first, impl or _run(decompose), decompose,
-                     vjp or _derived(decompose), onnx, why, rows=rows, batch=batch, work=work,
-                     passes=passes or (_PASSES if rows is not None else 1)))
+                     vjp or derived(decompose), onnx, why, rows=rows, batch=batch, work=work,
+                     passes=passes or (_PASSES if rows is not None else 1), whole=whole))
 
 
 def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
@@ -52,7 +53,9 @@ def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
     return impl
 
 
-def _derived(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
+def derived(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
+    """The vjp of what a decomposition computes, by the gradients of its ops."""
+
     def vjp(needs: Any, g: Tensor, out: Tensor, *inputs: Any, **params: Any) -> Any:
         with enable_grad():
             fresh = [_begun(x) if need else x for x, need in zip(inputs, needs)]

@@ -21,7 +21,8 @@ from fusewire.capture.passes.simplify import RULES, simplify
 from fusewire.capture.passes.vectors import open_vector_products
 from fusewire.capture.text import parse, to_text
 from fusewire.capture.verify import verify
-from fusewire.codegen.compile import PASSES
+from fusewire.codegen.compile import passes_for
+from fusewire.codegen.machine import Machine
 from fusewire.eager.op import OPS
 from fusewire.eager.shapes import TensorType
 
@@ -405,7 +406,7 @@ def test_the_pipeline_keeps_values(data: Any) -> None:
     arrays = [np.asarray(rng.choice([*SPECIAL, 3.7, -0.2], n.type.shape), F32) for n in inputs]
     with np.errstate(all="ignore"):
         expected = evaluate(graph, arrays)
-        after = pipeline.run(graph, PASSES)
+        after = pipeline.run(graph, passes_for(Machine()))
         for got, want in zip(evaluate(after, arrays), expected):
             assert (got.shape, got.dtype) == (want.shape, want.dtype)
             np.testing.assert_allclose(got, want, 1e-5, 1e-6)

@@ -15,7 +15,7 @@ from fusewire import nn
 from fusewire.capture.graph import Graph, Node
 from fusewire.capture.passes.checks import extract_checks
 from fusewire.capture.pipeline import run
-from fusewire.codegen.compile import PASSES, lower_graph, strip_reshapes
+from fusewire.codegen.compile import lower_graph, passes_for, strip_reshapes
 from fusewire.codegen.fuse import Group, fuse
 from fusewire.codegen.machine import Machine
 
@@ -24,7 +24,7 @@ Golden = Callable[[str, str], None]
 
 def groups_of(fn: Any, *args: Any) -> list[Group]:
     """The groups of what fn(*args) records."""
-    ready, _ = extract_checks(run(recorded(fn, *args)[0], PASSES))
+    ready, _ = extract_checks(run(recorded(fn, *args)[0], passes_for(Machine())))
     return fuse(strip_reshapes(ready)[0])
 
 
@@ -178,7 +178,7 @@ def test_groups_hold_each_placed_node_once_in_an_order_that_runs(seed: int) -> N
     given = [fw.from_numpy(rng.standard_normal((6, 8)).astype(np.float32)) for _ in range(3)]
     fn = random_program(seed)
     graph, arrays = recorded(fn, *given)
-    ready: Graph = strip_reshapes(extract_checks(run(graph, PASSES))[0])[0]
+    ready: Graph = strip_reshapes(extract_checks(run(graph, passes_for(Machine())))[0])[0]
     groups = fuse(ready)
     members = [m for g in groups for m in g.members]
     assert len(members) == len(set(members))

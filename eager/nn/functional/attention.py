@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ... import dtypes
+from ... import dtypes, interpreter
 from ...casting import lowered
+from ...dispatch import LARGE
 from ...errors import ArgumentError, DTypeError, ShapeError
-from ...ops.contract import matmul
-from ...ops.create import full, iota
+from ...ops.attention import NEVER, TILE, attention_op, weighted, weights_of
+from ...ops.composite import call
+from ...ops.create import full
 from ...ops.join import concat, split
-from ...ops.pointwise import (
-    cast,
-    greater_equal,
-    logical_and,
-    logical_not,
-    logical_or,
-    not_equal,
-    where,
-)
-from ...ops.reduce import any as any_of
+from ...ops.pointwise import cast, logical_not, logical_or, where
 from ...ops.reduce import mean
-from ...ops.softmax import softmax
 from ...ops.view import (
     broadcast_to,
     expand_dims,
-    matrix_transpose,
     permute_dims,
     reshape,
     squeeze,
     unslice,
 )
+from ...shapes import same
 from ...tensor import Tensor, as_tensor
 from .affine import linear
 from .dropouts import dropout
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
-
-_NEVER = -float("inf")  # added where a query must not look at a key
 
 
 @lowered
@@ -66,12 +57,8 @@ def scaled_dot_product_attention(
     query, key, value = (as_tensor(name, x) for x in (query, key, value))
     _check_shapes(name, query, key, value)
     mask = None if attn_mask is None else _checked_mask(name, attn_mask)
-    if is_causal:
-        before = greater_equal(iota((query.shape[-2], 1), 0), iota((key.shape[-2],), 0))
-        mask = before if mask is None else _both(mask, before)
     groups = _groups(name, query, key, value) if enable_gqa else 1
-    sure = attn_mask is None  # every query may look at a key: at the first one, if causal
-    return _attended(query, key, value, mask, scale, dropout_p, groups, sure)[0]
+    return _attended(query, key, value, mask, is_causal, scale, dropout_p, groups)
 
 
 def _check_shapes(name: str, query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -95,11 +82,6 @@ def _is_bool(mask: Tensor) -> bool:
     return mask.dtype == dtypes.bool
 
 
-def _both(mask: Tensor, allowed: Tensor) -> Tensor:
-    """`mask` where `allowed`, and never elsewhere."""
-    return logical_and(mask, allowed) if _is_bool(mask) else where(allowed, mask, _NEVER)
-
-
 def _groups(name: str, query: Tensor, key: Tensor, value: Tensor) -> int:
     """How many heads of `query` there are for each head of `key` and `value`."""
     if min(query.ndim, key.ndim, value.ndim) < 3 or key.shape[-3] != value.shape[-3] or \
@@ -111,47 +93,52 @@ def _groups(name: str, query: Tensor, key: Tensor, value: Tensor) -> int:
 
 @lowered
 def _attended(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None,
-    dropout_p: float, groups: int = 1, sure: bool = False,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The sums of values, the weights they were added with, and where these count (None: always).
-
-    sure: the mask, of truth values, leaves something to each query.
-    """
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool,
+    scale: float | None, dropout_p: float, groups: int = 1,
+) -> Tensor:
+    """The sums of values."""
     dtype = query.dtype
-    if dtype.itemsize == 2:  # small floats are too coarse for what lies between
-        query, key, value = (cast(x, dtypes.float32) for x in (query, key, value))
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = _of_groups(query * scale, matrix_transpose(key), groups)
-    some = None
-    if mask is not None and sure:
-        scores = where(mask, scores, _NEVER)
-    elif mask is not None:
-        scores, some = _masked(scores, mask)
-    weights = softmax(scores, -1)
-    out = _of_groups(dropout(weights, dropout_p), value, groups)
-    return cast(out if some is None else where(some, out, 0.0), dtype), weights, some
+    query, key, value = map(_wide, (query, key, value))
+    if not dropout_p and _is_one_op(query, key, value, mask, scale, groups):
+        given = (query, key, value) if mask is None else (query, key, value, mask)
+        out = call(attention_op, *given, causal=bool(causal), scale=float(scale), groups=groups)
+    else:
+        weights, some = weights_of(query, key, mask, causal, scale, groups)
+        out = weighted(dropout(weights, dropout_p), value, some, groups)
+    return cast(out, dtype)
 
 
-def _of_groups(x: Tensor, y: Tensor, groups: int) -> Tensor:
-    """x @ y, where each matrix of `y` goes with several of `x`: those are put below each other."""
-    if groups == 1:
-        return matmul(x, y)
-    *lead, heads, rows, columns = x.shape
-    out = matmul(reshape(x, (*lead, heads // groups, groups * rows, columns)), y)
-    return reshape(out, (*out.shape[:-3], heads, rows, out.shape[-1]))
+def _wide(x: Tensor) -> Tensor:
+    """`x`, or in float32: small floats are too coarse for what lies between."""
+    return cast(x, dtypes.float32) if x.dtype.itemsize == 2 else x
 
 
-def _masked(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """`scores` under the mask, and whether a query may look at any key at all.
+def _is_one_op(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: Any,
+               groups: int) -> bool:
+    """Whether nothing is broadcast but the mask, and only to what there is; all dtypes are one; and
+    somebody records, or the op has a kernel. NumPy would find the weights twice for gradients."""
+    if not (interpreter.in_use or _is_large(query, key)):
+        return False
+    if not isinstance(scale, (int, float)) or not isinstance(groups, int) or \
+            len({x.dtype for x in (query, key, value)}) > 1 or dtypes.kind(query.dtype) != "f":
+        return False
+    lead = query.shape[:-2]
+    of_groups = lead if groups == 1 else (*lead[:-1], lead[-1] // groups)
+    if not same(key.shape[:-2], of_groups) or not same(value.shape[:-2], of_groups):
+        return False
+    return mask is None or _fits(mask.shape, (*query.shape[:-1], key.shape[-2]))
 
-    Where it may not, the scores stay as they are: no softmax of nothing, which would be nan.
-    """
-    if _is_bool(mask):
-        some = any_of(mask, -1, keepdims=True)
-        return where(logical_or(mask, logical_not(some)), scores, _NEVER), some
-    some = any_of(not_equal(mask, _NEVER), -1, keepdims=True)
-    return scores + where(some, cast(mask, scores.dtype), 0.0), some
+
+def _is_large(query: Tensor, key: Tensor) -> bool:
+    return query.dtype == dtypes.float32 and query.shape[-2] >= TILE \
+        and max(query.size, key.size) >= LARGE
+
+
+def _fits(shape: Sequence[Any], whole: Sequence[Any]) -> bool:
+    """Whether a shape can be broadcast to `whole`."""
+    return len(shape) <= len(whole) and all(
+        n == 1 or n == m for n, m in zip(reversed(shape), reversed(whole)))
 
 
 # ---- several heads, with projections before and after
@@ -230,13 +217,22 @@ def multi_head(
         return squeeze(out, batch_axis), None if weights is None else squeeze(weights, 0)
     q, k, v = _of_heads(heads, query, key, value, batch_axis, static_k, static_v)
     mask = _merged(query, key, k.shape, batch_axis, attn_mask, key_padding_mask)
-    out, weights, some = _attended(q, k, v, mask, None, dropout_p)
+    out, weights = _with_weights(q, k, v, mask, dropout_p) if need_weights else (
+        _attended(q, k, v, mask, False, None, dropout_p), None)
     order = (0, 2, 1, 3) if batch_axis == 0 else (2, 0, 1, 3)
     out = linear(reshape(permute_dims(out, order), query.shape), heads.out_weight, heads.out_bias)
-    if not need_weights:
-        return out, None
-    weights = cast(weights if some is None else where(some, weights, 0.0), out.dtype)
-    return out, mean(weights, 1) if average else weights
+    return out, mean(weights, 1) if average and weights is not None else weights
+
+
+@lowered
+def _with_weights(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float
+                  ) -> tuple[Tensor, Tensor]:
+    """The sums of values, and the weights they were added with."""
+    dtype, scale = query.dtype, 1 / math.sqrt(query.shape[-1])
+    query, key, value = map(_wide, (query, key, value))
+    weights, some = weights_of(query, key, mask, False, scale)
+    out = weighted(dropout(weights, dropout_p), value, some)
+    return cast(out, dtype), cast(weights if some is None else where(some, weights, 0.0), dtype)
 
 
 def _check_inputs(heads: Heads, query: Tensor, key: Tensor, value: Tensor, batch_axis: int
@@ -319,6 +315,6 @@ def _merged(
     if all(map(_is_bool, masks)):
         return None if not masks else logical_not(
             masks[0] if len(masks) == 1 else logical_or(*masks))
-    added = [where(mask, full((), _NEVER, query.dtype), 0.0) if _is_bool(mask) else mask
+    added = [where(mask, full((), NEVER, query.dtype), 0.0) if _is_bool(mask) else mask
              for mask in masks]
     return added[0] if len(added) == 1 else added[0] + added[1]
