@@ -67,6 +67,7 @@ class Hook:
         self._collecting = {id(code): code for code in callbacks if code is not None}
         self._beside: Any = None  # the frame of such a callback while it runs
         self._observer: Observer | None = None
+        self._away = 0  # contexts in which it notes nothing, one inside of another
         self._passed: dict[int, types.CodeType] = {}  # whose calls of C functions do not matter
 
     @property
@@ -78,7 +79,7 @@ class Hook:
         """From now on it notes what runs."""
         _RUNNING.hook = self
         self._observer = None if observer is None else observer(self._event)
-        self.__exit__()
+        self._go_on()
 
     def stop(self) -> None:
         """Nothing any more."""
@@ -87,9 +88,15 @@ class Hook:
 
     def __enter__(self) -> None:
         """A context in which it notes nothing."""
+        self._away += 1
         sys.setprofile(None)
 
     def __exit__(self, *error: object) -> None:
+        self._away -= 1
+        if not self._away:
+            self._go_on()
+
+    def _go_on(self) -> None:
         if self._observer is None:
             sys.setprofile(self._event)
         else:

@@ -147,3 +147,20 @@ def test_code_may_put_the_profile_function_aside_and_back() -> None:
         helper(1)
 
     assert "helper" in {code.co_name for code in watched(aside).seen}
+
+
+def test_contexts_in_which_nothing_is_noted_may_stand_inside_of_each_other(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when code is made for an op while code is made."""
+    monkeypatch.setattr(hook, "observer", None)
+    noting = hook.Hook(lambda code, names: None, lambda why: None)
+    noting.start()
+    try:
+        with noting:
+            with noting:
+                pass
+            inside = sys.getprofile()
+        after = sys.getprofile()
+    finally:
+        noting.stop()
+    assert inside is None and after is not None
