@@ -63,8 +63,10 @@ def _is_below(node: Node, size: Any) -> bool:
     """Whether a value is known to lie in 0 ... size - 1: it counts elements of an axis."""
     while node.op in _SHOWS or node.op in ("slice", "take"):
         node = node.inputs[0]
-    return node.op == "iota" and type(size) is int and \
-        node.type.shape[node.params["axis"]] <= size and node.type.dtype.kind in "iu"
+    if node.op != "iota" or node.type.dtype.kind not in "iu":
+        return False
+    count = node.type.shape[node.params["axis"]]
+    return type(count) is type(size) is int and count <= size
 
 
 def _source(node: Node, size: Any) -> tuple[Node, int]:
@@ -87,4 +89,5 @@ def _shown(node: Node) -> Node:
 
 
 def _is_number(node: Node, value: int) -> bool:
-    return node.op == "const" and not node.type.shape and node.params["value"] == value
+    found = node.params["value"] if node.op == "const" and not node.type.shape else None
+    return type(found) is int and found == value  # not a size that is known later
