@@ -359,11 +359,10 @@ def built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProg
     def written() -> tuple[Written, None]:
         plan, launches = lower_graph(graph, machine)
         slots = {b: Argument(i) for b, i in plan.arguments.items()}
-        places = launches[0].places
         if len(slots) != len(strides) or len(launches) != 1 \
-                or any(p.buffer not in slots for p in places):
-            raise CodegenError("there are constants, or values beside the kernel's own")
-        kernel = launches[0].kernel
+                or any(p.buffer not in slots for p in launches[0].places):
+            raise CodegenError("there are constants, or values beside the kernel's own, or none")
+        kernel, places = launches[0].kernel, launches[0].places
         step = Step(kernel, [slot_of(p, slots) for p in places])
         return write([step], name, target, Rows(block, strides, kernel.cost)), None
 
