@@ -68,7 +68,7 @@ def split(name: str, *shapes: Any, **params: Any) -> Any:
 
 
 def test_what_needs_no_kernel_is_left_to_numpy() -> None:
-    """A tensor that is another one's value, as `update` makes of what is drawn for a large layer."""
+    """A tensor of another one's value, as `update` makes of what is drawn for a large layer."""
     x = fw.ones(dispatch.LARGE + 1)
     np.testing.assert_array_equal(fw.eager.ops.pointwise.alias(x), x)
     assert fw.nn.Embedding(dispatch.LARGE // 64 + 1, 64).weight.ndim == 2
