@@ -75,7 +75,7 @@ class Result:
         assert self._checks is not None
         graph, checks = self._checks
         values = evaluate(graph, arrays)
-        return all([in_range(values[c.output], c.size) for c in checks])
+        return all([in_range(values[c.output], c.size, c.low) for c in checks])
 
 
 def _is_type(t: Any) -> bool:

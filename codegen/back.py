@@ -64,7 +64,7 @@ def run(entry: Entry, needs: tuple[bool, ...], g: Any) -> list[Any] | None:
     the ops of its rule."""
     values = (g, entry.out, *entry.arrays)
     op, params = entry.op, entry.params
-    if not settings.compile or op.kind in ("contract", "opaque", "view"):
+    if not settings.compile or op.kind in ("contract", "put", "opaque", "view"):
         return None
     key = _key(op, params, needs, values)
     if key is None:

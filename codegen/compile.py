@@ -267,8 +267,7 @@ def strip_reshapes(graph: Graph) -> tuple[Graph, tuple[Any, ...]]:
         while node.op == "reshape" and node.inputs[0].op != "broadcast_to":
             node = node.inputs[0]
         stripped.append(node)
-    donated = {j: i for j, i in graph.donated.items() if stripped[j] is graph.outputs[j]}
-    return replace(graph, outputs=tuple(stripped), donated=donated), tuple(shapes)
+    return replace(graph, outputs=tuple(stripped)), tuple(shapes)
 
 
 def plan_values(

@@ -84,7 +84,7 @@ class _Composer:
         self.constants: dict[Any, Node] = {}
         self.results: list[Node] = []
         self.taken: dict[Node, Node] = {}
-        self.checks: dict[tuple[Node, Any, str], None] = {}
+        self.checks: dict[tuple[Node, Any, str, int], None] = {}
 
     def add(self, section: Section, plan: Plan, launches: Sequence[Launch]) -> None:
         """Adds all calls of a section."""
@@ -101,9 +101,9 @@ class _Composer:
         """The plan of the whole graph."""
         graph, checks = self.graph, list[Check]()
         outputs = [self.owner[self.places[n].buffer] for n in graph.outputs]
-        for node, size, what in self.checks:
+        for node, *rule in self.checks:
             outputs += [] if node in outputs else [node]
-            checks.append(Check(outputs.index(node), size, what))
+            checks.append(Check(outputs.index(node), *rule))
         buffers, constants = {n: b for b, n in self.owner.items()}, [*self.constants.values()]
         own = dict.fromkeys(self.results)  # in the order of the outputs: then they are these
         results = [*dict.fromkeys((*(n for n in outputs if n in own), *own))]
@@ -166,7 +166,7 @@ class _Composer:
         self.taken |= {call.outputs[j]: call.operands[i].node for j, i in _taken(plan)}
         for check in plan.checks:
             node = self.owner[where[made[check.output]].buffer]
-            self.checks[node, check.size, check.what] = None
+            self.checks[node, check.size, check.what, check.low] = None
 
 
 class _Lasting:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from ..eager.shapes import product
 from . import loops
 from .fuse import Group
 from .index import Index, as_index, atom
+from .joined import steps_as_one
 from .loops import BOOL, INT, Buffer, Expr, If, Stmt, const
 from .machine import Machine
 from .ranges import fits
@@ -43,9 +44,11 @@ class Roles:
         return int(product(self.size[letter] for letter in letters))
 
 
-def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:
+def roles_of(node: Node, lanes: int, row_operand: int, as_one: Callable[[list[str]], bool]
+             ) -> Roles:
     """The letters' roles with this operand as rows. Of the other operand's letters all but as many
-    as fill two vectors count as batch: the rows are multiplied with each of them anew."""
+    as fill two vectors count as batch: the rows are multiplied with each of them anew. `as_one`
+    tells which of its letters everything steps through as one."""
     names = parts(node.params["spec"])
     size = {a: n for letters, i in zip(names, node.inputs) for a, n in zip(letters, i.type.shape)}
     mine, other, out = names[row_operand], names[1 - row_operand], names[2]
@@ -53,9 +56,24 @@ def roles_of(node: Node, lanes: int, row_operand: int) -> Roles:
     columns = [a for a in out if a in other and a not in mine]
     roles = Roles(batch, [a for a in out if a in mine and a not in other], columns,
                   [a for a in names[0] if a not in out], row_operand, size)
+    _join_last(roles, 2 * lanes, as_one)
     while len(columns) > 1 and roles.count(columns[1:]) >= 2 * lanes:
         batch.append(columns.pop(0))
     return roles
+
+
+def _join_last(roles: Roles, wide: int, as_one: Callable[[list[str]], bool]) -> None:
+    """Makes one letter of the last ones of the columns where the very last alone would leave
+    vectors half empty, such as 28 pixels of a row. The others are of size 1 then."""
+    columns, size = roles.columns, roles.size
+    if len(columns) < 2 or size[columns[-1]] % wide == 0:
+        return
+    first = next((n for n in range(len(columns) - 1) if as_one(columns[n:])), len(columns) - 1)
+    joined = columns[first:]
+    last, count = [a for a in joined if size[a] > 1 or a == joined[0]][-1], roles.count(joined)
+    roles.batch += [a for a in joined if a != last]
+    columns[first:] = [last]
+    size.update(dict.fromkeys(joined, 1) | {last: count})
 
 
 def paired_letter(node: Node, roles: Roles, machine: Machine) -> str | None:
@@ -129,8 +147,8 @@ class Contraction:
         self.node = group.members[0]
         self.dtype = summed_in(self.node.type.dtype)
         self.vector = machine.lanes(self.dtype.itemsize)
-        self.roles = roles_of(self.node, self.vector, row_operand)
         self.letters = parts(self.node.params["spec"])
+        self.roles = roles_of(self.node, self.vector, row_operand, self._as_one(1 - row_operand))
         self.paired = paired_letter(self.node, self.roles, machine)
         self.packed = self.dtype
         if self.paired is not None:
@@ -140,6 +158,16 @@ class Contraction:
         self.side_by_side = False  # whether the summed elements of a row lie so, and are packed so
         self.direct = False  # whether tiles read their rows where these lie
         self._choose_blocks()
+
+    def _as_one(self, operand: int) -> Callable[[list[str]], bool]:
+        """Tells whether letters of an operand are stepped through as one, there and in the
+        epilogue."""
+        def as_one(letters: list[str]) -> bool:
+            axes = [self.letters[2].index(a) for a in letters]
+            return not self.machine.open and \
+                steps_as_one(self.group, self.buffers, axes, operand)
+
+        return as_one
 
     def _choose_blocks(self) -> None:
         roles = self.roles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..capture.graph import Graph, Node
+from .forms import flat_source
 from .fuse import Group, own_element, reads_of
 
 
@@ -24,9 +25,19 @@ def in_place(graph: Graph, groups: list[Group]) -> dict[Node, Node]:
 
 def _allowed(out: Node, source: Node, group: Group) -> bool:
     """Whether the group that writes `out` reads `source` only at the same element."""
-    if group.kind != "rows" or group.axes is not None or out.type.shape != group.domain:
+    if group.kind == "put":
+        return _written_into(out, source, group)
+    if group.kind != "rows" or group.axes is not None or not out.type == source.type \
+            or out.type.shape != group.domain:
         return False
     placed = {*group.reads, *group.members}
     where = group.variables()
     return all(n is not source or own_element(n, index, group, where)
                for m in group.members for n, index in reads_of(m, placed))
+
+
+def _written_into(put: Node, source: Node, group: Group) -> bool:
+    """Whether rows are written into `source` itself, or a reshape of it, and not read from it."""
+    whole = flat_source(put.inputs[0], lambda n: n is source)
+    reads = [n for n, _ in reads_of(put, {*group.reads, put})]
+    return whole is source and reads.count(source) == 1

@@ -17,7 +17,6 @@ from ..capture.evaluate import evaluate_node
 from ..capture.graph import Graph, Node
 from ..capture.passes.checks import Check
 from ..eager import memory
-from ..eager.ops.check import require
 from ..eager.shapes import TensorType
 from .address import address, aligned
 from .calling import NOTHING, SHORT_NANOSECONDS, Call, Launch, launcher, make_ready
@@ -122,7 +121,7 @@ class Executable:
     def __call__(self, arrays: list[Any], given: Given | None = None) -> list[Any]:
         """The outputs for these inputs; IndexError for indices out of range."""
         for i, check in self.interface.before:
-            require(arrays[i], check.size, check.what)
+            check.require(arrays[i])
         makers, shapes = self._results, self.interface.shapes
         if given is not None:
             arrays.append(given.sizes)
@@ -159,7 +158,7 @@ class Executable:
         everything = [*arrays, *self._constants, *results]
         found = [everything[i] for i in self.interface.outputs]
         for check in self.interface.after:
-            require(found[check.output], check.size, check.what)
+            check.require(found[check.output])
         return [a if a.shape == shape else a.reshape(shape)
                 for a, shape in zip(found, shapes)]
 

@@ -34,13 +34,17 @@ _CANDIDATES = 8  # kernels that are asked for a place because they read the same
 _LARGE = 1 << 18  # elements of an array that is not read twice if once is enough
 _MANY_ROWS, _LONGEST_ROW = 256, 1 << 14  # of a kernel that adds up rows on its way
 _MOST_ALIKE = 8  # values of a kernel, before reading the same is no reason to join it
+_NEEDS_OTHERS = "a scan or an order, whose elements need others, has a kernel of its own"
+_ALONE = {"scan": _NEEDS_OTHERS, "sort": _NEEDS_OTHERS,
+          "put": "rows written at places known at run time have a kernel of their own",
+          "composite": "an op that is kept whole has a kernel of its own"}
 
 
 @dataclass
 class Group:
     """Nodes computed by one kernel. `axes`: what is reduced, None while nothing is."""
 
-    kind: str  # rows, columns, contract, scan, sort, composite, or pieces: a kernel for each
+    kind: str  # rows, columns, contract, scan, sort, put, composite, or pieces: a kernel for each
     domain: tuple[int, ...]
     axes: tuple[int, ...] | None
     members: list[Node] = field(default_factory=list)
@@ -119,7 +123,7 @@ def choose_placed(
 
 def _needs_home(node: Node, size: int, fan: int, again: bool, readers: list[Node]) -> bool:
     """`again`: what reads the node would compute its elements many times."""
-    if node.kind in ("reduce", "sort", *WHOLE):
+    if node.kind in ("reduce", "contract", *_ALONE):
         return True
     if is_pieces(node) or _is_cut_up(node, readers):
         return True
@@ -217,6 +221,9 @@ def reads_of(
     if node.kind in ("contract", "sort", "composite") or is_pieces(node):
         for n in node.inputs:
             inline.value(n, axis_variables(n.type.shape))
+    elif node.kind == "put":
+        for n in node.inputs:  # one after the other: what two of them read is found twice
+            Inliner(leaf).value(n, axis_variables(n.type.shape))
     elif node.kind in ("reduce", "scan"):
         inline.value(node.inputs[0], where)
     else:
@@ -339,8 +346,9 @@ class Fusing:
     def _refusal(self, node: Node, reads: list[tuple[Node, Indices]], number: int) -> str:
         """Why `node` cannot join a group; an empty text if it can."""
         group = self.groups[number]
-        if {"scan", "sort", "composite"} & {node.kind, group.kind}:
-            return "a scan, an order and an op that is kept whole have kernels of their own"
+        for kind, why in _ALONE.items():
+            if kind in (node.kind, group.kind):
+                return why
         if node.kind == "contract":
             return "a contraction begins a kernel of its own"
         why = _shape_refusal(node, group)
@@ -398,7 +406,7 @@ def _new_group(node: Node) -> Group:
     domain = domain_of(node)
     if node.kind == "contract":
         return Group("contract", domain, ())
-    if node.kind in ("scan", "sort", "composite"):
+    if node.kind in _ALONE:
         return Group(node.kind, domain, None)
     if is_pieces(node):
         return Group("pieces", domain, None)

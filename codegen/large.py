@@ -361,7 +361,7 @@ def built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProg
         slots = {b: Argument(i) for b, i in plan.arguments.items()}
         if len(slots) != len(strides) or len(launches) != 1 \
                 or any(p.buffer not in slots for p in launches[0].places):
-            raise CodegenError("there are constants, or values beside the kernel's own")
+            raise CodegenError("there are constants, or values beside the kernel's own, or none")
         kernel, places = launches[0].kernel, launches[0].places
         step = Step(kernel, [slot_of(p, slots) for p in places])
         return write([step], name, target, Rows(block, strides, kernel.cost)), None

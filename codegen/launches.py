@@ -15,12 +15,13 @@ from .fuse import Group
 from .loops import Buffer, Kernel
 from .lower import lower
 from .machine import Machine
+from .put import lower_put
 from .scan import lower_scan
 from .sort import lower_sort
 from .winograd.choice import winograd_kernels
 
-_ALONE = {"scan": lower_scan, "sort": lower_sort, "composite": attention_kernels}  # kinds whose
-# kernels do nothing else
+# kinds whose kernels do nothing else
+_ALONE = {"scan": lower_scan, "sort": lower_sort, "put": lower_put, "composite": attention_kernels}
 
 
 @dataclass(frozen=True)

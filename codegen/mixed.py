@@ -21,7 +21,6 @@ from ..capture.passes.decompose import open_composites
 from ..eager.dispatch import evaluate
 from ..eager.errors import CodegenError, FusewireError
 from ..eager.op import OPS
-from ..eager.ops.check import require
 from ..eager.tensor import Tensor
 from .attention.choice import has_kernel
 from .machine import Machine
@@ -104,7 +103,7 @@ class MixedExecutable:
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs; IndexError for indices out of range."""
         for i, check in self._before:
-            require(arrays[i], check.size, check.what)
+            check.require(arrays[i])
         values = [*arrays, *self._rest]
         for i in self._taken:
             arrays[i] = None  # only who holds an array alone may write over it
@@ -115,7 +114,7 @@ class MixedExecutable:
             for i, array in zip(action.makes, action.run(given)):
                 values[i] = array
             for i, check in action.checks:
-                require(values[i], check.size, check.what)
+                check.require(values[i])
         return [values[i] for i in self._outputs]
 
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
@@ -167,7 +166,7 @@ class MixedExecutable:
 
 def _distinct(checks: Sequence[Check]) -> list[Check]:
     """The first check of each value against each size."""
-    return list({(c.output, c.size): c for c in reversed(checks)}.values())[::-1]
+    return list({(c.output, c.low, c.size): c for c in reversed(checks)}.values())[::-1]
 
 
 def _read(graph: Graph, steps: Sequence[Step]) -> list[Node]:

@@ -1,9 +1,10 @@
 """The order in which a graph is computed where it is looked at for what repeats.
 
-Only nodes that may need memory have a place in it: views of one value and what is made of nothing
-are made again wherever they are read. What leads to a contraction comes in the order of need; all
-else, such as the updates of a layer's parameters, as soon as what it reads is there, so that the
-turns of a loop, forward and back, lie one after the other with everything that belongs to them.
+Only nodes that may need memory have a place in it: views of one value, what is made of nothing and
+a few indices that are made of an input's are made again wherever they are read. What leads to a
+contraction comes in the order of need; all else, such as the updates of a layer's parameters, as
+soon as what it reads is there, so that the turns of a loop, forward and back, lie one after the
+other with everything that belongs to them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from ..capture.graph import Graph, Node
 
 HEAVY = ("contract", "composite")
+_FEW = 64  # whole numbers that cost nothing to compute again
 
 
 class Order:
@@ -23,7 +25,7 @@ class Order:
         self.graph, self.outputs = graph, set(graph.outputs)
         self.donated = {graph.inputs[i]: graph.outputs[j] for j, i in graph.donated.items()}
         every = [*dict.fromkeys((*graph.inputs, *graph.nodes()))]
-        self.shown = {n for n in every if n not in self.outputs and _is_shown(n)}
+        self.shown: set[Node] = set()
         self.heavy = {n for n in every if n.kind in HEAVY}
         base = self._bases(every)
         computed = [n for n in every if n.op != "input" and n not in self.shown]
@@ -36,10 +38,16 @@ class Order:
         self.last |= dict.fromkeys(self.outputs, len(self.nodes))
 
     def _bases(self, every: list[Node]) -> dict[Node, Node | None]:
-        """What lies in memory where a node is read; None where nothing does."""
+        """What lies in memory where a node is read; None where nothing does. Notes what is shown.
+        """
         base: dict[Node, Node | None] = {}
         for n in every:
-            base[n] = n if n not in self.shown else base[n.inputs[0]] if n.inputs else None
+            below = {b for i in n.inputs if (b := base[i]) is not None}
+            if n not in self.outputs and (_is_shown(n) or _is_index(n, below)):
+                self.shown.add(n)
+                base[n] = next(iter(below), None)
+            else:
+                base[n] = n
         return base
 
     def has_memory(self, node: Node) -> bool:
@@ -114,6 +122,13 @@ def _is_shown(node: Node) -> bool:
     """Whether a node is made again wherever it is read."""
     return node.op == "const" or (node.kind == "view" and len(node.inputs) == 1) \
         or (node.kind == "create" and not node.inputs)
+
+
+def _is_index(node: Node, below: set[Node]) -> bool:
+    """Whether a node is a few whole numbers, or answers, made of those of one input: what turns do
+    with them can be checked before the program runs."""
+    return node.kind in ("pointwise", "view") and node.type.size <= _FEW and len(below) == 1 \
+        and node.type.dtype.kind in "iub" and next(iter(below)).op == "input"
 
 
 def _readers(every: list[Node], reads: Mapping[Node, list[Node]]) -> dict[Node, list[Node]]:

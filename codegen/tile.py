@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from ..capture.graph import Node
 from . import loops
-from .collapse import merge_axes, whole_numbers
 from .contraction import Contraction, Rows
-from .fuse import Group
-from .index import Index, as_index, atom, comparisons
-from .inline import Indices, Inliner, flat, load
+from .index import Index, as_index, atom
+from .inline import Indices, Inliner, flat
+from .joined import steps_as_one
 from .loops import Buffer, Expr, For, Register, Stmt, Var, const
 from .packing import pack_columns, pack_rows
 from .part import Part, decode, only, stop, times
@@ -231,26 +230,3 @@ def product_of(packed: loops.DType, sum: loops.DType) -> str:
 def _merged(of: Contraction) -> bool:
     """Whether the columns' letters can be stepped through as one by everything in the epilogue."""
     return steps_as_one(of.group, of.buffers, [of.letters[2].index(a) for a in of.roles.columns])
-
-
-def steps_as_one(group: Group, buffers: Mapping[Node, Buffer], axes: list[int]) -> bool:
-    """Whether these axes can be stepped through as one by everything that a group whose first
-    member is computed elsewhere reads and stores."""
-    if len(axes) == 1:
-        return True
-    where = group.variables()
-
-    def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
-        if node is group.members[0]:
-            return Value(loops.read(Register("sum", node.type.dtype)))
-        here = node in buffers and node not in group.members
-        return load(buffers[node], node.type, index, mask) if here else None
-
-    with comparisons() as compared:
-        found = [Inliner(leaf).value(m, where).expr for m in group.members]
-        found += [flat(where, group.domain).expr()]
-    forms = whole_numbers(found) + [dict(x.terms) for x in compared]
-    runs = merge_axes(group.domain, where, forms)
-    between = range(axes[0], axes[-1] + 1)  # other letters between them would be stepped over
-    alone = all(i in axes or group.domain[i] == 1 for i in between)
-    return alone and any(set(axes) <= set(run) for run in runs)

@@ -11,6 +11,8 @@ view        read(k, index, types, at, **params) -> one Source per piece: where a
 sort        none: the order of the elements along params axis (int), as `sorting` says
 contract    an einsum over two inputs, spelled in params["spec"]
 create      value(k, index, *scalars, **params) -> scalar: an element computed from its own index
+put         none: its first input, in which one row of the second after the other is written to the
+            place that the third has for it
 composite   decompose(*tensors, **params) -> tensor, in terms of other ops
 opaque      none: runs as a call of a library
 """
@@ -23,7 +25,8 @@ from typing import Any, NamedTuple
 
 from .shapes import TensorType
 
-KINDS = ("pointwise", "reduce", "scan", "view", "sort", "contract", "create", "composite", "opaque")
+KINDS = ("pointwise", "reduce", "scan", "view", "sort", "contract", "create", "put", "composite",
+         "opaque")
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from oracle import recorded, tensors
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.capture.graph import Graph
+from fusewire.eager.ops.put import index_put
 
 SIZES = [1, 2, 7, 15, 16, 17, 31, 33, 65]  # around the widths of vectors
 Shape = tuple[int, ...]
@@ -114,6 +115,10 @@ NUMBERS = {  # of floats and integers
     "gather": Kind(lambda x, i: x[i] * 2, lambda n: ((n, 3), Places((5, 7), n))),
     "take_along_axis": Kind(lambda x, i: fw.take_along_axis(x, i, axis=1),
                             lambda n: ((3, n), Places((3, n), n))),
+    "put": Kind(lambda x, v, i: index_put(x, v * 2, i), lambda n: ((n, 3), (5, 7, 3),
+                                                                  Places((5, 7), n))),
+    "put, of columns": Kind(lambda x, v, i: index_put(x, v, i), lambda n: ((4, n), (9, n),
+                                                                          Places((9,), 4))),
     "slices": Kind(lambda x: (x[1:, ::-1] + x[:-1, ::1], x[-1:, 1::2] * 2, x[::3]),
                    lambda n: ((4, n),)),
     "pad": Kind(lambda x: fw.pad(x, ((1, 0), (2, 3))) + 1, lambda n: ((3, n),)),

@@ -1,4 +1,8 @@
-"""Takes range checks out of a graph, so that they can be made where an error can be raised."""
+"""Takes range checks out of a graph, so that they can be made where an error can be raised.
+
+What is known to hold is not checked, and of what follows from something else that is looked at:
+inputs can be checked before anything has run.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +10,84 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...eager.op import OPS
+from ...eager.ops import check
 from ..graph import Graph, Node, Nodes, rebuild
 
 
 class Check(NamedTuple):
-    """Output number `output` of the graph must lie in 0 ... size - 1."""
+    """Output number `output` of the graph must lie in low ... size - 1."""
 
     output: int
     size: Any
     what: str
+    low: int = 0
+
+    def require(self, x: Any) -> None:
+        """Raises IndexError unless the elements of the array `x` do."""
+        check.require(x, self.size, self.what, self.low)
 
 
 def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:
     """The graph without checks, the values to be checked added to its outputs."""
-    found: dict[tuple[Node, Any, str], None] = {}
+    found: dict[tuple[Node, Any, str, int], None] = {}
+
+    def note(node: Node, size: Any, what: str) -> None:
+        if not _is_below(node, size):
+            node, low = _source(node, size)
+            found[node, size, what, low] = None
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op == "check_index":
-            found[(inputs[0], node.params["size"], node.params["what"])] = None
+            note(inputs[0], node.params["size"], node.params["what"])
             return inputs[0]
         bounds = OPS[node.op].bounds if node.op in OPS else None
         if bounds is not None:
             for i, size in bounds(*[n.type for n in inputs], **node.params):
-                found[(inputs[i], size, f"{node.op}: index")] = None
+                note(inputs[i], size, f"{node.op}: index")
         return nodes.again(node, inputs)
 
     made = rebuild(graph, visit)
     outputs = list(made.outputs)
     checks = []
-    for node, size, what in found:
+    for node, *rule in found:
         if node not in outputs:
             outputs.append(node)
-        checks.append(Check(outputs.index(node), size, what))
+        checks.append(Check(outputs.index(node), *rule))
     return replace(made, outputs=tuple(outputs)), checks
+
+
+_SHOWS = {"reshape", "permute_dims", "alias"}  # all elements of one value, and no others
+
+
+def _is_below(node: Node, size: Any) -> bool:
+    """Whether a value is known to lie in 0 ... size - 1: it counts elements of an axis."""
+    while node.op in _SHOWS or node.op in ("slice", "take"):
+        node = node.inputs[0]
+    if node.op != "iota" or node.type.dtype.kind not in "iu":
+        return False
+    count = node.type.shape[node.params["axis"]]
+    return type(count) is type(size) is int and count <= size
+
+
+def _source(node: Node, size: Any) -> tuple[Node, int]:
+    """What lies in low ... size - 1 exactly where the value lies in 0 ... size - 1, and low."""
+    node = _shown(node)
+    if node.op != "where":
+        return node, 0
+    condition, moved, plain = node.inputs
+    below = condition.op == "less" and _is_number(condition.inputs[1], 0)
+    above = moved.op == "add" and type(size) is int and _is_number(moved.inputs[1], size)
+    if below and above and condition.inputs[0] is moved.inputs[0] is plain:
+        return _shown(plain), -size
+    return node, 0
+
+
+def _shown(node: Node) -> Node:
+    while node.op in _SHOWS:
+        node = node.inputs[0]
+    return node
+
+
+def _is_number(node: Node, value: int) -> bool:
+    found = node.params["value"] if node.op == "const" and not node.type.shape else None
+    return type(found) is int and found == value  # not a size that is known later

@@ -15,10 +15,11 @@ from functools import cached_property
 from .. import loops
 from ..contraction import tile_rows
 from ..index import Index, as_index, atom
+from ..joined import steps_as_one
 from ..loops import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
 from ..lower import buffers_of
 from ..nest import counter
-from ..tile import steps_as_one, sums_of_products
+from ..tile import sums_of_products
 from ..values import Value
 from .convolution import Convolution
 from .grid import Grid, even_part, full_blocks, least

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from .. import loops
 from ..index import Index, as_index, atom
+from ..joined import steps_as_one
 from ..loops import Buffer, For, Register, Stmt, Var, const
 from ..nest import counter
-from ..tile import steps_as_one, sums_of_products
+from ..tile import sums_of_products
 from .grid import Block, least
 from .matrices import on_both_sides
 from .tiles import LINE, odd_lines

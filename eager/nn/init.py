@@ -12,7 +12,7 @@ from ..ops.distributions import truncated_normal
 from ..ops.grid import eye
 from ..ops.matrix import diagonal
 from ..ops.pointwise import equal, logical_and, sign, where
-from ..ops.random import Generator, rand, randn
+from ..ops.random import Generator, rand, randn, scaled
 from ..ops.reduce import widened
 from ..ops.sort import argsort
 from ..ops.view import reshape
@@ -68,7 +68,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0,
     """`tensor` with elements drawn evenly from [a, b)."""
     with no_grad():
         draws = rand(tensor.shape, dtype=tensor.dtype, generator=generator)
-        return update(tensor, draws * (b - a) + a)
+        return update(tensor, scaled(draws, b - a, a))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0,
@@ -76,7 +76,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0,
     """`tensor` with normally distributed elements."""
     with no_grad():
         draws = randn(tensor.shape, dtype=tensor.dtype, generator=generator)
-        return update(tensor, draws * std + mean)
+        return update(tensor, scaled(draws, std, mean))
 
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0,

@@ -15,17 +15,17 @@ def _impl(xp: Any, x: Any, size: int, what: str) -> Any:
     return x.view()
 
 
-def require(x: Any, size: int, what: str) -> None:
-    """Raises IndexError unless every element of the array `x` is one of 0 ... size - 1."""
-    if not in_range(x, size):
-        bad = int(x.min()) if x.min() < 0 else int(x.max())
+def require(x: Any, size: int, what: str, low: int = 0) -> None:
+    """Raises IndexError unless every element of the array `x` is one of low ... size - 1."""
+    if not in_range(x, size, low):
+        bad = int(x.min()) if x.min() < low else int(x.max())
         raise IndexingError(f"{what}: {bad} is out of range for size {size}",
-                            f"valid are 0 to {size - 1}")
+                            f"valid are {low} to {size - 1}")
 
 
-def in_range(x: Any, size: int) -> bool:
-    """Whether every element of the array `x` is one of 0 ... size - 1."""
-    return not x.size or bool(x.min() >= 0 and x.max() < size)
+def in_range(x: Any, size: int, low: int = 0) -> bool:
+    """Whether every element of the array `x` is one of low ... size - 1."""
+    return not x.size or bool(x.min() >= low and x.max() < size)
 
 
 check_index_op = define(Op(

@@ -33,10 +33,9 @@ def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, i: Tensor
 
 
 put_places_op = define(Op(
-    "index_put", "opaque", lambda x, v, i: TensorType(x.shape, x.dtype), _put_impl, None, _put_vjp,
-    why={"meaning": "several values may be written to one place, known only at run time",
-         "onnx": "ONNX leaves open which of several values written to one place counts"},
-    batch=put_at))
+    "index_put", "put", lambda x, v, i: TensorType(x.shape, x.dtype), _put_impl, None, _put_vjp,
+    why={"onnx": "ONNX leaves open which of several values written to one place counts"},
+    bounds=lambda x, v, i: ((2, x.shape[0]),), batch=put_at))
 
 
 def index_put(x: Tensor, v: Tensor, i: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ import numpy as np
 from .. import dtypes, interpreter
 from ..dispatch import apply, replace
 from ..errors import DTypeError, ShapeError
+from ..memory import is_whole
 from ..op import Op, define
 from ..shapes import TensorType
 from ..tape import no_grad
@@ -354,6 +355,17 @@ def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
     return apply(uniform_op, (state,), {"shape": sizes, "dtype": float_dtype("rand", dtype)})
 
 
+def scaled(draws: Tensor, factor: float, offset: float) -> Tensor:
+    """draws * factor + offset, of a tensor that nobody else has: eagerly in its own memory, by
+    NumPy however large it is, as two kinds of code would take longer to make than to use once."""
+    if interpreter.in_use or draws.edge is not None:
+        return draws * factor + offset
+    array = draws._data
+    number = array.dtype.type
+    found = np.multiply(array, number(factor), out=array if is_whole(array) else None)
+    return Tensor(np.add(found, number(offset), out=found))
+
+
 def float_dtype(name: str, dtype: Any) -> Any:
     """The dtype of random numbers that are real; DTypeError for another kind."""
     chosen = dtypes.as_dtype(dtypes.DEFAULT_FLOAT if dtype is None else dtype)
@@ -434,13 +446,13 @@ def randperm(n: int, generator: Generator | None = None, dtype: Any = None, devi
 def uniform_(self: Tensor, low: float = 0.0, high: float = 1.0, *,
              generator: Generator | None = None) -> Tensor:
     """This tensor, filled with numbers drawn evenly from `low` to `high`."""
-    return replace(self, rand_like(self, generator=generator) * (high - low) + low)
+    return replace(self, scaled(rand_like(self, generator=generator), high - low, low))
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *,
             generator: Generator | None = None) -> Tensor:
     """This tensor, filled with normal numbers."""
-    return replace(self, randn_like(self, generator=generator) * std + mean)
+    return replace(self, scaled(randn_like(self, generator=generator), std, mean))
 
 
 def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:

@@ -286,6 +286,44 @@ def test_checks_are_taken_out_and_kept_aside() -> None:
     assert sorted(checks) == [Check(1, 5, "rows"), Check(2, 6, "rows")]
 
 
+def checks_of(index: str) -> list[tuple[str, int, int]]:
+    """What is looked at of rows taken by an index made of x: its op, and its lowest and size."""
+    graph, checks = extract_checks(parse(f"""
+        t = input()  # float32[5, 2]
+        x = input()  # int64[3]
+        low = less(x, int64(0))  # bool[3]
+        more = add(x, int64(5))  # int64[3]
+        {index}
+        r = take(t, i, axis=0)  # float32[3, 2]
+        return r"""))
+    return [(graph.outputs[c.output].op, c.low, c.size) for c in checks]
+
+
+def test_of_an_index_that_may_count_from_the_end_the_index_itself_is_looked_at() -> None:
+    assert checks_of("i = where(low, more, x)  # int64[3]") == [("input", -5, 5)]
+    assert checks_of("""w = where(low, more, x)  # int64[3]
+        i = alias(w)  # int64[3]""") == [("input", -5, 5)]
+
+
+@pytest.mark.parametrize("index", [
+    "i = where(low, x, more)  # int64[3]",  # the other way round
+    "i = where(low, more, more)  # int64[3]",
+    """other = add(x, int64(6))  # int64[3]
+        i = where(low, other, x)  # int64[3]""",  # of an axis of another size
+    """one = less(x, int64(1))  # bool[3]
+        i = where(one, more, x)  # int64[3]"""])
+def test_of_what_only_looks_like_it_the_value_is_looked_at(index: str) -> None:
+    assert checks_of(index) == [("where", 0, 5)]
+
+
+@pytest.mark.parametrize(("size", "looked"), [(5, []), (6, [("take", 0, 5)])])
+def test_an_index_that_counts_an_axis_is_not_looked_at(size: int, looked: Any) -> None:
+    found = checks_of(f"""n = iota(shape=({size},), axis=0, dtype=int64)  # int64[{size}]
+        j = alias(x)  # int64[3]
+        i = take(n, j, axis=0)  # int64[3]""")
+    assert [c for c in found if c[0] != "input"] == looked
+
+
 # ---- verify
 def test_a_malformed_graph_is_named_with_its_pass() -> None:
     wrong = parse("""

@@ -11,9 +11,11 @@ from oracle import assert_same, interpreted, recorded
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.capture.graph import Graph, Nodes
+from fusewire.codegen import loops
 from fusewire.codegen.ahead import _lane_loops
-from fusewire.codegen.compile import compile_graph
+from fusewire.codegen.compile import compile_graph, lower_graph
 from fusewire.codegen.llvm.target import named
+from fusewire.codegen.machine import Machine
 from fusewire.codegen.rows import _in_one_set
 from fusewire.eager.ops.contract import parts
 from fusewire.eager.ops.conv import conv
@@ -300,6 +302,35 @@ def test_rows_are_read_where_they_lie_side_by_side(case: str, target: str) -> No
 def test_rows_that_drive_each_other_out_of_a_cache_are_packed() -> None:
     """Those a power of two apart lie in few sets of it."""
     assert [_in_one_set(4 * pitch, 14) for pitch in (784, 512, 1024, 2048)] == [1, 7, 14, 14]
+
+
+PIXELS = {  # what is done with the pixels of (2, 6, y, x): whether rows of them are one long row
+    "alone": (lambda x, w: F.conv2d(x, w), True),
+    "with what each filter has": (
+        lambda x, w: fw.relu(F.conv2d(x, w) * w[:, :1, :, 0]), True),
+    "with what is stored the same way": (lambda x, w: x[:, :1] + F.conv2d(x, w), True),
+    "of every second row": (lambda x, w: F.conv2d(x[:, :, ::2], w), False),
+    "with what each row has": (lambda x, w: F.conv2d(x, w) + fw.exp(x[:1, :1, :, :1]), False),
+    "turned": (lambda x, w: fw.permute_dims(F.conv2d(x, w), (0, 1, 3, 2)) * 2.0, False),
+    "of turned ones": (lambda x, w: F.conv2d(fw.permute_dims(x, (0, 1, 3, 2)), w), False),
+}
+
+
+@pytest.mark.parametrize("size", [(28, 28), (6, 33), (3, 5), (40, 1), (1, 40)])
+@pytest.mark.parametrize("case", PIXELS)
+def test_pixels_of_a_convolution_by_points(case: str, size: tuple[int, int]) -> None:
+    """Where all reads and stores go on from the end of one row of pixels to the next, they are one
+    row to the tiles, which fills vectors."""
+    function, whole = PIXELS[case]
+    x, w = normal(2, 7, *size), normal(6, 7, 1, 1)
+    agree(function, x, w)
+    graph, _ = recorded(function, fw.from_numpy(x), fw.from_numpy(w))
+    _, launches = lower_graph(graph, Machine())
+    tiles = [s for k in (launch.kernel for launch in launches) for s in loops.walk(k.body)
+             if isinstance(s, loops.For) and s.lanes and any(isinstance(r, loops.For)
+                                                             for r in s.body)]
+    if size == (28, 28):  # 784: in 24 panels of 32 and one of 16, or panels that end with rows
+        assert {s.lanes for s in tiles} == ({32, 16} if whole else {32})
 
 
 @pytest.mark.parametrize("kernel, stride", [(3, 1), (5, 1), (7, 2), (3, 2)])

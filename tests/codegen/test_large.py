@@ -67,6 +67,13 @@ def split(name: str, *shapes: Any, **params: Any) -> Any:
     return large.split_rows(OPS[name], types, OPS[name].result(*types, **params), params)
 
 
+def test_what_needs_no_kernel_is_left_to_numpy() -> None:
+    """A tensor of another one's value, as `update` makes of what is drawn for a large layer."""
+    x = fw.ones(dispatch.LARGE + 1)
+    np.testing.assert_array_equal(fw.eager.ops.pointwise.alias(x), x)
+    assert fw.nn.Embedding(dispatch.LARGE // 64 + 1, 64).weight.ndim == 2
+
+
 def test_elements_are_rows_where_shapes_are_equal() -> None:
     assert split("add", (30, 4), (30, 4)) == (2, 120, (True, True), ((), ()))
 

@@ -51,6 +51,23 @@ def test_deviations(fill: Any, deviation: float) -> None:
     assert abs(p.mean()) < 0.03 * deviation
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(), (0, 3), (40, 50), (1024, 256), (1000, 300)])
+def test_numbers_are_those_that_are_drawn_scaled(shape: tuple[int, ...], dtype: str) -> None:
+    """Also where they are so many that ops would be native code, and not a power of two."""
+    x = fw.zeros(shape, dtype=getattr(fw, dtype))
+    for fill, draw, factor, offset in ((lambda: init.uniform_(x, -0.3, 0.7), fw.rand, 1.0, -0.3),
+                                       (lambda: init.normal_(x, 0.1, 2.0), fw.randn, 2.0, 0.1),
+                                       (lambda: x.uniform_(-0.3, 0.7), fw.rand, 1.0, -0.3),
+                                       (lambda: x.normal_(0.1, 2.0), fw.randn, 2.0, 0.1)):
+        fw.manual_seed(3)
+        fill()
+        fw.manual_seed(3)
+        want = draw(shape, dtype=x.dtype) * factor + offset
+        assert x.dtype == want.dtype and x.shape == want.shape
+        np.testing.assert_array_equal(array(x), array(want))
+
+
 def test_truncated_numbers_lie_between_their_limits() -> None:
     fw.manual_seed(0)
     p = array(init.trunc_normal_(fw.zeros(50_000), mean=0.5, std=2.0, a=0.0, b=1.0))
