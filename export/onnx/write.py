@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...capture.dims import Dim
 from ...eager.errors import ExportError
 
 # Where an operator is not defined for a dtype, it is computed in the next wider one and cast back.
@@ -157,7 +158,9 @@ class Writer:
         return self._constants[key]
 
     def ints(self, values: Sequence[int]) -> Value:
-        """A vector of int64, as shapes and axes are given."""
+        """A vector of int64, as shapes and axes are given; no size that varies, which would be
+        written as it is in the example."""
+        assert not any(type(n) is Dim for n in values), values
         return self.const(np.array(values, np.int64))
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:

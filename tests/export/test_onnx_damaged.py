@@ -75,6 +75,8 @@ CASES = {
     "a type that is none": (model([node("Cast", "x", to=77)]), "element type 77"),
     "too little data": (model([node("Add", "x w")], [tensor([2 ** 40])]), "16 bytes where"),
     "a shape below zero": (model([node("Add", "x w")], [tensor([-1])]), "has the shape"),
+    "texts as bytes": (model([node("Add", "x w")], [tensor([4], TensorProto.STRING, bytes(32))]),
+                       "0 numbers where 4 are needed"),
     "a tensor without type": (model([node("Add", "x w")], [tensor([4], 0)]), "element type 0"),
     "functions in a circle": (model([helper.make_node("A", ["x"], ["y"], domain="own")],
                                     functions=circle()), "calls itself"),
