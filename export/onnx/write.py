@@ -70,6 +70,10 @@ class Writer:
               attributes: dict[str, Any]) -> None:
         from onnx import helper
 
+        for name, value in attributes.items():
+            if type(value) in (list, tuple) and any(type(n) is Dim for n in value):
+                raise ExportError(f"{name} would vary, which is fixed in a model",
+                                  "leave the axis out of dynamic_shapes")
         self.nodes.append(helper.make_node(
             kind, [x.name if x is not None else "" for x in inputs], outputs,
             name=f"{kind}_{self._count}", doc_string=self.site or None, **attributes))
@@ -158,9 +162,7 @@ class Writer:
         return self._constants[key]
 
     def ints(self, values: Sequence[int]) -> Value:
-        """A vector of int64, as shapes and axes are given; no size that varies, which would be
-        written as it is in the example."""
-        assert not any(type(n) is Dim for n in values), values
+        """A vector of int64, as shapes and axes are given."""
         return self.const(np.array(values, np.int64))
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
