@@ -359,9 +359,9 @@ def built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProg
     def written() -> tuple[Written, None]:
         plan, launches = lower_graph(graph, machine)
         slots = {b: Argument(i) for b, i in plan.arguments.items()}
-        places = launches[0].places
+        places = [p for launch in launches for p in launch.places]
         if len(slots) != len(strides) or len(launches) != 1 \
-                or any(p.buffer not in slots for p in places):
+                or any(p.buffer not in slots for p in places):  # none where all is its input
             raise CodegenError("there are constants, or values beside the kernel's own")
         kernel = launches[0].kernel
         step = Step(kernel, [slot_of(p, slots) for p in places])
