@@ -90,6 +90,7 @@ class Sizes:
         self.asked: Callable[[str, Expr, int], None] | None = None  # is told what was asked of
         # measured sizes: "eq" or "lt" and the answer, or the "value" that left for Python
         self.fixes: Callable[[], None] | None = None  # is told that a size becomes a plain number
+        self.closed = False  # whether none may: the run has ended, and its graph holds for all
         self.begin(values)
 
     def begin(self, values: Mapping[str, int]) -> None:
@@ -170,6 +171,9 @@ class Sizes:
             if self.fixes is not None:
                 self.fixes()
             self.fixed.append(Fixed(dim.expr, dim.value, how, user_line()))
+        elif self.closed:
+            raise GraphError(f"the size {dim.expr} was to be fixed to {dim.value} by {how}, after "
+                             "the run")
         return dim.value
 
 
@@ -256,7 +260,9 @@ def _compared(relation: str, negated: bool, swap: bool) -> Any:
                 return NotImplemented
             if self.sizes.live and self.sizes.number is not None:
                 return _ASKED[relation, negated, swap](self.sizes.number(self), other)
-            a, b = self.sizes.leak(self, "a comparison with a float"), float(other)
+            own = self.sizes.leak(self, "a comparison with a float") if self.sizes.live \
+                else self.value
+            a, b = own, float(other)
             found = a == b if relation == "eq" else (b < a if swap else a < b)
             return found is not negated
         difference = expr - self.expr if swap else self.expr - expr

@@ -145,6 +145,9 @@ def _search_result(x: TensorType, values: TensorType, right: bool) -> TensorType
     return TensorType(values.shape, dtypes.int64)
 
 
+_MOST_BITS = 31  # of a size that varies
+
+
 def _search(x: Tensor, values: Tensor, right: bool) -> Tensor:
     """Steps of halved size, each taken where the elements stepped over all come before.
 
@@ -152,7 +155,7 @@ def _search(x: Tensor, values: Tensor, right: bool) -> Tensor:
     """
     n = x.shape[0]
     place = iota(values.shape, 0) * 0 if values.ndim else full((), 0)
-    step = 1 << n.bit_length() >> 1
+    step = 1 << (n.bit_length() if type(n) is int else _MOST_BITS) >> 1
     while step:
         probe = place + step
         seen = apply(take_op, (x, minimum(probe, n) - 1), {"axis": 0})

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...capture.dims import Dim
 from ...capture.formulas import Formula, elements
 from ...capture.graph import Graph, Node, users
-from ...eager.errors import ExportError
+from ...eager.errors import ExportError, GraphError
 from ...eager.op import OPS, Op
 from . import activations, norms, recurrent  # noqa: F401  # their rows of the table
 from .constants import Constants, Named
@@ -113,7 +113,7 @@ class Converter:
             try:
                 inputs = [self._value(i) for i in step.inputs]
                 self._values[step.node] = step.write(self._context, inputs)
-            except ExportError as error:
+            except (ExportError, GraphError) as error:  # or it fixes a size that varies
                 raise _refused(step.node, error.message, error.help) from None
         self.writer.site = ""
         return [self._value(n) for n in wanted]

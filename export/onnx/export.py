@@ -84,7 +84,9 @@ def export(
         _check_fixed(sizes)
         held = states_of(ways, names_of(fn))
         results = _results(ways, held, output_names, call.names)
+        sizes.closed = True  # what is written holds for all of them
         model = build(ways, call, results, held, opset, names_of(fn), optimize)
+        sizes.closed = False
         check = Check(conditions=_conditions(sizes), notes=list(ways.forced))
         with files(model, path) as made:
             if verify:

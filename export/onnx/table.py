@@ -194,7 +194,7 @@ def _slice(c: Context, node: Node, xs: list[Value]) -> Value:
         return xs[0]
     starts, ends, axes, steps = (list(x) for x in zip(*limits))
     vectors = [c.sizes.vector(starts), c.sizes.vector(ends), c.writer.ints(axes)]
-    vectors += [c.writer.ints(steps)] if any(s != 1 for s in steps) else []
+    vectors += [c.sizes.vector(steps)] if any(s != 1 for s in steps) else []
     return c.writer.op("Slice", [xs[0], *vectors], xs[0].dtype)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...capture.dims import Dim
 from ...eager.errors import ExportError
 
 # Where an operator is not defined for a dtype, it is computed in the next wider one and cast back.
@@ -69,6 +70,10 @@ class Writer:
               attributes: dict[str, Any]) -> None:
         from onnx import helper
 
+        for name, value in attributes.items():
+            if type(value) in (list, tuple) and any(type(n) is Dim for n in value):
+                raise ExportError(f"{name} would vary, which is fixed in a model",
+                                  "leave the axis out of dynamic_shapes")
         self.nodes.append(helper.make_node(
             kind, [x.name if x is not None else "" for x in inputs], outputs,
             name=f"{kind}_{self._count}", doc_string=self.site or None, **attributes))

@@ -75,6 +75,8 @@ CASES = {
     "a type that is none": (model([node("Cast", "x", to=77)]), "element type 77"),
     "too little data": (model([node("Add", "x w")], [tensor([2 ** 40])]), "16 bytes where"),
     "a shape below zero": (model([node("Add", "x w")], [tensor([-1])]), "has the shape"),
+    "texts as bytes": (model([node("Add", "x w")], [tensor([4], TensorProto.STRING, bytes(32))]),
+                       "0 numbers where 4 are needed"),
     "a tensor without type": (model([node("Add", "x w")], [tensor([4], 0)]), "element type 0"),
     "functions in a circle": (model([helper.make_node("A", ["x"], ["y"], domain="own")],
                                     functions=circle()), "calls itself"),
@@ -163,3 +165,22 @@ def test_bytes_changed_at_random() -> None:
             fw.onnx.load(bytes(data))
         except fw.ImportModelError:
             pass
+
+
+@pytest.mark.skipif(not onnx.defs.has("FlexAttention", "ai.onnx.preview"), reason="needs onnx 1.21")
+def test_names_that_onnx_cannot_write_as_text() -> None:
+    """It makes the function of this operator so."""
+    score = helper.make_graph(
+        [node("Constant", "", "h"), helper.make_node("Mul", ["s", "h"], ["made"])], "g",
+        [helper.make_tensor_value_info("s", FLOAT, [1, 1, "t", "t"])],
+        [helper.make_tensor_value_info("made", FLOAT, [1, 1, "t", "t"])],
+        [numpy_helper.from_array(np.float32(2), "a half, or (")])
+    attend = helper.make_node("FlexAttention", ["q", "q", "q"], ["y"], domain="ai.onnx.preview",
+                              score_mod=score)
+    graph = helper.make_graph(
+        [attend], "net", [helper.make_tensor_value_info("q", FLOAT, [1, 1, "t", 4])],
+        [helper.make_empty_tensor_value_info("y")])
+    made = helper.make_model(graph, opset_imports=[
+        helper.make_opsetid("", 25), helper.make_opsetid("ai.onnx.preview", 1)])
+    with pytest.raises(fw.ImportModelError, match="onnx makes no function of FlexAttention"):
+        fw.onnx.load(made)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -292,15 +294,57 @@ def test_data_beside_the_model(with_data: Path) -> None:
 
 @pytest.mark.parametrize("location", [
     "../outside.bin", "sub/../../outside.bin", "{root}/outside.bin", "", "link.bin",
-    "linked/outside.bin", "missing.bin", ".."])
+    "linked/outside.bin", "missing.bin", "..", ".", "sub", "pipe", "x" * 5000])
 def test_data_are_read_from_the_folder_only(with_data: Path, location: str) -> None:
     outside = with_data.parent / "outside.bin"
     outside.write_bytes((with_data / "data.bin").read_bytes())
     (with_data / "link.bin").symlink_to(outside)
     (with_data / "linked").symlink_to(with_data.parent)
+    (with_data / "sub").mkdir()
+    os.mkfifo(with_data / "pipe")
     path = redirected(with_data, location.format(root=with_data.parent))
     with pytest.raises(fw.ImportModelError, match="tensor 'w'"):
         fw.onnx.load(path)
+
+
+@pytest.mark.parametrize("place", [
+    {"offset": "-4"}, {"offset": "1.0"}, {"offset": "9" * 30}, {"offset": "4"}, {"length": "-1"},
+    {"length": "9" * 30}, {"length": "9" * 5000}, {"length": ""}, {"length": "16380"}])
+def test_data_that_are_not_where_they_are_said_to_be(with_data: Path, place: dict[str, str]
+                                                     ) -> None:
+    made = onnx.load(with_data / "m.onnx", load_external_data=False)
+    for entry in made.graph.initializer[0].external_data:
+        entry.value = place.get(entry.key, entry.value)
+    (with_data / "m.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(fw.ImportModelError, match="tensor 'w' takes 16384 bytes"):
+        fw.onnx.load(with_data / "m.onnx")
+
+
+def lying(folder: Path, count: int, *dims: int) -> Path:
+    """A model of so many tensors, each said to lie in the same bytes of a large file."""
+    with (folder / "data.bin").open("wb") as file:
+        file.truncate(1 << 26)  # which takes no room on a disk
+    made = model([node("Add", "x w0", "y")], {"x": [2]}, ["y"])
+    for i in range(count):
+        held = made.graph.initializer.add(name=f"w{i}", data_type=FLOAT, dims=dims,
+                                          data_location=TensorProto.EXTERNAL)
+        held.external_data.add(key="location", value="data.bin")
+    (folder / "m.onnx").write_bytes(made.SerializeToString())
+    return folder / "m.onnx"
+
+
+@pytest.mark.parametrize(("count", "dims", "words"), [
+    (1, [4], "'w0' takes 16 bytes"), (9, [1 << 24], "larger than 8 times the files")])
+def test_nothing_is_read_that_no_tensor_is_made_of(tmp_path: Path, count: int, dims: list[int],
+                                                   words: str) -> None:
+    path = lying(tmp_path, count, *dims)
+    tracemalloc.start()
+    try:
+        with pytest.raises(fw.ImportModelError, match=words):
+            fw.onnx.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    finally:
+        tracemalloc.stop()
 
 
 def test_data_of_functions_and_of_empty_tensors_are_not_read(with_data: Path) -> None:

@@ -14,6 +14,7 @@ import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
 from fusewire.capture.dims import Sizes
+from fusewire.eager.errors import GraphError
 from fusewire.eager.ops.view import concat_same_dtype, put_slice, slice_axes, unslice
 from fusewire.export.onnx import compare, export, verify
 
@@ -237,3 +238,33 @@ def test_their_values_stay_in_the_model(path: Path) -> None:
     with pytest.raises(fw.ExportError, match="hands a tensor's values to Python"):
         export(lambda v: v * (fw.tensor(1.0) * v.shape[0]).numpy(), x(4, 3), path,
                dynamic_shapes={"v": {0: "n"}})
+
+
+def test_steps_enough_for_any_size(path: Path) -> None:
+    """Places are found by halving, how often follows from the size: in the model, from the largest.
+    """
+    def fn(v: fw.Tensor, places: fw.Tensor) -> fw.Tensor:
+        return fw.searchsorted(v, places)
+
+    export(fn, (fw.sort(x(5)), x(4)), path, dynamic_shapes={"v": {0: "n"}, "places": {0: "m"}})
+    run = compare.runner(path.read_bytes()).run
+    for n in (1, 8, 300):
+        v, places = fw.sort(x(n)), x(9)
+        found, = run({"v": v.numpy(), "places": places.numpy()})
+        np.testing.assert_array_equal(found, fn(v, places).numpy())
+
+
+def test_no_size_is_fixed_when_the_run_has_ended() -> None:
+    """As formulas of ops may do that are opened while the model is written."""
+    sizes = Sizes({"a": 5})
+    sizes.closed = True
+    for fixes in (int, float, range, lambda n: n.bit_length(), lambda n: n * 0.5):
+        with pytest.raises(GraphError, match="the size a was to be fixed to 5"):
+            fixes(sizes.named("a"))
+
+
+def test_windows_that_grow_are_refused(path: Path) -> None:
+    with pytest.raises(fw.ExportError, match="max_pool cannot be written to ONNX: kernel_shape"):
+        export(lambda v: F.adaptive_max_pool1d(v, 3), x(2, 4, 6), path,
+               dynamic_shapes={"v": {2: "n"}})
+    assert not path.exists()

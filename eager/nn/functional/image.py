@@ -216,7 +216,7 @@ def _sizes(input: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[Any,
         raise ShapeError(f"interpolate: {given!r} does not have one number for each axis of space "
                          f"{space}")
     sizes = each if factor is None else tuple(map(scaled, space, each))
-    if min((*sizes, *space), default=1) < 1:
+    if any(n < 1 for n in (*sizes, *space)):
         raise ShapeError(f"interpolate: from {space} to {sizes}: all sizes must be at least 1")
     exact = factor is None or recompute
     return sizes, (None,) * len(space) if exact else tuple(1.0 / f for f in each)

@@ -154,8 +154,11 @@ def _for_types(method: Method, node: Any, schema: Any, given: Mapping[str, Any])
                                "onnx.shape_inference finds it where the model is well formed")
     bodies = sorted(schema.context_dependent_function_opset_versions)
     fits = [v for v in bodies if v <= method.opsets.get("", bodies[-1])] or bodies[:1]
-    found = schema.get_context_dependent_function_with_opset_version(
-        fits[-1], plain.SerializeToString(), [t.SerializeToString() for t in types])
+    try:
+        found = schema.get_context_dependent_function_with_opset_version(
+            fits[-1], plain.SerializeToString(), [t.SerializeToString() for t in types])
+    except Exception as error:  # of many kinds: onnx reads the body as text, names of the file too
+        raise ImportModelError(f"onnx makes no function of {node.op_type}: {error}") from None
     return onnx.FunctionProto.FromString(found)
 
 

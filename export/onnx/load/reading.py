@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....eager.errors import ImportModelError
+from .tensors import bytes_of
+
+_SHARED = 8  # how many tensors may lie in the same place, on the average
 
 
 def read(model: Any) -> Any:
@@ -28,9 +31,14 @@ def read(model: Any) -> Any:
                                f"{type(model).__name__}")
     proto = _parsed(data)
     check_texts(proto)
-    for tensor in _tensors(proto):
-        if tensor.data_location == tensor.EXTERNAL:
-            _with_data(tensor, folder)
+    outside = [t for t in _tensors(proto) if t.data_location == t.EXTERNAL]
+    parts = [_part(tensor, folder) for tensor in outside]
+    held = sum({part.path: part.path.stat().st_size for part in parts}.values())
+    if sum(part.length for part in parts) > _SHARED * held:
+        raise ImportModelError(f"the model's tensors are larger than {_SHARED} times the files "
+                               f"where their data are said to lie, of {held} bytes together")
+    for tensor, part in zip(outside, parts):
+        _read_part(tensor, part)
     return proto
 
 
@@ -75,21 +83,51 @@ def _tensors(proto: Any) -> Iterator[Any]:
     yield from external_data_helper._get_all_tensors(proto)
 
 
-def _with_data(tensor: Any, folder: Path | None) -> None:
-    """Reads a tensor's data from the file that it names, which must lie below `folder`."""
-    from onnx import external_data_helper
+class _Part(NamedTuple):
+    """Where in a file the data of a tensor lie."""
 
+    path: Path
+    offset: int
+    length: int
+
+
+def _part(tensor: Any, folder: Path | None) -> _Part:
+    """Where a tensor's data lie, in a file below `folder` that is long enough."""
     where = {entry.key: entry.value for entry in tensor.external_data}
     location = where.get("location", "")
     if folder is None:
         raise ImportModelError(f"the data of tensor {tensor.name!r} lie in the file {location!r}",
                                "load the model by its path")
-    _check_inside(tensor.name, location, folder)
+    path, length = folder / location, bytes_of(tensor)
     try:
-        external_data_helper.load_external_data_for_tensor(tensor, str(folder))
-    except Exception as error:  # its errors are of many kinds, all of them the file's fault
+        _check_inside(tensor.name, location, folder)
+        size = path.stat().st_size if path.is_file() else None
+    except OSError:  # too long a name, say
+        size = None
+    if size is None:
         raise ImportModelError(f"the data of tensor {tensor.name!r} cannot be read from "
-                               f"{location!r}: {error}") from error
+                               f"{location!r:.200}, which is no file")
+    try:
+        offset = int(where.get("offset", 0))
+        given = int(where.get("length", size - offset))
+    except ValueError:
+        offset = given = -1
+    if given != length or not 0 <= offset <= size - length:
+        raise ImportModelError(
+            f"tensor {tensor.name!r} takes {length} bytes, which are said to be those of "
+            f"{location!r} from {where.get('offset', 0)} on, {where.get('length', 'all')} of its "
+            f"{size}", "the file is damaged, was cut off, or belongs to another model")
+    return _Part(path, offset, length)
+
+
+def _read_part(tensor: Any, part: _Part) -> None:
+    try:
+        with part.path.open("rb") as file:
+            file.seek(part.offset)
+            tensor.raw_data = file.read(part.length)
+    except OSError as error:
+        raise ImportModelError(f"the data of tensor {tensor.name!r} cannot be read from "
+                               f"{part.path.name!r}: {error.strerror or error}") from error
     tensor.data_location = tensor.DEFAULT
     del tensor.external_data[:]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,7 @@ def array_of_proto(proto: Any) -> Any:
     """The array of a TensorProto; ImportModelError where its data do not fill its shape."""
     from onnx import numpy_helper
 
-    name = type_name(proto.data_type)
-    shape = tuple(proto.dims)
-    if any(n < 0 for n in shape):
-        raise ImportModelError(f"tensor {proto.name!r} has the shape {shape}")
+    name, shape = type_name(proto.data_type), _shape(proto)
     if proto.data_location == proto.EXTERNAL:  # where it was not read with the model's file
         raise ImportModelError(f"the data of tensor {proto.name!r} lie in another file",
                                "load the model by its path")
@@ -38,13 +36,24 @@ def array_of_proto(proto: Any) -> Any:
     return found.astype(np_dtype(name), copy=False)
 
 
+def _shape(proto: Any) -> tuple[int, ...]:
+    shape = tuple(proto.dims)
+    if any(n < 0 for n in shape):
+        raise ImportModelError(f"tensor {proto.name!r} has the shape {shape}")
+    return shape
+
+
+def bytes_of(proto: Any) -> int:
+    """How many raw bytes a tensor of a file takes, by its type and shape."""
+    name = type_name(proto.data_type)
+    bits = _BITS.get(name, 8 * np_dtype(name).itemsize)
+    return (math.prod(_shape(proto)) * bits + 7) // 8
+
+
 def _check_filled(proto: Any, name: str, shape: tuple[int, ...]) -> None:
-    count = 1
-    for n in shape:
-        count *= n
-    if proto.HasField("raw_data"):
-        bits = _BITS.get(name, 8 * np_dtype(name).itemsize)
-        held, wanted, what = len(proto.raw_data), (count * bits + 7) // 8, "bytes"
+    count = math.prod(shape)
+    if proto.HasField("raw_data") and name != "str":  # which have no raw form
+        held, wanted, what = len(proto.raw_data), bytes_of(proto), "bytes"
     else:
         held = len(getattr(proto, _FIELDS.get(name, "int32_data")))
         per = 2 if name.startswith("complex") else 1

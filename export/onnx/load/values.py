@@ -26,7 +26,7 @@ TYPES = dict(enumerate((
     "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8_e4m3fn",
     "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "uint4", "int4", "float4_e2m1fn",
     "float8_e8m0fnu", "uint2", "int2"), 1))
-MOST = 1 << 33  # bytes of what a model may ask for without giving as many
+MOST = 1 << 31  # bytes of what a model may ask for without giving as many
 
 
 def np_dtype(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Resize: axes made longer or shorter by reading between their elements.
 
 Each axis by itself: an element of the result is the sum of a few elements, its taps, times weights.
+Places and weights are arrays, or tensors where a size varies, as in `eager/ops/resize.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import numpy as np
 from .....eager import dtypes
 from .....eager.errors import ImportModelError, ShapeError
 from .....eager.ops import pointwise, view
-from .....eager.ops.resize import repeated, scaled
-from .....eager.tensor import tensor
+from .....eager.ops.resize import as_tensor, is_zero, numbered, repeated, scaled, varies, wide
 from ..table import Sizes, Tensor, operator
 from ..values import check_room
 from .shapes import axes_of
@@ -42,9 +42,19 @@ class Along:
 
     n: int
     size: int
-    scale: float
+    scale: Any  # of floats; a tensor where it varies
     begin: float = 0.0
     end: float = 1.0
+
+    @property
+    def whole(self) -> Any:
+        """The size after it, before it was rounded."""
+        return wide(self.n) * self.scale
+
+    @property
+    def stays(self) -> bool:
+        """Whether nothing is done, for all sizes."""
+        return is_zero(self.size - self.n) and (varies(self.scale) or self.scale == 1)
 
 
 def _half_pixel(y: Any, a: Along) -> Any:
@@ -52,23 +62,26 @@ def _half_pixel(y: Any, a: Along) -> Any:
 
 
 def _pytorch(y: Any, a: Along) -> Any:
-    return _half_pixel(y, a) if a.n * a.scale != 1 else np.full_like(y, -0.5)
+    return np.where(a.whole != 1, _half_pixel(y, a), -0.5)
 
 
 def _symmetric(y: Any, a: Along) -> Any:
     """Around the middle, though the size was rounded."""
-    return a.n / 2 * (1 - a.size / (a.n * a.scale)) + _half_pixel(y, a)
+    return wide(a.n) / 2 * (1 - wide(a.size) / a.whole) + _half_pixel(y, a)
 
 
 def _corners(y: Any, a: Along) -> Any:
-    whole = a.n * a.scale
-    return y * (a.n - 1) / (whole - 1) if whole != 1 else np.zeros_like(y)
+    return y * (wide(a.n) - 1) / _gaps(a)
 
 
 def _cropped(y: Any, a: Along) -> Any:
-    whole, part = a.n * a.scale, (a.end - a.begin) * (a.n - 1)
-    return a.begin * (a.n - 1) + (y * part / (whole - 1) if whole != 1 else np.full_like(
-        y, part / 2))
+    part = (a.end - a.begin) * (wide(a.n) - 1)
+    return a.begin * (wide(a.n) - 1) + np.where(a.whole != 1, y * part / _gaps(a), part / 2)
+
+
+def _gaps(a: Along) -> Any:
+    """Between the elements of the result; 1 where there is one alone, at the place 0."""
+    return np.where(a.whole != 1, a.whole - 1, 1)
 
 
 PLACES: dict[str, Any] = {
@@ -87,7 +100,7 @@ _NEAREST: dict[str, Any] = {
 
 def _linear(x: Any, a: float) -> Any:
     """The weight of an element at a distance."""
-    return np.clip(1 - np.abs(x), 0, 1)
+    return np.minimum(np.maximum(1 - np.abs(x), 0), 1)
 
 
 def _cubic(x: Any, a: float) -> Any:
@@ -102,10 +115,9 @@ _WEIGHTS: dict[str, Any] = {"linear": (_linear, 1), "cubic": (_cubic, 2)}
 
 
 def taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
-    """For each place in `x` the elements that are read, and their weights."""
+    """For each place in `x` the elements that are read, and their weights, None for 1."""
     if how.mode == "nearest":
-        rounded = _NEAREST[how.nearest](x)
-        return np.clip(rounded, 0, a.n - 1)[:, None], np.ones((len(x), 1))
+        return _inside(_NEAREST[how.nearest](x), a)[:, None], None
     weight, reach = _WEIGHTS[how.mode]
     shrunk = min(a.scale, 1.0) if how.antialias else 1.0
     width = math.ceil(reach / shrunk)
@@ -115,7 +127,11 @@ def taps(x: Any, a: Along, how: How) -> tuple[Any, Any]:
         weights = np.where((at >= 0) & (at < a.n), weights, 0.0)
     if how.inside_only or how.antialias:
         weights = weights / weights.sum(1, keepdims=True)
-    return np.clip(at, 0, a.n - 1), weights
+    return _inside(at, a), weights
+
+
+def _inside(at: Any, a: Along) -> Any:
+    return np.minimum(np.maximum(at, 0), a.n - 1)
 
 
 def _repeats(a: Along, how: How) -> int:
@@ -123,11 +139,12 @@ def _repeats(a: Along, how: How) -> int:
 
     Two elements tell: in these modes what is read at a place depends on what is around it alone.
     """
-    times = int(a.scale)
-    if how.mode != "nearest" or how.places not in _LOCAL or a.scale != times \
-            or a.size != a.n * times:
+    times = a.size // a.n
+    if how.mode != "nearest" or how.places not in _LOCAL or type(times) is not int \
+            or not is_zero(a.size - a.n * times) \
+            or not (varies(a.scale) or a.scale == times):
         return 0
-    two = Along(2, 2 * times, a.scale)
+    two = Along(2, 2 * times, times)
     at, _ = taps(PLACES[how.places](np.arange(2.0 * times), two), two, how)
     return times if np.array_equal(at[:, 0], np.arange(2).repeat(times)) else 0
 
@@ -137,19 +154,19 @@ def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
     times = _repeats(a, how)
     if times:
         return repeated(x, axis, times)
-    places = PLACES[how.places](np.arange(a.size, dtype=np.float64), a)
+    places = PLACES[how.places](numbered(a.size, np.float64), a)
     at, weights = taps(places, a, how)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
     if how.mode == "nearest":
-        out = view.take(x, tensor(at[:, 0].astype(np.int64)), axis=axis)
+        out = view.take(x, as_tensor(at[:, 0].astype(np.int64)), axis=axis)
     else:
         out = None
         for i, w in zip(at.T, weights.T):
-            part = view.take(x, tensor(i.astype(np.int64)), axis=axis) * \
-                tensor(w.astype(x.dtype).reshape(shape))
+            part = view.take(x, as_tensor(i.astype(np.int64)), axis=axis) * \
+                as_tensor(w.astype(x.dtype).reshape(shape))
             out = part if out is None else out + part
     if how.places == "tf_crop_and_resize":
-        beyond = tensor(((places < 0) | (places > a.n - 1)).reshape(shape))
+        beyond = as_tensor(((places < 0) | (places > a.n - 1)).reshape(shape))
         out = pointwise.where(beyond, how.outside, out)
     return out
 
@@ -167,7 +184,7 @@ def _sizes(shape: Any, axes: Any, scales: Any, sizes: Any, policy: str) -> list[
     if not sizes or len(sizes) != len(axes):
         raise ShapeError(f"Resize: neither scales nor sizes are given for the axes {axes}")
     if policy == "stretch":
-        return [(n, n / shape[a]) for a, n in zip(axes, sizes)]
+        return [(n, wide(n) / wide(shape[a])) for a, n in zip(axes, sizes)]
     choose = min if policy == "not_larger" else max
     scale = choose(n / shape[a] for a, n in zip(axes, sizes))
     return [(_rounded(shape[a] * scale), scale) for a in axes]
@@ -196,7 +213,7 @@ def _resize(x: Tensor, roi: Sizes = None, scales: Sizes = None, sizes: Sizes = N
     out = x if dtypes.kind(x.dtype) == "f" or mode == "nearest" else x.astype("float32")
     for i, (axis, (size, scale)) in enumerate(zip(axes, found)):
         a = Along(x.shape[axis], size, scale, parts[i], parts[i + len(axes)])
-        if size != a.n or scale != 1 or how.places == "tf_crop_and_resize":
+        if not a.stays or how.places == "tf_crop_and_resize":
             out = _resized(out, axis, a, how)
     return out.astype(x.dtype) if out.dtype != x.dtype else out
 
