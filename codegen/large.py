@@ -107,7 +107,8 @@ def _otherwise(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) 
     if is_small(out.dtype):  # where NumPy rounds, eager does
         return None
     if not _may_pay(op, types, params):
-        return _remembered(key, _LEFT)
+        _remember(key, _LEFT)
+        return None
     bounds = () if op.bounds is None else tuple(op.bounds(*types, **params))
     if not all([in_range(inputs[i], n) for i, n in bounds]):
         return None  # the op's own implementation has the error
@@ -119,7 +120,7 @@ def _otherwise(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) 
         call = functools.partial(_in_two, op, params)
     if call is None:
         return None
-    _remembered(key, Known(bounds, call))
+    _remember(key, Known(bounds, call))
     return call(inputs)
 
 
@@ -130,7 +131,7 @@ def _may_pay(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
     return op.rows is not None or op.name in BY_HAND or op.kind in ("pointwise", "reduce", "create")
 
 
-def _remembered(key: Any, known: Known) -> None:
+def _remember(key: Any, known: Known) -> None:
     if len(_KNOWN) >= _CALLS_KNOWN:
         _KNOWN.clear()
     _KNOWN[key] = known

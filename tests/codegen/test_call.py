@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.codegen import executable, objects
+from fusewire.codegen import calling, objects
 
 
 def warm(call, times=5):
@@ -27,7 +27,7 @@ def executable_of(compiled):
 
 def made(monkeypatch, layout):
     """The executable of `add` as it is where objects are laid out like this."""
-    monkeypatch.setattr(executable, "LAYOUT", layout)
+    monkeypatch.setattr(calling, "LAYOUT", layout)
     compiled = fw.compile(add)
     warm(lambda: compiled(fw.ones((4, 6)), fw.ones((4, 6))))
     return executable_of(compiled)
@@ -73,7 +73,7 @@ class Counter:
 
 @pytest.mark.parametrize("layout", [objects.LAYOUT, None], ids=["native", "python"])
 def test_only_what_nobody_else_holds_is_written_over(monkeypatch, layout):
-    monkeypatch.setattr(executable, "LAYOUT", layout)
+    monkeypatch.setattr(calling, "LAYOUT", layout)
     counter = Counter()
     compiled = fw.compile(counter.add)
     warm(lambda: compiled(fw.ones(3)))

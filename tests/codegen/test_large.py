@@ -185,6 +185,13 @@ def test_an_index_out_of_range_is_an_error(everything_is_large: list[str]) -> No
         fw.ones(4, 2).take(fw.tensor([1, 9]), axis=0)
 
 
+def test_what_computes_nothing_is_left_to_numpy(everything_is_large: list[str]) -> None:
+    x = fw.tensor([1.5, -2.0, 3.0] * 10)
+    assert (x * 1).tolist() == x.tolist()
+    assert fw.broadcast_to(x, (30,)).tolist() == x.tolist()
+    assert everything_is_large == []
+
+
 def test_gradients_of_large_arrays_are_those_of_small_ones() -> None:
     x = fw.rand(1 << 17).requires_grad_()
     (x.tanh() * 3.0).sum().backward()
