@@ -62,6 +62,8 @@ def referring() -> onnx.NodeProto:
 CASES = {
     "a cycle": (model([node("Add", "x y", "h"), node("Relu", "h")]), "nothing has computed it"),
     "a name nobody gives": (model([node("Relu", "z")]), "'z' is used where nothing"),
+    "a name that onnx does not bear": (
+        model([node("EyeLike", "z", dtype=1)], opset=22), "'z' is used"),
     "an output nobody gives": (model([node("Relu", "x", "h")]), "'y' is used where nothing"),
     "no such operator": (model([node("Nonsense", "x")]), "no operator Nonsense"),
     "a version to come": (model([node("Relu", "x")], opset=10 ** 6), "versions of operators up to"),

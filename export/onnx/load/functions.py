@@ -5,7 +5,7 @@ Each becomes a method of the source, made once for the same attributes and types
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ....eager.errors import ImportModelError
@@ -25,11 +25,14 @@ class Types(dict[str, Any]):
 MOST = 50  # functions that call each other
 
 
-def types_of(model: Any) -> Types:
+def types_of(model: Any, given: Iterable[str] = ()) -> Types:
     """The types of all values of a model, in graphs inside of its graph too."""
     import onnx
 
     light, found = _without_data(model), Types()
+    if not _in_order(model.graph, given):  # onnx may end the process over such a graph
+        found.checked = False
+        return found
     try:
         with_types = onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
     except Exception:  # of whatever kind: what needs types will say so
@@ -37,6 +40,17 @@ def types_of(model: Any) -> Types:
         with_types = _loosely(light)
     _collect(with_types.graph, found)
     return found
+
+
+def _in_order(graph: Any, given: Iterable[str]) -> bool:
+    """Whether nodes read nothing but what stands before them."""
+    known = {"", *given, *(v.name for v in graph.input), *(t.name for t in graph.initializer),
+             *(t.values.name for t in graph.sparse_initializer)}
+    for node in graph.node:
+        if not known.issuperset(node.input):
+            return False
+        known.update(node.output)
+    return True
 
 
 def _loosely(model: Any) -> Any:
@@ -200,6 +214,6 @@ def _types_inside(function: Any, known: Types, opsets: Mapping[str, int]) -> Typ
     model = onnx.ModelProto(ir_version=10, graph=graph)
     for domain, version in opsets.items():
         model.opset_import.add(domain=domain, version=version)
-    found = types_of(model)
+    found = types_of(model, function.input)
     found.update(known)
     return found
