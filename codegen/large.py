@@ -359,7 +359,7 @@ def built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProg
     def written() -> tuple[Written, None]:
         plan, launches = lower_graph(graph, machine)
         slots = {b: Argument(i) for b, i in plan.arguments.items()}
-        places = launches[0].places
+        places = [p for x in launches for p in x.places]
         if len(slots) != len(strides) or len(launches) != 1 \
                 or any(p.buffer not in slots for p in places):
             raise CodegenError("there are constants, or values beside the kernel's own")
