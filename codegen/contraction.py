@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from ..capture.graph import Node
+from ..capture.graph import Node, missing_below
 from ..eager.dtypes import bfloat16, summed_in
 from ..eager.ops.contract import parts
 from ..eager.shapes import product
 from . import loops
-from .fuse import Group
+from .fuse import WHOLE, Group
 from .index import Index, as_index, atom
 from .joined import steps_as_one
 from .loops import BOOL, INT, Buffer, Expr, If, Stmt, const
@@ -125,13 +125,13 @@ class Rows:
 
 def is_kept(operand: Node, buffers: Mapping[Node, Buffer], kept: Collection[Buffer]) -> bool:
     """Whether an operand depends on nothing but what is kept."""
-    found, nodes = set[Buffer](), [operand]
-    while nodes:
-        node = nodes.pop()
-        if node in buffers:
-            found.add(buffers[node])
-        else:
-            nodes += node.inputs
+    def has_home(node: Node) -> bool:  # one without a buffer here is in a part that is not read
+        return node in buffers or node.kind in ("reduce", *WHOLE)
+
+    read: dict[Node, None] = {}
+    for node in missing_below(operand, read, has_home):
+        read[node] = None
+    found = {buffers[n] for n in read if n in buffers}
     return bool(found) and found.issubset(kept)
 
 
