@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from typing import Any
 
 from ..capture.graph import Node
@@ -142,6 +142,25 @@ def flat(index: Indices, shape: Sequence[int]) -> Index:
     for i, n in zip(index, shape):
         total = total * n + as_index(i)
     return total
+
+
+def unflat(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
+    """The index of an element by its position in row-major memory."""
+    out: list[Index] = []
+    for i, n in enumerate(reversed(shape)):
+        last = i == len(shape) - 1
+        out.append(position if last else position % n)
+        position = position if last else position // n
+    return tuple(reversed(out))
+
+
+def in_memory(buffers: Mapping[Node, loops.Buffer], but: Container[Node] = ()) -> Leaf:
+    """A leaf that reads what lies in memory, `but` for what is only being made there."""
+    def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
+        here = node in buffers and node not in but
+        return load(buffers[node], node.type, index, mask) if here else None
+
+    return leaf
 
 
 def load(buffer: loops.Buffer, kind: TensorType, index: Indices, mask: Any) -> Value:

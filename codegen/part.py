@@ -9,7 +9,7 @@ from ..capture.graph import Node
 from . import loops
 from .contraction import Contraction
 from .index import Index, as_index, atom
-from .inline import Indices, Inliner, flat, load
+from .inline import Indices, Inliner, flat, in_memory
 from .loops import Expr, If, Stmt, const
 from .machine import Machine
 from .values import Value
@@ -49,9 +49,7 @@ class Part:
 
     def leaf(self, node: Node, index: Indices, mask: Any) -> Value | None:
         """An element of what lies in memory."""
-        if node in self.of.buffers and node not in self.of.group.members:
-            return load(self.of.buffers[node], node.type, index, mask)
-        return None
+        return in_memory(self.of.buffers, self.of.group.members)(node, index, mask)
 
     # ---- blocks of the summed axes
     def depth_block(self, number: Index) -> tuple[Index, Expr]:

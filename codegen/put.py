@@ -7,7 +7,6 @@ The last of several rows for one place stays, so tasks share the columns, not th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..capture.graph import Node
 from ..eager.shapes import product
@@ -15,11 +14,11 @@ from . import loops
 from .forms import flat_source
 from .fuse import Group
 from .index import Index, as_index, atom
-from .inline import Indices, Inliner, flat, load
+from .inline import Inliner, flat, in_memory, unflat
 from .loops import INT, Buffer, For, Kernel, Stmt, const
 from .lower import bounds, buffers_of, chunks, lower
 from .machine import Machine
-from .nest import counter, decode
+from .nest import counter
 from .values import Value, call, cast
 
 _TASK = 8192  # elements that make a task worth while
@@ -60,10 +59,7 @@ def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name:
     number, n = counter("n", count)
     column, c = counter("i", width)
 
-    def leaf(x: Node, index: Indices, mask: Any) -> Value | None:
-        return load(buffers[x], x.type, index, mask) if x in buffers else None
-
-    inline = Inliner(leaf)
+    inline = Inliner(in_memory(buffers))
     row, within = _split(n, places.type.shape), _split(c, node.type.shape[1:])
     place = _inside(inline.value(places, row), node.type.shape[0])
     value = inline.value(rows, (*row, *within)).expr
@@ -77,8 +73,7 @@ def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name:
 
 def _split(place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
     """The index of an element by its place in row-major memory."""
-    found = decode(place, [([a], n) for a, n in enumerate(shape)])
-    return tuple([i if n > 1 else as_index(0) for n, (_, i) in zip(shape, found)])
+    return tuple([i if n > 1 else as_index(0) for n, i in zip(shape, unflat(place, shape))])
 
 
 def _inside(value: Value, size: int) -> Index:

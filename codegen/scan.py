@@ -18,11 +18,11 @@ from ..eager.shapes import product
 from . import loops
 from .fuse import Group
 from .index import Index, as_index
-from .inline import Indices, Inliner, flat, load
+from .inline import Indices, Inliner, flat, in_memory, unflat
 from .loops import Buffer, For, If, Kernel, Register, Stmt, const
 from .lower import bounds, buffers_of, chunks
 from .machine import Machine
-from .nest import counter, decode, identity
+from .nest import counter, identity
 from .scalar import SCALAR
 from .values import BUILDER, Value, call, cast
 
@@ -105,15 +105,12 @@ class Scan:
 
     def _index(self, before: Index, k: Index, behind: Index) -> Indices:
         """An element by its places before the axis, along it, and behind it."""
-        def split(place: Index, axes: range) -> list[Index]:
-            return [i for _, i in decode(place, [([a], self.shape[a]) for a in axes])]
-
-        return (*split(before, range(self.axis)), k,
-                *split(behind, range(self.axis + 1, len(self.shape))))
+        return (*unflat(before, self.shape[:self.axis]), k,
+                *unflat(behind, self.shape[self.axis + 1:]))
 
     def _step(self, register: Register, where: Indices) -> list[Stmt]:
         """One element further."""
-        found = Inliner(self._leaf).value(self.node.inputs[0], where)
+        found = Inliner(in_memory(self.buffers, (self.node,))).value(self.node.inputs[0], where)
         value = self._combined(Value(loops.read(register)), cast(found, self.wide))
         at = flat(where, self.shape).expr()
         return [loops.Assign(register, value.expr),
@@ -122,7 +119,3 @@ class Scan:
     def _combined(self, old: Value, new: Value) -> Any:
         name = OPS[self.node.op].meaning.combine
         return call(name, old, new) if name in SCALAR else OPS[name].meaning(BUILDER, old, new)
-
-    def _leaf(self, node: Node, index: Indices, mask: Any) -> Value | None:
-        here = node in self.buffers and node is not self.node
-        return load(self.buffers[node], node.type, index, mask) if here else None

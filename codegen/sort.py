@@ -11,8 +11,6 @@ of elements as are wanted have one at least that comes no later than the least o
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..capture.graph import Node
@@ -22,11 +20,11 @@ from ..eager.shapes import product
 from . import loops
 from .fuse import Group
 from .index import Index, as_index, atom
-from .inline import Inliner, flat, load
+from .inline import Inliner, flat, in_memory, unflat
 from .loops import INT, Assign, Buffer, DType, Expr, For, If, Kernel, Register, Stmt, Store, const
 from .lower import bounds, buffers_of, chunks
 from .machine import Machine
-from .nest import counter, decode
+from .nest import counter
 from .values import Value, call, cast
 
 _SHORT = 48  # elements of a row in which each is compared with each
@@ -89,18 +87,14 @@ class Rows:
         raise NotImplementedError
 
     def _at(self, row: Index, place: Index) -> tuple[Index, ...]:
-        axes = [a for a in range(len(self.shape)) if a != self.axis]
-        found = {a: i for (a,), i in decode(row, [([a], self.shape[a]) for a in axes])}
-        return tuple([found.get(a, place) for a in range(len(self.shape))])
+        others = unflat(row, (*self.shape[:self.axis], *self.shape[self.axis + 1:]))
+        return (*others[:self.axis], place, *others[self.axis:])
 
     def key_of(self, row: Index, place: Index) -> Value:
         """The key of an element of a row."""
-        found = Inliner(self._leaf).value(self.source, self._at(row, place))
+        inline = Inliner(in_memory(self.buffers, (self.node,)))
+        found = inline.value(self.source, self._at(row, place))
         return key_of(found, self.key, bool(self.node.params["descending"]))
-
-    def _leaf(self, node: Node, index: Any, mask: Any) -> Value | None:
-        here = node in self.buffers and node is not self.node
-        return load(self.buffers[node], node.type, index, mask) if here else None
 
     def store(self, row: Index, place: Index, order: Expr) -> Store:
         """Notes which element comes at a place of the row's order."""

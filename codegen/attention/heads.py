@@ -9,7 +9,7 @@ from ...capture.graph import Node
 from ...eager.shapes import product
 from .. import loops
 from ..index import Index, as_index, atom
-from ..inline import Indices, Inliner, broadcast_index, load
+from ..inline import Indices, Inliner, broadcast_index, in_memory, unflat
 from ..loops import Buffer, Expr, Kernel, Stmt, Var
 from ..lower import buffers_of
 from ..machine import Machine
@@ -73,12 +73,8 @@ class Heads:
 
     def element(self, node: Node, *index: Any) -> Value:
         """An element of one of the node's inputs, read through the views before it."""
-        return Inliner(self._leaf).value(node, tuple(as_index(i) for i in index))
-
-    def _leaf(self, node: Node, index: Indices, mask: Any) -> Value | None:
-        if node in self.buffers and node is not self.node:
-            return load(self.buffers[node], node.type, index, mask)
-        return None
+        inline = Inliner(in_memory(self.buffers, (self.node,)))
+        return inline.value(node, tuple(as_index(i) for i in index))
 
     def head(self, number: Index) -> Indices:
         """Where a head is, by its number."""
@@ -125,16 +121,6 @@ class Heads:
 def up(count: int, step: int) -> int:
     """The first multiple of `step` that is no less than `count`."""
     return -(-count // step) * step
-
-
-def unflat(position: Index, sizes: Sequence[int]) -> Indices:
-    """A position in row-major order as an index for each axis."""
-    out: list[Index] = []
-    for n, size in enumerate(reversed(sizes)):
-        last = n == len(sizes) - 1
-        out.append(position if last else position % size)
-        position = position if last else position // size
-    return tuple(reversed(out))
 
 
 def least(x: Index, most: Index | int) -> Index:

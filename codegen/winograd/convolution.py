@@ -13,7 +13,7 @@ from .. import loops
 from ..contraction import is_kept
 from ..fuse import Group
 from ..index import Index
-from ..inline import Indices, Inliner, flat, load
+from ..inline import Indices, Inliner, flat, in_memory
 from ..loops import Buffer, Expr, Stmt
 from ..machine import Machine
 from ..values import Value
@@ -101,9 +101,7 @@ class Convolution:
 
     def leaf(self, node: Node, index: Indices, mask: Any) -> Value | None:
         """An element of what lies in memory."""
-        if node in self.buffers and node not in self.group.members:
-            return load(self.buffers[node], node.type, index, mask)
-        return None
+        return in_memory(self.buffers, self.group.members)(node, index, mask)
 
     # ---- epilogue
     def stores(self, where: Mapping[str, Index], total: Expr) -> list[Stmt]:

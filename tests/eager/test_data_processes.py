@@ -28,11 +28,15 @@ def loader(data, method=QUICK, **options):
     return DataLoader(data, num_workers=2, multiprocessing_context=method, **options)
 
 
+def shared(pid):
+    """The shared memory of the loaders of a process."""
+    return glob.glob(f"/dev/shm/fusewire-{pid}-*")
+
+
 def nothing_left():
-    """No process, thread or shared memory of a loader is there any more."""
+    """No process, thread or shared memory of a loader of ours is there any more."""
     threads = [t for t in threading.enumerate() if t.name.startswith("fusewire-loader")]
-    return (multiprocessing.active_children(), threads, glob.glob("/dev/shm/fusewire-*")) == (
-        [], [], [])
+    return (multiprocessing.active_children(), threads, shared(os.getpid())) == ([], [], [])
 
 
 # ---- what comes back
@@ -278,7 +282,7 @@ if __name__ == "__main__":
 
 
 def run(tmp_path, end, method=QUICK, persistent=False, interrupt=None):
-    """The exit code, the output on standard error, and the workers' numbers of a script."""
+    """A script's exit code, output on standard error, and numbers of its workers and itself."""
     script = tmp_path / "script.py"
     tests = os.path.dirname(os.path.dirname(__file__))
     script.write_text(SCRIPT.format(tests=tests, method=method, end=end, persistent=persistent))
@@ -289,7 +293,7 @@ def run(tmp_path, end, method=QUICK, persistent=False, interrupt=None):
         os.killpg(process.pid, interrupt) if interrupt == signal.SIGINT else process.send_signal(
             interrupt)
     _, said = process.communicate(timeout=30)
-    return process.returncode, said, [int(pid) for pid in first.split()]
+    return process.returncode, said, [int(pid) for pid in first.split()], process.pid
 
 
 def runs(pid):
@@ -312,20 +316,20 @@ def gone(pids):
 
 @pytest.mark.parametrize(("method", "persistent"), [(None, True), (QUICK, False), (QUICK, True)])
 def test_a_program_that_ends_in_the_middle_of_a_loop(tmp_path, method, persistent):
-    code, said, pids = run(tmp_path, "sys.exit(5)", method, persistent)
+    code, said, pids, own = run(tmp_path, "sys.exit(5)", method, persistent)
     assert (code, said) == (5, "") and len(pids) == (2 if method else 0) and gone(pids)
-    assert glob.glob("/dev/shm/fusewire-*") == []
+    assert shared(own) == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_control_c(tmp_path):
-    code, said, pids = run(tmp_path, "for _ in batches: pass", interrupt=signal.SIGINT)
+    code, said, pids, own = run(tmp_path, "for _ in batches: pass", interrupt=signal.SIGINT)
     assert code == -signal.SIGINT and said.count("KeyboardInterrupt") == 1  # of the loop alone
-    assert gone(pids) and glob.glob("/dev/shm/fusewire-*") == []
+    assert gone(pids) and shared(own) == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_workers_of_a_program_that_was_killed(tmp_path):
-    code, _, pids = run(tmp_path, "time.sleep(30)", interrupt=signal.SIGKILL)
+    code, _, pids, own = run(tmp_path, "time.sleep(30)", interrupt=signal.SIGKILL)
     assert code == -signal.SIGKILL and len(pids) == 2 and gone(pids)
-    assert glob.glob("/dev/shm/fusewire-*") == []
+    assert shared(own) == []

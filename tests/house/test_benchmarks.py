@@ -16,7 +16,7 @@ import pytest
 from house.repo import ROOT
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def benchmarks() -> ModuleType:
     """The package from the repository's root, which is not installed."""
     folder = ROOT / "benchmarks"

@@ -21,9 +21,9 @@ _LINE = 64
 
 
 def new_folder() -> str:
-    """A folder for the pieces of one loader, which nobody else can read."""
+    """A folder for the pieces of one loader, which nobody else can read; named by its process."""
     there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK)
-    return tempfile.mkdtemp(prefix="fusewire-", dir=_IN_MEMORY if there else None)
+    return tempfile.mkdtemp(prefix=f"fusewire-{os.getpid()}-", dir=_IN_MEMORY if there else None)
 
 
 def _create(path: str, size: int) -> mmap.mmap:
