@@ -21,7 +21,7 @@ from ..capture.passes.layout import turn_products
 from ..capture.passes.pieces import join_pieces
 from ..capture.passes.products import join_products
 from ..capture.passes.puts import join_puts
-from ..capture.passes.simplify import simplify
+from ..capture.passes.simplify import join_slices, simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import CLEANING, Pass, run
 from ..eager.errors import CodegenError
@@ -29,7 +29,7 @@ from ..eager.settings import settings
 from .again import program_of
 from .anysize import AnySize, check_places, compile_any_size
 from .attention.choice import has_kernel
-from .compose import Lowered, lower_sections
+from .compose import OFTEN, Lowered, lower_sections
 from .donate import in_place
 from .executable import Executable, Interface, Plan, interface_of
 from .forms import Place
@@ -51,8 +51,7 @@ from .sections import cut_sections
 from .sized import SizedExecutable, has_symbols
 from .stream import stream_results
 from .support import why_no_code
-
-_OFTEN = 8  # products that read the same
+from .voids import fill_voids
 
 Program = Executable | MixedExecutable | SizedExecutable
 
@@ -181,7 +180,7 @@ def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collecti
 
 def _joined(graph: Graph, machine: Machine) -> Graph:
     """The graph with what goes over many turns as one."""
-    graph = join_pieces(join_puts(graph))
+    graph = fill_voids(join_slices(join_pieces(join_puts(graph))))
     # along an axis whose size is not known nothing can be put together
     return graph if machine.open else join_products(turn_products(graph))
 
@@ -233,7 +232,7 @@ def _often_multiplied(groups: Sequence[Group]) -> list[Node]:
     each step of a loop."""
     equal = Counter((n, tuple([(m.op, params_key(m.params), m.type) for m in g.members]))
                     for g in groups if g.kind == "contract" for n in g.reads)
-    return [n for (n, _), count in equal.items() if count >= _OFTEN]
+    return [n for (n, _), count in equal.items() if count >= OFTEN]
 
 
 def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Graph:

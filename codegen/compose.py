@@ -14,6 +14,7 @@ import numpy as np
 
 from ..capture.graph import Graph, Node, params_key
 from ..capture.passes.checks import Check
+from .copies import pieces_of
 from .executable import Plan
 from .forms import Place
 from .kept import buffers_of, kept_launches
@@ -26,6 +27,7 @@ from .sections import Call, Section
 Lowered = tuple[Plan, list[Launch]]
 Lower = Callable[[Graph, Collection[Node]], Lowered]
 
+OFTEN = 8  # products that read the same, from which on it is packed once for all of them
 _BYTE = np.dtype(np.uint8)
 
 
@@ -55,8 +57,12 @@ def _lower_each(sections: Sequence[Section], given: Collection[Node], lower: Low
 
 
 def _kept(section: Section, graph: Graph) -> frozenset[int]:
-    """The inputs of a section that stand for kept inputs of the graph in every call."""
+    """The inputs of a section that stand for kept inputs of the graph in every call, or for one
+    value in many calls, as the weight of a recurrent layer does."""
     always = _always_given(section, {graph.inputs[i] for i in graph.kept})
+    if len(section.calls) >= OFTEN:
+        operands = zip(*[c.operands for c in section.calls])
+        always |= {n for n, found in zip(section.graph.inputs, operands) if len({*found}) == 1}
     return frozenset(i for i, n in enumerate(section.graph.inputs) if n in always)
 
 
@@ -84,6 +90,9 @@ class _Composer:
         self.constants: dict[Any, Node] = {}
         self.results: list[Node] = []
         self.taken: dict[Node, Node] = {}
+        self.pieces = {} if apart else pieces_of(graph)
+        self.concats = {whole for whole, _ in self.pieces.values()}
+        self.wholes: dict[Node, Place] = {}  # those of the concats that have memory already
         self.checks: dict[tuple[Node, Any, str, int], None] = {}
 
     def add(self, section: Section, plan: Plan, launches: Sequence[Launch]) -> None:
@@ -94,8 +103,9 @@ class _Composer:
             where = {**fixed, **self._inputs(plan, call)}
             again = lasting.place(where)
             self._add_outputs(plan, call, where)
-            self.launches += [Launch(x.kernel, tuple([_moved(p, where) for p in x.places]))
-                              for x in launches if x not in again]
+            moved = [Launch(x.kernel, tuple([_moved(p, where) for p in x.places]))
+                     for x in launches if x not in again]
+            self.launches += [x for x in moved if not self._is_there(x)]
 
     def plan(self) -> Plan:
         """The plan of the whole graph."""
@@ -157,8 +167,10 @@ class _Composer:
             whole.setdefault(made[check.output], Node("checked", (), {}, of))
         for buffer, node in whole.items():
             if buffer not in where:
-                where[buffer] = self._owned(node, f"b{len(self.results)}")
-                self.results.append(node)
+                where[buffer] = self._result(node)
+        for buffer, node in zip(made, call.outputs):
+            if buffer not in where and (place := self._in_whole(node)) is not None:
+                where[buffer] = place
         ends = {b: end for b, end in zip(made, call.last) if b not in where}
         where |= _each(ends) if self.apart else _frames(ends)
         for node, buffer in zip(call.outputs, made):
@@ -167,6 +179,31 @@ class _Composer:
         for check in plan.checks:
             node = self.owner[where[made[check.output]].buffer]
             self.checks[node, check.size, check.what, check.low] = None
+
+    def _result(self, node: Node) -> Place:
+        """Where a result lies, in memory of its own; pieces of it lie there as well."""
+        if node in self.wholes:
+            return self.wholes[node]
+        self.results.append(node)
+        place = self._owned(node, f"b{len(self.results) - 1}")
+        if node in self.concats:
+            self.wholes[node] = place
+        return place
+
+    def _in_whole(self, node: Node) -> Place | None:
+        """Where a piece of a concat, or a concat of pieces that lie there already, is to lie."""
+        whole, at = self.pieces.get(node, (node, 0))
+        if whole is not node and whole not in self.wholes:
+            self.wholes[whole] = self._result(whole) if whole in self.outputs else \
+                Place(Buffer("whole", whole.type.dtype, whole.type.size))
+        place = self.wholes.get(whole)
+        return None if place is None else Place(place.buffer, at)
+
+    def _is_there(self, launch: Launch) -> bool:
+        """Whether a kernel only copies a piece to where it lies."""
+        first = launch.places[0]
+        return list(launch.places) == [first, first] \
+            and any(p.buffer is first.buffer for p in self.wholes.values())
 
 
 class _Lasting:

@@ -165,14 +165,13 @@ class Executable:
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
         """A row per kernel with its median time on made-up inputs: what a kernel takes depends on
         its sizes, hardly on the values."""
-        times = []
+        times, arena = [], self._take_arena()
         for _ in range(repeats):
             arrays = [np.ones(t.shape, t.dtype) for t in self.interface.inputs]
             if self.interface.sizes:
                 arrays[-1][:len(self.interface.sizes)] = self.interface.sizes
             results = [make() for make in self._results]
-            steps = self.run(arrays, results, self._take_arena(), self._all_constants(),
-                             self.program.profile)
+            steps = self.run(arrays, results, arena, self._all_constants(), self.program.profile)
             times.append([ended - began for began, ended in steps])
         medians = [statistics.median(t) for t in zip(*times)]
         return [{**row, "seconds": s} for row, s in zip(self.facts, medians)]

@@ -151,12 +151,19 @@ def _passes_on(node: Node) -> bool:
 def _fan_out(
     nodes: list[Node], readers: dict[Node, list[Node]], outputs: set[Node]
 ) -> dict[Node, int]:
-    """How many computations read a node, directly or through views."""
+    """How many computations read an element of a node, directly or through views."""
     fan: dict[Node, int] = {}
     for node in reversed(nodes):
-        own = sum(fan[r] if _passes_on(r) else 1 for r in readers[node])
-        fan[node] = own + (node in outputs)
+        own = [fan[r] if _passes_on(r) else 1 for r in readers[node]]
+        apart = _are_parts(readers[node], node)
+        fan[node] = (max(own) if apart else sum(own)) + (node in outputs)
     return fan
+
+
+def _are_parts(readers: list[Node], node: Node) -> bool:
+    """Whether all readers together read no more than the elements of a node, each some of them."""
+    return len(readers) > 1 and all(r.op == "slice" for r in readers) \
+        and sum(r.type.size for r in readers) <= node.type.size
 
 
 def _contracted(nodes: list[Node]) -> set[Node]:

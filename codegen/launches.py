@@ -10,6 +10,7 @@ from typing import Any
 from ..capture.graph import Node
 from .attention.choice import attention_kernels
 from .contract import lower_contract
+from .copies import places_of
 from .forms import Form, Place, form_of, shifted
 from .fuse import Group
 from .loops import Buffer, Kernel
@@ -88,7 +89,8 @@ class Lowering:
     def _launches(self, group: Group, places: Mapping[Node, Place], name: str,
                   kept: Collection[Buffer]) -> list[Launch]:
         form = form_of(group, places)
-        key = form.key, tuple([p.buffer in kept for p in form.places])
+        packs = group.kind == "contract"  # others do not look at what is kept
+        key = form.key, tuple([p.buffer in kept for p in form.places]) if packs else ()
         if key not in self._made:
             self._made[key] = self._lower(group, places, form, name, kept)
         return self._made[key].launches(form.places, _values(group, places), self._packed)
@@ -124,13 +126,8 @@ def pieces(
 ) -> Iterator[tuple[Group, Mapping[Node, Place]]]:
     """Each piece of a concat as a group of its own that writes to its part of the whole."""
     (whole,) = group.members
-    shape, axis = whole.type.shape, whole.params["axis"]
-    step = 1
-    for n in shape[axis + 1:]:
-        step *= n
-    at = places[whole].offset
-    for piece in whole.inputs:
+    for piece, at in places_of(whole):
         copy = Node("alias", (piece,), {}, piece.type, whole.site)
-        own = Group("rows", piece.type.shape, None, [copy], group.reads, layout=shape)
-        yield own, ChainMap({copy: Place(places[whole].buffer, at)}, places)
-        at += piece.type.shape[axis] * step
+        own = Group("rows", piece.type.shape, None, [copy], group.reads, layout=whole.type.shape)
+        to = Place(places[whole].buffer, places[whole].offset + at)
+        yield own, ChainMap({copy: to}, places)

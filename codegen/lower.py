@@ -18,7 +18,8 @@ from .loops import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
 from .machine import Machine
 from .nest import Axes, Body, counter, decode, identity, is_straight, work
 
-_TASK = 8192  # elements that make a task worth while
+_TASK = 8192  # elements that make a task worth while, and with more work for each
+_LEAST_TASK = 4000  # nanoseconds
 _MOST_TASKS = 64
 _WAITS = 4.0  # simple operations, fewer than those that a sum takes to be ready for the next
 _ROWS = 16  # rows of a task that adds them up
@@ -56,9 +57,18 @@ class Nest:
             vectors //= 2
         return self.fitting(size, vectors)
 
+    @property
+    def task(self) -> int:
+        """How many elements are worth a task."""
+        return min(_TASK, round(_LEAST_TASK / self.nanoseconds(1)))
+
     def worth(self, elements: int) -> int:
         """How many pieces of so many elements are worth a task."""
-        return max(1, _TASK // max(1, self.machine.most(elements)))
+        return max(1, self.task // max(1, self.machine.most(elements)))
+
+    def nanoseconds(self, elements: int) -> float:
+        """What so many elements take, about."""
+        return elements * max(self.cost, 1) / (2.5 * self.machine.lanes())
 
     @property
     def outer(self) -> int:
@@ -94,10 +104,9 @@ def kernel(nest: Nest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "
     if not nest.machine.varies(elements):
         body = look_ahead(body, elements, max(1, nest.inner))
     sites = tuple(dict.fromkeys(n.site for n in nest.group.members if n.site))
-    nanoseconds = elements * nest.cost / (2.5 * nest.machine.lanes())
     scratch = (*nest.body.rows.values(), *nest.body.columns.values())
-    return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body), nanoseconds,
-                  sites)
+    return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body),
+                  nest.nanoseconds(elements), sites)
 
 
 def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
@@ -160,7 +169,7 @@ def _elementwise(nest: Nest) -> Kernel:
 def _line(nest: Nest, run: tuple[list[int], int]) -> Kernel:
     """One loop over everything: tasks are pieces of it."""
     axes, size = run
-    tasks, piece = chunks(size, _TASK, nest.machine)
+    tasks, piece = chunks(size, nest.task, nest.machine)
     cut = tasks > 1 or nest.machine.varies(size)
     lanes = nest.wide(piece if cut else size)
     piece = -(-piece // lanes) * lanes if cut else piece
@@ -176,7 +185,7 @@ def _line(nest: Nest, run: tuple[list[int], int]) -> Kernel:
 def _flattened(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
     """Lanes over all positions; the axes are found from the position by division."""
     total = nest.outer
-    tasks, piece = chunks(total, _TASK // 2, nest.machine)
+    tasks, piece = chunks(total, nest.task // 2, nest.machine)
     cut = tasks > 1 or nest.machine.varies(total)
     piece = -(-piece // nest.lanes) * nest.lanes if cut else piece
     tasks = max(1, -(-total // piece))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..capture.graph import Graph, Node, Nodes, params_key
 from ..eager.shapes import TensorType
+from .copies import lies_in_pieces
 from .order import Order
 from .repeats import Operand, Turn, find_repeats, turn_of
 
@@ -41,16 +43,22 @@ def cut_sections(graph: Graph) -> list[Section]:
 
 
 def _with_rest(order: Order, repeats: Sequence[list[Turn]]) -> Iterator[list[Turn]]:
-    """The turns of all that repeats, and what lies between, each as one turn."""
+    """The turns of all that repeats, and what lies between, each as one turn, or as several: what
+    turns made is put together first, so that it may lie there already."""
     done = 0
     for turns in repeats:
         first, last = turns[0].members[0], turns[-1].members[-1]
-        if order.at[first] > done:
-            yield [turn_of(order, order.nodes[done:order.at[first]], moving=False)]
+        yield from _rest(order, done, order.at[first])
         yield turns
         done = order.at[last] + 1
-    if done < len(order.nodes):
-        yield [turn_of(order, order.nodes[done:], moving=False)]
+    yield from _rest(order, done, len(order.nodes))
+
+
+def _rest(order: Order, start: int, stop: int) -> Iterator[list[Turn]]:
+    """The nodes from one number on before another, cut behind long concats."""
+    ends = [i + 1 for i in range(start, stop) if lies_in_pieces(order.nodes[i])]
+    for first, end in pairwise(sorted({start, *ends, stop})):
+        yield [turn_of(order, order.nodes[first:end], moving=False)]
 
 
 def _section(order: Order, turns: Sequence[Turn], calls: Sequence[int]) -> Section:

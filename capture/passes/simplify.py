@@ -106,6 +106,7 @@ def _reshaped_number(nodes: Nodes, n: Node) -> Node | None:
     return nodes.make("broadcast_to", (inner,), {"shape": n.type.shape}, n.type, n.site)
 
 
+_SLICES = Rule("slice(slice(x)) -> slice(x)", ("slice",), _slice_of_slice)
 RULES = [
     Rule("alias(x) -> x", ("alias",), _same_type),
     Rule("cast(x, dtype of x) -> x", ("cast",), _same_type),
@@ -114,7 +115,7 @@ RULES = [
     Rule("x + -0.0 -> x", ("add", "subtract"), _minus_zero),
     Rule("-(-x) -> x", ("negative", "logical_not", "bitwise_invert"), _double),
     Rule("reshape(reshape(x)) -> reshape(x)", ("reshape",), _reshape_of_reshape),
-    Rule("slice(slice(x)) -> slice(x)", ("slice",), _slice_of_slice),
+    _SLICES,
     Rule("permute(permute(x)) -> permute(x)", ("permute_dims",), _order_of_order),
     Rule("full(shape, v) -> broadcast_to(v)", ("full",), _filled),
     Rule("reshape(broadcast_to(v)) -> broadcast_to(v)", ("reshape", "broadcast_to"),
@@ -125,3 +126,9 @@ RULES = [
 def simplify(graph: Graph) -> Graph:
     """The graph after all rules of this file."""
     return rewrite(graph, RULES)
+
+
+def join_slices(graph: Graph) -> Graph:
+    """The graph in which every slice is of something else: equal turns of a loop look equal then,
+    however their parts of an array were cut."""
+    return rewrite(graph, [_SLICES])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..loops import Kernel
 from .blocks import Rows
 
-PARALLEL_NANOSECONDS = 20_000  # kernels that take less are not worth a second thread
+PARALLEL_NANOSECONDS = 8_000  # kernels that take less are not worth a second thread
 
 
 @dataclass(frozen=True)
