@@ -48,6 +48,7 @@ from .machine import Machine
 from .memory import plan_arena
 from .mixed import MixedExecutable, compile_mixed
 from .sections import cut_sections
+from .signs import without_signs
 from .sized import SizedExecutable, has_symbols
 from .stream import stream_results
 from .support import why_no_code
@@ -156,7 +157,7 @@ def machine_of(target: Target) -> Machine:
     narrow = target.x86 and target.vector_bytes < 64
     return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads(),
                    winograd=settings.winograd, dot=target.dot and settings.bf16_dot,
-                   dot16=target.dot16)
+                   dot16=target.dot16, dot8=target.dot8)
 
 
 def lower_graph(graph: Graph, machine: Machine, checks: bool = True) -> Lowered:
@@ -214,6 +215,7 @@ def passes_for(machine: Machine) -> list[Pass]:
         join_pieces,
         turn_products,
         open_vector_products,
+        *([without_signs] if machine.dot8 and not machine.open else []),
         simplify,  # again: opening leaves reshapes of reshapes
     ]
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from ..capture.graph import Node, missing_below
-from ..eager.dtypes import bfloat16, summed_in
+from ..eager.dtypes import summed_in
 from ..eager.ops.contract import parts
 from ..eager.shapes import product
 from . import loops
@@ -18,14 +16,13 @@ from .index import Index, as_index, atom
 from .joined import steps_as_one
 from .loops import BOOL, INT, Buffer, Expr, If, Stmt, const
 from .machine import Machine
-from .ranges import fits
+from .words import WORD, Word, words_for
 
 _BLOCK = 128  # columns of a block
 _DEPTH = 512  # summed elements of a block
 _PAD = 16  # keeps rows of packed blocks out of the same cache sets
 _READING = 1.5  # the columns' share in the time of a tile, in rows
 _MANY_ROWS = 1024
-_INT16, _INT32 = np.dtype("int16"), np.dtype("int32")
 _LATENCY = 4  # rows below which a tile waits for its own sums
 
 
@@ -76,16 +73,14 @@ def _join_last(roles: Roles, wide: int, as_one: Callable[[list[str]], bool]) -> 
     size.update(dict.fromkeys(joined, 1) | {last: count})
 
 
-def paired_letter(node: Node, roles: Roles, machine: Machine) -> str | None:
-    """The summed letter of which two neighbouring elements are packed as one word, as the
-    processor multiplies bfloat16 or integers of 16 bits in pairs; None where it does not, or no
-    letter is even."""
-    dtypes = {n.type.dtype for n in (node, *node.inputs)}
-    if not (machine.dot and dtypes == {bfloat16}) and not (
-            machine.dot16 and dtypes == {_INT32} and all(fits(n, _INT16) for n in node.inputs)):
-        return None
-    even = [a for a in roles.summed if roles.size[a] % 2 == 0 and not machine.varies(roles.size[a])]
-    return even[-1] if even else None
+def words_of(node: Node, roles: Roles, machine: Machine) -> tuple[Word, str] | None:
+    """The words in which elements are packed, and the summed letter whose neighbours they hold;
+    None where the processor has none for them, or no letter is of whole words."""
+    for word in words_for(node, roles.row_operand, machine):
+        for a in reversed(roles.summed):
+            if roles.size[a] % word.count == 0 and not machine.varies(roles.size[a]):
+                return word, a
+    return None
 
 
 @dataclass(frozen=True)
@@ -149,11 +144,12 @@ class Contraction:
         self.vector = machine.lanes(self.dtype.itemsize)
         self.letters = parts(self.node.params["spec"])
         self.roles = roles_of(self.node, self.vector, row_operand, self._as_one(1 - row_operand))
-        self.paired = paired_letter(self.node, self.roles, machine)
+        self.words = words_of(self.node, self.roles, machine)
         self.packed = self.dtype
-        if self.paired is not None:
-            self.packed = np.dtype("uint32")
-            self.roles.size[self.paired] //= 2
+        if self.words is not None:
+            word, letter = self.words
+            self.packed = WORD
+            self.roles.size[letter] //= word.count
         self.kept = [is_kept(n, buffers, kept) for n in self.node.inputs]
         self.side_by_side = False  # whether the summed elements of a row lie so, and are packed so
         self.direct = False  # whether tiles read their rows where these lie

@@ -268,18 +268,23 @@ def children(e: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-def halves(e: Expr) -> tuple[Load, Load] | None:
-    """The loads of two elements that make a pair as they lie in memory; None for all else."""
-    if not isinstance(e, Call) or e.op not in ("pair", "pair16"):
+_PACKED = {"pair": ("fV", 2), "pair16": ("biu", 2), "quad8": ("biu", 1)}
+"""Operations that make a word: kinds of its elements in memory, and how many bytes these have."""
+
+
+def elements_of_word(e: Expr) -> list[Load] | None:
+    """The loads of the elements that make a word as they lie in memory; None for all else."""
+    if not isinstance(e, Call) or e.op not in _PACKED:
         return None
-    first, second = e.args
-    if e.op == "pair16":
-        first, second = (x.args[0] if isinstance(x, Call) and x.op == "cast" else x for x in e.args)
-    if not isinstance(first, Load) or not isinstance(second, Load) \
-            or first.buffer is not second.buffer or first.mask or second.mask:
+    kinds, most = _PACKED[e.op]
+    whole = kinds == "biu"
+    found = [x.args[0] if whole and isinstance(x, Call) and x.op == "cast" else x for x in e.args]
+    loads = [x for x in found if isinstance(x, Load) and not x.mask]
+    first = loads[0] if len(loads) == len(found) else None
+    if first is None or any(x.buffer is not first.buffer for x in loads):
         return None
-    small = first.dtype.itemsize <= 2 and (e.op == "pair") is not (first.dtype.kind in "biu")
-    return (first, second) if small else None
+    kind = first.dtype.kind in "biu"
+    return loads if first.dtype.itemsize <= most and kind is whole else None
 
 
 def parts(expressions: Iterable[Expr]) -> dict[Expr, None]:

@@ -13,7 +13,8 @@ class Machine:
     the pool; `open`: the prime numbers that stand for sizes known at run time, each with the
     largest that it stands for; `winograd`: results along a side of the tiles by which convolutions
     of 3 by 3 are computed, 0 for none; `dot`: whether products of bfloat16 are made of pairs;
-    `dot16`: whether those of integers of 16 bits are.
+    `dot16`: whether those of integers of 16 bits are; `dot8`: whether those of integers of 8 bits
+    are made of four.
     """
 
     vector_bytes: int = 64
@@ -23,6 +24,7 @@ class Machine:
     winograd: int = 4
     dot: bool = False
     dot16: bool = False
+    dot8: bool = False
 
     def varies(self, size: int) -> bool:
         """Whether a size is known at run time only: then loops are to be right for any."""

@@ -178,15 +178,15 @@ def _contiguous(
 
 def single_read(e: Expr) -> tuple[loops.Load, int] | None:
     """Where an expression is read from memory by one load: its first element, and how many; two
-    where it is a pair of neighbours."""
+    or four where it is a word of neighbours."""
     if isinstance(e, loops.Load):
         return e, 1
-    two = loops.halves(e)
-    if two is None:
+    loads = loops.elements_of_word(e)
+    if loads is None:
         return None
-    first, second = two
-    (terms, start), (others, end) = linear(first.index), linear(second.index)
-    return (first, 2) if terms == others and end - start == 1 else None
+    terms, start = linear(loads[0].index)
+    side_by_side = all(linear(x.index) == (terms, start + n) for n, x in enumerate(loads))
+    return (loads[0], len(loads)) if side_by_side else None
 
 
 def reads_along(e: Expr, var: Expr) -> bool:

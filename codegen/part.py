@@ -34,14 +34,13 @@ class Part:
         return flat(tuple(local[a] for a in letters), [self.roles.size[a] for a in letters])
 
     def operand(self, number: int, where: dict[str, Index]) -> Value:
-        """An element of an operand, read through the views before it; where these are paired, two
-        of them."""
-        letter = self.of.paired
-        if letter is None:
+        """An element of an operand, read through the views before it, or a word of them."""
+        if self.of.words is None:
             return self._one(number, where)
-        two = (self._one(number, where | {letter: where[letter] * 2 + n}) for n in (0, 1))
-        op = "pair" if self.of.dtype.kind == "f" else "pair16"
-        return Value(loops.call(op, tuple(x.expr for x in two), self.of.packed))
+        word, letter = self.of.words
+        first = where[letter] * word.count
+        return Value(word.of([self._one(number, where | {letter: first + n}).expr
+                              for n in range(word.count)]))
 
     def _one(self, number: int, where: dict[str, Index]) -> Value:
         node = self.of.node.inputs[number]

@@ -51,6 +51,20 @@ def _dot16(x: Any, y: Any) -> Any:
     return a * b + c * d
 
 
+def _quad8(*given: Any) -> Any:
+    """The lower 8 bits of four integers as a uint32, those of the first below."""
+    a, b, c, d = (np.asarray(v).astype(np.uint32) & np.uint32(0xFF) for v in given)
+    return a | b << np.uint32(8) | c << np.uint32(16) | d << np.uint32(24)
+
+
+def _dot8(x: Any, y: Any) -> Any:
+    """The products of four numbers without signs and four with them, added, as an int32."""
+    x, y = np.asarray(x), np.asarray(y)
+    terms = [((x >> np.uint32(8 * n)) & np.uint32(0xFF)).astype(np.int32)
+             * ((y << np.uint32(24 - 8 * n)).view(np.int32) >> 24) for n in range(4)]
+    return sum(terms[1:], terms[0])
+
+
 SCALAR: dict[str, Callable[..., Any]] = {
     # arithmetic; integers wrap, x / 0 follows IEEE, an integer divided by zero is 0
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide,
@@ -75,9 +89,10 @@ SCALAR: dict[str, Callable[..., Any]] = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
     "shl": np.left_shift, "shr": np.right_shift, "mulhi": _multiply_high,
     "bits": _bits,  # of a float32 or float64, as an unsigned integer
-    # pairs of bfloat16, and of integers of 16 bits; an `Update` that adds a `dot2` may round
-    # otherwise and flush subnormals
+    # pairs of bfloat16 and of integers of 16 bits, and four integers of 8; an `Update` that adds a
+    # `dot2` may round otherwise and flush subnormals
     "pair": _pair, "dot2": _dot2, "pair16": _pair16, "dot16": _dot16,
+    "quad8": _quad8, "dot8": _dot8,
     # the rest
     "where": np.where,  # where(condition, x, y)
     "cast": lambda x: x,  # to the dtype of the call, as NumPy's astype

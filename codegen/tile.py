@@ -17,6 +17,7 @@ from .packing import pack_columns, pack_rows
 from .part import Part, decode, only, stop, times
 from .rows import counters, places
 from .values import Value, cast
+from .words import Word
 
 
 class Task(Part):
@@ -125,7 +126,8 @@ class Task(Part):
         b = loops.load(of.packed_columns, (self.base + of.place(position, column)).expr())
         row = self._direct_row if of.direct else self._packed_row
         rows = [row(tile, i, position, first) for i in range(count)]
-        out.append(sums_of_products(registers, k, depth, rows, b))
+        word = None if of.words is None else of.words[0]
+        out.append(sums_of_products(registers, k, depth, rows, b, word))
         for i, register in enumerate(registers):
             if kept:
                 both = loops.load(of.sums, at[i]), loops.read(register)
@@ -213,18 +215,16 @@ class Task(Part):
 
 
 def sums_of_products(registers: Sequence[Register], k: Var, depth: Expr, rows: Sequence[Expr],
-                     column: Expr) -> For:
-    """The loop over k that adds to each register its row's element times the column's, or
-    pair by pair."""
-    product = product_of(column.dtype, registers[0].dtype)
-    steps = tuple(loops.Update(r, "add", loops.call(product, (row, column), r.dtype))
-                  for r, row in zip(registers, rows))
+                     column: Expr, word: Word | None = None) -> For:
+    """The loop over k that adds to each register its row's element times the column's, or the
+    product of the words that they are."""
+    def times(row: Expr, dtype: loops.DType) -> Expr:
+        if word is not None:
+            return word.times(row, column, dtype)
+        return loops.call("mul", (row, column), dtype)
+
+    steps = tuple(loops.Update(r, "add", times(row, r.dtype)) for r, row in zip(registers, rows))
     return For(k, const(0), depth, steps, 0, 4 if len(registers) <= 4 else 2)
-
-
-def product_of(packed: loops.DType, sum: loops.DType) -> str:
-    """The operation that multiplies elements as they are packed."""
-    return "mul" if packed == sum else "dot2" if sum.kind == "f" else "dot16"
 
 
 def _merged(of: Contraction) -> bool:

@@ -129,6 +129,9 @@ NUMBERS = {  # of floats and integers
     "repeat": Kind(lambda x: (fw.repeat(x, 3), fw.tile(x, (2, 1))), lambda n: ((n, 2),)),
     "lower half": Kind(lambda x: fw.tril(x) + fw.triu(x, k=1) * 2, lambda n: ((n, n),)),
     "diagonal": Kind(lambda x: fw.diagonal(x) + x[0], lambda n: ((n, n),)),
+    "products of small numbers": Kind(
+        lambda x, y: x.astype(fw.int32) @ fw.minimum(y, 127).astype(fw.int32).T,
+        lambda n: ((5, 4 * n), (7, 4 * n))),
 }
 KINDS = {**FLOATS, **NUMBERS}
 

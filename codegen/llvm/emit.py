@@ -26,7 +26,7 @@ from ..loops import (
     Update,
     walk,
 )
-from . import pairs, scalar
+from . import scalar, words
 from .affine import LANE, Affine, Atom, multiple, total
 from .flow import Flow, Turns, stored
 from .sums import Lane
@@ -35,7 +35,7 @@ from .transpose import transposing
 from .values import SPARE, memory_type
 
 _BOOL = np.dtype(bool)
-_DOTS = {"dot2": pairs.plus_dot, "dot16": pairs.plus_dot16}
+_DOTS = {"dot2": words.plus_dot, "dot16": words.plus_dot16, "dot8": words.plus_dot8}
 _LINE = 64  # bytes of a cache line
 _STREAMED = 32  # bytes of a vector that is worth a store past the caches
 _NEAR = 1 << 14  # bytes that are soon reached, half of the innermost cache

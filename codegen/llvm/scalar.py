@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...eager.dtypes import is_small, summed_in
-from . import half, math, pairs
+from . import half, math, words
 from .libm import integer_pow, per_lane
 from .text import BITS, Builder, Value, constant, suffix, type_of
 
@@ -26,8 +26,8 @@ TRANSCENDENTAL = (
 _FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
 _PREDICATES = set("lt le gt ge eq ne isnan isinf isfinite signbit".split())
 _GIVEN = dict.fromkeys(_PREDICATES, _BOOL) | dict.fromkeys(
-    ("pair", "pair16"), np.dtype("uint32")) | {
-    "dot2": np.dtype("float32"), "dot16": np.dtype("int32")}
+    ("pair", "pair16", "quad8"), np.dtype("uint32")) | dict.fromkeys(
+    ("dot16", "dot8"), np.dtype("int32")) | {"dot2": np.dtype("float32")}
 _EXACT = set("neg abs sign maximum minimum floor ceil trunc round copysign nextafter".split())
 
 
@@ -299,10 +299,12 @@ SCALAR: dict[str, Row] = {
     "and": by_kind("", "and"), "or": by_kind("", "or"), "xor": by_kind("", "xor"), "not": _not,
     "shl": _shift("shl"), "shr": _shift("shr"), "mulhi": _multiply_high,
     "bits": lambda k, t, x: k.cast("bitcast", x, f"i{BITS[x.type]}"),
-    "pair": lambda k, t, x, y: pairs.pair(k, x, y),
-    "pair16": lambda k, t, x, y: pairs.pair16(k, x, y),
-    "dot2": lambda k, t, x, y: pairs.dot(k, x, y),
-    "dot16": lambda k, t, x, y: pairs.dot16(k, x, y),
+    "pair": lambda k, t, x, y: words.pair(k, x, y),
+    "pair16": lambda k, t, x, y: words.pair16(k, x, y),
+    "dot2": lambda k, t, x, y: words.dot(k, x, y),
+    "dot16": lambda k, t, x, y: words.dot16(k, x, y),
+    "quad8": lambda k, t, *four: words.quad8(k, *four),
+    "dot8": lambda k, t, x, y: words.dot8(k, x, y),
     "where": lambda k, t, c, x, y: k.select(c, x, y), "cast": lambda k, t, x: x,
 }  # fmt: skip
 """operation -> how to write it; `where` and `cast` are `apply`'s."""

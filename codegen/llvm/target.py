@@ -19,7 +19,7 @@ class Target:
     """A processor; `vector_bytes` is the width of one vector register, `fma` whether it fuses,
     `float16` whether it converts these by itself: for others LLVM would call a library; `dot`
     whether it multiplies pairs of bfloat16 and adds both products in one instruction, `dot16`
-    whether it does so with pairs of integers."""
+    whether it does so with pairs of integers, `dot8` with four integers of 8 bits."""
 
     triple: str
     cpu: str
@@ -29,6 +29,7 @@ class Target:
     float16: bool
     dot: bool = False
     dot16: bool = False
+    dot8: bool = False
 
     @property
     def x86(self) -> bool:
@@ -99,13 +100,14 @@ def _baseline(cpu: str) -> set[str]:
     return level.get(cpu, set())
 
 
-def _abilities(triple: str, features: set[str]) -> tuple[int, bool, bool, bool, bool]:
+def _abilities(triple: str, features: set[str]) -> tuple[int, bool, bool, bool, bool, bool]:
     if not triple.startswith(("x86_64", "i686", "amd64")):
-        return 16, True, triple.startswith(("aarch64", "arm64")), False, False
+        return 16, True, triple.startswith(("aarch64", "arm64")), False, False, False
     width = 64 if "avx512f" in features else 32 if "avx2" in features else 16
     dot = {"avx512f", "avx512vl", "avx512bf16"} <= features
     dot16 = width < 64 or "avx512bw" in features
-    return width, "fma" in features, "f16c" in features, dot, dot16
+    dot8 = {"avx512vnni", "avx512vl"} <= features or (width == 32 and "avxvnni" in features)
+    return width, "fma" in features, "f16c" in features, dot, dot16, dot8
 
 
 @functools.cache

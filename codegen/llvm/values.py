@@ -16,7 +16,7 @@ from ..loops import (
     Register,
     Var,
     children,
-    halves,
+    elements_of_word,
 )
 from . import half, scalar
 from .affine import LANE, Affine, bounds, total
@@ -240,25 +240,26 @@ class Values(Sums):
         return self.call(f"llvm.vector.reduce.or.{suffix(mask)}", [mask], "i1", 0)
 
     def _word(self, e: Call) -> Value | None:
-        """A pair of neighbours in memory as the one word that they are there, or words side by
-        side; None where they are not, or some lanes must not be read."""
-        two = halves(e)
-        if two is None or self.mask():
+        """Neighbours in memory as the one word that they are there, or words side by side; None
+        where they are not, or some lanes must not be read."""
+        loads = elements_of_word(e)
+        if loads is None or self.mask():
             return None
-        first, second = two
+        each, first = len(loads), loads[0]
         index = self.affine(first.index)
         uniform, varying = self.parts(index)
-        if total(self.affine(second.index), index, -1) != Affine({}, 1) \
-                or varying not in ({}, {LANE: 2}):
+        if varying not in ({}, {LANE: each}) or any(
+                total(self.affine(x.index), index, -1) != Affine({}, n)
+                for n, x in enumerate(loads) if n):
             return None
         buffer, lanes = first.buffer, self.lanes() if varying else 0
         p = self.pointer(buffer, uniform)
         level, changed = self.memory_level(buffer, p), self._changed.get(buffer, 0)
         kind, size = memory_type(buffer), buffer.dtype.itemsize
-        count = 2 * max(1, lanes)
+        count = each * max(1, lanes)
         text = f"load {vector(kind, count)}, {p.typed}, align {size}"
         both = self.place(text, kind, count, level, (text, changed))
-        if kind == "i8":
+        if kind == "i8" and each == 2:
             how = "sext" if buffer.dtype.kind == "i" else "zext"
             both = self.place(f"{how} {both.typed} to <{count} x i16>", "i16", count, level)
         return self.place(f"bitcast {both.typed} to {vector('i32', lanes)}", "i32", lanes, level)

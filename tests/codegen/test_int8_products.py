@@ -1,7 +1,9 @@
-"""Products of small integers, summed in int32, in pairs: exact, for every layout and processor."""
+"""Products of small integers, summed in int32, two or four to a word: exact, for every layout and
+processor."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,16 @@ from loop_kernels import TARGETS, X86, check_all, kernel, loop
 from oracle import interpreted, recorded
 
 import fusewire as fw
+from fusewire.capture.evaluate import evaluate
 from fusewire.capture.graph import Nodes
+from fusewire.capture.passes.decompose import open_composites
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.llvm.target import named
 from fusewire.codegen.loops import Assign, Buffer, Register, Store, Update, Var, call, const, load
 from fusewire.codegen.loops import read as value_of
 from fusewire.codegen.machine import Machine
 from fusewire.codegen.ranges import range_of
+from fusewire.codegen.signs import without_signs
 from fusewire.eager.shapes import TensorType
 
 WORD, INT32 = np.dtype("uint32"), np.dtype("int32")
@@ -71,10 +76,11 @@ def as_matrices(layout: str, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_loops_say_the_same_for_any_processor(layout: str) -> None:
     function, shapes = LAYOUTS[layout]
-    a, b = (drawn(s, t) for s, t in zip(shapes(33, 34, 35), ("int8", "uint8")))
+    a, b = (drawn(s, t) for s, t in zip(shapes(33, 36, 35), ("int8", "uint8")))
     graph, arrays = recorded(function, fw.from_numpy(a), fw.from_numpy(b))
-    got = interpreted(graph, arrays, Machine(32, dot16=True))[0]
-    np.testing.assert_array_equal(got, np.matmul(*as_matrices(layout, a, b)))
+    wanted = np.matmul(*as_matrices(layout, a, b))
+    for machine in (Machine(32, dot16=True), Machine(dot16=True, dot8=True)):
+        np.testing.assert_array_equal(interpreted(graph, arrays, machine)[0], wanted)
 
 
 def test_scales_for_each_channel_and_zero_points() -> None:
@@ -104,6 +110,87 @@ def test_the_instruction_is_used_where_numbers_fit(cpu: str) -> None:
 
     assert "pmaddwd" in code("int8") and "pmaddwd" in code("int16")
     assert "pmaddwd" not in code("uint16") and "pmaddwd" not in code("int32")
+
+
+# ---- factors without signs
+FACTORS: dict[str, Any] = {
+    "with signs": (lambda a, b, z: wide(a) @ wide(b).T, ("int8", "int8")),
+    "less a number": (lambda a, b, z: (wide(a) - z) @ wide(b).T, ("uint8", "int8")),
+    "with signs, less a number": (lambda a, b, z: (wide(a) - z) @ wide(b).T, ("int8", "int8")),
+    "the second": (lambda a, b, z: wide(a) @ (wide(b) - z).T, ("int8", "uint8")),
+    "turned": (lambda a, b, z: (wide(b) @ wide(a).T).T, ("int8", "int8")),
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_one_factor_is_made_one_without_signs(name: str) -> None:
+    """Exactly, and where sums wrap: the largest numbers, and a number far outside of 8 bits."""
+    function, dtypes = FACTORS[name]
+    a, b = (drawn((n, 64), t, n) for n, t in zip((9, 33), dtypes))
+    for zero in (0, 131, -2_000_000_000):
+        z = np.array(zero, np.int32)
+        graph, arrays = recorded(function, *map(fw.from_numpy, (a, b, z)))
+        after = without_signs(graph)
+        left, right = ({range_of(n) for n in g.nodes() if n.op == "contract" for n in n.inputs}
+                       for g in (graph, after))
+        assert left != right and any(low >= 0 and high <= 255 for low, high in right)
+        np.testing.assert_array_equal(evaluate(after, arrays)[0], evaluate(graph, arrays)[0])
+        for target in (*TARGETS, ""):
+            got = compile_graph(after, named(target))([x.copy() for x in arrays])[0]
+            np.testing.assert_array_equal(got, evaluate(graph, arrays)[0])
+
+
+def test_products_that_stay_as_they_are() -> None:
+    """Few rows, other numbers, and windows, which would have to be written."""
+    def conv(x: fw.Tensor, w: fw.Tensor) -> fw.Tensor:
+        return fw.nn.functional.conv2d(wide(x), wide(w))
+
+    few, many, wider = (drawn((n, 64), "int8") for n in (4, 9, 30))
+    for run, given in ((lambda a, b: wide(a) @ wide(b).T, (few, wider)),
+                       (lambda a, b: (wide(a) * 2) @ (wide(b) * 2).T, (many, wider)),
+                       (lambda a, b: wide(a).astype(fw.uint8).astype(fw.int32) @ wide(b).T,
+                        (many, wider)),
+                       (conv, (drawn((2, 8, 9, 9), "int8"), drawn((16, 8, 3, 3), "int8")))):
+        graph, _ = recorded(run, *map(fw.from_numpy, given))
+        graph = open_composites(graph, lambda node: True)
+        assert without_signs(graph).outputs == graph.outputs
+
+
+@pytest.mark.skipif(not X86, reason="the instruction is one of x86")
+@pytest.mark.parametrize(("cpu", "features"), [
+    ("x86-64-v3", "+avxvnni"), ("x86-64-v4", "+avx512vnni")])
+def test_four_at_once_where_the_processor_can(cpu: str, features: str) -> None:
+    """One operand has no signs, the other has, and there are whole words."""
+    target = replace(named(cpu), features=features, dot8=True)
+
+    def code(left: str, right: str, depth: int = 64) -> str:
+        a, b = fw.from_numpy(drawn((64, depth), left)), fw.from_numpy(drawn((depth, 64), right, 1))
+        graph, _ = recorded(lambda a, b: wide(a) @ wide(b), a, b)
+        return compile_graph(graph, target).assembly
+
+    assert "vpdpbusd" in code("uint8", "int8") and "vpdpbusd" in code("int8", "bool")
+    assert "vpdpbusd" in code("int8", "int8")
+    for other in (code("uint8", "uint8"), code("uint8", "int8", 66)):
+        assert "vpdpbusd" not in other and ("vpdpwssd" in other or "pmaddwd" in other)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_words_of_four_as_the_interpreter_has_them(target: str) -> None:
+    j, kernels, given = Var("j"), [], {}
+    for lanes in (0, 4, 16, 32):
+        for step in (1, 3):
+            x, y = Buffer("x", np.dtype("uint8"), 170), Buffer("y", np.dtype("int8"), 170)
+            given |= {x: drawn((170,), "uint8"), y: drawn((170,), "int8", 1)}
+            words = [call("quad8", tuple(
+                call("cast", (load(b, call("add", (call("mul", (j, const(4)), j.dtype),
+                                                   const(n * step)), j.dtype)),), INT32)
+                for n in range(4)), WORD) for b in (x, y)]
+            out, total = Buffer("out", INT32, 40), Register("total", INT32)
+            body = (Assign(total, const(7, INT32)),
+                    Update(total, "add", call("dot8", tuple(words), INT32)),
+                    Store(out, j, value_of(total)))
+            kernels.append(kernel([x, y], [out], [loop(j, 40, *body, lanes=lanes)]))
+    check_all(kernels, target, given=given)
 
 
 @pytest.mark.parametrize("target", TARGETS)

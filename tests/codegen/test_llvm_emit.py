@@ -66,7 +66,7 @@ def accepts(op, dtype):
         return dtype.kind != "f"
     if op in ("shl", "shr"):
         return dtype.kind in "iu"
-    if op in ("pair", "dot2", "pair16", "dot16"):
+    if op in ("pair", "dot2", "pair16", "dot16", "quad8", "dot8"):
         return False  # tested with products in pairs
     if op == "mulhi":
         return dtype == np.dtype("uint32")

@@ -1,4 +1,5 @@
-"""Pairs of numbers of 16 bits in a word, and sums of their products: bfloat16, and integers."""
+"""Words of two numbers of 16 bits, bfloat16 or integers, or of four integers of 8; sums of products
+of such words."""
 
 from __future__ import annotations
 
@@ -38,6 +39,27 @@ def dot16(k: Builder, x: Value, y: Value) -> Value:
     return k.binary("add", k.binary("mul", a, b), k.binary("mul", c, d))
 
 
+def quad8(k: Builder, *given: Value) -> Value:
+    """The lower 8 bits of four integers in one word, those of the first below."""
+    four = k.match(*(k.integer(v, "i32") for v in given))
+    word = k.binary("and", four[0], 0xFF)
+    for n, value in enumerate(four[1:], 1):
+        word = k.binary("or", word, k.binary("shl", k.binary("and", value, 0xFF), 8 * n))
+    return word
+
+
+def dot8(k: Builder, x: Value, y: Value) -> Value:
+    """The sum of the products of four numbers without signs and four with them."""
+    total = None
+    for n in range(4):
+        first = k.binary("and", k.binary("lshr", x, 8 * n), 0xFF)
+        second = k.binary("ashr", k.binary("shl", y, 24 - 8 * n), 24)
+        product = k.binary("mul", first, second)
+        total = product if total is None else k.binary("add", total, product)
+    assert total is not None
+    return total
+
+
 def plus_dot(k: Builder, total: Value, x: Value, y: Value) -> Value:
     """A float32 and `dot` put together, by the processor's own instruction where it has one."""
     total, x, y = k.match(total, x, y)
@@ -52,6 +74,19 @@ def plus_dot16(k: Builder, total: Value, x: Value, y: Value) -> Value:
     if not k.module.target.dot16 or total.lanes < _LEAST:
         return k.binary("add", total, dot16(k, x, y))
     return _vector_by_vector(k, _plus_dot16, total, x, y)
+
+
+def plus_dot8(k: Builder, total: Value, x: Value, y: Value) -> Value:
+    """An int32 and `dot8` put together, by the processor's own instruction where it has one."""
+    total, x, y = k.match(total, x, y)
+    if not k.module.target.dot8 or total.lanes < _LEAST:
+        return k.binary("add", total, dot8(k, x, y))
+    return _vector_by_vector(k, _plus_dot8, total, x, y)
+
+
+def _plus_dot8(k: Builder, total: Value, x: Value, y: Value) -> Value:
+    name = f"llvm.x86.avx512.vpdpbusd.{32 * total.lanes}"
+    return k.call(name, [total, x, y], "i32", total.lanes)
 
 
 def _plus_dot(k: Builder, total: Value, *pairs: Value) -> Value:
