@@ -21,9 +21,7 @@ _CALLS = 3  # the first records, the others run what was made of it
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar=targets.FORM,
-                        help="a function, an nn.Module, or what gives one when it is called "
-                        "without arguments")
+    targets.add_arguments(parser)
     inputs.add_arguments(parser)
     parser.add_argument("--html", type=Path, metavar="FILE.html",
                         help="write the explanation as a page, too")
@@ -32,7 +30,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
-    target = targets.load(options.target)
+    target = targets.chosen(options)
     given = inputs.given(options, target)
     call, compiled = _compiled(target.function, given)
     for _ in screen.bar(range(options.calls), "calls"):

@@ -14,9 +14,7 @@ from .support.screen import Screen
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar=targets.FORM,
-                        help="a function, an nn.Module, or what gives one when it is called "
-                        "without arguments")
+    targets.add_arguments(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.onnx",
                         help="the model to write")
     inputs.add_arguments(parser)
@@ -27,7 +25,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
-    target = targets.load(options.target)
+    target = targets.chosen(options)
     given = inputs.given(options, target)
     report = fw.onnx.export(
         target.function, dict(given.tensors), options.out, opset=options.opset,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import importlib.util
 import inspect
@@ -12,6 +13,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ...capture.compiled import Compiled
+from ...eager import serialization
 from ...eager.nn.module import Module
 from .command import Failed, WrongUsage
 
@@ -32,6 +34,26 @@ class Target(NamedTuple):
             return inspect.signature(called).parameters
         except (TypeError, ValueError):
             return {}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument that names a function or module, and the option of its weights."""
+    parser.add_argument("target", metavar=FORM,
+                        help="a function, an nn.Module, or what gives one when it is called "
+                        "without arguments")
+    parser.add_argument("--weights", type=Path, metavar="FILE.safetensors",
+                        help="the module's parameters and buffers, as fw.save keeps a state dict")
+
+
+def chosen(options: argparse.Namespace) -> Target:
+    """What the options name, with the weights that they name."""
+    target = load(options.target)
+    if options.weights:
+        if not isinstance(target.function, Module):
+            raise WrongUsage(f"--weights are for an nn.Module, and {target.name} is none")
+        _check_there(options.weights)
+        target.function.load_state_dict(serialization.load(options.weights))
+    return target
 
 
 def load(text: str) -> Target:
@@ -67,8 +89,7 @@ def _names(module: ModuleType) -> str:
 
 def _run(file: Path) -> ModuleType:
     """The module that a file makes when it is run, as an import of it would."""
-    if not file.is_file():
-        raise Failed(f"there is no file {file}", _neighbours(file))
+    _check_there(file)
     name = file.stem if file.stem not in sys.modules else f"{file.stem}_{abs(hash(str(file)))}"
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
@@ -85,10 +106,13 @@ def _run(file: Path) -> ModuleType:
     return module
 
 
-def _neighbours(file: Path) -> str:
-    folder = file.parent if file.parent.is_dir() else Path()
-    near = difflib.get_close_matches(file.name, [p.name for p in folder.iterdir()], 3)
-    return f"in that folder there is {' or '.join(near)}" if near else ""
+def _check_there(file: Path) -> None:
+    """Failed where there is no such file, with the names that are like it."""
+    if not file.is_file():
+        folder = file.parent if file.parent.is_dir() else Path()
+        near = difflib.get_close_matches(file.name, [p.name for p in folder.iterdir()], 3)
+        raise Failed(f"there is no file {file}",
+                     f"in that folder there is {' or '.join(near)}" if near else "")
 
 
 def _made(found: Any, text: str) -> Callable[..., Any]:

@@ -10,6 +10,8 @@ import onnx
 import onnxruntime
 import pytest
 
+import fusewire as fw
+
 
 def shapes(file: str) -> dict[str, list[Any]]:
     """The inputs of a model, with their sizes and the names of those that vary."""
@@ -48,6 +50,19 @@ def test_arrays_without_names_go_by_position(call: Any, net: Path) -> None:
     assert call("export", "net.py:product", "--out", "p.onnx", "--example",
                 "example.npz").status == 0
     assert shapes("p.onnx") == {"x": [2, 3], "y": [3]}
+
+
+def test_with_weights_of_a_file(call: Any, net: Path) -> None:
+    weights = {"weight": fw.full((3, 8), 0.5), "bias": fw.zeros(3)}
+    fw.save(weights, "head.safetensors")
+    arguments = ["--out", "h.onnx", "--input", "float32[8]", "--weights", "head.safetensors"]
+    assert call("export", "net.py:model.head", *arguments).status == 0
+    ones = {"input": np.ones(8, np.float32)}
+    assert onnxruntime.InferenceSession("h.onnx").run(None, ones)[0].tolist() == [4, 4, 4]
+    assert "encoder.weight" in call("export", "net.py:Net", *arguments).err
+    assert "product is none" in call("export", "net.py:product", *arguments).err
+    lost = call("export", "net.py:Net", *arguments[:-1], "heads.safetensors")
+    assert "in that folder there is head.safetensors" in lost.err
 
 
 @pytest.mark.parametrize(("arguments", "status", "says"), [
