@@ -16,11 +16,13 @@ import functools
 import hashlib
 import inspect
 import os
+import re
 import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -32,6 +34,7 @@ from .target import Target
 
 _FORMAT = b"fusewire object 1\n"
 _SPARE = 0.8  # of the limit, to which the oldest entries are removed
+_NAMES = re.compile(r"[0-9a-f]{64}\.\w+|tmp\w+\.part")  # of entries, and of what becomes one
 
 
 def folder() -> Path | None:
@@ -155,16 +158,43 @@ def _is_ours(place: Path) -> bool:
 
 def _make_room(where: Path) -> None:
     """Removes what was of no use for longest, where all of it is more than the limit."""
-    found = []
-    for entry in os.scandir(where):
-        with contextlib.suppress(OSError):  # another process was faster
-            about = entry.stat()
-            found.append((about.st_mtime, about.st_size, entry.path))
-    total, limit = sum(size for _, size, _ in found), settings.disk_mb << 20
+    found = entries(where)
+    total, limit = sum(entry.size for entry in found), settings.disk_mb << 20
     if total > limit:
-        for _, size, path in sorted(found):
+        for entry in sorted(found):
             if total <= limit * _SPARE:
                 break
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-                total -= size
+            total -= entry.size * _removed(entry)
+
+
+class Entry(NamedTuple):
+    """A file of the folder: when it was of use last, its bytes, and where it is."""
+
+    used: float
+    size: int
+    path: str
+
+
+def entries(where: Path) -> list[Entry]:
+    """What is kept in a folder. Files of others, which a folder of the user's may hold, are not."""
+    found = []
+    with contextlib.suppress(OSError):  # there is none yet
+        for file in os.scandir(where):
+            if _NAMES.fullmatch(file.name):
+                with contextlib.suppress(OSError):  # another process was faster
+                    about = file.stat()
+                    found.append(Entry(about.st_mtime, about.st_size, file.path))
+    return found
+
+
+def clear() -> int:
+    """Removes all entries. The number of those that are gone."""
+    where = folder()
+    return sum(map(_removed, entries(where))) if where is not None else 0
+
+
+def _removed(entry: Entry) -> bool:
+    with contextlib.suppress(OSError):
+        os.unlink(entry.path)
+        return True
+    return False

@@ -17,6 +17,7 @@ else:
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("eager", "capture", "codegen", "export")  # each may import those before it
+PACKAGE = (*LAYERS, "commands")                     # folders of the root that are installed
 NOT_OURS = {"build", "dist", "__pycache__"}         # beside everything hidden or *.egg-info
 
 
@@ -40,9 +41,9 @@ def _is_ours(folder: Path, name: str) -> bool:
 
 
 def sources() -> list[Path]:
-    """The package's own Python files: the root's and those of the four folders."""
+    """The package's own Python files: the root's and those of its folders."""
     inside = [path for path in files() if path.suffix == ".py"]
-    return [p for p in inside if p.parent == ROOT or p.relative_to(ROOT).parts[0] in LAYERS]
+    return [p for p in inside if p.parent == ROOT or p.relative_to(ROOT).parts[0] in PACKAGE]
 
 
 def module_name(path: Path) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from house.repo import LAYERS, NOT_OURS, ROOT, files, module_name, project, sources
 
-CHECK = "import fusewire, fusewire.cli; print(fusewire.__file__)"
+CHECK = "import fusewire, fusewire.commands.main; print(fusewire.__file__)"
 
 
 def wanted() -> set[str]:
@@ -53,7 +53,7 @@ def test_the_wheel_holds_the_licences_and_the_command(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     info = {name.split(".dist-info/")[-1]: name for name in archive.namelist()}
     assert {"licenses/LICENSE", "licenses/export/demo/ATTRIBUTION.md"} <= set(info)
-    assert b"fusewire = fusewire.cli:main" in archive.read(info["entry_points.txt"])
+    assert b"fusewire = fusewire.commands.main:main" in archive.read(info["entry_points.txt"])
 
 
 def test_the_unpacked_wheel_imports(wheel: Path, tmp_path: Path) -> None:

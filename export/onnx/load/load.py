@@ -40,7 +40,7 @@ def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
     except (SyntaxError, RecursionError, MemoryError, OverflowError) as error:
         raise ImportModelError(f"the model is too large or too deep to become Python: {error}"
                                ) from error
-    made = kind([_declared(v) for v in proto.graph.input],
+    made = kind([_declared(v, *at) for v, at in zip(proto.graph.input, source.inputs)],
                 [v.name for v in proto.graph.output], text)
     _fill(made, source)
     return made
@@ -60,17 +60,17 @@ def _fill(made: Model, source: Source) -> None:
         place(made, name, array, trained, initial)
 
 
-def _declared(v: Any) -> Declared:
+def _declared(v: Any, parameter: str, optional: bool) -> Declared:
     kind = v.type.WhichOneof("value")
     if kind != "tensor_type":
         words = {"sequence_type": "sequence", "optional_type": "optional"}
         if kind not in words:
             raise ImportModelError(f"input {v.name!r} is a {kind or 'value without a type'}",
                                    "tensors, sequences and optionals are supported")
-        return Declared(v.name, words[kind], "", None)
+        return Declared(v.name, words[kind], "", None, parameter, optional)
     t = v.type.tensor_type
     shape = list(_sizes(t.shape)) if t.HasField("shape") else None
-    return Declared(v.name, "tensor", type_name(t.elem_type), shape)
+    return Declared(v.name, "tensor", type_name(t.elem_type), shape, parameter, optional)
 
 
 def _sizes(shape: Any) -> Iterator[Any]:

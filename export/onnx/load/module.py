@@ -20,8 +20,10 @@ from .values import is_stored, value_of
 class Declared:
     """What a model says of one of its inputs."""
 
-    def __init__(self, name: str, kind: str, dtype: str, shape: Sequence[Any] | None) -> None:
+    def __init__(self, name: str, kind: str, dtype: str, shape: Sequence[Any] | None,
+                 parameter: str = "", optional: bool = False) -> None:
         self.name, self.kind, self.dtype = name, kind, dtype
+        self.parameter, self.optional = parameter, optional  # of `forward`; whether it has a value
         self.shape = shape  # ints, names of sizes that may be any, or None; None: any rank
 
     def __repr__(self) -> str:

@@ -216,6 +216,7 @@ class Source:
         self.method_names: set[str] = {"forward"}
         self.making: list[str] = []           # functions whose source is being made
         self.parts: set[str] = set()
+        self.inputs: list[tuple[str, bool]] = []  # parameters of forward; whether they have a value
         self.lines = self._forward()
 
     def hold(self, name: str, array: Any, trained: bool) -> str:
@@ -243,17 +244,15 @@ class Source:
         scope = Scope()
         method.initializers(graph, scope)
         given = []
-        names = []
         for place, v in enumerate(graph.input):
             own = method.fresh(v.name)
             default = scope.known.get(v.name)
             given.append(own if default is None else f"{own}=None")
-            names.append(own)
+            self.inputs.append((own, default is not None))
             method.line(f"{own} = self.given({place}, {own})" if default is None else
                         f"{own} = {default} if {own} is None else self.given({place}, {own})")
             scope.known[v.name] = own
         given = [g for g in given if "=" not in g] + [g for g in given if "=" in g]
-        self.inputs = names
         method.nodes(graph.node, scope)
         outputs = [f"op.result({method.read(v.name, scope)})" for v in graph.output]
         method.line(f"return {', '.join(outputs)}" if outputs else "return ()")

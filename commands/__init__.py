@@ -1,0 +1,1 @@
+"""The `fusewire` command: a file for each of its commands, found by `main`."""

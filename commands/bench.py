@@ -1,0 +1,86 @@
+"""`fusewire bench`: a quick look at how fast this is here, beside other libraries."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..capture.explanation import aligned
+from .support.command import Command, Failed, Found
+from .support.jobs import JOBS, LIBRARIES, OURS, Job
+from .support.screen import Screen, time_text
+
+_ROUNDS = 7
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("jobs", nargs="*", type=_job, metavar="JOB",
+                        help=f"which to run (default: all): {', '.join(JOBS)}")
+    parser.add_argument("--seconds", type=float, default=0.3, metavar="S",
+                        help="how long each is measured (default: %(default)s)")
+
+
+def _job(name: str) -> str:
+    if name not in JOBS:
+        raise argparse.ArgumentTypeError(f"no job {name!r}; there are {', '.join(JOBS)}")
+    return name
+
+
+def _run(options: argparse.Namespace, screen: Screen) -> Found:
+    libraries = [name for name in LIBRARIES if importlib.util.find_spec(name) is not None]
+    chosen = {name: JOBS[name] for name in options.jobs or JOBS}
+    found = {name: _measured(job, libraries, options.seconds)
+             for name, job in screen.bar(list(chosen.items()), "jobs")}
+    rows = [["job", *libraries]]
+    rows += [[chosen[name].about, *(time_text(times[lib]) if lib in times else "-"
+                                    for lib in libraries)] for name, times in found.items()]
+    for line in aligned(rows):
+        screen.say(line)
+    screen.say("\nmedians of calls, with each library's own number of threads; results agree.\n"
+               "`python -m benchmarks` in a checkout measures far more, and longer.")
+    return {"unit": "seconds", "jobs": found}
+
+
+def _measured(job: Job, libraries: list[str], seconds: float) -> Mapping[str, float]:
+    """Seconds of a call by library."""
+    arrays = job.arrays(np.random.default_rng(0))
+    calls = {name: job.calls[name](*arrays) for name in libraries if name in job.calls}
+    results = {name: np.asarray(call()) for name, call in calls.items()}
+    for name, result in results.items():
+        if not np.allclose(result, results[OURS], rtol=1e-3, atol=1e-4):
+            raise Failed(f"{job.about}: {name} gives something else than {OURS}")
+    return _seconds(calls, seconds)
+
+
+def _seconds(calls: Mapping[str, Callable[[], Any]], budget: float) -> dict[str, float]:
+    """The median time of each call, over rounds of many calls in which all take turns."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    once = {name: max(min(_timed(call, 1) for _ in range(3)), 1e-7) for name, call in calls.items()}
+    for _ in range(_ROUNDS):
+        for name, call in calls.items():
+            times[name].append(_timed(call, max(int(budget / _ROUNDS / once[name]), 1)))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def _timed(call: Callable[[], Any], count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count
+
+
+COMMAND = Command(
+    "measure a few jobs beside other libraries",
+    "Runs a few jobs in compiled code and in NumPy, and in PyTorch and ONNX Runtime where they are "
+    "installed, compares their results and shows what a call takes. It takes seconds, and is no "
+    "more than a first look.",
+    {"bench": "all jobs",
+     "bench softmax gelu --seconds 2": "two of them, measured for longer",
+     "bench --json": "seconds by job and library for a program"},
+    _add_arguments, _run)

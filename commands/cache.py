@@ -1,0 +1,44 @@
+"""`fusewire cache`: compiled code that is kept on disk."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..codegen.llvm import store
+from ..eager.settings import KNOBS, settings
+from .support.command import Command, Found
+from .support.screen import Screen, bytes_text
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--clear", action="store_true",
+                        help="remove all of it; it is made again where it is needed")
+
+
+def _run(options: argparse.Namespace, screen: Screen) -> Found:
+    where = store.folder()
+    if where is None:
+        screen.say(f"nothing is kept on disk: {KNOBS['disk_mb'].variable}=0")
+        return {"folder": None, "entries": 0, "bytes": 0, "limit_bytes": 0, "removed": 0}
+    removed = store.clear() if options.clear else 0
+    entries = store.entries(where)
+    found: Found = {"folder": where, "entries": len(entries), "bytes": sum(e.size for e in entries),
+                    "limit_bytes": settings.disk_mb << 20, "removed": removed}
+    screen.table({
+        "folder": f"{where}  ({KNOBS['disk_dir'].variable} is another)",
+        "kept": f"{bytes_text(found['bytes'])} in {len(entries)} entries",
+        "limit": f"{bytes_text(found['limit_bytes'])}  ({KNOBS['disk_mb'].variable} is another, in "
+                 "MiB); what was of no use for longest goes first"})
+    if options.clear:
+        screen.say(f"removed {removed} entries")
+    return found
+
+
+COMMAND = Command(
+    "show or clear the compiled code on disk",
+    "Shows where compiled code is kept for later processes, how much there is, and the limit. "
+    "Nothing there is ever out of date: an entry is found by all that its code depends on.",
+    {"cache": "where it is, and how much",
+     "cache --clear": "frees the space; the next call of a function compiles again",
+     "cache --json": "folder, entries, bytes and limit_bytes for a program"},
+    _add_arguments, _run)

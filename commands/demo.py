@@ -1,0 +1,57 @@
+"""`fusewire demo`: trains, compiles and exports a small network."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import fusewire as fw
+
+from ..export.demo.report import Findings
+from ..export.demo.run import GOAL, Options, Tools, run_demo
+from .support.command import Command, Failed, Found, positive
+from .support.screen import BOLD, Screen, painted
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, default=Path("fusewire-demo"), metavar="DIR",
+                        help="where the report and the model go (default: %(default)s)")
+    parser.add_argument("--epochs", type=positive, default=8, metavar="N",
+                        help="passes over the data, compiled (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S",
+                        help="of weights, batches and dropout (default: %(default)s)")
+
+
+def _run(options: argparse.Namespace, screen: Screen) -> Found:
+    chosen = Options(options.out, options.epochs, options.seed, screen.bars)
+
+    def say(line: str) -> None:
+        label, space, rest = line.partition(" ")
+        screen.say(painted(label, BOLD) + space + rest)
+
+    findings = run_demo(chosen, Tools(fw.compile, fw.onnx.export, say))
+    found = _found(findings, options.out)
+    if findings.accuracy < GOAL:
+        raise Failed(f"expected at least {100 * GOAL:.0f} % right", found=found)
+    return found
+
+
+def _found(findings: Findings, out: Path) -> Found:
+    return {
+        "accuracy": findings.accuracy, "tested": len(findings.labels),
+        "eager_seconds_per_step": findings.eager.typical,
+        "compiled_seconds_per_step": findings.compiled.typical,
+        "speedup": findings.speedup, "compile_seconds": findings.stats.compile_seconds,
+        "losses": {run.name: run.losses for run in (findings.eager, findings.compiled)},
+        "model": findings.exported.path, "max_error": findings.exported.max_error,
+        "report": out / "report.html",
+    }
+
+
+COMMAND = Command(
+    "train, compile and export a small network",
+    "Trains a network on handwritten digits, eagerly and compiled, exports it to ONNX and writes a "
+    "report. It fails where too few digits of the test are read right.",
+    {"demo": "under a minute; open fusewire-demo/report.html afterwards",
+     "demo --out digits --epochs 3 --seed 1": "fewer passes, elsewhere, with other random numbers"},
+    _add_arguments, _run)

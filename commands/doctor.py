@@ -1,0 +1,56 @@
+"""`fusewire doctor`: what this installation is, and whether it works."""
+
+from __future__ import annotations
+
+import argparse
+
+import fusewire as fw
+
+from ..eager.settings import KNOBS, settings
+from ..export.demo.environment import environment
+from .support.command import Command, Failed, Found
+from .support.screen import GREEN, Screen, painted
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It takes none."""
+
+
+def _run(options: argparse.Namespace, screen: Screen) -> Found:
+    rows = environment()
+    screen.table(rows)
+    problem = _self_test()
+    found: Found = {"environment": rows, "self_test": problem or "passed",
+                    "settings": {name: getattr(settings, name) for name in KNOBS}}
+    if not problem:
+        width = max(map(len, rows))
+        screen.table({"self-test".ljust(width): painted("passed", GREEN)})
+    screen.say(f"\n{settings!r}")
+    if problem:
+        raise Failed(f"self-test: {problem}", found=found)
+    return found
+
+
+def _self_test() -> str:
+    """What is wrong with compiling a small function, or an empty text."""
+    def function(x: fw.Tensor) -> fw.Tensor:
+        return (fw.exp(-x * x) + 1).sum()
+
+    compiled = fw.compile(function)
+    for scale in (1.0, 2.0):  # the first call records, the second one runs native code
+        x = fw.arange(1000, dtype=fw.float32) * (scale / 1000)
+        got, want = float(compiled(x)), float(function(x))
+        if abs(got - want) > 1e-5 * abs(want):
+            return f"compiled {got!r} where eager gives {want!r}"
+    if not compiled.stats.replays:
+        return f"no native code ran; {compiled.explain()}"
+    return ""
+
+
+COMMAND = Command(
+    "show this installation and test it",
+    "Shows versions, processor, threads and settings; then compiles a small function and compares "
+    "its results with those of plain Python. It fails where they differ, or no native code runs.",
+    {"doctor": "what to send along with a report of a mistake",
+     "doctor --json": "the same for a program: environment, self_test, settings"},
+    _add_arguments, _run)

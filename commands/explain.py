@@ -1,0 +1,84 @@
+"""`fusewire explain`: what the compiler makes of a function."""
+
+from __future__ import annotations
+
+import argparse
+import html
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fusewire as fw
+
+from ..capture.compiled import Compiled
+from ..capture.explanation import Explanation
+from ..eager.nn.module import Module
+from .support import inputs, targets
+from .support.command import Command, Found, positive
+from .support.screen import Screen, bytes_text
+
+_CALLS = 3  # the first records, the others run what was made of it
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    targets.add_arguments(parser)
+    inputs.add_arguments(parser)
+    parser.add_argument("--html", type=Path, metavar="FILE.html",
+                        help="write the explanation as a page, too")
+    parser.add_argument("--calls", type=positive, default=_CALLS, metavar="N",
+                        help="how often the function is called (default: %(default)s)")
+
+
+def _run(options: argparse.Namespace, screen: Screen) -> Found:
+    target = targets.chosen(options)
+    given = inputs.given(options, target)
+    call, compiled = _compiled(target.function, given)
+    for _ in screen.bar(range(options.calls), "calls"):
+        call(**given.tensors)
+    explanation = compiled.explain()
+    screen.say(f"{target.name}({given})\n")
+    screen.say(str(explanation))
+    found = {"name": target.name, "arguments": str(given), **_found(compiled, explanation)}
+    if options.html:
+        size = options.html.write_text(_page(target.name, explanation), encoding="utf-8")
+        screen.say(f"\n{options.html}: {bytes_text(size)}")
+        found["html"] = options.html
+    return found
+
+
+def _compiled(function: Callable[..., Any], given: inputs.Given
+              ) -> tuple[Callable[..., Any], Compiled]:
+    """What is called, and what knows about the calls."""
+    if isinstance(function, Compiled):
+        return function, function
+    dynamic = {name: list(axes) for name, axes in given.dynamic.items()}
+    made = fw.compile(function, dynamic=dynamic or None)
+    return made, vars(made)["forward"] if isinstance(made, Module) else made
+
+
+def _found(compiled: Compiled, explanation: str) -> Found:
+    stats = compiled.stats
+    return {"explanation": str(explanation), "recordings": stats.recordings,
+            "replays": stats.replays, "fallbacks": stats.fallbacks,
+            "refusals": compiled.refusals, "compile_seconds": stats.compile_seconds,
+            "kernels": compiled.kernels()}
+
+
+def _page(name: str, explanation: Explanation) -> str:
+    """The explanation as a page of its own: no scripts, nothing from elsewhere."""
+    return ('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f"<title>{html.escape(name)}, explained</title>\n"
+            "<style>:root {color-scheme: light dark} body {margin: 2em}</style>\n</head>\n"
+            f"<body>\n{explanation._repr_html_()}\n</body>\n</html>\n")
+
+
+COMMAND = Command(
+    "tell what the compiler makes of a function",
+    "Compiles a function of a Python file, calls it a few times, and tells when its recording is "
+    "valid, which line keeps it from being compiled whole, and for each kernel its time and how "
+    "near that is to what the machine can do.",
+    {"explain net.py:Net --input x=float32[64,784]": "a network on random numbers",
+     "explain train.py:step --example batch.npz --html step.html":
+     "a training step on real values, also as a page that folds",
+     "explain maths.py:f --input x=float32[n] --json": "kernels and counts for a program"},
+    _add_arguments, _run)
