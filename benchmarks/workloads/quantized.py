@@ -1,4 +1,5 @@
-"""Models in int8 (`fw.quantize`), beside themselves in float32 and beside onnxruntime on both."""
+"""Models in int8 (`fw.quantize`), beside themselves in float32, onnxruntime on both, and torch in
+float32."""
 
 from __future__ import annotations
 
@@ -17,49 +18,53 @@ from .weights import normal
 
 WIDTH, ROWS = 1024, 64
 CHANNELS, INNER, SIDE, IMAGES = 256, 64, 28, 4
-Make = Callable[[], nn.Module]
+Build = Callable[[Any], Any]  # of fusewire or torch itself, to a module
 
 
-def perceptron() -> nn.Module:
+def perceptron(lib: Any) -> Any:
     """Four linear layers."""
-    fw.manual_seed(0)
-    layers = [nn.Linear(WIDTH, WIDTH) for _ in range(4)]
-    return nn.Sequential(*[x for layer in layers for x in (layer, nn.ReLU())][:-1])
+    layers = [lib.nn.Linear(WIDTH, WIDTH) for _ in range(4)]
+    return lib.nn.Sequential(*[x for layer in layers for x in (layer, lib.nn.ReLU())][:-1])
 
 
-class Bottleneck(nn.Module):
-    """Convolutions of 1, 3 and 1, with batch norms, and what goes past them."""
+def bottlenecks(lib: Any) -> Any:
+    """Two blocks of a ResNet: convolutions of 1, 3 and 1, with batch norms, and what goes past."""
+    nn = lib.nn
+    sizes = ((CHANNELS, INNER, 1), (INNER, INNER, 3), (INNER, CHANNELS, 1))
 
-    def __init__(self) -> None:
-        super().__init__()
-        sizes = ((CHANNELS, INNER, 1), (INNER, INNER, 3), (INNER, CHANNELS, 1))
-        self.layers = nn.Sequential(*[x for a, b, k in sizes for x in (
-            nn.Conv2d(a, b, k, padding="same", bias=False), nn.BatchNorm2d(b), nn.ReLU())][:-1])
+    class Bottleneck(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(*[x for a, b, k in sizes for x in (
+                nn.Conv2d(a, b, k, padding="same", bias=False), nn.BatchNorm2d(b), nn.ReLU())][:-1])
 
-    def forward(self, x: fw.Tensor) -> fw.Tensor:
-        return fw.relu(x + self.layers(x))
+        def forward(self, x: Any) -> Any:
+            return lib.relu(x + self.layers(x))
 
-
-def bottlenecks() -> nn.Module:
-    """Two blocks of a ResNet."""
-    fw.manual_seed(0)
-    return nn.Sequential(Bottleneck(), Bottleneck()).eval()
+    return nn.Sequential(Bottleneck(), Bottleneck())
 
 
-def threes() -> nn.Module:
+def threes(lib: Any) -> Any:
     """Three convolutions of 3 by 3, which in float32 take Winograd's way."""
+    layers = [lib.nn.Conv2d(INNER, INNER, 3, padding=1) for _ in range(3)]
+    return lib.nn.Sequential(*[x for layer in layers for x in (layer, lib.nn.ReLU())])
+
+
+def exact(build: Build) -> nn.Module:
+    """The model in float32, the same each time."""
     fw.manual_seed(0)
-    layers = [nn.Conv2d(INNER, INNER, 3, padding=1) for _ in range(3)]
-    return nn.Sequential(*[x for layer in layers for x in (layer, nn.ReLU())])
+    model: nn.Module = build(fw).eval()
+    return model
 
 
-def quantized(make: Make, inputs: Inputs, **how: Any) -> nn.Module:
+def quantized(build: Build, inputs: Inputs, **how: Any) -> nn.Module:
     """The model in int8, calibrated on what it is timed on."""
-    return fw.quantize(make(), [fw.from_numpy(inputs["x"])], **how).model
+    return fw.quantize(exact(build), [fw.from_numpy(inputs["x"])], **how).model
 
 
-def fusewire(make: Make, inputs: Inputs, compiled: bool = True, **how: Any) -> Call:
-    model = make().eval() if how.get("to") == "float32" else quantized(make, inputs, **how)
+def fusewire(build: Build, inputs: Inputs, compiled: bool = True, small: bool = True, **how: Any
+             ) -> Call:
+    model = quantized(build, inputs, **how) if small else exact(build)
     x = fw.from_numpy(inputs["x"])
     run = fw.compile(model.forward, fullgraph=True) if compiled else model
 
@@ -70,21 +75,37 @@ def fusewire(make: Make, inputs: Inputs, compiled: bool = True, **how: Any) -> C
     return call
 
 
-def onnxruntime(make: Make, inputs: Inputs, exact: bool = False, **how: Any) -> Call:
-    model = make().eval() if exact else quantized(make, inputs, **how)
+def torch(build: Build, inputs: Inputs) -> Call:
+    """The model in float32."""
+    import torch as library
+
+    model, x = build(library).eval(), library.from_numpy(inputs["x"])
+    model.load_state_dict({name: library.tensor(value.numpy())
+                           for name, value in exact(build).state_dict().items()})
+
+    def call() -> Any:
+        with library.inference_mode():
+            return model(x)
+
+    return call
+
+
+def onnxruntime(build: Build, inputs: Inputs, small: bool = True, **how: Any) -> Call:
+    model = quantized(build, inputs, **how) if small else exact(build)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         fw.onnx.export(model, (fw.from_numpy(inputs["x"]),), path, input_names=["x"])
         return onnx_file(path, inputs)
 
 
-def makers(make: Make, **how: Any) -> dict[str, Maker]:
+def makers(build: Build, **how: Any) -> dict[str, Maker]:
     part = functools.partial
-    return {"fusewire": part(fusewire, make, **how),
-            "fusewire float32": part(fusewire, make, to="float32"),
-            "fusewire eager": part(fusewire, make, compiled=False, **how),
-            "onnxruntime": part(onnxruntime, make, **how),
-            "onnxruntime float32": part(onnxruntime, make, exact=True)}
+    return {"fusewire": part(fusewire, build, **how),
+            "fusewire float32": part(fusewire, build, small=False),
+            "fusewire eager": part(fusewire, build, compiled=False, **how),
+            "onnxruntime": part(onnxruntime, build, **how),
+            "onnxruntime float32": part(onnxruntime, build, small=False),
+            "torch": part(torch, build)}
 
 
 def rows() -> Inputs:

@@ -12,7 +12,7 @@ from ..nn.module import Module
 
 
 class Skipped:
-    """Layers to leave alone: by name, with all below it; by pattern, as "encoder.*"; by type."""
+    """Layers to leave alone, with all below them: by name, by pattern, as "encoder.*", by type."""
 
     def __init__(self, model: Module, skip: Any) -> None:
         rules = [skip] if isinstance(skip, (str, type)) else list(skip)
@@ -24,6 +24,8 @@ class Skipped:
                                     "names, patterns such as 'encoder.*', or types such as "
                                     "fw.nn.Linear")
         names = [name for name, _ in model.named_modules() if name]
+        self._texts += [name for name, layer in model.named_modules()
+                        if name and isinstance(layer, self._types)]
         for text in self._texts:
             if not any(_fits(name, text) for name in names):
                 raise _unknown(text, names)

@@ -80,6 +80,7 @@ class _Product(_Coded):
 
     def _coded(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """`x` in 8 bits, with its scale and its zero."""
+        x = cast(x, dtypes.float32) if dtypes.is_small(x.dtype) else x  # as autocast makes them
         if not self.is_static:
             return dynamic(x)
         scale, zero = self.input_scale, self.input_zero

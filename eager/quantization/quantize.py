@@ -12,15 +12,17 @@ from ..dtypes import as_dtype, kind
 from ..errors import ArgumentError
 from ..nn.embedding import Embedding
 from ..nn.module import Module
+from ..ops.pointwise import isfinite
 from ..tape import no_grad
 from ..utils.arguments import check_choice
 from . import halves, layers
+from .attention import opened, opens
 from .batchnorms import Readers, fold
 from .choice import Skipped, chosen
 from .grid import Grid
 from .observers import OBSERVERS, Seen
 from .report import Difference, LayerReport, Report
-from .running import Batches, called, given, looking, tensors
+from .running import Batches, called, carry_hooks, given, looking, tensors
 
 __all__ = ["Quantized", "quantize"]
 
@@ -134,7 +136,8 @@ def _quantized(plain: Module, batches: Batches | None, settings: _Settings, skip
 
 
 def plain_copy(model: Module) -> Module:
-    """A copy in eval mode, that runs op by op also where `model` is compiled."""
+    """A copy in eval mode, that runs op by op also where `model` is compiled, and in which the
+    projections of attention are layers."""
     if not isinstance(model, Module):
         raise ArgumentError(f"quantize: takes a model, a fw.nn.Module, not "
                             f"{type(model).__name__}")
@@ -146,7 +149,8 @@ def plain_copy(model: Module) -> Module:
     for module in made.modules():
         if hasattr(module.__dict__.get("forward"), "original"):
             del module.__dict__["forward"]
-    return made
+    attentions = {layer: opened(layer) for layer in made.modules() if opens(layer)}
+    return replaced(made, attentions)
 
 
 def replaced(model: Module, layers: Mapping[Module, Module]) -> Module:
@@ -174,7 +178,8 @@ def _look(model: Module, found: Layers, batches: Batches, settings: _Settings, s
     seen = {name: Seen() for name in found}
 
     def look(number: int, layer: Module, args: Any, kwargs: Any, out: Any) -> None:
-        where = f"batch {number} of the data, at the input of {names[layer] or 'the model'!r}"
+        where = f"batch {number} of the data, at the input of " + (
+            repr(names[layer]) if names[layer] else "the model")
         seen[names[layer]].look(given(args, kwargs).detach().numpy(), where)
 
     for number, batch in enumerate(batches.items("ranges")):
@@ -204,6 +209,7 @@ def _made(found: Layers, seen: Mapping[str, Seen], kept: dict[str, str], setting
     """The small form of each layer; those that cannot have one are noted in `kept`."""
     made = dict[str, Module]()
     for name, layer in found.items():
+        _check_finite(name, layer)
         if not settings.is_whole:
             made[name] = halves.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
         elif isinstance(layer, Embedding):
@@ -214,13 +220,15 @@ def _made(found: Layers, seen: Mapping[str, Seen], kept: dict[str, str], setting
         else:
             grid = settings.grid(seen[name]) if settings.needs_ranges else None
             made[name] = layers.FORMS[type(layer)](layer, grid, settings.per_channel)
-        _carry_hooks(layer, made[name])
+        carry_hooks(layer, made[name])
     return made
 
 
-def _carry_hooks(old: Module, new: Module) -> None:
-    if old._hooks is not None:
-        object.__setattr__(new, "_hooks", old._hooks)
+def _check_finite(name: str, layer: Module) -> None:
+    for what, values in layer.named_parameters():
+        if not bool(isfinite(values).all()):
+            raise ArgumentError(f"quantize: the {what} of {repr(name) if name else 'the model'} "
+                                "has nan or inf", "train it anew, or skip the layer")
 
 
 # ---- what it costs

@@ -66,6 +66,12 @@ def looking(layers: Iterable[Module], look: Look) -> Iterator[None]:
             handle.remove()
 
 
+def carry_hooks(old: Module, new: Module) -> None:
+    """Gives the hooks of a layer to what takes its place."""
+    if old._hooks is not None:
+        object.__setattr__(new, "_hooks", old._hooks)
+
+
 def given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
     """The input of a layer of one input."""
     return args[0] if args else kwargs["input"]  # type: ignore[no-any-return]

@@ -80,6 +80,8 @@ MODELS: dict[str, Any] = {
     "conv3d": (lambda: seeded(lambda: nn.Conv3d(2, 4, (2, 3, 1), padding=(1, 0, 0))),
                lambda: batches(2, 2, 4, 5, 6)),
     "linear": (lambda: seeded(lambda: nn.Linear(9, 4)), lambda: batches(5, 9)),
+    "encoder": (lambda: seeded(lambda: nn.TransformerEncoderLayer(16, 2, 24, batch_first=True)),
+                lambda: batches(2, 5, 16)),
 }
 WAYS: dict[str, dict[str, Any]] = {
     "static": {}, "symmetric": {"symmetric": True}, "dynamic": {"activations": "dynamic"},
@@ -199,6 +201,33 @@ def test_dynamic_ranges_follow_each_input() -> None:
             assert np.abs(model(x).numpy() - wanted).max() < 0.02 * np.abs(wanted).max() + 0.02
     np.testing.assert_array_equal(small(fw.zeros(2, 8)).numpy(), layer.bias.numpy()[None].repeat(
         2, 0))
+
+
+def test_attention_is_made_small_by_its_projections() -> None:
+    """Others than of itself too: with keys of other sizes, without biases, with a mask."""
+    class Across(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attend = nn.MultiheadAttention(8, 2, kdim=6, vdim=4, bias=False, add_bias_kv=True)
+
+        def forward(self, q: fw.Tensor, k: fw.Tensor, v: fw.Tensor) -> Any:
+            return self.attend(q, k, v, attn_mask=fw.arange(5) > fw.arange(3)[:, None])
+
+    data = list(zip(batches(3, 2, 8), batches(5, 2, 6), batches(5, 2, 4)))
+    small = fw.quantize(seeded(Across), data)
+    assert [x.name for x in small.report.layers] == [
+        f"attend.{part}" for part in ("q_proj", "k_proj", "v_proj", "out_proj")]
+    assert small.report.output.decibels is not None and small.report.output.decibels > 30
+    with pytest.raises(ArgumentError, match="there is no layer to bring to int8"):
+        fw.quantize(seeded(Across), data, skip=nn.MultiheadAttention)
+
+
+def test_floats_of_16_bits_may_come_in() -> None:
+    small = fw.quantize(seeded(lambda: nn.Linear(8, 4)), batches(2, 8)).model
+    x = batches(2, 8)[0].astype(fw.bfloat16)
+    np.testing.assert_array_equal(small(x).numpy(), small(x.astype(fw.float32)).numpy())
+    with pytest.raises(fw.DTypeError, match="takes float32"):
+        small(x.astype(fw.float64))
 
 
 def test_other_hooks_stay() -> None:
@@ -352,6 +381,14 @@ def test_data_may_be_tuples_dicts_and_an_iterator() -> None:
 
 # ---- what is refused
 NAN = float("nan")
+
+
+def spoiled(layer: Any) -> Any:
+    with fw.no_grad():
+        layer.weight[0, 0] = NAN
+    return layer
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "no data": (lambda: fw.quantize(nn.Linear(2, 2)),
                 "static activations need calibration data\n  help: pass some inputs"),
@@ -376,6 +413,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "nan": (lambda: fw.quantize(nn.Sequential(nn.Identity(), nn.Linear(2, 2)),
                                 [fw.zeros(1, 2), fw.tensor([[1.0, NAN]])]),
             "nan in batch 1 of the data, at the input of '1'"),
+    "nan in a weight": (lambda: fw.quantize(nn.Sequential(spoiled(nn.Linear(2, 2))),
+                                            activations="dynamic"),
+                        "the weight of '0' has nan or inf"),
     "nothing to do": (lambda: fw.quantize(nn.Sequential(nn.ReLU()), [fw.zeros(2)]),
                       "there is no layer to bring to int8 in Sequential"),
     "integers": (lambda: fw.quantize(nn.Linear(2, 2).type(fw.int64), [fw.zeros(2, 2)]),

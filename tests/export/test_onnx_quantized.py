@@ -40,6 +40,8 @@ MODELS: dict[str, Any] = {
     "tokens": (Tokens, tokens),
     "groups": (lambda: nn.Conv2d(4, 8, (3, 2), stride=2, padding=(1, 0), dilation=(1, 2), groups=2),
                lambda seed: drawn(2, 4, 9, 9, seed=seed)),
+    "encoder": (lambda: nn.TransformerEncoderLayer(16, 2, 24, batch_first=True),
+                lambda seed: drawn(2, 5, 16, seed=seed)),
     "conv1d": (lambda: nn.Sequential(nn.Conv1d(3, 4, 4, padding="same"), nn.ReLU(),
                                      nn.Conv1d(4, 2, 1, bias=False)),
                lambda seed: drawn(2, 3, 9, seed=seed)),
