@@ -48,6 +48,7 @@ from .eager.ops.sort import *
 from .eager.ops.special import *
 from .eager.ops.statistics import *
 from .eager.ops.view import *
+from .eager.quantization import *
 from .eager.serialization import *
 from .eager.settings import settings
 from .eager.tape import *

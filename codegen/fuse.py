@@ -112,7 +112,8 @@ def choose_placed(
         if node.op in SPECIAL:
             needed = given(node) or node in outputs
         else:
-            again = node in packed or reach[node] > 1.5 * max(1, node.type.size) or (
+            again = node in packed or (
+                reach[node] > 1.5 * max(1, node.type.size) and not _counts(node)) or (
                 size[node] >= _COSTLY and any(_repeats(r, node) for r in readers[node]))
             needed = node in outputs or _needs_home(
                 node, size[node], fan[node], again, readers[node])
@@ -180,16 +181,23 @@ def _contracted(nodes: list[Node]) -> set[Node]:
 
 
 def _widens(node: Node) -> bool:
-    """Whether a node is a cast of smaller numbers."""
+    """Whether a node is a cast of smaller numbers, perhaps counted from another zero."""
+    if node.op == "subtract" and not node.inputs[1].type.shape:
+        node = node.inputs[0]
     return node.op == "cast" and \
         node.inputs[0].type.dtype.itemsize < node.type.dtype.itemsize
+
+
+def _counts(node: Node) -> bool:
+    """Whether a node is one of smaller whole numbers, which windows read as they lie."""
+    return node.type.dtype.kind in "iu" and _widens(node)
 
 
 def _reach(nodes: list[Node], readers: Mapping[Node, list[Node]]) -> dict[Node, int]:
     """The most elements that a node is read as, through views."""
     found: dict[Node, int] = {}
     for node in reversed(nodes):
-        views = [found[r] for r in readers[node] if _passes_on(r)]
+        views = [found[r] for r in readers[node] if _passes_on(r) or _counts(r)]
         found[node] = max([node.type.size, *views])
     return found
 

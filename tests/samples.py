@@ -22,6 +22,7 @@ from rows import (
     norm,
     pointwise,
     pool,
+    quantized,
     random,
     reduce,
     scatter,
@@ -35,8 +36,8 @@ from rows.row import ROWS, Bad, Row
 
 FAMILIES = (  # importing them enters their rows
     attention, complex, conv, create, cumulative, einsum, entropy, fft, gates, indexing, linalg,
-    measured, norm, pointwise, pool, random, reduce, scatter, sort, special, statistics, view,
-    whole,
+    measured, norm, pointwise, pool, quantized, random, reduce, scatter, sort, special, statistics,
+    view, whole,
 )
 
 __all__ = ["FAMILIES", "ROWS", "Bad", "Row", "rows_of"]

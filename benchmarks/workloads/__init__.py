@@ -29,6 +29,7 @@ from . import (
     mlp_eager,
     mobilenet,
     policy_latency,
+    quantized,
     resnet,
     small_ops,
     softmax_rows,
@@ -38,7 +39,7 @@ from . import (
 _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, black_scholes, softmax_rows,
             layernorm, cross_entropy, matmul, matmul_bf16, matmul_int8, sorting, dynamic_batch,
             policy_latency, data_dependent, attention, gpt, gpt_decode, convolution, mobilenet,
-            resnet, lstm, small_ops, eager_layers, large_ops, calls, call_cost, compile_time,
-            loader)
+            resnet, quantized, lstm, small_ops, eager_layers, large_ops, calls, call_cost,
+            compile_time, loader)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}

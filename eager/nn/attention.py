@@ -12,7 +12,7 @@ from ..ops.create import zeros
 from ..tensor import Tensor
 from ..utils.arguments import check_at_least
 from . import init
-from .functional.attention import Heads, multi_head, thirds
+from .functional.attention import Heads, Projection, multi_head, projections, thirds
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter
@@ -89,14 +89,16 @@ class MultiheadAttention(Module):
         need_weights: bool = True, attn_mask: Tensor | None = None,
         average_attn_weights: bool = True, is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        packed = self.in_proj_weight
-        weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight) \
-            if packed is None else thirds(packed)
-        heads = Heads(self.num_heads, weights, thirds(self.in_proj_bias), self.out_proj.weight,
-                      self.out_proj.bias, self.bias_k, self.bias_v, self.add_zero_attn)
-        return multi_head(heads, query, key, value, 0 if self.batch_first else 1,
+        return multi_head(self._heads(), query, key, value, 0 if self.batch_first else 1,
                           self.dropout if self.training else 0.0, key_padding_mask, attn_mask,
                           need_weights, average_attn_weights, is_causal)
+
+    def _heads(self) -> Heads:
+        packed, out = self.in_proj_weight, self.out_proj
+        weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight) \
+            if packed is None else thirds(packed)
+        return Heads(self.num_heads, projections(weights, thirds(self.in_proj_bias)),
+                     Projection(out.weight, out.bias), self.bias_k, self.bias_v, self.add_zero_attn)
 
 
 class SDPBackend(enum.Enum):

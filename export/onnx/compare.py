@@ -13,6 +13,9 @@ from ...eager.errors import ExportError
 # How far a result may be off, relative to the largest element of the output.
 TOLERANCE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-7}
 
+# The same for results of what rounds in between: to so many numbers that one more or less counts.
+_CODED, _SMALL = 2e-2, {"FLOAT16": 1e-2, "BFLOAT16": 5e-2}
+
 _OURS = "this is a mistake of fusewire: please report it with the function"
 
 
@@ -70,8 +73,10 @@ def reference(data: bytes | str, note: str) -> Runner:
 
 
 def compare(run: Any, inputs: Mapping[str, Any], wanted: Sequence[tuple[str, Any]], where: str,
-            others: Sequence[Any] = ()) -> float:
+            others: Sequence[Any] = (), rounding: float = 0.0) -> float:
     """The largest difference between the model and the function. ExportError for one too large.
+
+    `rounding`: how far results of floats may be off in any case (`rounding_of`).
 
     `others`: what the function gives for inputs that differ by rounding alone, where a result may
     be as far away: the direction of a gradient that should be 0, say.
@@ -89,7 +94,8 @@ def compare(run: Any, inputs: Mapping[str, Any], wanted: Sequence[tuple[str, Any
                               _OURS)
         apart = difference(have, want)
         largest = max(largest, apart)
-        limit = TOLERANCE.get(want.dtype.name, 0.0) * max(1.0, _scale(want))
+        usual = TOLERANCE.get(want.dtype.name, 0.0)
+        limit = (max(usual, rounding) if usual else 0.0) * max(1.0, _scale(want))
         limit = max(limit, 4 * difference(others[i], want)) if others else limit
         if not apart <= limit:
             raise ExportError(f"{where} the output {name} differs by {apart:.3g} from what the "
@@ -97,6 +103,22 @@ def compare(run: Any, inputs: Mapping[str, Any], wanted: Sequence[tuple[str, Any
                               "does the function depend on more than its arguments: random "
                               "numbers, time, state, sizes made into plain numbers?")
     return largest
+
+
+def rounding_of(model: Any) -> float:
+    """How far results may be off as a model rounds on its way; 0 where it does not."""
+    from onnx import TensorProto
+
+    found = [0.0]
+    graphs = [model.graph]
+    while graphs:
+        for node in graphs.pop().node:
+            graphs += [a.g for a in node.attribute if a.HasField("g")]
+            if node.op_type in ("QuantizeLinear", "DynamicQuantizeLinear"):
+                found.append(_CODED)
+            elif node.op_type == "Cast":
+                found.append(_SMALL.get(TensorProto.DataType.Name(node.attribute[0].i), 0.0))
+    return max(found)
 
 
 def difference(have: Any, want: Any) -> float:

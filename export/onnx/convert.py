@@ -12,7 +12,7 @@ from ...capture.formulas import Formula, elements
 from ...capture.graph import Graph, Node, users
 from ...eager.errors import ExportError, GraphError
 from ...eager.op import OPS, Op
-from . import activations, norms, recurrent  # noqa: F401  # their rows of the table
+from . import activations, norms, quantized, recurrent  # noqa: F401  # their rows of the table
 from .constants import Constants, Named
 from .context import Context
 from .fuse import fused
@@ -25,7 +25,9 @@ from .write import Value, Writer
 
 # Composites that are written whole where this holds.
 WHOLE: dict[str, Callable[[Node, int], bool]] = {
-    "normalize": norms.is_whole, "recurrent": recurrent.is_whole}
+    "normalize": norms.is_whole, "recurrent": recurrent.is_whole,
+    "quantized_linear": quantized.is_whole, "quantized_conv": quantized.is_whole,
+    "dynamic_scale": quantized.has_range, "dynamic_zero": quantized.has_range}
 
 
 class Step(NamedTuple):

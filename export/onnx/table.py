@@ -381,10 +381,12 @@ def _contract(c: Context, node: Node, xs: list[Value]) -> Value:
     return c.writer.permuted(c.writer.apply("MatMul", [x, y]), [made.index(a) for a in out])
 
 
-def convolved(c: Context, node: Node, xs: list[Value]) -> Value:
-    """Conv of input, weight and, where given, bias."""
+def convolved(c: Context, node: Node, xs: list[Value], weight: int = 1, kind: str = "Conv"
+              ) -> Value:
+    """Conv, or another `kind`, of input, weight and what else it takes; the weight is the input
+    number `weight` of the node."""
     p = node.params
-    return c.writer.apply("Conv", xs, kernel_shape=node.inputs[1].type.shape[2:],
+    return c.writer.apply(kind, xs, kernel_shape=node.inputs[weight].type.shape[2:],
                           strides=p["stride"], dilations=p["dilation"], group=p["groups"],
                           pads=_pads(p["pad"]))
 

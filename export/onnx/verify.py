@@ -14,7 +14,7 @@ from ...capture.symbolic import unchanged
 from ...eager.errors import ExportError, FusewireError
 from ...eager.tensor import Tensor
 from .arguments import Arguments, drawn, leaves
-from .compare import check_valid, compare, runner
+from .compare import check_valid, compare, rounding_of, runner
 from .files import Files
 from .states import Held
 
@@ -43,7 +43,7 @@ def verify_model(made: Files, calls: Sequence[Arguments], outputs: Sequence[str]
     found = runner(source)
     check.runner, check.error = found.name, 0.0
     check.notes += [found.note] if found.note else []
-    call = calls[0]
+    call, rounding = calls[0], rounding_of(made.model)
 
     def at(sizes: dict[str, int], arrays: Sequence[Any]) -> None:
         where = "at " + ", ".join(f"{k} = {v}" for k, v in sizes.items()) if sizes else \
@@ -53,7 +53,7 @@ def verify_model(made: Files, calls: Sequence[Arguments], outputs: Sequence[str]
         for step, wanted in enumerate(_eager(call, arrays, held)):
             place = f"{where}, in step {step + 1}," if step else where
             error = compare(found.run, given, list(zip(outputs, wanted)), place,
-                            near[step] if held else ())
+                            near[step] if held else (), rounding)
             check.error = max(check.error or 0.0, error)
             given |= dict(zip((h.name for h in held), wanted[len(wanted) - len(held):]))
         if sizes not in check.sizes:

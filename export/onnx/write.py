@@ -142,6 +142,10 @@ class Writer:
                 self._constants[key] = found
         return found
 
+    def array(self, x: Value) -> Any:
+        """The values of a constant; None for what is none."""
+        return self._arrays.get(x.name)
+
     def start(self, name: str, array: Any) -> None:
         """The value of an input of the model where a call gives none."""
         from onnx import numpy_helper

@@ -142,14 +142,22 @@ def _fits(shape: Sequence[Any], whole: Sequence[Any]) -> bool:
 
 
 # ---- several heads, with projections before and after
+class Projection(NamedTuple):
+    """A linear function of features: weight (embed_dim, features), bias (embed_dim,) or None."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
+
+
 class Heads(NamedTuple):
     """What attention of several heads computes with."""
 
     number: int  # of heads
-    weights: tuple[Any, Any, Any]  # of query, key and value: (embed_dim, features)
-    biases: tuple[Any, Any, Any]  # (embed_dim,), or None
-    out_weight: Tensor
-    out_bias: Tensor | None
+    projections: tuple[Any, Any, Any]  # of query, key and value: functions of features
+    out: Any  # that of the result
     bias_k: Tensor | None = None  # (1, 1, embed_dim): one more key
     bias_v: Tensor | None = None  # and its value
     add_zero_attn: bool = False  # one more key and value of zeros
@@ -177,8 +185,8 @@ def multi_head_attention_forward(
                          f"{query.shape[-1]}, not in embed_dim {embed_dim_to_check}")
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else \
         thirds(in_proj_weight)
-    heads = Heads(num_heads, weights, thirds(in_proj_bias), out_proj_weight, out_proj_bias, bias_k,
-                  bias_v, add_zero_attn)
+    heads = Heads(num_heads, projections(weights, thirds(in_proj_bias)),
+                  Projection(out_proj_weight, out_proj_bias), bias_k, bias_v, add_zero_attn)
     return multi_head(heads, query, key, value, 1, dropout_p if training else 0.0,
                       key_padding_mask, attn_mask, need_weights, average_attn_weights, is_causal,
                       static_k, static_v)
@@ -192,6 +200,13 @@ def thirds(packed: Tensor | None) -> tuple[Any, Any, Any]:
         raise ShapeError(f"multi_head_attention_forward: a packed weight or bias {packed.shape} "
                          "holds the rows of query, key and value: three times embed_dim")
     q, k, v = split(packed, packed.shape[0] // 3)
+    return q, k, v
+
+
+def projections(weights: tuple[Any, Any, Any], biases: tuple[Any, Any, Any]
+                ) -> tuple[Any, Any, Any]:
+    """Those of query, key and value."""
+    q, k, v = map(Projection, weights, biases)
     return q, k, v
 
 
@@ -220,7 +235,7 @@ def multi_head(
     out, weights = _with_weights(q, k, v, mask, dropout_p) if need_weights else (
         _attended(q, k, v, mask, False, None, dropout_p), None)
     order = (0, 2, 1, 3) if batch_axis == 0 else (2, 0, 1, 3)
-    out = linear(reshape(permute_dims(out, order), query.shape), heads.out_weight, heads.out_bias)
+    out = heads.out(reshape(permute_dims(out, order), query.shape))
     return out, mean(weights, 1) if average and weights is not None else weights
 
 
@@ -254,7 +269,7 @@ def _of_heads(
     static_k: Tensor | None, static_v: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What each head sees of query, key and value: (n, heads, length, embed_dim // heads)."""
-    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), heads.weights, heads.biases))
+    q, k, v = (of(x) for of, x in zip(heads.projections, (query, key, value)))
     if heads.bias_k is not None and heads.bias_v is not None:
         k, v = (_with_one_more(x, bias, batch_axis)
                 for x, bias in ((k, heads.bias_k), (v, heads.bias_v)))

@@ -1,0 +1,55 @@
+"""Attention layers with their projections as layers, so that these are made small as any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from ..nn.attention import MultiheadAttention
+from ..nn.functional.attention import Heads, thirds
+from ..nn.linear import Linear
+from ..nn.module import Module
+from ..nn.parameter import Parameter
+from .running import carry_hooks
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+
+
+class ProjectedAttention(MultiheadAttention):
+    """What a MultiheadAttention gives, by four layers; attention itself is as it was."""
+
+    def __init__(self, layer: MultiheadAttention) -> None:
+        Module.__init__(self)
+        for name in ("embed_dim", "num_heads", "kdim", "vdim", "dropout", "batch_first", "head_dim",
+                     "add_zero_attn", "training"):
+            setattr(self, name, getattr(layer, name))
+        own = (layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight)
+        weights = own if layer.in_proj_weight is None else thirds(layer.in_proj_weight)
+        parts = zip(PROJECTIONS, (*weights, layer.out_proj.weight),
+                    (*thirds(layer.in_proj_bias), layer.out_proj.bias))
+        for name, weight, bias in parts:
+            setattr(self, name, _linear(weight, bias))
+        self.bias_k, self.bias_v = layer.bias_k, layer.bias_v
+
+    def _heads(self) -> Heads:
+        return Heads(self.num_heads, (self.q_proj, self.k_proj, self.v_proj), self.out_proj,
+                     self.bias_k, self.bias_v, self.add_zero_attn)
+
+
+def _linear(weight: Any, bias: Any) -> Linear:
+    made = Linear(weight.shape[1], weight.shape[0], bias is not None)
+    made.weight = Parameter(weight.detach())
+    made.bias = None if bias is None else Parameter(bias.detach())
+    return made
+
+
+def opens(layer: Module) -> bool:
+    """Whether a layer is attention whose projections can be made small."""
+    return type(layer) is MultiheadAttention and layer.out_proj.weight.dtype == dtypes.float32
+
+
+def opened(layer: Any) -> Module:
+    """An attention layer as one whose projections are layers."""
+    made = ProjectedAttention(layer)
+    carry_hooks(layer, made)
+    return made

@@ -1,0 +1,181 @@
+"""Layers of int8: made from a float layer, whose place in a model they take.
+
+They hold buffers: `codes`, the weight in int8; `weight_scale` for each channel; `shift`, what is
+added to each channel; and, where activations are static, `input_scale` and `input_zero`. Who asks
+for `weight` or `bias` gets the floats that these stand for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..nn import functional as F
+from ..nn.conv import Conv1d, Conv2d, Conv3d, _Conv
+from ..nn.embedding import Embedding
+from ..nn.functional.inputs import as_given, with_samples
+from ..nn.linear import Linear
+from ..nn.module import Module
+from ..ops.pointwise import cast
+from ..ops.quantized import (
+    MOST_PRODUCTS,
+    dynamic,
+    quantize_linear,
+    quantized_conv,
+    quantized_linear,
+)
+from ..shapes import product
+from ..tensor import Tensor, tensor
+from .grid import Grid, bias_codes, least_scale, weight_codes
+
+__all__ = ["FORMS", "QuantizedConv", "QuantizedEmbedding", "QuantizedLinear"]
+
+
+class _Coded(Module):
+    """What layers with a weight of int8 share."""
+
+    codes: Tensor
+    weight_scale: Tensor
+
+    def _hold(self, weight: Any, per_channel: bool, least: Any = 0.0) -> None:
+        codes, scale = weight_codes(weight, per_channel, least)
+        self.register_buffer("codes", tensor(codes))
+        self.register_buffer("weight_scale", tensor(scale))
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight that the codes stand for, in float32."""
+        along = (-1, *[1] * (self.codes.ndim - 1))
+        return cast(self.codes, dtypes.float32) * self.weight_scale.reshape(along)
+
+
+class _Product(_Coded):
+    """A layer that multiplies its input with a weight. grid: that of its input, None where each
+    input has its own."""
+
+    shift: Tensor | None
+
+    def __init__(self, layer: Any, grid: Grid | None, per_channel: bool = True) -> None:
+        super().__init__()
+        bias = None if layer.bias is None else _values(layer.bias)
+        least = 0.0 if bias is None or grid is None else least_scale(bias, grid.scale)
+        self._hold(_values(layer.weight), per_channel, least)
+        self.is_static = grid is not None
+        self.register_buffer("shift", None if bias is None else tensor(bias))
+        if grid is not None:
+            self.register_buffer("input_scale", tensor(grid.scale, dtypes.float32))
+            self.register_buffer("input_zero", tensor(grid.zero, grid.dtype))
+        if grid is not None and bias is not None:
+            unit = np.float32(grid.scale) * self.weight_scale.numpy()
+            self.register_buffer("shift", tensor(bias_codes(bias, unit)))
+
+    @property
+    def bias(self) -> Tensor | None:
+        """What the codes of the bias stand for, in float32."""
+        if self.shift is None or not self.is_static:
+            return self.shift
+        return cast(self.shift, dtypes.float32) * (self.input_scale * self.weight_scale)
+
+    def _coded(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`x` in 8 bits, with its scale and its zero."""
+        x = cast(x, dtypes.float32) if dtypes.is_small(x.dtype) else x  # as autocast makes them
+        if not self.is_static:
+            return dynamic(x)
+        scale, zero = self.input_scale, self.input_zero
+        return quantize_linear(x, scale, zero), scale, zero
+
+    def _factors(self, x: Tensor) -> tuple[Tensor, ...]:
+        shift = () if self.shift is None else (self.shift,)
+        return (*self._coded(x), self.codes, self.weight_scale, *shift)
+
+    def _how(self) -> str:
+        return "" if self.is_static else ", dynamic"
+
+
+class QuantizedLinear(_Product):
+    """What a Linear gives, by products of numbers of 8 bits."""
+
+    def __init__(self, layer: Linear, grid: Grid | None, per_channel: bool = True) -> None:
+        super().__init__(layer, grid, per_channel)
+        self.in_features, self.out_features = layer.in_features, layer.out_features
+
+    def forward(self, input: Tensor) -> Tensor:
+        return quantized_linear(*self._factors(input))
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}{self._how()}"
+
+
+class QuantizedConv(_Product):
+    """What a Conv1d, Conv2d or Conv3d gives, by products of numbers of 8 bits; padding is exact."""
+
+    def __init__(self, layer: Any, grid: Grid | None, per_channel: bool = True) -> None:
+        super().__init__(layer, grid, per_channel)
+        for name in ("axes", "in_channels", "out_channels", "kernel_size", "stride", "padding",
+                     "dilation", "groups", "padding_mode"):
+            setattr(self, name, getattr(layer, name))
+        self._around = layer._around()
+
+    def forward(self, input: Tensor) -> Tensor:
+        x = with_samples("QuantizedConv", input, self.axes)
+        pads = self._pads()
+        if self.padding_mode != "zeros":
+            x, pads = F.pad(x, self._around, self.padding_mode), ((0, 0),) * self.axes
+        out = quantized_conv(*self._factors(x), stride=self.stride, dilation=self.dilation,
+                             pad=pads, groups=self.groups)
+        return as_given(out, input)
+
+    def _pads(self) -> tuple[tuple[int, int], ...]:
+        pairs = list(zip(self._around[::2], self._around[1::2]))
+        return tuple(pairs[::-1])
+
+    def extra_repr(self) -> str:
+        groups = "" if self.groups == 1 else f", groups={self.groups}"
+        return (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+                f"stride={self.stride}, padding={self.padding}{groups}{self._how()}")
+
+
+class QuantizedEmbedding(_Coded):
+    """What an Embedding gives, of rows of int8 with a scale each."""
+
+    def __init__(self, layer: Embedding, per_channel: bool = True) -> None:
+        super().__init__()
+        self._hold(_values(layer.weight), per_channel)
+        self.num_embeddings, self.embedding_dim = layer.num_embeddings, layer.embedding_dim
+        self.padding_idx = layer.padding_idx
+
+    def forward(self, input: Tensor) -> Tensor:
+        rows = F.embedding(input, self.codes)
+        scale = F.embedding(input, self.weight_scale.reshape(-1, 1))
+        return cast(rows, dtypes.float32) * scale
+
+    def extra_repr(self) -> str:
+        return f"{self.num_embeddings}, {self.embedding_dim}"
+
+
+def _values(x: Tensor) -> Any:
+    return x.detach().numpy().astype(np.float32)
+
+
+FORMS: dict[type, type] = {
+    Linear: QuantizedLinear, Embedding: QuantizedEmbedding,
+    **dict.fromkeys((Conv1d, Conv2d, Conv3d), QuantizedConv),
+}
+
+
+def why_not(layer: Module) -> str:
+    """Why a layer with a form in int8 has to stay as it is; an empty text where it has not."""
+    weight = layer.weight
+    if weight.dtype != dtypes.float32:
+        return f"its weight is {weight.dtype.name}, not float32"
+    if product(weight.shape[1:]) > MOST_PRODUCTS and not isinstance(layer, Embedding):
+        return f"sums of more than {MOST_PRODUCTS} products do not fit in int32"
+    if not weight.size:
+        return "its weight is empty"
+    if isinstance(layer, Embedding) and layer.max_norm is not None:
+        return "it changes its rows as they are read (max_norm)"
+    if isinstance(layer, _Conv) and layer.transposed:
+        return "there is no int8 form of it"
+    return ""

@@ -1,0 +1,74 @@
+"""What layers are given, seen over calibration data, and the grids that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError
+from .grid import Grid, grid_over
+
+_BINS = 2048  # of a histogram
+_FRACTIONS = np.linspace(0.2, 1.0, 81)  # of the range, that "mse" tries
+
+
+class Seen:
+    """The numbers that a layer was given: the least, the largest, and how many lie where."""
+
+    def __init__(self) -> None:
+        self.low, self.high = np.inf, -np.inf
+        self.counts = np.zeros(_BINS, np.int64)
+
+    def look(self, x: Any, where: str) -> None:
+        """Takes numbers into the range; `where` says where they come from, for the error."""
+        if not x.size:
+            return
+        low, high = float(x.min()), float(x.max())
+        if not (np.isfinite(low) and np.isfinite(high)):
+            bad = "nan" if np.isnan(x).any() else "inf"
+            raise ArgumentError(f"quantize: {bad} in {where}",
+                                "a range cannot be taken from it: look at the data, or skip the "
+                                "layer")
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def count(self, x: Any) -> None:
+        """Counts numbers of a range that is known by now."""
+        found, _ = np.histogram(x, _BINS, (self.low, max(self.high, self.low + 1e-30)))
+        self.counts += found
+
+    @property
+    def middles(self) -> Any:
+        """The numbers in the middle of each bin."""
+        edges = np.linspace(self.low, self.high, _BINS + 1)
+        return (edges[1:] + edges[:-1]) / 2
+
+
+def _minmax(seen: Seen, symmetric: bool, percentile: float) -> Grid:
+    return grid_over(seen.low, seen.high, symmetric)
+
+
+def _percentile(seen: Seen, symmetric: bool, percentile: float) -> Grid:
+    """Without the outermost numbers, so many at each end."""
+    share = np.cumsum(seen.counts) / max(1, seen.counts.sum())
+    edges = np.linspace(seen.low, seen.high, _BINS + 1)
+    out = (100 - percentile) / 100
+    low = edges[np.searchsorted(share, out, "right")]
+    high = edges[min(_BINS, np.searchsorted(share, 1 - out) + 1)]
+    return grid_over(float(low), float(high), symmetric)
+
+
+def _mse(seen: Seen, symmetric: bool, percentile: float) -> Grid:
+    """The part of the range whose grid is nearest to the numbers, by the mean square."""
+    middles, weights = seen.middles, seen.counts
+
+    def error(grid: Grid) -> float:
+        return float((weights * (grid.nearest(middles) - middles) ** 2).sum())
+
+    grids = [grid_over(seen.low * f, seen.high * f, symmetric) for f in _FRACTIONS[::-1]]
+    return min(grids, key=error)
+
+
+OBSERVERS: dict[str, Callable[[Seen, bool, float], Grid]] = {
+    "minmax": _minmax, "percentile": _percentile, "mse": _mse}

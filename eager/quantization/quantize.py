@@ -1,0 +1,261 @@
+"""`fw.quantize`: a model in small numbers, and what that costs."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..dtypes import as_dtype, kind
+from ..errors import ArgumentError
+from ..nn.embedding import Embedding
+from ..nn.module import Module
+from ..ops.pointwise import isfinite
+from ..tape import no_grad
+from ..utils.arguments import check_choice
+from . import halves, layers
+from .attention import opened, opens
+from .batchnorms import Readers, fold
+from .choice import Skipped, chosen
+from .grid import Grid
+from .observers import OBSERVERS, Seen
+from .report import Difference, LayerReport, Report
+from .running import Batches, called, carry_hooks, given, looking, tensors
+
+__all__ = ["Quantized", "quantize"]
+
+Layers = Mapping[str, Module]  # of a float model, by name
+_TO = ("int8", "bfloat16", "float16")
+
+
+@dataclass
+class Quantized:
+    """A model in small numbers, and the report of what that costs."""
+
+    model: Module
+    report: Report
+
+    def __repr__(self) -> str:
+        return str(self.report)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How layers are made small."""
+
+    to: str
+    activations: str
+    per_channel: bool
+    symmetric: bool
+    observer: str
+    percentile: float
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether to whole numbers, not to floats of 16 bits."""
+        return self.to == "int8"
+
+    @property
+    def needs_ranges(self) -> bool:
+        """Whether calibration data tells the ranges of inputs."""
+        return self.is_whole and self.activations == "static"
+
+    def check(self) -> None:
+        check_choice("quantize", "activations", self.activations, ("static", "dynamic"))
+        check_choice("quantize", "observer", self.observer, tuple(OBSERVERS))
+        if not 50 < self.percentile <= 100:
+            raise ArgumentError(f"quantize: percentile is above 50 and at most 100, got "
+                                f"{self.percentile!r}", "99.99 leaves out one number in 10,000")
+
+    def grid(self, seen: Seen) -> Grid:
+        """The grid of a layer's inputs."""
+        return OBSERVERS[self.observer](seen, self.symmetric, self.percentile)
+
+
+def quantize(
+    model: Module, data: Iterable[Any] | None = None, *, to: Any = "int8",
+    activations: str = "static", per_channel: bool = True, symmetric: bool = False,
+    skip: Any = (), observer: str = "minmax", percentile: float = 99.99,
+) -> Quantized:
+    """A copy of `model` in small numbers, as `.model`, and a `.report` of what that costs.
+
+    data: inputs like those to come, such as a list of batches: a tensor for model(x), a tuple for
+    model(*x), a dict for model(**x). It tells the ranges of activations, shows which batch norms
+    can be taken into the layers before them, and is what the report measures on.
+    to: "int8", or "bfloat16" or "float16", in which the layers' parameters and products then are.
+    activations: "static", in ranges that `data` tells; or "dynamic", each input in its own range.
+    per_channel: a scale for each channel of a weight, or one for all. symmetric: activations in
+    int8 around 0, or else in uint8 with a zero. skip: layers to leave alone, by name (with all
+    below it), pattern or type. observer: how `data` tells a range: "minmax", all of it;
+    "percentile", without the outermost numbers; "mse", what rounds to the nearest.
+
+    `model` stays as it is; the copy is in eval mode. ArgumentError for data with nan, for a name
+    that no layer has, and where there is nothing to make small.
+
+    >>> import fusewire as fw
+    >>> model = fw.nn.Sequential(fw.nn.Linear(4, 8), fw.nn.ReLU(), fw.nn.Linear(8, 2))
+    >>> small = fw.quantize(model, [fw.rand(16, 4) for _ in range(8)])
+    >>> small.model
+    Sequential(
+      (0): QuantizedLinear(4, 8)
+      (1): ReLU()
+      (2): QuantizedLinear(8, 2)
+    )
+    >>> small.report.output.decibels > 20
+    True
+    """
+    name = to if isinstance(to, str) else as_dtype(to).name
+    settings = _Settings(check_choice("quantize", "to", name, _TO), activations, per_channel,
+                         symmetric, observer, percentile)
+    settings.check()
+    if data is None and settings.needs_ranges:
+        raise ArgumentError("quantize: static activations need calibration data",
+                            "pass some inputs, fw.quantize(model, batches); or "
+                            "activations=\"dynamic\", which needs none")
+    plain = plain_copy(model)
+    with no_grad():
+        return _quantized(plain, None if data is None else Batches(data), settings,
+                          Skipped(plain, skip))
+
+
+def _quantized(plain: Module, batches: Batches | None, settings: _Settings, skipped: Skipped
+               ) -> Quantized:
+    found, kept = _chosen(plain, settings, skipped)
+    folded, seen = dict[str, str](), dict[str, Seen]()
+    if batches is not None:
+        folded, seen = _look(plain, found, batches, settings, skipped)
+    made = _made(found, seen, kept, settings)
+    small = replaced(plain, {found[name]: layer for name, layer in made.items()})
+    report = _report(plain, small, made, found, settings)
+    report.kept, report.folded = {n: w for n, w in kept.items() if n not in folded}, folded
+    if batches is not None:
+        _compare(plain, small, report, made, found, batches)
+    return Quantized(small, report)
+
+
+def plain_copy(model: Module) -> Module:
+    """A copy in eval mode, that runs op by op also where `model` is compiled, and in which the
+    projections of attention are layers."""
+    if not isinstance(model, Module):
+        raise ArgumentError(f"quantize: takes a model, a fw.nn.Module, not "
+                            f"{type(model).__name__}")
+    for name, x in model.named_parameters():
+        if kind(x.dtype) != "f":
+            raise ArgumentError(f"quantize: the parameter {name!r} is {x.dtype.name}",
+                                "it takes a model of floats: model.to(fw.float32)")
+    made = copy.deepcopy(model).eval()
+    for module in made.modules():
+        if hasattr(module.__dict__.get("forward"), "original"):
+            del module.__dict__["forward"]
+    attentions = {layer: opened(layer) for layer in made.modules() if opens(layer)}
+    return replaced(made, attentions)
+
+
+def replaced(model: Module, layers: Mapping[Module, Module]) -> Module:
+    """A copy of `model`, others in the place of some layers wherever these are."""
+    return copy.deepcopy(model, {id(old): new for old, new in layers.items()})
+
+
+def _chosen(model: Module, settings: _Settings, skipped: Skipped
+            ) -> tuple[dict[str, Module], dict[str, str]]:
+    types, why_not = (tuple(layers.FORMS), layers.why_not) if settings.is_whole else \
+        (halves.HALVED, halves.why_not)
+    found, kept = chosen(model, types, why_not, skipped)
+    if not found:
+        why = "; ".join(f"{name or 'the model itself'}: {w}" for name, w in kept.items())
+        raise ArgumentError(f"quantize: there is no layer to bring to {settings.to} in "
+                            f"{type(model).__name__}", why or "it has no parameters")
+    return found, kept
+
+
+# ---- a look at the float model
+def _look(model: Module, found: Layers, batches: Batches, settings: _Settings, skipped: Skipped
+          ) -> tuple[dict[str, str], dict[str, Seen]]:
+    """Batch norms taken into layers of `model`, and what each layer was given."""
+    readers, names = Readers(model), {layer: name for name, layer in found.items()}
+    seen = {name: Seen() for name in found}
+
+    def look(number: int, layer: Module, args: Any, kwargs: Any, out: Any) -> None:
+        where = f"batch {number} of the data, at the input of " + (
+            repr(names[layer]) if names[layer] else "the model")
+        seen[names[layer]].look(given(args, kwargs).detach().numpy(), where)
+
+    for number, batch in enumerate(batches.items("ranges")):
+        with looking(names if settings.needs_ranges else (), functools.partial(look, number)):
+            readers.run(functools.partial(called, model, batch))
+    folded = fold(model, {norm: layer for norm, layer in readers.pairs().items()
+                          if not skipped.has(model, norm) and not skipped.has(model, layer)})
+    if settings.needs_ranges and settings.observer != "minmax":
+        _count(model, names, seen, batches)
+    return folded, seen
+
+
+def _count(model: Module, names: Mapping[Module, str], seen: Mapping[str, Seen], batches: Batches
+           ) -> None:
+    """How many numbers lie where, in ranges that are known by now."""
+    def look(layer: Module, args: Any, kwargs: Any, out: Any) -> None:
+        seen[names[layer]].count(given(args, kwargs).detach().numpy())
+
+    with looking(names, look):
+        for batch in batches.items("histograms"):
+            called(model, batch)
+
+
+# ---- small layers
+def _made(found: Layers, seen: Mapping[str, Seen], kept: dict[str, str], settings: _Settings
+          ) -> dict[str, Module]:
+    """The small form of each layer; those that cannot have one are noted in `kept`."""
+    made = dict[str, Module]()
+    for name, layer in found.items():
+        _check_finite(name, layer)
+        if not settings.is_whole:
+            made[name] = halves.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
+        elif isinstance(layer, Embedding):
+            made[name] = layers.QuantizedEmbedding(layer, settings.per_channel)
+        elif settings.needs_ranges and seen[name].low > seen[name].high:
+            kept[name] = "no batch of the data calls it"
+            continue
+        else:
+            grid = settings.grid(seen[name]) if settings.needs_ranges else None
+            made[name] = layers.FORMS[type(layer)](layer, grid, settings.per_channel)
+        carry_hooks(layer, made[name])
+    return made
+
+
+def _check_finite(name: str, layer: Module) -> None:
+    for what, values in layer.named_parameters():
+        if not bool(isfinite(values).all()):
+            raise ArgumentError(f"quantize: the {what} of {repr(name) if name else 'the model'} "
+                                "has nan or inf", "train it anew, or skip the layer")
+
+
+# ---- what it costs
+def _report(plain: Module, small: Module, made: Layers, found: Layers, settings: _Settings
+            ) -> Report:
+    rows = [LayerReport(name, type(found[name]).__name__, _bytes(found[name]), _bytes(layer))
+            for name, layer in made.items()]
+    return Report(settings.to, rows, {}, {}, Difference(), _bytes(plain), _bytes(small))
+
+
+def _bytes(module: Module) -> int:
+    held: list[Callable[[], Iterable[Any]]] = [module.parameters, module.buffers]
+    return sum(x.nbytes for each in held for x in each())
+
+
+def _compare(plain: Module, small: Module, report: Report, made: Layers, found: Layers,
+             batches: Batches) -> None:
+    """Measures each small layer on what its float layer is given, and both models in the end."""
+    rows = {found[row.name]: row for row in report.layers}
+
+    def look(layer: Module, args: Any, kwargs: Any, out: Any) -> None:
+        row = rows[layer]
+        row.difference.add(out, made[row.name].forward(*args, **kwargs))
+
+    for batch in batches.items("comparison"):
+        with looking(rows, look):
+            wanted = called(plain, batch)
+        for x, y in zip(tensors(wanted), tensors(called(small, batch))):
+            if kind(x.dtype) == "f":
+                report.output.add(x, y)

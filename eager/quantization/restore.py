@@ -1,0 +1,73 @@
+"""Quantized models from their state: the layers are made anew, and take their numbers from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import ArgumentError
+from ..nn.linear import Identity, Linear
+from ..nn.module import Module
+from ..nn.parameter import Parameter
+from ..nn.state import as_tensor
+from ..ops.create import zeros
+from .batchnorms import NORMS
+from .grid import Grid
+from .halves import HALVED, InSmallFloats
+from .layers import FORMS, QuantizedEmbedding
+from .quantize import plain_copy, replaced
+
+__all__ = ["load_quantized"]
+
+
+def load_quantized(model: Module, state: Mapping[str, Any]) -> Module:
+    """A copy of the float `model` made small as the one was that `state` is the state dict of.
+
+    StateError where the state does not fit, ArgumentError where it is not of a quantized model.
+
+    >>> import fusewire as fw
+    >>> small = fw.quantize(fw.nn.Sequential(fw.nn.Linear(4, 2)), activations="dynamic").model
+    >>> fw.load_quantized(fw.nn.Sequential(fw.nn.Linear(4, 2)), small.state_dict())
+    Sequential(
+      (0): QuantizedLinear(4, 2, dynamic)
+    )
+    """
+    plain = plain_copy(model)
+    made: dict[Module, Module] = {}
+    for name, layer in plain.named_modules():
+        own = {key[len(name) + 1 if name else 0:]: value for key, value in state.items()
+               if key.startswith(f"{name}." if name else "")}
+        form = _form(layer, own)
+        if form is not None:
+            made[layer] = form
+    if all(isinstance(layer, Identity) for layer in made.values()):
+        raise ArgumentError("load_quantized: the state is not that of a quantized model",
+                            "it is the state_dict() of what fw.quantize(...).model gave; states of "
+                            "float models go into model.load_state_dict")
+    small = replaced(plain, made)
+    small.load_state_dict(state)
+    return small
+
+
+def _form(layer: Any, state: Mapping[str, Any]) -> Module | None:
+    """The small form that a layer had when its state was taken; None where it had none."""
+    if type(layer) in NORMS and not state:
+        return Identity()
+    if {"shift", "layer.bias"} & {*state} and layer.bias is None:  # that of a batch norm
+        layer.bias = Parameter(zeros(_channels(layer)))
+    if type(layer) in HALVED and "layer.weight" in state:
+        return InSmallFloats(layer, as_tensor(state["layer.weight"]).dtype)
+    if type(layer) not in FORMS or "codes" not in state:
+        return None
+    form = FORMS[type(layer)]
+    if form is QuantizedEmbedding:
+        return form(layer)  # type: ignore[no-any-return]
+    zero = state.get("input_zero")
+    grid = None if zero is None else Grid(1.0, 0, as_tensor(zero).dtype)
+    return form(layer, grid)  # type: ignore[no-any-return]
+
+
+def _channels(layer: Any) -> int:
+    """How many channels the result of a layer has."""
+    found: int = layer.out_features if isinstance(layer, Linear) else layer.out_channels
+    return found
