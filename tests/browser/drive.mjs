@@ -4,14 +4,17 @@
 import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
+const PATIENCE = 100_000; // milliseconds, on a machine that is busy
 const job = JSON.parse(readFileSync(0, "utf8"));
 const browser = await chromium.launch({
   executablePath: job.browser || await packaged(), args: ["--no-sandbox", "--disable-gpu"],
+  timeout: PATIENCE,
 });
 try {
   const context = await browser.newContext({
     viewport: { width: 980, height: 760 }, hasTouch: true, colorScheme: "light",
   });
+  context.setDefaultTimeout(PATIENCE);
   process.stdout.write(JSON.stringify(await driven(await context.newPage())));
 } finally {
   await browser.close();
