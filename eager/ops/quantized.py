@@ -22,9 +22,11 @@ from ..tensor import Tensor
 from .composite import composite
 from .contract import LETTERS, contract, contract_op
 from .conv import conv, conv_op
+from .create import ones
 from .pointwise import cast, clip, divide, equal, maximum, minimum, round, where
 from .reduce import max as max_of
 from .reduce import min as min_of
+from .reduce import sum as sum_of
 
 __all__: list[str] = []
 
@@ -123,8 +125,18 @@ def _linear(q: Tensor, scale: Tensor, zero: Tensor, w: Tensor, w_scale: Tensor, 
 
 def _conv(q: Tensor, scale: Tensor, zero: Tensor, w: Tensor, w_scale: Tensor, *bias: Tensor,
           **how: Any) -> Tensor:
-    sums = conv(_centred(q, zero), cast(w, dtypes.int32), **how)
-    return _scaled(sums, scale * w_scale, bias, w.ndim - 2)
+    whole = cast(w, dtypes.int32)
+    sums = conv(cast(q, dtypes.int32), whole, **how)
+    return _scaled(sums - cast(zero, dtypes.int32) * _added(q, whole, how), scale * w_scale, bias,
+                   w.ndim - 2)
+
+
+def _added(q: Tensor, w: Tensor, how: Any) -> Tensor:
+    """The sums of the weights that meet an image at each place, or of all where all do."""
+    if any(map(any, how.get("pad", ()))):
+        return conv(ones((1, *q.shape[1:]), dtype=dtypes.int32), w, **how)
+    return sum_of(w, axis=tuple(range(1, w.ndim)), dtype=dtypes.int32).reshape(
+        (-1, *[1] * (w.ndim - 2)))
 
 
 def _centred(q: Tensor, zero: Tensor) -> Tensor:
