@@ -74,11 +74,21 @@ def _conv(c: Context, node: Node, xs: list[Value]) -> Value:
     q, scale, zero, w, w_scale = xs[:5]
     channels = node.inputs[3].type.shape[0]
     if _is_dynamic(node):
-        sums = convolved(c, node, [q, w, zero], weight=3, kind="ConvInteger")
+        sums = convolved(c, node, [q, *_unsigned(c, w, zero)], weight=3, kind="ConvInteger")
         return _scaled(c, node, Value(sums.name, np.dtype(np.int32)), xs, node.type.ndim - 2)
     x = c.writer.op("DequantizeLinear", [q, scale, zero], np.float32)
     weight = _plain(c, w, w_scale, channels, 0)
     return convolved(c, node, [x, weight, *_bias(c, xs, channels)], weight=3)
+
+
+def _unsigned(c: Context, w: Value, zero: Value) -> list[Value]:
+    """A weight as uint8, the zero of the input, and that of the weight: onnxruntime convolves with
+    weights of int8 in its latest versions only."""
+    known, middle = c.writer.array(w), c.writer.const(np.uint8(128))
+    if known is not None:
+        return [c.writer.const(known.astype(np.int16) + 128, np.uint8), zero, middle]
+    wide = c.writer.op("Add", [c.writer.cast(w, np.int32), c.writer.const(np.int32(128))], np.int32)
+    return [c.writer.cast(wide, np.uint8), zero, middle]
 
 
 def _is_dynamic(node: Node) -> bool:
