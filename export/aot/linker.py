@@ -1,0 +1,34 @@
+"""The linker of this machine, which makes a shared library of an object file."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from ...codegen.llvm.target import Target, named
+from ...eager.errors import ExportError
+
+
+def link(made: Path, shared: Path, target: Target) -> str:
+    """Makes a shared library of an object file; returns why there is none, or an empty text."""
+    commands = _commands(target)
+    if not commands:
+        return "no linker for it is here: cc, or ld"
+    done = subprocess.run([*commands[0], "-shared", "-o", str(shared), str(made), *_LIBRARIES],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ExportError(f"aot.build: {commands[0][0]} could not link {made.name}: "
+                          f"{done.stderr.strip()}", "library=False leaves the object file as it is")
+    return ""
+
+
+_LIBRARIES = ["-lm"]
+
+
+def _commands(target: Target) -> list[list[str]]:
+    """The linkers for a target that are here."""
+    kind, system = target.triple.split("-")[0], target.triple.split("-")[-1]
+    own = named("").triple.split("-")[0] == kind
+    wanted = ["cc", "ld"] if own else [f"{kind}-linux-{system}-gcc", f"{kind}-linux-{system}-ld"]
+    return [[path] for path in map(shutil.which, wanted) if path is not None]
