@@ -29,7 +29,7 @@ enum {{
 {dtypes}
 }};
 
-/* An array: its elements in C order, the last axis first, without gaps. */
+/* An array: its elements in C order, neighbours along the last axis, without gaps. */
 typedef struct {{
   void *data;           /* aligned to an element; those of inputs are not written */
   const int64_t *shape; /* `rank` sizes; may be NULL for a scalar */
@@ -99,9 +99,10 @@ extern "C" {{
 #define {upper}_SIZES {sizes}
 #define {upper}_STACK {stack} /* bytes of stack that a thread needs, at most */
 
-extern const fusewire_information {name}_inputs[{upper}_INPUTS{more_inputs}];
-extern const fusewire_information {name}_outputs[{upper}_OUTPUTS];
-extern const fusewire_size {name}_sizes[{upper}_SIZES + 1]; /* the last one has no name */
+/* Each with one more at its end, whose name is NULL. */
+extern const fusewire_information {name}_inputs[{upper}_INPUTS + 1];
+extern const fusewire_information {name}_outputs[{upper}_OUTPUTS + 1];
+extern const fusewire_size {name}_sizes[{upper}_SIZES + 1];
 
 /* Computes the outputs of a call. */
 int {name}_run(const fusewire_call *call);
@@ -153,7 +154,7 @@ def header(library: Library, target: str, version: str, stack: int) -> str:
         title=library.name, made=f"{version} " if version else "", target=target,
         about="\n".join(_about(library)), guard=f"FUSEWIRE_AOT_{upper}_H", common=_common(),
         upper=upper, name=library.name, inputs=len(library.inputs), outputs=len(library.outputs),
-        sizes=len(library.sizes), stack=stack, more_inputs=" + 1" if not library.inputs else "",
+        sizes=len(library.sizes), stack=stack,
         axes=sum(len(a.shape) for a in library.outputs), beside=beside, call=_call(library))
 
 

@@ -196,6 +196,7 @@ def _information(library: Library) -> Iterator[str]:
             yield _list(f"{which}.shape.{i}", "i64", [_shown(n) for n in array.shape])
             rows.append(f"{{ptr @{which}.name.{i}, ptr @{which}.shape.{i}, "
                         f"i32 {len(array.shape)}, i32 {number_of(array.dtype)}}}")
+        rows.append("{ptr null, ptr null, i32 0, i32 0}")
         yield _list(f"{library.name}_{which}", "%information", rows, "")
     for i, name in enumerate(library.sizes):
         yield _string(f"size.name.{i}", name)
@@ -203,7 +204,7 @@ def _information(library: Library) -> Iterator[str]:
     largest = [max((p.largest[i] for p in library.programs), default=0)
                for i in range(len(library.sizes))]
     rows = [f"{{ptr @size.name.{i}, i64 {most}}}" for i, most in enumerate(largest)]
-    rows.append("{ptr null, i64 0}")  # C has no arrays of nothing
+    rows.append("{ptr null, i64 0}")
     yield _list(f"{library.name}_sizes", "%named", rows, "")
 
 

@@ -38,7 +38,7 @@ class Weights:
     def add(self, array: Any) -> int:
         """Where the elements of an array will be, in bytes from the beginning."""
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        key = raw.nbytes, hashlib.sha256(raw).digest()
+        key = raw.nbytes, hashlib.sha256(raw.data).digest()
         if key not in self._known:
             self._known[key] = self.end
             self._arrays.append((self.end, raw))
@@ -57,7 +57,7 @@ class Weights:
             block[start:start + raw.nbytes] = raw
         rest = block[HEAD:]
         head = MAGIC + struct.pack("<QQQ", LAYOUT, self.end, checksum(rest)) + \
-            hashlib.sha256(rest).digest()[:24]
+            hashlib.sha256(rest.data).digest()[:24]
         block[:HEAD] = np.frombuffer(head, np.uint8)
         return block.tobytes()
 
