@@ -11,12 +11,12 @@ from typing import Any
 
 from ...codegen.llvm.linked import object_file
 from ...codegen.llvm.target import Target
-from ...eager.errors import CodegenError, ExportError
+from ...eager.errors import ExportError
 from ..onnx.load import load
 from ..onnx.model import version
-from .header import header
+from .header import header, sizes_in_words
 from .linker import link
-from .recording import Recorded, record
+from .recording import record
 from .tables import Library, filled, texts_of
 from .targets import target_of
 
@@ -30,7 +30,7 @@ class Built:
     files: dict[str, int]  # paths, and their sizes in bytes
     inputs: tuple[str, ...]  # "x: float32[batch, 64]"
     outputs: tuple[str, ...]
-    sizes: dict[str, int]  # those that vary, and the largest that each may be
+    sizes: tuple[str, ...]  # those that there are programs for: "for batch from 1 to 64"
     weights: int  # bytes
     workspace: int  # bytes that a call takes at most
     stack: int  # bytes that a thread takes for what kernels keep there, at most
@@ -46,8 +46,7 @@ def _lines(built: Built) -> Iterator[str]:
         yield f"  {path}: {_amount(size)}"
     yield from (f"  in   {text}" for text in built.inputs)
     yield from (f"  out  {text}" for text in built.outputs)
-    for name, most in built.sizes.items():
-        yield f"  size {name}: up to {most}"
+    yield from (f"  {text}" for text in built.sizes)
     yield f"  weights {_amount(built.weights)}, workspace {_amount(built.workspace)}, " \
           f"stack {_amount(built.stack)}"
     yield from (f"  {note}" for note in built.notes)
@@ -71,7 +70,7 @@ def build(
     modules in eval mode. args: a tensor, a tuple of arguments, or a dictionary by name. The last
     part of `path` is what the functions of the library begin with. dynamic_shapes: the axes that
     may vary, {"x": {0: "batch"}}, up to `max_sizes`, {"batch": 64}, which are 64 unless they are
-    given. examples: further `args` for whose sizes there is code of their own. target: "native",
+    given. examples: further `args`, for whose sizes there is code of their own. target: "native",
     "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", or a triple of LLVM's, with `cpu` for a
     processor as LLVM calls it. weights: "inside" of the object, or "beside", in `path` with
     `.weights`. library: whether a shared library is linked, `path` with `.so`; None: if a linker is
@@ -82,15 +81,9 @@ def build(
     to = target_of(target, cpu)
     model = load(fn) if isinstance(fn, (str, os.PathLike)) else fn
     recorded = record(model, args, dynamic_shapes, max_sizes or {}, examples)
-    try:
-        made = recorded.library(name, to, threads, weights == "inside")
-    except CodegenError as error:
-        raise ExportError(f"aot.build: {error.message}", _HELP) from error
+    made, notes = recorded.library(name, to, threads, weights == "inside")
     image = object_file(texts_of(made, to), made.exports, to)
-    return _write(place, made, image, to, library, recorded)
-
-
-_HELP = "what runs without Python has to be native code: write it with ops that have some"
+    return _write(place, made, image, to, library, notes)
 
 
 def _checked(path: Any, weights: str, threads: int) -> tuple[Path, str]:
@@ -109,7 +102,7 @@ def _checked(path: Any, weights: str, threads: int) -> tuple[Path, str]:
 
 
 def _write(place: Path, made: Library, image: bytes, target: Target, library: bool | None,
-           recorded: Recorded) -> Built:
+           notes: list[str]) -> Built:
     """Writes the files."""
     stack = max(p.stack for p in made.programs) + _FRAMES
     title = f"{target.cpu} ({target.triple})"
@@ -123,7 +116,6 @@ def _write(place: Path, made: Library, image: bytes, target: Target, library: bo
         where = place.with_name(place.name + suffix)
         where.write_bytes(raw)
         sizes[str(where)] = len(raw)
-    notes = list(recorded.notes)
     if library is not False:
         shared = place.with_name(f"{place.name}.so")
         why = link(place.with_name(f"{place.name}.o"), shared, target)
@@ -134,9 +126,9 @@ def _write(place: Path, made: Library, image: bytes, target: Target, library: bo
                               "install one, or library=False")
         else:
             notes.append(f"no shared library: {why}")
-    largest = {n: max(p.largest[i] for p in made.programs) for i, n in enumerate(made.sizes)}
-    return Built(made.name, title, sizes, tuple(recorded.inputs), tuple(recorded.outputs), largest,
-                 len(made.weights), max(p.workspace for p in made.programs), stack, tuple(notes))
+    return Built(made.name, title, sizes, tuple(map(str, made.inputs)),
+                 tuple(map(str, made.outputs)), tuple(sizes_in_words(made)), len(made.weights),
+                 max(p.workspace for p in made.programs), stack, tuple(notes))
 
 
 _FRAMES = 16 << 10  # of functions that call each other, at most

@@ -45,10 +45,10 @@ typedef struct {{
   int32_t dtype;
 }} fusewire_information;
 
-/* A size that is known when the library is called: from 1 to `largest`. */
+/* A size that is known when the library is called. */
 typedef struct {{
   const char *name;
-  int64_t largest;
+  int64_t least, largest;
 }} fusewire_size;
 
 /* One part of a call's work, which is independent of the other parts. */
@@ -174,29 +174,16 @@ def _about(library: Library) -> Iterator[str]:
     """The inputs and outputs in words."""
     for what, arrays in (("in", library.inputs), ("out", library.outputs)):
         for array in arrays:
-            shape = ", ".join(_shape(array, library.sizes))
-            yield f"  {what:4}{array.name}: {array.dtype.name}[{shape}]"
-    for i, name in enumerate(library.sizes):
-        largest = max(p.largest[i] for p in library.programs)
-        yield f"  size {name}: {_values(library, i, largest)}"
+            yield f"  {what:4}{array}"
+    yield from (f"  {line}" for line in sizes_in_words(library))
 
 
-def _values(library: Library, number: int, largest: int) -> str:
-    """Which values a size may have."""
-    if all(p.exact for p in library.programs):
-        return ", ".join(str(n) for n in sorted({p.largest[number] for p in library.programs}))
-    return f"1 to {largest}"
-
-
-def _shape(array: Named, sizes: Sequence[str]) -> list[str]:
-    """The sizes of an array, of which some have these names."""
-    out = []
-    for n in array.shape:
-        factors = [sizes[i] for i in n.sizes]
-        if n.factor != 1 or not factors:
-            factors.insert(0, str(n.factor))
-        out.append(" * ".join(factors) + (f" + {n.more}" if n.more else ""))
-    return out
+def sizes_in_words(library: Library) -> Iterator[str]:
+    """Which sizes there are programs for, a line each."""
+    for program in library.programs if library.sizes else ():
+        ranges = [f"{name} = {least}" if least == most else f"{name} from {least} to {most}"
+                  for name, (least, most) in zip(library.sizes, program.ranges)]
+        yield f"for {', '.join(ranges)}"
 
 
 # ---- the simple call
@@ -231,7 +218,7 @@ def _arrays(library: Library, sizes: Sequence[str], pointers: Sequence[str]) -> 
             if array.shape:
                 shapes[i] = f"shape{i}_"
                 yield f"const int64_t shape{i}_[{len(array.shape)}] = " \
-                      f"{{{', '.join(_shape(array, sizes))}}};"
+                      f"{{{', '.join(_lengths(array, library, sizes))}}};"
         ends = [sum(len(b.shape) for b in library.outputs[:i]) for i in range(len(library.outputs))]
         shapes[len(library.inputs):] = [f"shapes_ + {end}" for end in ends]
     yield "fusewire_call call_;"
@@ -245,6 +232,12 @@ def _arrays(library: Library, sizes: Sequence[str], pointers: Sequence[str]) -> 
         yield f"{where}.shape = {shapes[i]};"
         yield f"{where}.rank = {len(array.shape)};"
         yield f"{where}.dtype = FUSEWIRE_{array.dtype.name.upper()};"
+
+
+def _lengths(array: Named, library: Library, names: Sequence[str]) -> list[str]:
+    """The sizes of an input in C: each is a number, or has a name."""
+    known = dict(zip(library.sizes, names))
+    return [known[n.name] if n.name is not None else str(n.number) for n in array.shape]
 
 
 def _members(library: Library) -> Iterator[str]:

@@ -45,10 +45,10 @@ TYPES = """
 %copy = type {i64, i64, i64}
 
 ; A program and what it is called with: the program, the end of its steps, bytes of workspace; the
-; largest sizes, or the only ones; whether they are the only ones; arrays, sizes, symbols of sizes;
-; checks, those before the program, all; copies, their number; results that nobody gets, as bytes
-; from the beginning of the workspace, their number.
-%variant = type {ptr, i64, i64, ptr, i64, ptr, ptr, ptr, ptr, i64, i64, ptr, i64, ptr, i64}
+; least and the largest of each size; arrays, sizes, symbols of sizes; checks, those before the
+; program, all; copies, their number; results that nobody gets, as bytes from the beginning of the
+; workspace, their number.
+%variant = type {ptr, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, i64, ptr, i64, ptr, i64}
 
 ; A library: its programs, their number; inputs, outputs, sizes; the weights inside, or null; bytes
 ; of weights, or 0; how they begin.
@@ -59,8 +59,8 @@ LOOKS = f"""
 ; What a size amounts to.
 define internal i64 @size_at(ptr %variant, i64 %number, ptr %sizes) #0 {{
 entry:
-  %all.place = getelementptr %variant, ptr %variant, i64 0, i32 6
-  %symbols.place = getelementptr %variant, ptr %variant, i64 0, i32 7
+  %all.place = getelementptr %variant, ptr %variant, i64 0, i32 5
+  %symbols.place = getelementptr %variant, ptr %variant, i64 0, i32 6
   %all = load ptr, ptr %all.place
   %symbols = load ptr, ptr %symbols.place
   %place = getelementptr %size, ptr %all, i64 %number
@@ -121,11 +121,8 @@ head:
   br i1 %v.left, label %look, label %none
 look:
   %variant = getelementptr %variant, ptr %variants, i64 %v
-  %largest.place = getelementptr %variant, ptr %variant, i64 0, i32 3
-  %exact.place = getelementptr %variant, ptr %variant, i64 0, i32 4
-  %largest = load ptr, ptr %largest.place
-  %exact = load i64, ptr %exact.place
-  %any = icmp eq i64 %exact, 0
+  %ranges.place = getelementptr %variant, ptr %variant, i64 0, i32 3
+  %ranges = load ptr, ptr %ranges.place
   br label %compare
 compare:
   %i = phi i64 [0, %look], [%up, %fits]
@@ -134,15 +131,14 @@ compare:
 one:
   %up = add i64 %i, 1
   %size.place = getelementptr i64, ptr %sizes, i64 %i
-  %most.place = getelementptr i64, ptr %largest, i64 %i
+  %least.place = getelementptr [2 x i64], ptr %ranges, i64 %i
+  %most.place = getelementptr i64, ptr %least.place, i64 1
   %size = load i64, ptr %size.place
+  %least = load i64, ptr %least.place
   %most = load i64, ptr %most.place
-  %same = icmp eq i64 %size, %most
   %below = icmp sle i64 %size, %most
-  %some = icmp sge i64 %size, 1
-  %inside = and i1 %below, %some
-  %room = and i1 %any, %inside
-  %fit = or i1 %same, %room
+  %above = icmp sge i64 %size, %least
+  %fit = and i1 %below, %above
   br i1 %fit, label %fits, label %other
 fits:
   br label %compare
@@ -253,7 +249,7 @@ no:
 ; Whether the checks from ... to - 1 of a program hold for what lies in the table.
 define internal i1 @hold(ptr %variant, i64 %from, i64 %to, ptr %table, ptr %sizes) #0 {{
 entry:
-  %checks.place = getelementptr %variant, ptr %variant, i64 0, i32 8
+  %checks.place = getelementptr %variant, ptr %variant, i64 0, i32 7
   %checks = load ptr, ptr %checks.place
   br label %head
 head:

@@ -7,7 +7,7 @@ kernels are compiled for this machine, whatever the library is for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from ...capture.evaluate import evaluate_node
 from ...capture.graph import Graph, Node
 from ...capture.passes.checks import Check
+from ...capture.passes.specialise import specialise
 from ...codegen.address import address, aligned
 from ...codegen.anysize import AnySize, compile_any_size
 from ...codegen.compile import lower_graph, machine_of, slot_of
@@ -29,6 +30,7 @@ from ...codegen.llvm.program import write as write_program
 from ...codegen.llvm.target import Target, host
 from ...codegen.loops import Buffer
 from ...codegen.memory import in_bytes, padded, plan_arena
+from ...eager.errors import CodegenError
 from .weights import Weights
 
 Shape = tuple[Formula, ...]
@@ -56,7 +58,7 @@ class Copied:
 
 @dataclass
 class Native:
-    """A program of a library, for some sizes: each is at most its `largest`, or, if `exact`, that.
+    """A program of a library. `ranges` are the least and the largest of each size that varies.
 
     `spare` are places of the workspace at which results lie that are only checked.
     """
@@ -66,11 +68,17 @@ class Native:
     stack: int
     spare: list[int]
     copied: list[Copied]
-    outputs: list[Shape]
+    inputs: Sequence[Shape]
+    outputs: Sequence[Shape]
     before: list[Checked] = field(default_factory=list)
     after: list[Checked] = field(default_factory=list)
-    largest: Sequence[int] = ()
-    exact: bool = True
+    ranges: Sequence[tuple[int, int]] = ()
+
+    @property
+    def sizes(self) -> list[int] | None:
+        """The only sizes that it is for, if there are such."""
+        known = [least for least, largest in self.ranges if least == largest]
+        return known if len(known) == len(self.ranges) else None
 
 
 @dataclass
@@ -93,24 +101,30 @@ class Compiler:
         self.target, self.machine = target, machine_of(target, threads)
         self.given, self.arrays, self.weights = given, arrays, weights
 
-    def fixed(self, graph: Graph) -> Native:
-        """The program of a graph without symbolic sizes. CodegenError where something in it has no
+    def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> Native:
+        """The program of a graph for just these sizes. CodegenError where something in it has no
         native code."""
+        graph = specialise(graph, sizes) if sizes else graph
         made = self._assembled(*lower_graph(graph, self.machine))
-        return self._native(made, known_shapes(made.plan.shapes),
-                            known_shapes([n.type.shape for n in made.plan.results]),
-                            known_shapes([n.type.shape for n in graph.inputs]))
+        native = self._native(made, known_shapes(made.plan.shapes),
+                              known_shapes([n.type.shape for n in made.plan.results]),
+                              known_shapes([n.type.shape for n in graph.inputs]))
+        return replace(native, ranges=[(n, n) for n in sizes.values()])
 
-    def any_size(self, graph: Graph, largest: Mapping[str, int], shapes: Sequence[Shape]) -> Native:
-        """The program of a graph for all sizes up to the largest; `shapes` are those of inputs.
+    def any_size(self, graph: Graph, ranges: Mapping[str, tuple[int, int]],
+                 shapes: Sequence[Shape]) -> Native:
+        """The program of a graph for all sizes in these ranges; `shapes` are those of inputs.
         CodegenError with the reason where there is none."""
         def lower(known: Graph, sizes: tuple[tuple[int, int], ...]) -> Lowered:
             return lower_graph(known, replace(self.machine, open=sizes))
 
+        largest = {name: most for name, (_, most) in ranges.items()}
         made: AnySize = compile_any_size(graph, largest, lower, self._assembled)
+        equal = [f"{a} and {b}" for a, b in made.same.items() if a != b]
+        if equal:
+            raise CodegenError(f"the sizes {', '.join(equal)} have to be equal")
         native = self._native(made.program, made.shapes, made.results, shapes)
-        native.largest, native.exact = [*largest.values()], False
-        return native
+        return replace(native, ranges=[*ranges.values()])
 
     def _assembled(self, plan: Plan, launches: list[Launch]) -> _Assembled:
         inputs = [plan.buffers[n] for n in plan.graph.inputs]
@@ -158,7 +172,7 @@ class Compiler:
         shapes = dict(zip([plan.buffers[n] for n in plan.results], results))
         shapes |= dict(zip([plan.buffers[n] for n in plan.graph.inputs], inputs))
         native = Native(made.written, made.workspace, _stack(made.written), made.spare,
-                        made.copied, list(outputs))
+                        made.copied, inputs[:self.given], outputs)
         for check in plan.checks:
             node = plan.graph.outputs[check.output]
             buffer = plan.buffers[node]
@@ -177,7 +191,7 @@ class Compiler:
         return self.arrays[plan.graph.inputs.index(node) - self.given]
 
 
-def known_shapes(shapes: Sequence[Sequence[int]]) -> list[Shape]:
+def known_shapes(shapes: Iterable[Sequence[int]]) -> list[Shape]:
     """Shapes of numbers as formulas."""
     return [tuple(map(Formula, shape)) for shape in shapes]
 

@@ -1,74 +1,86 @@
-"""What a library is made of: the recording of a function, and the graphs of its programs."""
+"""What a library is made of: the recording of a function, and the programs for its sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...capture.dims import Sizes, formula
+from ...capture.dims import Condition, Sizes, formula
+from ...capture.exploring import Explored
 from ...capture.graph import Graph, Node, topological
-from ...capture.polynomial import Expr
-from ...capture.tree import Ends
+from ...capture.planning import walk
+from ...capture.tree import Branch, Ends
 from ...codegen.generalise import Formula
 from ...codegen.llvm.target import Target
-from ...eager.errors import ExportError
-from ..onnx.arguments import arguments, further
+from ...eager.errors import CodegenError, ExportError
+from ...eager.op import OPS
+from ..onnx.arguments import Arguments, arguments, further
 from ..onnx.recording import check_fixed, conditions_of, explored, inference, plain, results_of
 from .abi import MOST_SIZES
-from .program import Compiler, Shape
+from .program import Compiler, Native, Shape
 from .tables import Library, Named
 from .weights import Weights
 
 LARGEST = 64  # of a size, where nothing else is asked for
+_TRIED = 1 << 20  # sets of sizes for which conditions are looked at
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recording: its graph, whose last inputs are the weights, with their arrays."""
+    """A recording: its graph, whose last inputs are the weights, with their arrays. `ranges`: the
+    least and the largest of each size that varies; `known`: those that are to have code of their
+    own."""
 
     graph: Graph
     given: int  # inputs before the weights
     arrays: Sequence[Any]
     output_names: Sequence[str]
-    sizes: Mapping[str, int]  # the names of those that vary, and the largest of each
-    notes: Sequence[str]
+    ranges: Mapping[str, tuple[int, int]]
+    known: Sequence[Mapping[str, int]]
 
-    @property
-    def inputs(self) -> list[str]:
-        """The inputs in words."""
-        return [f"{n.params['name']}: {n.type}" for n in self.graph.inputs[:self.given]]
-
-    @property
-    def outputs(self) -> list[str]:
-        """The outputs in words."""
-        return [f"{name}: {n.type}" for name, n in zip(self.output_names, self.graph.outputs)]
-
-    def library(self, name: str, target: Target, threads: int, inside: bool) -> Library:
-        """The library of it. CodegenError where something has no native code."""
-        weights = Weights()
+    def library(self, name: str, target: Target, threads: int, inside: bool
+                ) -> tuple[Library, list[str]]:
+        """The library of it, and what is to be said of it."""
+        weights, notes = Weights(), list[str]()
         compiler = Compiler(target, threads, self.given, self.arrays, weights)
-        shapes = [self._formulas(n.type.shape) for n in self.graph.inputs]
-        if self.sizes:
-            programs = [compiler.any_size(self.graph, self.sizes, shapes)]
-        else:
-            programs = [compiler.fixed(self.graph)]
-        nodes = self.graph.inputs[:self.given]
-        inputs = [Named(n.params["name"], n.type.dtype, s) for n, s in zip(nodes, shapes)]
-        outputs = [Named(name, n.type.dtype, s) for name, n, s in
-                   zip(self.output_names, self.graph.outputs, programs[-1].outputs)]
-        return Library(name, inputs, outputs, [*self.sizes], programs,
-                       b"" if weights.empty else weights.block(), inside)
+        programs = self._programs(compiler, notes)
+        names = [*(n.params["name"] for n in self.graph.inputs[:self.given]), *self.output_names]
+        arrays = [Named(name, n.type.dtype, tuple(map(formula, n.type.shape))) for name, n in
+                  zip(names, (*self.graph.inputs[:self.given], *self.graph.outputs))]
+        block = b"" if weights.empty else weights.block()
+        return Library(name, arrays[:self.given], arrays[self.given:], [*self.ranges], programs,
+                       block, inside), notes
 
-    def _formulas(self, shape: Sequence[Any]) -> Shape:
-        return tuple(self._formula(formula(n)) for n in shape)
+    def _programs(self, compiler: Compiler, notes: list[str]) -> list[Native]:
+        """The programs, those for just one set of sizes first."""
+        try:
+            programs = [compiler.fixed(self.graph, sizes) for sizes in self.known]
+        except CodegenError as error:
+            raise ExportError(f"aot.build: {error.message}", _HELP) from error
+        if not self.ranges:
+            return programs
+        try:
+            shapes = [self._shape(n.type.shape) for n in self.graph.inputs]
+            return [*programs, compiler.any_size(self.graph, self.ranges, shapes)]
+        except CodegenError as error:
+            if not programs:
+                raise ExportError(f"aot.build: there is no code for all sizes: {error.message}",
+                                  "name the sizes that it is to be for, by examples of them: "
+                                  "examples=[(x,), ...]") from error
+            notes.append(f"only for the sizes of the examples: {error.message}")
+            return programs
 
-    def _formula(self, size: Expr) -> Formula:
-        """The size of an input, which is a number or has a name."""
-        if size.number is not None:
-            return Formula(size.number)
-        assert size.name is not None, size
-        return Formula(1, ([*self.sizes].index(size.name),))
+    def _shape(self, shape: Sequence[Any]) -> Shape:
+        """The shape of an input, whose sizes are numbers or have a name."""
+        names = [*self.ranges]
+        return tuple([Formula(n.number) if n.number is not None else
+                      Formula(1, (names.index(n.name or ""),)) for n in map(formula, shape)])
+
+
+_HELP = "what runs without Python has to be native code: write it with ops that have some"
 
 
 def record(fn: Callable[..., Any], args: Any, dynamic: Any, largest: Mapping[str, int],
@@ -82,38 +94,115 @@ def record(fn: Callable[..., Any], args: Any, dynamic: Any, largest: Mapping[str
         ways = explored([call, *more], sizes, training=False)
         check_fixed(sizes)
         results = results_of(ways, [], None, call.names)
-        if not isinstance(ways.root, Ends):
-            raise ExportError("aot.build: the function decides by the values of tensors, which is "
-                              "not supported yet", "choose with fw.where(condition, x, y)")
-        run = ways.runs[ways.root][0]
-        sizes.closed = True
-        outputs = results.nodes[ways.root]
-        graph, arrays = _graph(run.inputs, outputs, ways.names)
-        sizes.closed = False
-    conditions = [f"only for {c}" for c in conditions_of(sizes)]
+    _check_straight(ways)
+    run = ways.runs[ways.root][0]  # type: ignore[index]
+    outputs = results.nodes[ways.root]  # type: ignore[index]
+    graph, arrays = _graph(run.inputs, outputs, ways.names)
+    conditions = conditions_of(sizes)
     return Recorded(graph, len(run.inputs), arrays, results.names,
-                    _largest(call.sizes(), largest), conditions)
+                    _ranges(call, more, largest, conditions), _known(call, more, conditions))
+
+
+def _check_straight(ways: Explored) -> None:
+    """ExportError where the values of tensors decide what is computed."""
+    if isinstance(ways.root, Ends):
+        return
+    line = next((at.site for at in walk(ways.root) if isinstance(at, Branch)), "")
+    error = ExportError("aot.build: the values of tensors decide what is computed, and a library "
+                        "has one way", "choose with fw.where(condition, x, y)")
+    error.line = line or getattr(ways.root, "site", "")
+    raise error
 
 
 def _graph(given: Sequence[Node], outputs: Sequence[Node], names: Any) -> tuple[Graph, list[Any]]:
     """The graph of a function, and the arrays of its weights."""
-    reads = [n for n in topological(outputs) if n.op == "input" and n not in given]
-    numbers = [n for n in reads if n not in names.outside]
-    if numbers:
-        raise ExportError("aot.build: a number of Python that depends on tensors or sizes is "
-                          "computed with, which is not supported yet", "compute with tensors")
+    nodes = topological(outputs)
+    reads = [n for n in nodes if n.op == "input" and n not in given]
+    for node in nodes:
+        if node.op in OPS and OPS[node.op].draws:
+            raise _error_at(node, "random numbers would be the same in each call",
+                            "take them as an argument")
+        if any(n in reads and n not in names.outside for n in node.inputs):
+            raise _error_at(node, "a number of Python that follows from the values of tensors is "
+                                  "computed with", "compute with tensors, not with item()")
     first = len(given)
     kept = frozenset(range(first, first + len(reads)))
     return Graph((*given, *reads), tuple(outputs), kept=kept), \
         [names.outside[n].array for n in reads]
 
 
-def _largest(sizes: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
-    """The largest values of the sizes that vary."""
+def _error_at(node: Node, why: str, help: str) -> ExportError:
+    error = ExportError(f"aot.build: {why}", help)
+    error.line = node.site
+    return error
+
+
+# ---- sizes
+def _known(call: Arguments, examples: Iterable[Arguments], conditions: Iterable[Condition]
+           ) -> list[dict[str, int]]:
+    """The sets of sizes that get code of their own: those of examples, or the only one."""
+    if not call.sizes():
+        return [{}]
+    found = {tuple(e.sizes().items()): e.sizes() for e in examples}
+    for sizes in found.values():
+        for condition in conditions:
+            if not condition.holds(sizes):
+                raise ExportError(f"aot.build: the function was recorded for {condition}, which "
+                                  f"the example with {_in_words(sizes)} is not",
+                                  "leave it out, or build a library of its own for it")
+    return [*found.values()]
+
+
+def _ranges(call: Arguments, examples: Iterable[Arguments], wanted: Mapping[str, int],
+            conditions: Sequence[Condition]) -> dict[str, tuple[int, int]]:
+    """The least and the largest values of the sizes that vary."""
+    sizes = call.sizes()
     unknown = [name for name in wanted if name not in sizes]
     if unknown:
         raise ExportError(f"aot.build: max_sizes names {', '.join(unknown)}, and no axis that "
                           "varies is called so", f"such are {', '.join(sizes) or 'none'}")
     if len(sizes) > MOST_SIZES:
         raise ExportError(f"aot.build: {len(sizes)} sizes vary, and at most {MOST_SIZES} can")
-    return {name: max(wanted.get(name, LARGEST), size) for name, size in sizes.items()}
+    found = {}
+    for name, size in sizes.items():
+        largest = max(size, *[e.sizes()[name] for e in examples], wanted.get(name, LARGEST)) \
+            if name not in wanted else wanted[name]
+        own = [c for c in conditions if c.expr.symbols() == {name}]
+        found[name] = _where(name, size, largest, own)
+    _check_conditions(found, [c for c in conditions if len(c.expr.symbols()) > 1])
+    return found
+
+
+def _where(name: str, size: int, largest: int, conditions: Sequence[Condition]) -> tuple[int, int]:
+    """The values of a size around that of the example for which all conditions hold."""
+    def holds(n: int) -> bool:
+        return all(c.holds({name: n}) for c in conditions)
+
+    if not 1 <= size <= largest:
+        raise ExportError(f"aot.build: the largest {name} is to be {largest}, and the example has "
+                          f"{size}", "give an example with fewer elements")
+    start = size if holds(size) else next((n for n in range(1, largest + 1) if holds(n)), 0)
+    if not start:
+        raise ExportError(f"aot.build: the function holds only where {conditions[0]}, which is no "
+                          f"{name} up to {largest}", "give a larger one in max_sizes")
+    least = next((n + 1 for n in range(start - 1, 0, -1) if not holds(n)), 1)
+    most = next((n - 1 for n in range(start + 1, largest + 1) if not holds(n)), largest)
+    return least, most
+
+
+def _check_conditions(ranges: Mapping[str, tuple[int, int]], conditions: Sequence[Condition]
+                      ) -> None:
+    """ExportError for a condition on several sizes that does not hold for all of them."""
+    for condition in conditions:
+        names = sorted(condition.expr.symbols())
+        values = [range(ranges[n][0], ranges[n][1] + 1) for n in names]
+        if math.prod(map(len, values)) > _TRIED or not all(
+                condition.holds(dict(zip(names, each))) for each in itertools.product(*values)):
+            raise ExportError(f"aot.build: the function holds only where {condition}, which not "
+                              f"all sizes up to {_in_words({n: ranges[n][1] for n in names})} are",
+                              "give smaller ones in max_sizes, or one name to sizes that are equal")
+
+
+def _in_words(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {n}" for name, n in sizes.items())
+

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...capture.polynomial import Expr
 from ...codegen.generalise import Formula
 from ...codegen.llvm.pool import IN_ORDER
 from ...codegen.llvm.steps import loop_text
@@ -14,7 +15,7 @@ from .abi import MESSAGES, UNKNOWN, Code, number_of
 from .call import CALL
 from .looks import LOOKS, TYPES
 from .mapped import MAPPED
-from .program import Checked, Native, Shape
+from .program import Checked, Native
 from .weights import FACTOR, HEAD
 
 COMPUTED = -(1 << 63)  # in the information about an array: a size that `_shapes` computes
@@ -26,7 +27,10 @@ class Named:
 
     name: str
     dtype: Any
-    shape: Shape
+    shape: Sequence[Expr]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,12 @@ class Library:
     def exports(self) -> list[str]:
         """All that callers see."""
         return [f"{self.name}_{what}" for what in (*self.functions, "inputs", "outputs", "sizes")]
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The least and the largest that each size may be, for any of the programs."""
+        each = zip(*[p.ranges for p in self.programs])
+        return [(min(n for n, _ in of), max(n for _, n in of)) for of in map(list, each)]
 
     @property
     def beside(self) -> bool:
@@ -92,17 +102,16 @@ def _constants(library: Library) -> Iterator[str]:
 
 def _variant(library: Library, program: Native, number: int) -> Iterator[str]:
     """The lists of one program."""
-    arrays = [*zip(library.inputs, [a.shape for a in library.inputs]),
-              *zip(library.outputs, program.outputs)]
     sizes: list[Formula] = []
     kinds = []
-    for array, shape in arrays:
+    for array, shape in zip((*library.inputs, *library.outputs),
+                            (*program.inputs, *program.outputs)):
         kinds.append(_i64s(number_of(array.dtype), array.dtype.itemsize, len(shape), len(sizes)))
-        sizes += _at(shape, program)
+        sizes += shape
     checks = []
     for check in (*program.before, *program.after):
         checks.append(_check(check, len(sizes)))
-        sizes += _at(check.shape, program)
+        sizes += check.shape
     symbols = [s for size in sizes for s in size.sizes]
     ends = _ends([len(size.sizes) for size in sizes])
     yield _list(f"kinds.{number}", "%kind", kinds)
@@ -113,12 +122,7 @@ def _variant(library: Library, program: Native, number: int) -> Iterator[str]:
     yield _list(f"copies.{number}", "%copy",
                 [_i64s(c.output, c.place, c.offset) for c in program.copied])
     yield _list(f"spare.{number}", "i64", program.spare)
-    yield _list(f"largest.{number}", "i64", program.largest)
-
-
-def _at(shape: Shape, program: Native) -> list[Formula]:
-    """A shape's sizes: as numbers, where a program is for one set of sizes."""
-    return [Formula(n.at(program.largest)) if program.exact else n for n in shape]
+    yield _list(f"ranges.{number}", "i64", [n for both in program.ranges for n in both])
 
 
 def _words(library: Library, program: Native, number: int) -> str:
@@ -127,8 +131,8 @@ def _words(library: Library, program: Native, number: int) -> str:
         return f"ptr @{name}.{number}"
 
     before = len(program.before)
-    words = [there("program"), len(program.written.kernels), program.workspace, there("largest"),
-             int(program.exact), there("kinds"), there("shapes"), there("symbols"),
+    words = [there("program"), len(program.written.kernels), program.workspace, there("ranges"),
+             there("kinds"), there("shapes"), there("symbols"),
              there("checks"), before, before + len(program.after), there("copies"),
              len(program.copied), there("spare"), len(program.spare)]
     return ", ".join(w if isinstance(w, str) else f"i64 {w}" for w in words)
@@ -193,27 +197,25 @@ def _information(library: Library) -> Iterator[str]:
         rows = []
         for i, array in enumerate(arrays):
             yield _string(f"{which}.name.{i}", array.name)
-            yield _list(f"{which}.shape.{i}", "i64", [_shown(n) for n in array.shape])
+            yield _list(f"{which}.shape.{i}", "i64", [_shown(n, library) for n in array.shape])
             rows.append(f"{{ptr @{which}.name.{i}, ptr @{which}.shape.{i}, "
                         f"i32 {len(array.shape)}, i32 {number_of(array.dtype)}}}")
         rows.append("{ptr null, ptr null, i32 0, i32 0}")
         yield _list(f"{library.name}_{which}", "%information", rows, "")
     for i, name in enumerate(library.sizes):
         yield _string(f"size.name.{i}", name)
-    yield "%named = type {ptr, i64}"
-    largest = [max((p.largest[i] for p in library.programs), default=0)
-               for i in range(len(library.sizes))]
-    rows = [f"{{ptr @size.name.{i}, i64 {most}}}" for i, most in enumerate(largest)]
-    rows.append("{ptr null, i64 0}")
+    yield "%named = type {ptr, i64, i64}"
+    rows = [f"{{ptr @size.name.{i}, i64 {least}, i64 {most}}}"
+            for i, (least, most) in enumerate(library.ranges)]
+    rows.append("{ptr null, i64 0, i64 0}")
     yield _list(f"{library.name}_sizes", "%named", rows, "")
 
 
-def _shown(size: Formula) -> int:
+def _shown(size: Expr, library: Library) -> int:
     """A size as callers see it: a number, -1 - n for the size number n, or COMPUTED."""
-    if not size.sizes:
-        return size.at(())
-    plain = size.factor == 1 and not size.more and len(size.sizes) == 1
-    return -1 - size.sizes[0] if plain else COMPUTED
+    if size.number is not None:
+        return size.number
+    return COMPUTED if size.name is None else -1 - [*library.sizes].index(size.name)
 
 
 def _string(name: str, text: str) -> str:
@@ -307,7 +309,7 @@ begin:
   %outputs = extractvalue %library %library, 3
   %last = sub i64 %outputs, 1
   %last.kind = add i64 %inputs, %last
-  %kinds.place = getelementptr %variant, ptr %variant, i64 0, i32 5
+  %kinds.place = getelementptr %variant, ptr %variant, i64 0, i32 4
   %kinds = load ptr, ptr %kinds.place
   %from.place = getelementptr %kind, ptr %kinds, i64 %inputs
   %to.place = getelementptr %kind, ptr %kinds, i64 %last.kind

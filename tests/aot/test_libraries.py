@@ -3,80 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from c_programs import HERE, STRICT, check, check_call, command, compiled, symbols
+from library_models import C_LIBRARY, MODELS, model
 
 import fusewire as fw
-from fusewire import nn
 
 pytestmark = pytest.mark.skipif(bool(HERE.missing), reason=f"not here: {HERE.missing}")
-
-C_LIBRARY = set("""aligned_alloc free memcpy memset memmove open close lseek mmap munmap
-    expf logf powf fmodf sinf cosf tanf tanhf exp log pow fmod sin cos tan tanh""".split())
-
-
-class Perceptron(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.hidden, self.out = nn.Linear(64, 128), nn.Linear(128, 10)
-
-    def forward(self, x: fw.Tensor) -> fw.Tensor:
-        return fw.softmax(self.out(fw.relu(self.hidden(x))), -1)
-
-
-class Block(nn.Module):
-    """A residual block, with what is before and behind it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.norm = nn.Conv2d(3, 16, 3, stride=2, padding=1), nn.BatchNorm2d(16)
-        self.inner = nn.Sequential(
-            nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
-            nn.Conv2d(16, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16))
-        self.out = nn.Linear(16, 5)
-
-    def forward(self, x: fw.Tensor) -> fw.Tensor:
-        x = fw.relu(self.norm(self.first(x)))
-        x = fw.relu(x + self.inner(x))
-        return self.out(x.mean((2, 3)))
-
-
-class Words(nn.Module):
-    """A small transformer over indices of words."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table, self.places = nn.Embedding(50, 32), nn.Parameter(fw.randn(12, 32))
-        self.layers = nn.Sequential(*[
-            nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
-            for _ in range(2)])
-        self.out = nn.Linear(32, 50)
-
-    def forward(self, words: fw.Tensor) -> fw.Tensor:
-        return self.out(self.layers(self.table(words) + self.places))
-
-
-def images() -> tuple[fw.Tensor]:
-    return (fw.randn(2, 3, 32, 32),)
-
-
-MODELS: dict[str, tuple[Any, Any]] = {
-    "perceptron": (Perceptron, lambda: (fw.randn(5, 64),)),
-    "block": (Block, images),
-    "words": (Words, lambda: (fw.randint(0, 50, (2, 12)),)),
-}
-
-
-def model(name: str) -> tuple[nn.Module, tuple[fw.Tensor, ...]]:
-    """A model and what it takes."""
-    fw.manual_seed(0)
-    kind, args = MODELS[name]
-    made = kind()
-    for x in (images(), images()) if name == "block" else ():
-        made(*x)  # so that batch norms know a mean
-    return made.eval(), args()
 
 
 @pytest.mark.parametrize("weights", ["inside", "beside"])
@@ -178,3 +112,28 @@ def test_level_2_of_x86_runs_here(tmp_path: Path) -> None:
                   target="x86-64-v2")
     assert symbols(tmp_path / "model.o", "U") <= C_LIBRARY
     assert "x86-64-v2" in built.target
+
+
+def test_a_model_of_onnx_becomes_a_library(tmp_path: Path) -> None:
+    made, args = model("block")
+    fw.onnx.export(made, args, tmp_path / "block.onnx", verify=False)
+    built = fw.aot.build(tmp_path / "block.onnx", args, tmp_path / "model", library=False)
+    assert built.inputs == ("x: float32[2, 3, 32, 32]",)
+    check_call(made, args, compiled("model", tmp_path))
+
+
+def test_weights_that_repeat_are_held_once(tmp_path: Path) -> None:
+    table = fw.randn(1000, 64)
+    built = fw.aot.build(lambda i: table[i] + fw.tensor(table.numpy())[i], (fw.tensor([1, 2]),),
+                         tmp_path / "model", library=False)
+    assert 256_000 <= built.weights < 260_000
+    assert built.files[str(tmp_path / "model.o")] > built.weights
+
+
+def test_equal_builds_are_equal_files(tmp_path: Path) -> None:
+    made, args = model("block")
+    files = []
+    for _ in range(2):
+        fw.aot.build(made, args, tmp_path / "model", weights="beside", library=False)
+        files.append([(tmp_path / f"model.{end}").read_bytes() for end in ("o", "h", "weights")])
+    assert files[0] == files[1]
