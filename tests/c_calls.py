@@ -8,10 +8,12 @@ from __future__ import annotations
 import ctypes
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from fusewire.export.aot.abi import DTYPES
 
 _P, _N, _I = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 LARGEST = 8  # of the batch
@@ -65,6 +67,22 @@ class Library:
     def run(self, call: Call | None) -> int:
         """The code that a call returns."""
         return int(self.native.model_run(None if call is None else ctypes.byref(call)))
+
+
+def outputs_of(path: str, arrays: Sequence[Any], like: Sequence[Any], sizes: Sequence[int] = ()
+               ) -> list[Any]:
+    """What the library called `model` gives for these inputs, in arrays like those given."""
+    native = ctypes.CDLL(path)
+    given = [np.ascontiguousarray(a) for a in arrays]
+    made = [np.empty_like(np.ascontiguousarray(a)) for a in like]
+    shapes = [(_N * 8)(*a.shape) for a in (*arrays, *like)]
+    every = [Array(a.ctypes.data, shape, b.ndim, DTYPES[a.dtype.name].number)
+             for a, b, shape in zip((*given, *made), (*arrays, *like), shapes)]
+    call = Call(1, (Array * 32)(*every[:len(given)]), len(given),
+                (Array * 32)(*every[len(given):]), len(made), (_N * 8)(*sizes), len(sizes))
+    code = native.model_run(ctypes.byref(call))
+    assert code == 0, code
+    return [a.reshape(b.shape) for a, b in zip(made, like)]
 
 
 def aligned(size: int) -> Any:

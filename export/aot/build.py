@@ -16,7 +16,7 @@ from ..onnx.load import load
 from ..onnx.model import version
 from .header import header, sizes_in_words
 from .linker import link
-from .recording import record
+from .recording import Wanted, record
 from .tables import Library, filled, texts_of
 from .targets import target_of
 
@@ -60,6 +60,7 @@ def _amount(size: int) -> str:
 
 def build(
     fn: Callable[..., Any] | str | os.PathLike[str], args: Any, path: str | os.PathLike[str], *,
+    input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     dynamic_shapes: Any = None, max_sizes: Mapping[str, int] | None = None,
     examples: Sequence[Any] = (), target: str = "native", cpu: str = "",
     weights: str = "inside", library: bool | None = None, threads: int = 4,
@@ -80,7 +81,8 @@ def build(
     place, name = _checked(path, weights, threads)
     to = target_of(target, cpu)
     model = load(fn) if isinstance(fn, (str, os.PathLike)) else fn
-    recorded = record(model, args, dynamic_shapes, max_sizes or {}, examples)
+    recorded = record(model, args, Wanted(input_names, output_names, dynamic_shapes,
+                                          max_sizes or {}, examples))
     made, notes = recorded.library(name, to, threads, weights == "inside")
     image = object_file(texts_of(made, to), made.exports, to)
     return _write(place, made, image, to, library, notes)

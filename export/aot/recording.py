@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...capture.dims import Condition, Sizes, formula
 from ...capture.exploring import Explored
@@ -83,24 +83,34 @@ class Recorded:
 _HELP = "what runs without Python has to be native code: write it with ops that have some"
 
 
-def record(fn: Callable[..., Any], args: Any, dynamic: Any, largest: Mapping[str, int],
-           examples: Sequence[Any]) -> Recorded:
+class Wanted(NamedTuple):
+    """What is asked of a recording: names, axes that vary and how far, further examples."""
+
+    input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
+    dynamic_shapes: Any
+    max_sizes: Mapping[str, int]
+    examples: Sequence[Any]
+
+
+def record(fn: Callable[..., Any], args: Any, wanted: Wanted) -> Recorded:
     """The recording of fn(*args)."""
     fn = plain(fn)
-    call = arguments(fn, args, None, dynamic)
+    call = arguments(fn, args, wanted.input_names, wanted.dynamic_shapes)
     with inference(fn):
-        more = [further(call, a) for a in examples]
+        more = [further(call, a) for a in wanted.examples]
         sizes = Sizes({})
         ways = explored([call, *more], sizes, training=False)
         check_fixed(sizes)
-        results = results_of(ways, [], None, call.names)
+        results = results_of(ways, [], wanted.output_names, call.names)
     _check_straight(ways)
     run = ways.runs[ways.root][0]  # type: ignore[index]
     outputs = results.nodes[ways.root]  # type: ignore[index]
     graph, arrays = _graph(run.inputs, outputs, ways.names)
     conditions = conditions_of(sizes)
-    return Recorded(graph, len(run.inputs), arrays, results.names,
-                    _ranges(call, more, largest, conditions), _known(call, more, conditions))
+    ranges = _ranges(call, more, wanted.max_sizes, conditions)
+    return Recorded(graph, len(run.inputs), arrays, results.names, ranges,
+                    _known(call, more, conditions))
 
 
 def _check_straight(ways: Explored) -> None:

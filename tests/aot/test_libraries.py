@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from c_programs import HERE, STRICT, check, check_call, command, compiled, symbo
 from library_models import C_LIBRARY, MODELS, model
 
 import fusewire as fw
+from house.repo import ROOT
 
 pytestmark = pytest.mark.skipif(bool(HERE.missing), reason=f"not here: {HERE.missing}")
 
@@ -137,3 +139,16 @@ def test_equal_builds_are_equal_files(tmp_path: Path) -> None:
         fw.aot.build(made, args, tmp_path / "model", weights="beside", library=False)
         files.append([(tmp_path / f"model.{end}").read_bytes() for end in ("o", "h", "weights")])
     assert files[0] == files[1]
+
+
+def test_the_page_about_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program in C runs with the library that its Python builds, on whatever processor."""
+    page = (ROOT / "docs" / "aot.md").read_text(encoding="utf-8")
+    python, source = (re.search(f"^```{kind}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+                      for kind in ("python", "c"))
+    assert python is not None and source is not None
+    monkeypatch.chdir(tmp_path)
+    exec(python[1].replace('"x86-64-v3"', '"native"'), {})
+    (tmp_path / "main.c").write_text(source[1])
+    command("cc", *STRICT, "main.c", "digits.o", "-lm", "-o", "main", folder=tmp_path)
+    assert command("./main", folder=tmp_path).strip() != ""
