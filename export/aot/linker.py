@@ -28,7 +28,13 @@ _LIBRARIES = ["-lm"]
 
 def _commands(target: Target) -> list[list[str]]:
     """The linkers for a target that are here."""
-    kind, system = target.triple.split("-")[0], target.triple.split("-")[-1]
-    own = named("").triple.split("-")[0] == kind
-    wanted = ["cc", "ld"] if own else [f"{kind}-linux-{system}-gcc", f"{kind}-linux-{system}-ld"]
+    own = _machine(named("").triple) == _machine(target.triple)
+    processor, linux = _machine(target.triple)
+    wanted = ["cc", "ld"] if own else [f"{processor}-linux-gnu-{tool}" for tool in ("gcc", "ld")] \
+        if linux else []
     return [[path] for path in map(shutil.which, wanted) if path is not None]
+
+
+def _machine(triple: str) -> tuple[str, bool]:
+    """The processor of a triple, and whether its system is Linux."""
+    return triple.split("-")[0], "linux" in triple

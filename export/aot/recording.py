@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...capture.dims import Condition, Sizes, formula
-from ...capture.exploring import Explored
 from ...capture.graph import Graph, Node, topological
-from ...capture.planning import walk
-from ...capture.tree import Branch, Ends
 from ...codegen.generalise import Formula
 from ...codegen.llvm.target import Target
 from ...eager.errors import CodegenError, ExportError
@@ -20,6 +17,7 @@ from ...eager.op import OPS
 from ..onnx.arguments import Arguments, arguments, further
 from ..onnx.recording import check_fixed, conditions_of, explored, inference, plain, results_of
 from .abi import MOST_SIZES
+from .deciding import in_words, outputs_of
 from .program import Compiler, Native, Shape
 from .tables import Library, Named
 from .weights import Weights
@@ -40,11 +38,12 @@ class Recorded:
     output_names: Sequence[str]
     ranges: Mapping[str, tuple[int, int]]
     known: Sequence[Mapping[str, int]]
+    notes: Sequence[str]
 
     def library(self, name: str, target: Target, threads: int, inside: bool
                 ) -> tuple[Library, list[str]]:
         """The library of it, and what is to be said of it."""
-        weights, notes = Weights(), list[str]()
+        weights, notes = Weights(), list(self.notes)
         compiler = Compiler(target, threads, self.given, self.arrays, weights)
         programs = self._programs(compiler, notes)
         names = [*(n.params["name"] for n in self.graph.inputs[:self.given]), *self.output_names]
@@ -100,28 +99,15 @@ def record(fn: Callable[..., Any], args: Any, wanted: Wanted) -> Recorded:
     with inference(fn):
         more = [further(call, a) for a in wanted.examples]
         sizes = Sizes({})
-        ways = explored([call, *more], sizes, training=False)
+        ways = explored([call, *more], sizes, training=False, meeting=False)
         check_fixed(sizes)
         results = results_of(ways, [], wanted.output_names, call.names)
-    _check_straight(ways)
-    run = ways.runs[ways.root][0]  # type: ignore[index]
-    outputs = results.nodes[ways.root]  # type: ignore[index]
-    graph, arrays = _graph(run.inputs, outputs, ways.names)
+    given = next(iter(ways.runs.values()))[0].inputs
+    graph, arrays = _graph(given, outputs_of(ways, results.nodes), ways.names)
     conditions = conditions_of(sizes)
     ranges = _ranges(call, more, wanted.max_sizes, conditions)
-    return Recorded(graph, len(run.inputs), arrays, results.names, ranges,
-                    _known(call, more, conditions))
-
-
-def _check_straight(ways: Explored) -> None:
-    """ExportError where the values of tensors decide what is computed."""
-    if isinstance(ways.root, Ends):
-        return
-    line = next((at.site for at in walk(ways.root) if isinstance(at, Branch)), "")
-    error = ExportError("aot.build: the values of tensors decide what is computed, and a library "
-                        "has one way", "choose with fw.where(condition, x, y)")
-    error.line = line or getattr(ways.root, "site", "")
-    raise error
+    return Recorded(graph, len(given), arrays, results.names, ranges,
+                    _known(call, more, conditions), in_words(ways))
 
 
 def _graph(given: Sequence[Node], outputs: Sequence[Node], names: Any) -> tuple[Graph, list[Any]]:
@@ -132,9 +118,6 @@ def _graph(given: Sequence[Node], outputs: Sequence[Node], names: Any) -> tuple[
         if node.op in OPS and OPS[node.op].draws:
             raise _error_at(node, "random numbers would be the same in each call",
                             "take them as an argument")
-        if any(n in reads and n not in names.outside for n in node.inputs):
-            raise _error_at(node, "a number of Python that follows from the values of tensors is "
-                                  "computed with", "compute with tensors, not with item()")
     first = len(given)
     kept = frozenset(range(first, first + len(reads)))
     return Graph((*given, *reads), tuple(outputs), kept=kept), \

@@ -13,10 +13,21 @@ _HELP = 'target="native", "x86-64-v3", "aarch64", or a triple such as "aarch64-l
         'cpu="cortex-a72"'
 
 
+_SYSTEMS = ("linux", "darwin", "macos", "bsd", "none")
+
+
 def target_of(target: str, cpu: str = "") -> Target:
     """The processor of a name: "native", a level of x86-64, "aarch64", or a triple of LLVM's. `cpu`
     is a processor as LLVM calls it. Unless it is "native", nothing of this machine is looked at but
-    its system."""
+    its system. ExportError for others."""
+    found = _target_of(target, cpu)
+    if not any(system in found.triple for system in _SYSTEMS):
+        raise ExportError(f"aot.build: no libraries are made for the system of {found.triple}, as "
+                          "they take memory as POSIX does", _HELP)
+    return found
+
+
+def _target_of(target: str, cpu: str) -> Target:
     if target == "native":
         return elsewhere(llvm.get_process_triple(), cpu) if cpu else named("")
     if target in _LEVELS:

@@ -50,10 +50,12 @@ def _recorded_sizes(example: Mapping[str, int]) -> dict[str, int]:
     return {name: next(free, 37) if size == 1 else size for name, size in example.items()}
 
 
-def explored(calls: Sequence[Arguments], sizes: Sizes, training: bool) -> Explored:
+def explored(calls: Sequence[Arguments], sizes: Sizes, training: bool, meeting: bool = True
+             ) -> Explored:
+    """All ways of a function. ExportError for one that cannot be found."""
     examples = [_example(call, sizes) for call in calls]
     try:
-        return explore(calls[0].fn, examples, sizes, training)
+        return explore(calls[0].fn, examples, sizes, training, meeting)
     except CaptureError as error:
         made = _error_at(error.line, error.message, error.help)
         made.layers = error.layers

@@ -36,7 +36,7 @@ def test_aarch64_with_sizes_that_vary(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64",
-                                    "aarch64-apple-darwin", "x86_64-pc-windows-msvc"])
+                                    "aarch64-apple-darwin", "x86_64-apple-darwin"])
 def test_an_object_for_elsewhere_asks_nothing_of_this_processor(
         target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, args = model("block")
@@ -54,11 +54,22 @@ def test_an_object_for_elsewhere_asks_nothing_of_this_processor(
     assert (tmp_path / "model.o").read_bytes() == first
 
 
+def halved(x: fw.Tensor) -> fw.Tensor:
+    while x.sum() > 1:
+        x = x / 2
+    return x
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "an op without code": (lambda x: fw.linalg.svdvals(x), "no code can be made for svd"),
     "random numbers": (lambda x: x + fw.rand(3), "random numbers would be the same"),
-    "a decision": (lambda x: x if x.sum() > 0 else -x, "the values of tensors decide"),
+    "a loop": (halved, "how often a loop is gone through"),
+    "a size that values tell": (lambda x: x[x > 0].sum(), "."),
     "a number": (lambda x: x * round(x.sum().item(), 2), "a number of Python that follows"),
+    "ints of any size": (lambda x: x * (x.argmax().item() + 1), "a number of Python that follows"),
+    "results of two shapes": (lambda x: x if x.sum() > 0 else x[0], "on one way and"),
+    "an index on one way": (lambda x: x[x[0].astype(fw.int64)] if x.sum() > 0 else x,
+                            "an index is used on some ways"),
 }
 
 
@@ -76,6 +87,8 @@ def test_what_is_no_library_is_refused_with_its_line(name: str, tmp_path: Path) 
     ("model", {"weights": "somewhere"}, "weights are"),
     ("model", {"target": "sparc"}, "no code is made for 'sparc'"),
     ("model", {"threads": 0}, "at least 1 thread"),
+    ("model", {"target": "x86_64-pc-windows-msvc"}, "for the system of x86_64-pc-windows-msvc"),
+    ("model", {"target": "aarch64-apple-darwin", "library": True}, "no linker for it is here"),
 ])
 def test_arguments_that_make_no_sense(path: str, options: Any, what: str, tmp_path: Path) -> None:
     with pytest.raises(fw.ExportError, match=what):
