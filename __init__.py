@@ -53,7 +53,7 @@ from .eager.serialization import *
 from .eager.settings import settings
 from .eager.tape import *
 from .eager.tensor import *
-from .export import onnx
+from .export import aot, onnx
 
 __version__ = "0.1.0"
 

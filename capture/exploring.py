@@ -63,13 +63,13 @@ class _Grown(Exception):
 
 
 def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
-            training: bool = False) -> Explored:
+            training: bool = False, meeting: bool = True) -> Explored:
     """All ways of fn, with what was asked of sizes on any of them in `sizes`.
 
-    With `training`, ways may compute gradients and change tensors from outside. CaptureError for a
-    way that cannot be found.
+    With `training`, ways may compute gradients and change tensors from outside, and never meet
+    again; nor do they if they are not to be `meeting`. CaptureError for a way that cannot be found.
     """
-    for learnt in () if training else (Learnt(), Learnt(numbers=False)):
+    for learnt in (Learnt(), Learnt(numbers=False)) if meeting and not training else ():
         try:
             return _explored(fn, examples, sizes, training, learnt)
         except Exception:

@@ -152,10 +152,11 @@ def slot_of(place: Place, slots: Mapping[Buffer, Slot]) -> Slot:
     return replace(slot, offset=slot.offset + place.offset * place.buffer.dtype.itemsize)
 
 
-def machine_of(target: Target) -> Machine:
-    """What the choice of loops needs to know of a target."""
+def machine_of(target: Target, threads: int | None = None) -> Machine:
+    """What the choice of loops needs to know of a target; threads: those of this process, where no
+    other number is given."""
     narrow = target.x86 and target.vector_bytes < 64
-    return Machine(target.vector_bytes, 16 if narrow else 32, get_num_threads(),
+    return Machine(target.vector_bytes, 16 if narrow else 32, threads or get_num_threads(),
                    winograd=settings.winograd, dot=target.dot and settings.bf16_dot,
                    dot16=target.dot16, dot8=target.dot8)
 

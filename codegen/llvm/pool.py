@@ -47,7 +47,7 @@ define void @fusewire_parallel(
 ) #0 {
 """
 
-_SERIAL = """
+IN_ORDER = """
 ; All tasks of a job, one after the other.
 define void @fusewire_serial(ptr %function, ptr %arguments, i64 %tasks) #0 {
 entry:
@@ -63,6 +63,7 @@ done:
   ret void
 }
 """
+"""The function that runs the tasks of a job on its caller."""
 
 PROCESSORS = 1024  # as many bits has a set of them
 _SET = f"[{PROCESSORS // 64} x i64]"
@@ -122,10 +123,10 @@ declare i32 @pthread_setaffinity_np(i64, i64, ptr)
 """
 _STAY = "define internal void @send_away(ptr %pool) #0 {\n  ret void\n}\n"
 
-SERIAL = f"{_SERIAL}{_HEAD}  {_ALONE}\n  ret void\n}}\n"
+SERIAL = f"{IN_ORDER}{_HEAD}  {_ALONE}\n  ret void\n}}\n"
 """A pool without threads."""
 
-_PARALLEL = f"""{_SERIAL}
+_PARALLEL = f"""{IN_ORDER}
 ; The tasks of a job that this thread comes to.
 define internal void @share(ptr %function, ptr %arguments, i64 %tasks, ptr %counter) #0 {{
 entry:

@@ -99,9 +99,17 @@ _PROGRAM = """
   i64 {kept}, i64 {count}}}, align 16
 """
 
-LOOP = _TYPES + """
+
+def loop_text(more: str = "") -> str:
+    """`fusewire_steps` as LLVM IR, with `more` parameters, which it hands on to who runs the tasks
+    of a step on several threads: `fusewire_parallel`, as `fusewire_serial`, is defined elsewhere.
+    """
+    return _TYPES + _LOOP.replace(" MORE", more)
+
+
+_LOOP = """
 ; Runs the steps from ... to - 1 of a program.
-define void @fusewire_steps(ptr %self, ptr %table, ptr %arena, i64 %from, i64 %to) #0 {
+define void @fusewire_steps(ptr %self, ptr %table, ptr %arena, i64 %from, i64 %to MORE) #0 {
 entry:
   %places.place = getelementptr %program, ptr %self, i64 0, i32 1
   %most.place = getelementptr %program, ptr %self, i64 0, i32 2
@@ -160,7 +168,7 @@ serial:
   call void @fusewire_serial(ptr %task, ptr %buffers, i64 %tasks)
   br label %ran
 parallel:
-  call void @fusewire_parallel(ptr %task, ptr %buffers, i64 %tasks, i64 %cost)
+  call void @fusewire_parallel(ptr %task, ptr %buffers, i64 %tasks, i64 %cost MORE)
   br label %ran
 ran:
   %next = add i64 %i, 1

@@ -36,13 +36,15 @@ class Target:
         """Whether this is an x86-64."""
         return _is_x86(self.triple)
 
-    def machine(self) -> Any:
-        """A new LLVM target machine (they are cheap, and not safe to share between threads)."""
+    def machine(self, linked: bool = False) -> Any:
+        """A new LLVM target machine (they are cheap, and not safe to share between threads), whose
+        code is `linked` by a linker, or loaded into this process."""
         # In a crowded address space an object's sections may lie more than 2 GiB apart, which the
         # small model of x86 cannot reach; the large one costs nothing measurable here.
-        model = "large" if self.x86 else "small"
+        model = "large" if self.x86 and not linked else "small"
         return llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features, opt=2, codemodel=model, reloc="pic", jit=True
+            cpu=self.cpu, features=self.features, opt=2, codemodel=model, reloc="pic",
+            jit=not linked
         )
 
     @property
@@ -81,6 +83,13 @@ def named(cpu: str) -> Target:
         features.flatten() + _tuning(triple),
         *_abilities(triple, {name for name, present in features.items() if present}),
     )
+
+
+def elsewhere(triple: str, cpu: str) -> Target:
+    """A processor of any kind, with the features that its name stands for: nothing of this one."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return Target(triple, cpu, _tuning(triple)[1:], *_abilities(triple, _baseline(cpu)))
 
 
 def _is_x86(triple: str) -> bool:

@@ -27,7 +27,7 @@ from . import store
 from .blocks import RUN
 from .jit import c_function
 from .pool import PROCESSORS, SERIAL, Word, parallel_text
-from .steps import LOOP
+from .steps import loop_text
 from .target import host
 from .ways import WAYS
 
@@ -103,7 +103,7 @@ class _Pool:
     def _load(self) -> None:
         target = host()
         text = parallel_text(target.triple, self.affinity) if self.threads else SERIAL
-        ir = f"{target.header}{text}\n{LOOP}{RUN}attributes #0 = {{ {target.attributes} }}\n"
+        ir = f"{target.header}{text}\n{loop_text()}{RUN}attributes #0 = {{ {target.attributes} }}\n"
         own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
         used = (_NATIVE if self.threads else []) + (_AFFINITY if self.affinity else [])
         imports = {name: c_function(name) for name in used}

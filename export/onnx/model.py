@@ -156,7 +156,7 @@ def _assembled(writer: Writer, inputs: Mapping[Node, str], outputs: Iterable[tup
         [constant for constant in writer.initializers if constant.name in read])
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
-        graph, opset_imports=[opset], producer_name="fusewire", producer_version=_version(),
+        graph, opset_imports=[opset], producer_name="fusewire", producer_version=version(),
         ir_version=max(8, helper.find_min_ir_version_for([opset])))
     return model
 
@@ -170,7 +170,8 @@ def describe(model: Any, metadata: Mapping[str, str], conditions: Sequence[Condi
 
 
 @functools.cache
-def _version() -> str:
+def version() -> str:
+    """The version of fusewire that is installed; empty where none is."""
     from importlib import metadata  # takes as long as all of this package
 
     try:

@@ -16,7 +16,7 @@ from fusewire.codegen.llvm.blocks import RUN
 from fusewire.codegen.llvm.jit import assembly, compile_object
 from fusewire.codegen.llvm.pool import parallel_text
 from fusewire.codegen.llvm.program import Argument, Step, text
-from fusewire.codegen.llvm.steps import LOOP
+from fusewire.codegen.llvm.steps import loop_text
 from fusewire.codegen.llvm.target import Target, host
 from fusewire.codegen.llvm.ways import WAYS
 from fusewire.codegen.objects import LAYOUT
@@ -97,7 +97,7 @@ def test_elements_are_computed_in_vectors(name: str) -> None:
 def test_what_runs_programs_becomes_an_object(system: str, follows: bool) -> None:
     target = ARM[system]
     pool = parallel_text(target.triple, affinity=True)
-    body = WAYS if follows else f"{pool}\n{LOOP}{RUN}"
+    body = WAYS if follows else f"{pool}\n{loop_text()}{RUN}"
     check_object(f"{target.header}{body}attributes #0 = {{ {target.attributes} }}\n", system)
 
 

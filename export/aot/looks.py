@@ -1,0 +1,347 @@
+"""What native code looks at before it runs a program: sizes, arrays, indices, weights.
+
+One text serves every library; what it is about stands in constants (see `tables.py`).
+"""
+
+from __future__ import annotations
+
+from .abi import DTYPES, Code
+
+_WIDTHS = {"int8": ("i8", "sext"), "int16": ("i16", "sext"), "int32": ("i32", "sext"),
+           "int64": ("i64", ""), "bool": ("i8", "zext"), "uint8": ("i8", "zext"),
+           "uint16": ("i16", "zext"), "uint32": ("i32", "zext"), "uint64": ("i64", "")}
+
+
+def _element(dtype: str) -> str:
+    """Reads an index of a dtype, as a block of `within`."""
+    kind, widen = _WIDTHS[dtype]
+    number = DTYPES[dtype].number
+    wide = f"{widen} {kind} %raw{number} to i64" if widen else f"add i64 %raw{number}, 0"
+    return f"""
+read{number}:
+  %at{number} = getelementptr {kind}, ptr %data, i64 %i
+  %raw{number} = load {kind}, ptr %at{number}
+  %wide{number} = {wide}
+  br label %look"""
+
+
+_CASES = "\n".join(f"    i64 {DTYPES[d].number}, label %read{DTYPES[d].number}" for d in _WIDTHS)
+_READ = ", ".join(f"[%wide{DTYPES[d].number}, %read{DTYPES[d].number}]" for d in _WIDTHS)
+
+TYPES = """
+; As callers have them: an array (elements, shape, rank, dtype), and a call (version; inputs, their
+; number; outputs, their number; sizes, their number; workspace, its bytes; weights, their bytes;
+; what runs tasks, its context).
+%array = type {ptr, ptr, i32, i32}
+%call = type {i64, ptr, i64, ptr, i64, ptr, i64, ptr, i64, ptr, i64, ptr, ptr}
+
+; A size is a factor times the sizes of these numbers, from ... to - 1 of a list, plus a number. An
+; array: dtype, bytes of an element, rank, its first size. What lies in low ... stop - 1: place in
+; the table, dtype, rank, first size, low, stop. A copy: output, from which place of the table,
+; bytes from there on.
+%size = type {i64, i64, i64, i64}
+%kind = type {i64, i64, i64, i64}
+%check = type {i64, i64, i64, i64, i64, i64}
+%copy = type {i64, i64, i64}
+
+; A program and what it is called with: the program, the end of its steps, bytes of workspace; the
+; least and the largest of each size; arrays, sizes, symbols of sizes; checks, those before the
+; program, all; copies, their number; results that nobody gets, as bytes from the beginning of the
+; workspace, their number.
+%variant = type {ptr, i64, i64, ptr, ptr, ptr, ptr, ptr, i64, i64, ptr, i64, ptr, i64}
+
+; A library: its programs, their number; inputs, outputs, sizes; the weights inside, or null; bytes
+; of weights, or 0; how they begin.
+%library = type {ptr, i64, i64, i64, i64, ptr, i64, ptr}
+"""
+
+LOOKS = f"""
+; What a size amounts to.
+define internal i64 @size_at(ptr %variant, i64 %number, ptr %sizes) #0 {{
+entry:
+  %all.place = getelementptr %variant, ptr %variant, i64 0, i32 5
+  %symbols.place = getelementptr %variant, ptr %variant, i64 0, i32 6
+  %all = load ptr, ptr %all.place
+  %symbols = load ptr, ptr %symbols.place
+  %place = getelementptr %size, ptr %all, i64 %number
+  %size = load %size, ptr %place
+  %factor = extractvalue %size %size, 0
+  %more = extractvalue %size %size, 1
+  %first = extractvalue %size %size, 2
+  %end = extractvalue %size %size, 3
+  br label %head
+head:
+  %i = phi i64 [%first, %entry], [%up, %turn]
+  %product = phi i64 [%factor, %entry], [%next, %turn]
+  %left = icmp slt i64 %i, %end
+  br i1 %left, label %turn, label %done
+turn:
+  %which.place = getelementptr i64, ptr %symbols, i64 %i
+  %which = load i64, ptr %which.place
+  %own.place = getelementptr i64, ptr %sizes, i64 %which
+  %own = load i64, ptr %own.place
+  %next = mul i64 %product, %own
+  %up = add i64 %i, 1
+  br label %head
+done:
+  %sum = add i64 %product, %more
+  ret i64 %sum
+}}
+
+; The product of some sizes.
+define internal i64 @count(ptr %variant, i64 %first, i64 %rank, ptr %sizes) #0 {{
+entry:
+  br label %head
+head:
+  %i = phi i64 [0, %entry], [%up, %turn]
+  %product = phi i64 [1, %entry], [%next, %turn]
+  %left = icmp slt i64 %i, %rank
+  br i1 %left, label %turn, label %done
+turn:
+  %number = add i64 %first, %i
+  %size = call i64 @size_at(ptr %variant, i64 %number, ptr %sizes)
+  %next = mul i64 %product, %size
+  %up = add i64 %i, 1
+  br label %head
+done:
+  ret i64 %product
+}}
+
+; The program for some sizes; null where there is none.
+define internal ptr @variant_for(ptr %library, ptr %sizes) #0 {{
+entry:
+  %library.all = load %library, ptr %library
+  %variants = extractvalue %library %library.all, 0
+  %variant.count = extractvalue %library %library.all, 1
+  %size.count = extractvalue %library %library.all, 4
+  br label %head
+head:
+  %v = phi i64 [0, %entry], [%v.up, %other]
+  %v.left = icmp slt i64 %v, %variant.count
+  br i1 %v.left, label %look, label %none
+look:
+  %variant = getelementptr %variant, ptr %variants, i64 %v
+  %ranges.place = getelementptr %variant, ptr %variant, i64 0, i32 3
+  %ranges = load ptr, ptr %ranges.place
+  br label %compare
+compare:
+  %i = phi i64 [0, %look], [%up, %fits]
+  %left = icmp slt i64 %i, %size.count
+  br i1 %left, label %one, label %found
+one:
+  %up = add i64 %i, 1
+  %size.place = getelementptr i64, ptr %sizes, i64 %i
+  %least.place = getelementptr [2 x i64], ptr %ranges, i64 %i
+  %most.place = getelementptr i64, ptr %least.place, i64 1
+  %size = load i64, ptr %size.place
+  %least = load i64, ptr %least.place
+  %most = load i64, ptr %most.place
+  %below = icmp sle i64 %size, %most
+  %above = icmp sge i64 %size, %least
+  %fit = and i1 %below, %above
+  br i1 %fit, label %fits, label %other
+fits:
+  br label %compare
+other:
+  %v.up = add i64 %v, 1
+  br label %head
+found:
+  ret ptr %variant
+none:
+  ret ptr null
+}}
+
+; Whether an array of a call is as a program wants it. The bytes of its elements are stored.
+define internal i32 @match(ptr %variant, ptr %kind, ptr %sizes, ptr %array, ptr %bytes) #0 {{
+entry:
+  %wanted = load %kind, ptr %kind
+  %wanted.dtype = extractvalue %kind %wanted, 0
+  %itemsize = extractvalue %kind %wanted, 1
+  %wanted.rank = extractvalue %kind %wanted, 2
+  %first = extractvalue %kind %wanted, 3
+  %given = load %array, ptr %array
+  %data = extractvalue %array %given, 0
+  %shape = extractvalue %array %given, 1
+  %rank.narrow = extractvalue %array %given, 2
+  %dtype.narrow = extractvalue %array %given, 3
+  %rank = sext i32 %rank.narrow to i64
+  %dtype = sext i32 %dtype.narrow to i64
+  %dtype.same = icmp eq i64 %dtype, %wanted.dtype
+  br i1 %dtype.same, label %typed, label %other.dtype
+typed:
+  %rank.same = icmp eq i64 %rank, %wanted.rank
+  br i1 %rank.same, label %ranked, label %other.rank
+ranked:
+  %scalar = icmp eq i64 %rank, 0
+  %shape.there = icmp ne ptr %shape, null
+  %shaped = or i1 %scalar, %shape.there
+  br i1 %shaped, label %head, label %no.pointer
+head:
+  %i = phi i64 [0, %ranked], [%up, %equal]
+  %product = phi i64 [%itemsize, %ranked], [%next, %equal]
+  %left = icmp slt i64 %i, %rank
+  br i1 %left, label %axis, label %whole
+axis:
+  %up = add i64 %i, 1
+  %number = add i64 %first, %i
+  %size = call i64 @size_at(ptr %variant, i64 %number, ptr %sizes)
+  %own.place = getelementptr i64, ptr %shape, i64 %i
+  %own = load i64, ptr %own.place
+  %next = mul i64 %product, %size
+  %same = icmp eq i64 %own, %size
+  br i1 %same, label %equal, label %other.shape
+equal:
+  br label %head
+whole:
+  store i64 %product, ptr %bytes
+  %empty = icmp eq i64 %product, 0
+  %data.there = icmp ne ptr %data, null
+  %usable = or i1 %empty, %data.there
+  br i1 %usable, label %aligned, label %no.pointer
+aligned:
+  %address = ptrtoint ptr %data to i64
+  %mask = sub i64 %itemsize, 1
+  %off = and i64 %address, %mask
+  %fine = icmp eq i64 %off, 0
+  br i1 %fine, label %ok, label %not.aligned
+ok:
+  ret i32 {Code.OK}
+other.dtype:
+  ret i32 {Code.DTYPE}
+other.rank:
+  ret i32 {Code.RANK}
+other.shape:
+  ret i32 {Code.SHAPE}
+no.pointer:
+  ret i32 {Code.NULL}
+not.aligned:
+  ret i32 {Code.ALIGNMENT}
+}}
+
+; Whether all elements of an array lie in low ... stop - 1.
+define internal i1 @within(ptr %data, i64 %count, i64 %dtype, i64 %low, i64 %stop) #0 {{
+entry:
+  br label %head
+head:
+  %i = phi i64 [0, %entry], [%up, %fine]
+  %left = icmp slt i64 %i, %count
+  br i1 %left, label %element, label %yes
+element:
+  %up = add i64 %i, 1
+  switch i64 %dtype, label %no [
+{_CASES}
+  ]
+{"".join(map(_element, _WIDTHS))}
+look:
+  %value = phi i64 {_READ}
+  %above = icmp sge i64 %value, %low
+  %below = icmp slt i64 %value, %stop
+  %inside = and i1 %above, %below
+  br i1 %inside, label %fine, label %no
+fine:
+  br label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+
+; Whether the checks from ... to - 1 of a program hold for what lies in the table.
+define internal i1 @hold(ptr %variant, i64 %from, i64 %to, ptr %table, ptr %sizes) #0 {{
+entry:
+  %checks.place = getelementptr %variant, ptr %variant, i64 0, i32 7
+  %checks = load ptr, ptr %checks.place
+  br label %head
+head:
+  %i = phi i64 [%from, %entry], [%up, %fine]
+  %left = icmp slt i64 %i, %to
+  br i1 %left, label %check, label %yes
+check:
+  %up = add i64 %i, 1
+  %place = getelementptr %check, ptr %checks, i64 %i
+  %check.all = load %check, ptr %place
+  %at = extractvalue %check %check.all, 0
+  %dtype = extractvalue %check %check.all, 1
+  %rank = extractvalue %check %check.all, 2
+  %first = extractvalue %check %check.all, 3
+  %low = extractvalue %check %check.all, 4
+  %stop = extractvalue %check %check.all, 5
+  %count = call i64 @count(ptr %variant, i64 %first, i64 %rank, ptr %sizes)
+  %data.place = getelementptr ptr, ptr %table, i64 %at
+  %data = load ptr, ptr %data.place
+  %inside = call i1 @within(ptr %data, i64 %count, i64 %dtype, i64 %low, i64 %stop)
+  br i1 %inside, label %fine, label %no
+fine:
+  br label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+
+; Whether bytes from a on and bytes from b on have one in common.
+define internal i1 @overlap(ptr %a, i64 %a.bytes, ptr %b, i64 %b.bytes) #0 {{
+  %a.first = ptrtoint ptr %a to i64
+  %b.first = ptrtoint ptr %b to i64
+  %a.end = add i64 %a.first, %a.bytes
+  %b.end = add i64 %b.first, %b.bytes
+  %a.before = icmp ult i64 %a.first, %b.end
+  %b.before = icmp ult i64 %b.first, %a.end
+  %both = and i1 %a.before, %b.before
+  %a.some = icmp ne i64 %a.bytes, 0
+  %b.some = icmp ne i64 %b.bytes, 0
+  %some = and i1 %a.some, %b.some
+  %found = and i1 %both, %some
+  ret i1 %found
+}}
+
+; Whether weights are those of a library; where they are is stored.
+define internal i32 @find_weights(ptr %library, ptr %given, i64 %bytes, ptr %where) #0 {{
+entry:
+  %library.all = load %library, ptr %library
+  %inside = extractvalue %library %library.all, 5
+  %needed = extractvalue %library %library.all, 6
+  %expected = extractvalue %library %library.all, 7
+  %none = icmp eq i64 %needed, 0
+  %own = icmp ne ptr %inside, null
+  %known = or i1 %none, %own
+  br i1 %known, label %ours, label %theirs
+ours:
+  store ptr %inside, ptr %where
+  ret i32 {Code.OK}
+theirs:
+  %null = icmp eq ptr %given, null
+  br i1 %null, label %no.pointer, label %long
+long:
+  %address = ptrtoint ptr %given to i64
+  %off = and i64 %address, 63
+  %aligned = icmp eq i64 %off, 0
+  br i1 %aligned, label %sized, label %not.aligned
+sized:
+  %enough = icmp sge i64 %bytes, %needed
+  br i1 %enough, label %head, label %others
+head:
+  %i = phi i64 [0, %sized], [%up, %same]
+  %left = icmp slt i64 %i, 8
+  br i1 %left, label %word, label %fine
+word:
+  %up = add i64 %i, 1
+  %a.place = getelementptr i64, ptr %given, i64 %i
+  %b.place = getelementptr i64, ptr %expected, i64 %i
+  %a = load i64, ptr %a.place
+  %b = load i64, ptr %b.place
+  %equal = icmp eq i64 %a, %b
+  br i1 %equal, label %same, label %others
+same:
+  br label %head
+fine:
+  store ptr %given, ptr %where
+  ret i32 {Code.OK}
+no.pointer:
+  ret i32 {Code.NULL}
+not.aligned:
+  ret i32 {Code.ALIGNMENT}
+others:
+  ret i32 {Code.WEIGHTS}
+}}
+"""

@@ -1,0 +1,222 @@
+"""A graph as one native program of a library: kernels, where their buffers lie, what is checked.
+
+The table of a program holds the addresses of the inputs, of the weights, of the sizes, and of the
+outputs. What depends on weights alone, such as their packed form, is computed here, once: its
+kernels are compiled for this machine, whatever the library is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...capture.evaluate import evaluate_node
+from ...capture.graph import Graph, Node
+from ...capture.passes.checks import Check
+from ...capture.passes.specialise import specialise
+from ...codegen.address import address, aligned
+from ...codegen.anysize import AnySize, compile_any_size
+from ...codegen.compile import lower_graph, machine_of, slot_of
+from ...codegen.compose import Lowered
+from ...codegen.executable import Plan
+from ...codegen.generalise import Formula
+from ...codegen.kept import kept_launches, kept_part
+from ...codegen.launches import Launch
+from ...codegen.llvm.program import Argument, Step, Written, build
+from ...codegen.llvm.program import write as write_program
+from ...codegen.llvm.target import Target, host
+from ...codegen.loops import Buffer
+from ...codegen.memory import in_bytes, padded, plan_arena
+from ...eager.errors import CodegenError
+from .weights import Weights
+
+Shape = tuple[Formula, ...]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Elements of an array of the table that have to lie in low ... stop - 1."""
+
+    place: int
+    dtype: Any
+    shape: Shape
+    low: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Copied:
+    """An output that is what lies elsewhere: at the place of the table, bytes from there on."""
+
+    output: int
+    place: int
+    offset: int
+
+
+@dataclass
+class Native:
+    """A program of a library. `ranges` are the least and the largest of each size that varies.
+
+    `spare` are places of the workspace at which results lie that are only checked.
+    """
+
+    written: Written
+    workspace: int
+    stack: int
+    spare: list[int]
+    copied: list[Copied]
+    inputs: Sequence[Shape]
+    outputs: Sequence[Shape]
+    before: list[Checked] = field(default_factory=list)
+    after: list[Checked] = field(default_factory=list)
+    ranges: Sequence[tuple[int, int]] = ()
+
+    @property
+    def sizes(self) -> list[int] | None:
+        """The only sizes that it is for, if there are such."""
+        known = [least for least, largest in self.ranges if least == largest]
+        return known if len(known) == len(self.ranges) else None
+
+
+@dataclass
+class _Assembled:
+    """What is known of a program before its shapes are."""
+
+    plan: Plan
+    written: Written
+    workspace: int
+    spare: list[int]
+    copied: list[Copied]
+    places: dict[Buffer, int]  # of everything in the table
+
+
+class Compiler:
+    """Makes programs of one library: `given` inputs, and after them its weights, as arrays."""
+
+    def __init__(self, target: Target, threads: int, given: int, arrays: Sequence[Any],
+                 weights: Weights) -> None:
+        self.target, self.machine = target, machine_of(target, threads)
+        self.given, self.arrays, self.weights = given, arrays, weights
+
+    def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> Native:
+        """The program of a graph for just these sizes. CodegenError where something in it has no
+        native code."""
+        graph = specialise(graph, sizes) if sizes else graph
+        made = self._assembled(*lower_graph(graph, self.machine))
+        native = self._native(made, known_shapes(made.plan.shapes),
+                              known_shapes([n.type.shape for n in made.plan.results]),
+                              known_shapes([n.type.shape for n in graph.inputs]))
+        return replace(native, ranges=[(n, n) for n in sizes.values()])
+
+    def any_size(self, graph: Graph, ranges: Mapping[str, tuple[int, int]],
+                 shapes: Sequence[Shape]) -> Native:
+        """The program of a graph for all sizes in these ranges; `shapes` are those of inputs.
+        CodegenError with the reason where there is none."""
+        def lower(known: Graph, sizes: tuple[tuple[int, int], ...]) -> Lowered:
+            return lower_graph(known, replace(self.machine, open=sizes))
+
+        largest = {name: most for name, (_, most) in ranges.items()}
+        made: AnySize = compile_any_size(graph, largest, lower, self._assembled)
+        equal = [f"{a} and {b}" for a, b in made.same.items() if a != b]
+        if equal:
+            raise CodegenError(f"the sizes {', '.join(equal)} have to be equal")
+        native = self._native(made.program, made.shapes, made.results, shapes)
+        return replace(native, ranges=[*ranges.values()])
+
+    def _assembled(self, plan: Plan, launches: list[Launch]) -> _Assembled:
+        inputs = [plan.buffers[n] for n in plan.graph.inputs]
+        held = dict(zip(inputs[self.given:], self.arrays))  # a last input, of sizes, is left out
+        held |= {plan.buffers[n]: evaluate_node(n, []) for n in plan.constants}
+        others = self._packed(plan, launches, inputs, held)
+        places = {b: i for i, b in enumerate(inputs[:self.given])}
+        places |= dict.fromkeys(held, self.given) | dict.fromkeys(inputs[self.given:], self.given)
+        if plan.sizes:
+            places[inputs[-1]] = self.given + 1
+        first = self.given + 2
+        outputs = [plan.buffers[n] for n in plan.graph.outputs[:plan.wanted]]
+        results = dict.fromkeys(plan.buffers[n] for n in plan.results)
+        places |= {b: first + outputs.index(b) for b in results if b in outputs}
+        unwanted = [b for b in results if b not in outputs]
+        places |= {b: first + len(outputs) + i for i, b in enumerate(unwanted)}
+        slots, arena = plan_arena([[p.buffer for p in x.places] for x in others], places)
+        read = {p.buffer for x in others for p in x.places} | set(outputs)
+        offsets = {b: self.weights.add(a) for b, a in held.items() if b in read}
+        slots |= {b: Argument(self.given, offset) for b, offset in offsets.items()}
+        steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in others]
+        copied = [Copied(j, places[b], offsets.get(b, 0)) for j, b in enumerate(outputs)
+                  if places[b] != first + j]
+        spare = []
+        for b in unwanted:
+            spare.append(arena)
+            arena += in_bytes(b)
+        return _Assembled(plan, write_program(steps, "program", self.target), padded(arena)
+                          if arena else 0, spare, copied, places)
+
+    def _packed(self, plan: Plan, launches: list[Launch], inputs: Sequence[Buffer],
+                held: dict[Buffer, Any]) -> list[Launch]:
+        """The launches that are left when those are done that read nothing but what is `held`; what
+        they leave is held then."""
+        first, others = kept_launches(launches, held.keys(), plan.arguments)
+        _, left = kept_part(first, others, inputs)
+        if not left:
+            return launches
+        held |= _run_here(first, held, left)
+        return others
+
+    def _native(self, made: _Assembled, outputs: Sequence[Shape], results: Sequence[Shape],
+                inputs: Sequence[Shape]) -> Native:
+        plan = made.plan
+        shapes = dict(zip([plan.buffers[n] for n in plan.results], results))
+        shapes |= dict(zip([plan.buffers[n] for n in plan.graph.inputs], inputs))
+        native = Native(made.written, made.workspace, _stack(made.written), made.spare,
+                        made.copied, inputs[:self.given], outputs)
+        for check in plan.checks:
+            node = plan.graph.outputs[check.output]
+            buffer = plan.buffers[node]
+            place = made.places[buffer]
+            if place == self.given:
+                check.require(self._value(plan, node))
+                continue
+            found = Checked(place, node.type.dtype, shapes[buffer], check.low, _stop(check))
+            (native.before if place < self.given else native.after).append(found)
+        return native
+
+    def _value(self, plan: Plan, node: Node) -> Any:
+        """The array of a weight or constant."""
+        if node.op != "input":
+            return evaluate_node(node, [])
+        return self.arrays[plan.graph.inputs.index(node) - self.given]
+
+
+def known_shapes(shapes: Iterable[Sequence[int]]) -> list[Shape]:
+    """Shapes of numbers as formulas."""
+    return [tuple(map(Formula, shape)) for shape in shapes]
+
+
+def _stop(check: Check) -> int:
+    return int(check.size)
+
+
+def _run_here(launches: Sequence[Launch], held: Mapping[Buffer, Any], left: Sequence[Buffer]
+              ) -> dict[Buffer, Any]:
+    """What these launches leave in the buffers `left`."""
+    read = {p.buffer for x in launches for p in x.places}
+    arrays = {b: np.ascontiguousarray(a) for b, a in held.items() if b in read}
+    made = {b: aligned(in_bytes(b)) for b in left}
+    for array in made.values():
+        array[:] = 0  # the rest of a last vector has to be the same in each build
+    numbers = {b: i for i, b in enumerate((*arrays, *made))}
+    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], numbers)
+    steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    table = np.array([address(a) for a in (*arrays.values(), *made.values())], np.uint64)
+    own = aligned(arena)
+    build(steps, target=host()).run(address(table), address(own))
+    return made
+
+
+def _stack(written: Written) -> int:
+    """Bytes of stack that a task of its kernels needs at most for what it keeps there."""
+    return max((sum(in_bytes(b) for b in k.scratch) for k in written.kernels), default=0)

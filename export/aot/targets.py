@@ -1,0 +1,44 @@
+"""Which processor a library is for."""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+
+from ...codegen.llvm.target import Target, elsewhere, named
+from ...eager.errors import ExportError
+
+_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64")
+_ARMS = ("aarch64", "arm64")
+_HELP = 'target="native", "x86-64-v3", "aarch64", or a triple such as "aarch64-linux-gnu", with ' \
+        'cpu="cortex-a72"'
+
+
+_SYSTEMS = ("linux", "darwin", "macos", "bsd", "none")
+
+
+def target_of(target: str, cpu: str = "") -> Target:
+    """The processor of a name: "native", a level of x86-64, "aarch64", or a triple of LLVM's. `cpu`
+    is a processor as LLVM calls it. Unless it is "native", nothing of this machine is looked at but
+    its system. ExportError for others."""
+    found = _target_of(target, cpu)
+    if not any(system in found.triple for system in _SYSTEMS):
+        raise ExportError(f"aot.build: no libraries are made for the system of {found.triple}, as "
+                          "they take memory as POSIX does", _HELP)
+    return found
+
+
+def _target_of(target: str, cpu: str) -> Target:
+    if target == "native":
+        return elsewhere(llvm.get_process_triple(), cpu) if cpu else named("")
+    if target in _LEVELS:
+        return elsewhere(_triple("x86_64"), cpu or target)
+    if target in _ARMS:
+        return elsewhere(_triple("aarch64"), cpu or "generic")
+    if target.split("-")[0] not in ("x86_64", "amd64", *_ARMS) or target.count("-") < 2:
+        raise ExportError(f"aot.build: no code is made for {target!r}", _HELP)
+    return elsewhere(target, cpu or ("x86-64" if target.startswith(("x86", "amd")) else "generic"))
+
+
+def _triple(processor: str) -> str:
+    """The triple of a processor with the system of this machine."""
+    return "-".join([processor, *llvm.get_process_triple().split("-")[1:]])
