@@ -83,6 +83,18 @@ def spec(text: str) -> Spec:
                 tuple(int(s) if s.isdigit() else s for s in sizes))
 
 
+def sizes(text: str) -> dict[str, int]:
+    """Sizes by name as they are written, for argparse.
+
+    >>> sizes("batch=8,length=128")
+    {'batch': 8, 'length': 128}
+    """
+    parts = [part.strip().partition("=") for part in text.split(",")]
+    if not all(name.isidentifier() and number.isdigit() for name, _, number in parts):
+        raise argparse.ArgumentTypeError(f"{text!r}: write it like batch=8 or batch=8,length=128")
+    return {name: int(number) for name, _, number in parts}
+
+
 def axis(text: str) -> Axis:
     """An axis that may vary, for argparse.
 
@@ -95,20 +107,31 @@ def axis(text: str) -> Axis:
     return Axis(found["name"], int(found["axis"]), found["size"])
 
 
-def given(options: argparse.Namespace, target: Target) -> Given:
-    """What the options say that the target is called with. WrongUsage where that is not enough."""
+def given(options: argparse.Namespace, target: Target, sizes: Mapping[str, int] | None = None
+          ) -> Given:
+    """What the options say that the target is called with, its named sizes as in `sizes` where they
+    are there. WrongUsage where that is not enough."""
     if options.inputs and options.example:
         raise WrongUsage("--input and --example both say what the arguments are",
                          "give one of both")
     dynamic: dict[str, dict[int, str]] = {}
+    if options.example and sizes:
+        raise WrongUsage("--example has the sizes that it has", "leave --sizes out, or use --input")
     if options.example:
-        tensors = _by_parameter(list(read(options.example).items()), target)
+        tensors = by_parameter(read(options.example), target)
     else:
-        tensors, dynamic = _written(options.inputs, target)
-    _check(tensors, target)
+        tensors, dynamic = _written(options.inputs, target, sizes or {})
+        _check(tensors, target)
     for name, number, size in options.dynamic:
         dynamic.setdefault(name, {})[number] = size
     return Given(tensors, dynamic)
+
+
+def by_parameter(arrays: Mapping[str, Tensor], target: Target) -> dict[str, Tensor]:
+    """Tensors of a file by the names of the parameters that they are for."""
+    found = _by_parameter(list(arrays.items()), target)
+    _check(found, target)
+    return found
 
 
 def read(file: Path) -> dict[str, Tensor]:
@@ -157,12 +180,15 @@ def random(dtype: str, shape: Sequence[int], numbers: np.random.Generator) -> Te
     return from_numpy(values.astype(kind))
 
 
-def _written(specs: Sequence[Spec], target: Target
+def _written(specs: Sequence[Spec], target: Target, wanted: Mapping[str, int]
              ) -> tuple[dict[str, Tensor], dict[str, dict[int, str]]]:
     names = dict.fromkeys(s for spec in specs for s in spec.sizes if isinstance(s, str))
     if len(names) > len(_PRIMES):
         raise WrongUsage(f"--input: {len(names)} names of sizes are too many", "use --example")
-    sizes, numbers = dict(zip(names, _PRIMES)), np.random.default_rng(0)
+    for name in wanted.keys() - names.keys():
+        raise WrongUsage(f"no argument has a size {name!r}",
+                         f"there are {', '.join(names)}" if names else "none has a name")
+    sizes, numbers = {**dict(zip(names, _PRIMES)), **wanted}, np.random.default_rng(0)
     made = [(s.name, random(s.dtype, [sizes.get(n, n) for n in s.sizes], numbers))  # type: ignore
             for s in specs]
     tensors = _by_parameter(made, target)

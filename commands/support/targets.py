@@ -36,10 +36,10 @@ class Target(NamedTuple):
             return {}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, form: str = FORM, what: str = "") -> None:
     """Adds the argument that names a function or module, and the option of its weights."""
-    parser.add_argument("target", metavar=FORM,
-                        help="a function, an nn.Module, or what gives one when it is called "
+    parser.add_argument("target", metavar=form,
+                        help=f"{what}a function, an nn.Module, or what gives one when it is called "
                         "without arguments")
     parser.add_argument("--weights", type=Path, metavar="FILE.safetensors",
                         help="the module's parameters and buffers, as fw.save keeps a state dict")

@@ -36,7 +36,7 @@ def test_the_only_input_needs_no_name(call: Any, model: Any, save_rows: Any) -> 
 def test_on_random_numbers(call: Any, model: Any) -> None:
     done = call("run", model[0], "--random", "--size", "batch=7", "--repeat", "3")
     assert done.status == 0 and "scores  float32[7, 3]" in done.out
-    assert "3 more, the fastest" in done.out
+    assert ", second " in done.out and "(3 more, the fastest" in done.out
 
 
 def test_inputs_with_a_value_of_their_own_may_lack(call: Any, tmp_path: Path) -> None:
