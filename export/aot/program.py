@@ -7,6 +7,7 @@ kernels are compiled for this machine, whatever the library is for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,6 @@ import numpy as np
 
 from ...capture.evaluate import evaluate_node
 from ...capture.graph import Graph, Node
-from ...capture.passes.checks import Check
 from ...capture.passes.specialise import specialise
 from ...codegen.address import address, aligned
 from ...codegen.anysize import AnySize, compile_any_size
@@ -74,12 +74,6 @@ class Native:
     after: list[Checked] = field(default_factory=list)
     ranges: Sequence[tuple[int, int]] = ()
 
-    @property
-    def sizes(self) -> list[int] | None:
-        """The only sizes that it is for, if there are such."""
-        known = [least for least, largest in self.ranges if least == largest]
-        return known if len(known) == len(self.ranges) else None
-
 
 @dataclass
 class _Assembled:
@@ -127,33 +121,36 @@ class Compiler:
         return replace(native, ranges=[*ranges.values()])
 
     def _assembled(self, plan: Plan, launches: list[Launch]) -> _Assembled:
+        """The program that makes these launches, but for those that weights alone decide."""
         inputs = [plan.buffers[n] for n in plan.graph.inputs]
         held = dict(zip(inputs[self.given:], self.arrays))  # a last input, of sizes, is left out
         held |= {plan.buffers[n]: evaluate_node(n, []) for n in plan.constants}
         others = self._packed(plan, launches, inputs, held)
-        places = {b: i for i, b in enumerate(inputs[:self.given])}
-        places |= dict.fromkeys(held, self.given) | dict.fromkeys(inputs[self.given:], self.given)
-        if plan.sizes:
-            places[inputs[-1]] = self.given + 1
-        first = self.given + 2
         outputs = [plan.buffers[n] for n in plan.graph.outputs[:plan.wanted]]
-        results = dict.fromkeys(plan.buffers[n] for n in plan.results)
-        places |= {b: first + outputs.index(b) for b in results if b in outputs}
-        unwanted = [b for b in results if b not in outputs]
-        places |= {b: first + len(outputs) + i for i, b in enumerate(unwanted)}
+        places, unwanted = self._table(plan, inputs, held, outputs)
         slots, arena = plan_arena([[p.buffer for p in x.places] for x in others], places)
         read = {p.buffer for x in others for p in x.places} | set(outputs)
         offsets = {b: self.weights.add(a) for b, a in held.items() if b in read}
         slots |= {b: Argument(self.given, offset) for b, offset in offsets.items()}
         steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in others]
+        ends = list(itertools.accumulate(map(in_bytes, unwanted), initial=arena))
         copied = [Copied(j, places[b], offsets.get(b, 0)) for j, b in enumerate(outputs)
-                  if places[b] != first + j]
-        spare = []
-        for b in unwanted:
-            spare.append(arena)
-            arena += in_bytes(b)
-        return _Assembled(plan, write_program(steps, "program", self.target), padded(arena)
-                          if arena else 0, spare, copied, places)
+                  if places[b] != self.given + 2 + j]
+        return _Assembled(plan, write_program(steps, "program", self.target),
+                          padded(ends[-1]) if ends[-1] else 0, ends[:-1], copied, places)
+
+    def _table(self, plan: Plan, inputs: Sequence[Buffer], held: Mapping[Buffer, Any],
+               outputs: Sequence[Buffer]) -> tuple[dict[Buffer, int], list[Buffer]]:
+        """Where everything stands in the table, and the results that are no outputs."""
+        places = {b: i for i, b in enumerate(inputs[:self.given])}
+        places |= dict.fromkeys((*held, *inputs[self.given:]), self.given)
+        if plan.sizes:
+            places[inputs[-1]] = self.given + 1
+        first = self.given + 2
+        results = dict.fromkeys(plan.buffers[n] for n in plan.results)
+        unwanted = [b for b in results if b not in outputs]
+        places |= {b: first + outputs.index(b) for b in results if b in outputs}
+        return places | {b: first + len(outputs) + i for i, b in enumerate(unwanted)}, unwanted
 
     def _packed(self, plan: Plan, launches: list[Launch], inputs: Sequence[Buffer],
                 held: dict[Buffer, Any]) -> list[Launch]:
@@ -180,7 +177,7 @@ class Compiler:
             if place == self.given:
                 check.require(self._value(plan, node))
                 continue
-            found = Checked(place, node.type.dtype, shapes[buffer], check.low, _stop(check))
+            found = Checked(place, node.type.dtype, shapes[buffer], check.low, int(check.size))
             (native.before if place < self.given else native.after).append(found)
         return native
 
@@ -194,10 +191,6 @@ class Compiler:
 def known_shapes(shapes: Iterable[Sequence[int]]) -> list[Shape]:
     """Shapes of numbers as formulas."""
     return [tuple(map(Formula, shape)) for shape in shapes]
-
-
-def _stop(check: Check) -> int:
-    return int(check.size)
 
 
 def _run_here(launches: Sequence[Launch], held: Mapping[Buffer, Any], left: Sequence[Buffer]

@@ -17,6 +17,7 @@ from c_programs import HERE, STRICT, command
 
 import fusewire as fw
 from fusewire.export.aot.abi import MESSAGES, UNKNOWN, Code
+from house.repo import ROOT
 
 pytestmark = pytest.mark.skipif(bool(HERE.missing), reason=f"not here: {HERE.missing}")
 
@@ -118,6 +119,11 @@ def test_no_call_at_all(library: Library) -> None:
 @pytest.mark.parametrize("code", [-1, len(Code), 1 << 30])
 def test_other_codes_have_a_message_too(code: int, library: Library) -> None:
     assert library.native.model_error(code).decode() == UNKNOWN
+
+
+def test_every_code_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "aot.md").read_text(encoding="utf-8")
+    assert [code for code in Code if f"`FUSEWIRE_{code.name}`" not in page] == []
 
 
 def test_every_code_is_met_here() -> None:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from c_programs import HERE, STRICT, check, check_call, command, compiled, symbols
+from c_programs import ARM, HERE, STRICT, check, check_call, command, compiled, symbols
 from library_models import C_LIBRARY, MODELS, model
 
 import fusewire as fw
@@ -122,6 +122,18 @@ def test_a_model_of_onnx_becomes_a_library(tmp_path: Path) -> None:
     built = fw.aot.build(tmp_path / "block.onnx", args, tmp_path / "model", library=False)
     assert built.inputs == ("x: float32[2, 3, 32, 32]",)
     check_call(made, args, compiled("model", tmp_path))
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v2", "aarch64"])
+def test_a_quantized_model_gives_the_same_numbers(target: str, tmp_path: Path) -> None:
+    """Products of whole numbers are exact on every processor."""
+    tools = ARM if target == "aarch64" else HERE
+    if tools.missing:
+        pytest.skip(f"not here: {tools.missing}")
+    made, args = model("block")
+    small = fw.quantize(made, [args]).model.eval()
+    fw.aot.build(small, args, tmp_path / "model", target=target, library=False)
+    check_call(small, args, compiled("model", tmp_path, tools), tools=tools)
 
 
 def test_weights_that_repeat_are_held_once(tmp_path: Path) -> None:
