@@ -49,7 +49,7 @@ MESSAGES = {
     Code.WEIGHTS: "the weights are not those of this library, cut off or damaged",
     Code.WORKSPACE: "the workspace is smaller than the library needs for these sizes",
     Code.MEMORY: "there is no memory for the workspace",
-    Code.INDEX: "an index in an input is out of range",
+    Code.INDEX: "an index is out of range",
     Code.FILE: "the file of weights cannot be opened or mapped",
 }
 UNKNOWN = "no code of this library"

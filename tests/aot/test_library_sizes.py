@@ -115,5 +115,19 @@ def test_indices_are_checked_at_any_size(tmp_path: Path) -> None:
     check(fn, (fw.tensor([0, 4, 2]),), tmp_path, sizes=[3], dynamic_shapes={"index": {0: "n"}})
     program = tmp_path / "with_o"
     check_call(fn, (fw.tensor([-1, 1]),), program, sizes=[2])
-    with pytest.raises(AssertionError, match="an index in an input is out of range"):
+    with pytest.raises(AssertionError, match="an index is out of range"):
         called(program, [fw.tensor([1, 5]).numpy()], [], sizes=[2])
+
+
+def test_indices_that_are_computed_are_checked_too(tmp_path: Path) -> None:
+    table = fw.randn(5, 3)
+
+    def fn(index: fw.Tensor) -> tuple[fw.Tensor, ...]:
+        places = index * 2 - 1
+        return table[places] * 2, index + 1
+
+    check(fn, (fw.tensor([0, 1, 2]),), tmp_path, sizes=[3], dynamic_shapes={"index": {0: "n"}})
+    program = tmp_path / "with_o"
+    for wrong in ([0, 3], [-3, 1], [1 << 40, 1]):
+        with pytest.raises(AssertionError, match="an index is out of range"):
+            called(program, [fw.tensor(wrong).numpy()], [], sizes=[2])
