@@ -214,7 +214,7 @@ def _made(found: Layers, seen: Mapping[str, Seen], kept: dict[str, str], setting
             made[name] = halves.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
         elif isinstance(layer, Embedding):
             made[name] = layers.QuantizedEmbedding(layer, settings.per_channel)
-        elif settings.needs_ranges and seen[name].low > seen[name].high:
+        elif settings.needs_ranges and not seen[name].any:
             kept[name] = "no batch of the data calls it"
             continue
         else:
