@@ -149,6 +149,8 @@ def plain_copy(model: Module) -> Module:
     for module in made.modules():
         if hasattr(module.__dict__.get("forward"), "original"):
             del module.__dict__["forward"]
+    if hasattr(made, "with_layers"):  # a loaded model computes by functions
+        made = made.with_layers()
     attentions = {layer: opened(layer) for layer in made.modules() if opens(layer)}
     return replaced(made, attentions)
 
