@@ -15,10 +15,11 @@ _FRACTIONS = np.linspace(0.2, 1.0, 81)  # of the range, that "mse" tries
 
 
 class Seen:
-    """The numbers that a layer was given: the least, the largest, and how many lie where."""
+    """The numbers that a layer was given: the least and the largest of them and 0, and how many lie
+    where between these."""
 
     def __init__(self) -> None:
-        self.low, self.high = np.inf, -np.inf
+        self.any, self.low, self.high = False, 0.0, 0.0
         self.counts = np.zeros(_BINS, np.int64)
 
     def look(self, x: Any, where: str) -> None:
@@ -31,12 +32,13 @@ class Seen:
             raise ArgumentError(f"quantize: {bad} in {where}",
                                 "a range cannot be taken from it: look at the data, or skip the "
                                 "layer")
-        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.any, self.low, self.high = True, min(self.low, low), max(self.high, high)
 
     def count(self, x: Any) -> None:
         """Counts numbers of a range that is known by now."""
-        found, _ = np.histogram(x, _BINS, (self.low, max(self.high, self.low + 1e-30)))
-        self.counts += found
+        if self.low < self.high:
+            found, _ = np.histogram(x.astype(np.float64), _BINS, (self.low, self.high))
+            self.counts += found
 
     @property
     def middles(self) -> Any:

@@ -149,6 +149,8 @@ def plain_copy(model: Module) -> Module:
     for module in made.modules():
         if hasattr(module.__dict__.get("forward"), "original"):
             del module.__dict__["forward"]
+    if hasattr(made, "with_layers"):  # a loaded model computes by functions
+        made = made.with_layers()
     attentions = {layer: opened(layer) for layer in made.modules() if opens(layer)}
     return replaced(made, attentions)
 
@@ -214,7 +216,7 @@ def _made(found: Layers, seen: Mapping[str, Seen], kept: dict[str, str], setting
             made[name] = halves.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
         elif isinstance(layer, Embedding):
             made[name] = layers.QuantizedEmbedding(layer, settings.per_channel)
-        elif settings.needs_ranges and seen[name].low > seen[name].high:
+        elif settings.needs_ranges and not seen[name].any:
             kept[name] = "no batch of the data calls it"
             continue
         else:

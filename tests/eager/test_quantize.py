@@ -180,6 +180,29 @@ def test_observers_leave_out_what_stands_alone() -> None:
     assert steps["mse"] <= steps["minmax"]
 
 
+@pytest.mark.parametrize("observer", ["minmax", "percentile", "mse"])
+@pytest.mark.parametrize("value", [0.0, 5.0, -3e-30, 1e30, 5.0000005])
+def test_inputs_that_are_all_alike(observer: str, value: float) -> None:
+    layer, x = seeded(lambda: nn.Linear(3, 2, bias=False)), fw.full((4, 3), value)
+    found = fw.quantize(layer, [x], observer=observer).model(x).numpy()
+    np.testing.assert_allclose(found, layer(x).detach().numpy(), rtol=0.03)
+
+
+def test_one_program_for_all_sizes() -> None:
+    """A compiled model sees batches of other sizes, and gives what eager gives."""
+    make, data = MODELS["residual"]
+    small = fw.quantize(make(), data()).model
+    compiled = fw.compile(fw.quantize(make(), data()).model, fullgraph=True)
+    for rows in (4, 2, 3, 7, 1, 5):
+        x = drawn(rows, 3, 10, 9, seed=rows)
+        np.testing.assert_allclose(compiled(x).numpy(), small(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_nothing_is_printed_without_a_terminal(capfd: Any) -> None:
+    fw.quantize(nn.Linear(4, 4), batches(2, 4))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_bias_that_is_large_beside_the_weight_fits_in_its_sum() -> None:
     layer = nn.Linear(4, 2)
     with fw.no_grad():

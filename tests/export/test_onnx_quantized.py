@@ -138,3 +138,61 @@ def test_models_of_float16_are_written_and_checked(tmp_path: Path) -> None:
     assert {onnx.TensorProto.DataType.Name(x.data_type)
             for x in onnx.load(tmp_path / "m.onnx").graph.initializer
             if len(x.dims) > 1} == {"FLOAT16"}
+
+
+# ---- models from files
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_loaded_model_is_quantized_like_any(model: str, way: str, tmp_path: Path) -> None:
+    """Its products with weights become layers of a copy; the model itself stays as it was."""
+    fw.manual_seed(0)
+    make, data = MODELS[model]
+    plain, given = make().eval(), [data(seed) for seed in range(3)]
+    fw.onnx.export(plain, (given[0],), tmp_path / "plain.onnx")
+    loaded = fw.onnx.load(tmp_path / "plain.onnx")
+    source = loaded.to_python()
+    small = fw.quantize(loaded, given, **WAYS[way])
+    assert small.report.output.decibels is not None and small.report.output.decibels > 30
+    assert loaded.to_python() == source and dict(loaded.named_parameters())
+    compiled = fw.compile(fw.quantize(loaded, given, **WAYS[way]).model, fullgraph=True)
+    fw.onnx.export(small.model, (given[0],), tmp_path / "small.onnx")
+    again = fw.onnx.load(tmp_path / "small.onnx")
+    for x in given:
+        wanted = small.model(x).numpy()
+        for got in (compiled(x).numpy(), again(x).numpy()):
+            np.testing.assert_allclose(got, wanted, atol=2e-2 * np.abs(wanted).max())
+    restored = fw.load_quantized(loaded, small.model.state_dict())
+    np.testing.assert_array_equal(restored(given[0]).numpy(), small.model(given[0]).numpy())
+
+
+def test_layers_of_a_loaded_model_have_the_names_of_its_weights(tmp_path: Path) -> None:
+    given = [drawn(3, 1, 8, 8)]
+    fw.onnx.export(DigitNet().eval(), (given[0],), tmp_path / "m.onnx")
+    report = fw.quantize(fw.onnx.load(tmp_path / "m.onnx"), given, skip="conv1").report
+    assert [x.name for x in report.layers] == ["conv2.weight", "linear1.weight", "linear2.weight"]
+    assert report.kept == {"conv1.weight": "as it is in `skip`"}
+
+
+TWICE = """<ir_version: 8, opset_import: ["": 18]> twice (float[2,3] x) => (float[2,3] y) {
+    a = MatMul(x, w)
+    b = MatMul(a, w)
+    c = Gemm<alpha=2.0>(b, v, bias)
+    d = Gemm<transA=1, transB=1>(c, u)
+    e = MatMul(q, d)
+    y = MatMul(e, last)
+}"""
+
+
+def test_products_without_a_layer_stay(tmp_path: Path) -> None:
+    """A weight that is read twice, a factor before the product, an input that is turned, a weight
+    on the left."""
+    model, rng = onnx.parser.parse_model(TWICE), np.random.default_rng(0)
+    sizes = {"w": (3, 3), "v": (3, 3), "bias": (3,), "u": (3, 2), "q": (2, 3), "last": (3, 3)}
+    for name, shape in sizes.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(
+            rng.standard_normal(shape).astype(np.float32), name))
+    loaded, x = fw.onnx.load(model), drawn(2, 3)
+    small = fw.quantize(loaded, [x])
+    assert [layer.name for layer in small.report.layers] == ["last"]
+    assert set(dict(small.model.named_parameters())) == {"w", "v", "bias", "u", "q"}
+    assert small.report.output.decibels is not None and small.report.output.decibels > 30

@@ -14,6 +14,7 @@ from ....eager.errors import DTypeError, ShapeError, StateError
 from ....eager.nn.module import Module
 from ....eager.nn.parameter import Parameter
 from ....eager.tensor import Tensor
+from .layered import layered
 from .values import is_stored, value_of
 
 
@@ -94,6 +95,13 @@ class Model(Module):
     def extra_repr(self) -> str:
         """Inputs and outputs."""
         return "\n".join([f"in {d!r}" for d in self._inputs] + [f"out {n}" for n in self._outputs])
+
+    def with_layers(self) -> Model:
+        """This model, its products with weights now layers of `nn`, as `fw.quantize` needs them."""
+        source = layered(self._source, self)
+        made = class_of(source, type(self).__name__)(source=source)
+        made.__dict__.update(self.__dict__ | {"_source": source})
+        return made
 
     def to_python(self) -> str:
         """Source of the model's class, as it runs; parameters and buffers come by a state dict."""
