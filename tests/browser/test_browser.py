@@ -31,6 +31,7 @@ from house.repo import ROOT
 PATH = os.pathsep.join([os.environ.get("PATH", ""), str(Path(sys.executable).parent)])
 PAGE, HERE = ROOT / "examples" / "browser", Path(__file__).parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NO_BROWSER = 3  # an exit status of drive.mjs
 TOUCHED, SHOWN = "7", "9"  # which drawing is made by a finger; which is on the picture
 PICTURE = ROOT / "docs" / "browser.png"
 
@@ -98,6 +99,8 @@ def found(url: str, images: np.ndarray, tmp_path_factory: pytest.TempPathFactory
     done = subprocess.run(["node", "drive.mjs"], cwd=driver, input=json.dumps(job),
                           capture_output=True, text=True, timeout=240,
                           env={**os.environ, "PATH": PATH, "TMPDIR": str(folder)})
+    if done.returncode == NO_BROWSER:
+        pytest.skip(f"no browser: none in the system, and npm's does not run here: {done.stderr}")
     assert done.returncode == 0, done.stderr
     if not PICTURE.exists():
         shutil.copy(job["screenshot"], PICTURE)

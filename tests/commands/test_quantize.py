@@ -42,6 +42,7 @@ def test_for_programs(call: Any, data: np.ndarray) -> None:
     assert [layer["name"] for layer in found["layers"]] == ["encoder"]
     assert found["kept"] == {"head": "as it is in `skip`"} and found["to"] == "int8"
     assert found["output"]["signal_to_noise_db"] > 20
+    assert "DynamicQuantizeLinear" in {n.op_type for n in onnx.load("q.onnx").graph.node}
     assert found["model"]["path"] == "q.onnx" and {"batch": 16} in found["model"]["checked_sizes"]
 
 

@@ -1,0 +1,76 @@
+"""`fusewire aot`: a model as a library for C."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+import fusewire as fw
+
+from .support import inputs, targets
+from .support.command import Command, Found, positive
+from .support.inputs import Spec
+from .support.screen import Screen
+from .support.targets import Target
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    targets.add_arguments(parser, f"model.onnx|{targets.FORM}", "an ONNX model, ")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR/NAME",
+                        help="where NAME.o and NAME.h go; NAME begins the names of functions")
+    inputs.add_arguments(parser)
+    parser.add_argument("--sizes", type=inputs.sizes, action="append", default=[],
+                        metavar="NAME=N,...", help="sizes that there is to be code of their own "
+                        "for, as in batch=8; may be given several times")
+    parser.add_argument("--max", type=inputs.sizes, action="append", default=[],
+                        metavar="NAME=N,...", help="the largest that a size may be (default: 64)")
+    parser.add_argument("--target", default="native", metavar="PROCESSOR", dest="processor",
+                        help="x86-64-v2, x86-64-v3, x86-64-v4, aarch64, or a triple of LLVM's "
+                        "(default: this machine)")
+    parser.add_argument("--cpu", default="", metavar="CPU",
+                        help="a processor as LLVM calls it, such as cortex-a72")
+    parser.add_argument("--beside", action="store_true",
+                        help="weights in a file of their own, NAME.weights")
+    parser.add_argument("--library", action=argparse.BooleanOptionalAction,
+                        help="link a shared library (default: where a linker is)")
+    parser.add_argument("--threads", type=positive, default=4, metavar="N",
+                        help="for how many threads work is split (default: %(default)s)")
+
+
+def _run(options: argparse.Namespace, screen: Screen) -> Found:
+    target = _target(options)
+    given = inputs.given(options, target, options.sizes[0] if options.sizes else {})
+    examples = [inputs.given(options, target, sizes) for sizes in options.sizes]
+    built = fw.aot.build(
+        target.function, dict(given.tensors), options.out, dynamic_shapes=given.dynamic or None,
+        max_sizes={name: n for sizes in options.max for name, n in sizes.items()},
+        examples=[dict(example.tensors) for example in examples], target=options.processor,
+        cpu=options.cpu, weights="beside" if options.beside else "inside",
+        library=options.library, threads=options.threads)
+    screen.say(str(built))
+    return dataclasses.asdict(built)
+
+
+def _target(options: argparse.Namespace) -> Target:
+    """The function to build; of a model, its own inputs where the options name none."""
+    if not options.target.endswith(".onnx"):
+        return targets.chosen(options)
+    model = fw.onnx.load(options.target)
+    if not options.inputs and not options.example:
+        options.inputs = [Spec(d.parameter, d.dtype, tuple(n or 1 for n in d.shape or ()))
+                          for d in model._inputs if not d.optional]
+    return Target(Path(options.target).name, model)
+
+
+COMMAND = Command(
+    "build a library for C of a model",
+    "Compiles an ONNX model, or a function of a Python file, ahead of time: an object file, a C "
+    "header that says how to call it, and a shared library where a linker is. What is built runs "
+    "without Python. Named sizes may vary from call to call.",
+    {"aot model.onnx --out build/model": "build/model.o, build/model.h and build/model.so",
+     "aot model.onnx --out model --target aarch64 --max batch=256 --sizes batch=1":
+     "for another processor; with code of its own for one example at a time",
+     "aot net.py:Net --out net --input x=float32[batch,784] --weights net.safetensors --beside":
+     "of a Python file; the weights in net.weights, which is mapped"},
+    _add_arguments, _run)
