@@ -24,12 +24,12 @@ from .contraction import Contraction, Rows, divided
 from .fuse import Group
 from .index import Index, as_index, atom
 from .loops import Buffer, For, If, Kernel, Stmt, Var, const
-from .lower import bounds, buffers_of, chunks
 from .machine import Machine
 from .nest import counter
 from .packing import pack_columns, pack_rows, packing_cost
 from .part import Part, decode, only
 from .rows import how_rows_lie
+from .tasks import bounds, buffers_of, chunks
 from .tile import Task
 
 _UNKNOWN = 1e6  # what makes an orientation worse where the number of columns is not known

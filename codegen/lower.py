@@ -17,10 +17,10 @@ from .index import Index, as_index
 from .loops import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
 from .machine import Machine
 from .nest import Axes, Body, counter, decode, identity, is_straight, work
+from .tasks import bounds, buffers_of, chunks
 
 _TASK = 8192  # elements that make a task worth while, and with more work for each
 _LEAST_TASK = 4000  # nanoseconds
-_MOST_TASKS = 64
 _WAITS = 4.0  # simple operations, fewer than those that a sum takes to be ready for the next
 _ROWS = 16  # rows of a task that adds them up
 _FEW = 4096  # rows whose sums stay in the innermost cache
@@ -59,8 +59,8 @@ class Nest:
 
     @property
     def task(self) -> int:
-        """How many elements are worth a task."""
-        return min(_TASK, round(_LEAST_TASK / self.nanoseconds(1)))
+        """How many elements are worth a task; the same for all sizes that are not known."""
+        return _TASK if self.machine.open else min(_TASK, round(_LEAST_TASK / self.nanoseconds(1)))
 
     def worth(self, elements: int) -> int:
         """How many pieces of so many elements are worth a task."""
@@ -107,41 +107,6 @@ def kernel(nest: Nest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "
     scratch = (*nest.body.rows.values(), *nest.body.columns.values())
     return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body),
                   nest.nanoseconds(elements), sites)
-
-
-def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
-    """The buffers that statements read and write, scratch left out."""
-    reads: dict[Buffer, None] = {}
-    writes: dict[Buffer, None] = {}
-    for s in loops.walk(body):
-        for e in loops.parts(loops.expressions(s)):
-            if isinstance(e, loops.Load) and not e.buffer.scratch:
-                reads[e.buffer] = None
-        if isinstance(s, loops.Transpose) and not s.source.scratch:
-            reads[s.source] = None
-        if isinstance(s, (loops.Store, loops.Transpose)) and not s.buffer.scratch:
-            writes[s.buffer] = None
-    return tuple(reads), tuple(writes)
-
-
-def chunks(total: int, smallest: int, machine: Machine) -> tuple[int, int]:
-    """(how many tasks, how large each): at least `smallest` each, at most _MOST_TASKS; of a total
-    that varies, as many as there are of just that size."""
-    if machine.varies(total):
-        return max(1, -(-total // max(1, smallest))), max(1, smallest)
-    count = max(1, min(_MOST_TASKS, total // max(1, smallest)))
-    size = -(-total // count)
-    return max(1, -(-total // size)), size
-
-
-def bounds(task: Index, size: int, total: int | Index) -> tuple[Expr, Expr]:
-    """The range of a task: [task * size, the same + size), but not past `total`."""
-    start = task * size
-    stop = start + size
-    if isinstance(total, int) and stop.range()[1] <= total:
-        return start.expr(), stop.expr()
-    end = as_index(total).expr()
-    return start.expr(), loops.call("minimum", (stop.expr(), end), loops.INT)
 
 
 def _identities(nest: Nest) -> Kernel:

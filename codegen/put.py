@@ -16,9 +16,10 @@ from .fuse import Group
 from .index import Index, as_index, atom
 from .inline import Inliner, flat, in_memory, unflat
 from .loops import INT, Buffer, For, Kernel, Stmt, const
-from .lower import bounds, buffers_of, chunks, lower
+from .lower import lower
 from .machine import Machine
 from .nest import counter
+from .tasks import bounds, buffers_of, chunks
 from .values import Value, call, cast
 
 _TASK = 8192  # elements that make a task worth while

@@ -20,10 +20,10 @@ from .fuse import Group
 from .index import Index, as_index
 from .inline import Indices, Inliner, flat, in_memory, unflat
 from .loops import Buffer, For, If, Kernel, Register, Stmt, const
-from .lower import bounds, buffers_of, chunks
 from .machine import Machine
 from .nest import counter, identity
 from .scalar import SCALAR
+from .tasks import bounds, buffers_of, chunks
 from .values import BUILDER, Value, call, cast
 
 _TASK = 8192  # elements that make a task worth while

@@ -22,9 +22,9 @@ from .fuse import Group
 from .index import Index, as_index, atom
 from .inline import Inliner, flat, in_memory, unflat
 from .loops import INT, Assign, Buffer, DType, Expr, For, If, Kernel, Register, Stmt, Store, const
-from .lower import bounds, buffers_of, chunks
 from .machine import Machine
 from .nest import counter
+from .tasks import bounds, buffers_of, chunks
 from .values import Value, call, cast
 
 _SHORT = 48  # elements of a row in which each is compared with each

@@ -11,8 +11,8 @@ from .. import loops
 from ..index import Index, as_index, atom
 from ..inline import Indices, Inliner, broadcast_index, in_memory, unflat
 from ..loops import Buffer, Expr, Kernel, Stmt, Var
-from ..lower import buffers_of
 from ..machine import Machine
+from ..tasks import buffers_of
 from ..values import Value
 
 LINE = 16  # float32 in a cache line

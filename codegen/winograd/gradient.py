@@ -17,8 +17,8 @@ from ..contraction import tile_rows
 from ..index import Index, as_index, atom
 from ..joined import steps_as_one
 from ..loops import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
-from ..lower import buffers_of
 from ..nest import counter
+from ..tasks import buffers_of
 from ..tile import sums_of_products
 from ..values import Value
 from .convolution import Convolution

@@ -20,8 +20,8 @@ from functools import cached_property
 from ..contraction import tile_rows
 from ..index import Index
 from ..loops import For, Kernel, const
-from ..lower import buffers_of
 from ..nest import counter
+from ..tasks import buffers_of
 from ..values import Value
 from .convolution import Convolution
 from .grid import Block, Grid, even_blocks

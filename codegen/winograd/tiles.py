@@ -10,10 +10,10 @@ from functools import cached_property
 from .. import loops
 from ..index import Index, as_index, atom
 from ..loops import Buffer, For, Kernel, Stmt, const
-from ..lower import buffers_of
 from ..machine import Machine
 from ..nest import counter
 from ..pack import pack_loops
+from ..tasks import buffers_of
 from ..values import Value, call
 from .grid import Block, Grid
 from .matrices import Matrix, on_both_sides

@@ -1,0 +1,45 @@
+"""How the work of a kernel is cut into tasks, and what its statements read and write."""
+
+from __future__ import annotations
+
+from . import loops
+from .index import Index, as_index
+from .loops import Buffer, Expr, Stmt
+from .machine import Machine
+
+_MOST_TASKS = 64
+
+
+def chunks(total: int, smallest: int, machine: Machine) -> tuple[int, int]:
+    """(how many tasks, how large each): at least `smallest` each, at most _MOST_TASKS; of a total
+    that varies, as many as there are of just that size."""
+    if machine.varies(total):
+        return max(1, -(-total // max(1, smallest))), max(1, smallest)
+    count = max(1, min(_MOST_TASKS, total // max(1, smallest)))
+    size = -(-total // count)
+    return max(1, -(-total // size)), size
+
+
+def bounds(task: Index, size: int, total: int | Index) -> tuple[Expr, Expr]:
+    """The range of a task: [task * size, the same + size), but not past `total`."""
+    start = task * size
+    stop = start + size
+    if isinstance(total, int) and stop.range()[1] <= total:
+        return start.expr(), stop.expr()
+    end = as_index(total).expr()
+    return start.expr(), loops.call("minimum", (stop.expr(), end), loops.INT)
+
+
+def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
+    """The buffers that statements read and write, scratch left out."""
+    reads: dict[Buffer, None] = {}
+    writes: dict[Buffer, None] = {}
+    for s in loops.walk(body):
+        for e in loops.parts(loops.expressions(s)):
+            if isinstance(e, loops.Load) and not e.buffer.scratch:
+                reads[e.buffer] = None
+        if isinstance(s, loops.Transpose) and not s.source.scratch:
+            reads[s.source] = None
+        if isinstance(s, (loops.Store, loops.Transpose)) and not s.buffer.scratch:
+            writes[s.buffer] = None
+    return tuple(reads), tuple(writes)
