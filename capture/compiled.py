@@ -29,9 +29,10 @@ from .leaf import Leaf
 from .names import Names
 from .passes.specialise import has_symbols
 from .pieces import Pieces
-from .program import UNSEEN, Program, crowded
+from .program import Program, crowded
 from .reading import Reader
 from .recording import Run, defined_at, record
+from .replay import UNSEEN
 from .rerun import is_due, rerun
 from .stage import Backend, Executable
 from .varying import History, Varying
