@@ -97,8 +97,8 @@ class Replay:
             result, commit = leaf.replay(args, kwargs, call.registers, call.origins, call.read)
         except (CheckError, CodegenError):
             raise
-        except _AGAIN:
-            return UNSEEN
+        except _AGAIN as error:
+            return self._failed(error)
         finally:
             call.end()
         if instead is None:
@@ -110,6 +110,10 @@ class Replay:
         if instead is None:
             self._shorten(args, kwargs)
         return result
+
+    def _failed(self, error: Exception) -> Any:
+        """What a call gives that has raised an error, and changed nothing."""
+        return UNSEEN
 
     def _shorten(self, args: Any, kwargs: Any) -> None:
         """Makes the short way of such calls, after the second that went the long way; after the
