@@ -53,9 +53,10 @@ class Target:
     def needs(self) -> frozenset[str]:
         """The features that code for it may use; CodegenError for a name of which none are
         known."""
-        if self.features:
-            return frozenset(name[1:] for name in self.features.split(",")
-                             if name.startswith("+") and name[1:] not in _TUNING)
+        named = frozenset(name[1:] for name in self.features.split(",")
+                          if name.startswith("+") and name[1:] not in _TUNING)
+        if named:
+            return named
         if self.cpu not in _LEVELS:
             raise CodegenError(f"what a {self.cpu} has is not known here",
                                f"name one of {', '.join(_LEVELS)}, or this machine")
@@ -103,7 +104,8 @@ def elsewhere(triple: str, cpu: str) -> Target:
     """A processor of any kind, with the features that its name stands for: nothing of this one."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    return Target(triple, cpu, _tuning(triple)[1:], *_abilities(triple, _baseline(cpu)))
+    features = _LEVELS.get(cpu, frozenset())
+    return Target(triple, cpu, _tuning(triple)[1:], *_abilities(triple, features))
 
 
 def _is_x86(triple: str) -> bool:
