@@ -184,7 +184,8 @@ class Loaded:
                              "state_dict() shows the names")
         for name, tensor in self._tensors.items():
             if (state[name].shape, state[name].dtype) != (tensor.shape, tensor.dtype):
-                raise StateError(f"{name!r} is {_shown(tensor)}, got {_shown(state[name])}")
+                raise StateError(f"{name!r} is {_shown(tensor.detach())}, got "
+                                 f"{_shown(state[name].detach())}")
         for name, tensor in self._tensors.items():
             tensor._data = state[name].detach()._data
 
