@@ -244,7 +244,7 @@ def test_copies_are_apart(tmp_path: Path) -> None:
     for _ in range(2):
         f(fw.ones(2))
     first, second = loaded(f, tmp_path), loaded(f, tmp_path)
-    assert [first(fw.ones(2)).item(0) for _ in range(3)] == [3.0, 4.0, 5.0]
+    assert [first(fw.ones(2))[0].item() for _ in range(3)] == [3.0, 4.0, 5.0]
     first.save(tmp_path / "later.fw")
     third = fw.load_compiled(tmp_path / "later.fw")
-    assert [g(fw.ones(2)).item(0) for g in (first, second, third, f)] == [6.0, 3.0, 6.0, 3.0]
+    assert [g(fw.ones(2))[0].item() for g in (first, second, third, f)] == [6.0, 3.0, 6.0, 3.0]
