@@ -54,6 +54,7 @@ from .eager.settings import settings
 from .eager.tape import *
 from .eager.tensor import *
 from .export import aot, onnx
+from .export.saved import load_compiled
 
 __version__ = "0.1.0"
 

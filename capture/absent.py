@@ -78,22 +78,13 @@ def _of_object(state: State, path: Path, value: Any, names: set[str]) -> Iterato
         yield from _of_dictionary(path, missing - value.__dict__.keys())
     slots = [name for name in sorted(missing) if _is_slot(type(value), name)]
     for name in slots:
-        yield Guard(path, "{F}({0})", {"F": functools.partial(lacks, name)},
+        yield Guard(path, "empty slot", {"K": name},
                     f"{describe(path)} has no {name}")
-
-
-def lacks(name: str, value: Any) -> bool:
-    """Whether an object has no value in a slot."""
-    try:
-        object.__getattribute__(value, name)
-    except AttributeError:
-        return True
-    return False
 
 
 def _of_dictionary(path: Path, missing: set[str]) -> Iterator[Guard]:
     if missing:
-        yield Guard(path, "{0}.__dict__.keys().isdisjoint({K})", {"K": tuple(sorted(missing))},
+        yield Guard(path, "no attributes", {"K": tuple(sorted(missing))},
                     f"{describe(path)} has no {' or '.join(sorted(missing))}", "contents")
 
 

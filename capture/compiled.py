@@ -29,9 +29,10 @@ from .leaf import Leaf
 from .names import Names
 from .passes.specialise import has_symbols
 from .pieces import Pieces
-from .program import UNSEEN, Program, crowded
+from .program import Program, crowded
 from .reading import Reader
 from .recording import Run, defined_at, record
+from .replay import UNSEEN
 from .rerun import is_due, rerun
 from .stage import Backend, Executable
 from .varying import History, Varying
@@ -54,6 +55,7 @@ class Stats:
     costs: Costs = field(default_factory=Costs)
 
 
+saver: Callable[[Compiled, Any], None] | None = None  # set by an upper layer
 _ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _COUNTING = held_while_forking(threading.RLock())
 
@@ -289,6 +291,15 @@ class Compiled(Insight):
 
     def _warn(self, why: str) -> None:
         warn(f"{self.__name__} runs in pieces: {why}")
+
+    def save(self, path: Any) -> None:
+        """Writes everything recorded so far to a file that `fw.load_compiled` runs without the
+        source: code, conditions, and the state that the function reads beside its arguments.
+
+        ExportError, with what and where, for what cannot be made again. See docs/saved.md.
+        """
+        assert saver is not None
+        saver(self, path)
 
     def wait(self) -> None:
         """Returns when all code is there that another thread was given to make

@@ -143,10 +143,10 @@ class Sizes:
         noted = self.conditions.get((relation, expr))
         if noted is not None:
             return noted.outcome
-        value = expr.value(self.values)
-        outcome = value == 0 if relation == "eq" else value < 0
         if relation == "eq" and not self.live:
             return False  # as formulas are told apart
+        value = expr.value(self.values)
+        outcome = value == 0 if relation == "eq" else value < 0
         self.conditions[relation, expr] = Condition(relation, expr, outcome, user_line())
         return outcome
 

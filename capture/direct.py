@@ -16,16 +16,15 @@ from typing import Any, NamedTuple, Protocol
 from ..eager import interpreter
 from ..eager.tape import MODE
 from ..eager.tensor import Tensor
-from .effects import ATTRIBUTES
 from .formulas import Formula
 from .guards import Guard, Source, written
 from .leaf import NOTHING, Leaf, handed_on
+from .makes import Make
 from .paths import Path
 from .pins import Contents, Pins, Words
 from .planning import leaves_of, stages_of
 from .reading import Reader
 from .straight import SCOPE, NoShortWay, Straight
-from .template import Make
 from .tree import Ends, Place
 from .varying import Axis
 
@@ -302,8 +301,8 @@ class _Writer:
                 f"found[{effect.node}]"
             yield f"new{i} = {made}"
         for i, effect in enumerate(leaf.effects):
-            name = ATTRIBUTES.get(effect.assign)
-            yield f"{constant(effect.assign)}(targets[{i}], new{i})" if name is None else \
+            name = effect.assign.attribute
+            yield f"{constant(effect.assign)}(targets[{i}], new{i})" if not name else \
                 f"targets[{i}].{name} = new{i}"
 
     def _value(self, leaf: Leaf, make: Make) -> str:

@@ -9,21 +9,36 @@ from __future__ import annotations
 
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..eager.optim.optimizer import Group
 from ..eager.tape import Leaf
 from ..eager.tensor import Tensor
+from .changes import (
+    AddAll,
+    Change,
+    DeleteAttribute,
+    DeleteItem,
+    Extend,
+    MakeLeaf,
+    ReplaceAll,
+    SetArray,
+    SetAttribute,
+    SetCell,
+    SetEdge,
+    SetGradient,
+    SetItem,
+)
 from .hooked import hooks_of
+from .makes import EdgeOf, Make, Same
 from .paths import Members, Path
 from .recorder import Recorder
 from .state import FIXED, SETS, is_plain
-from .template import Make, Outputs
+from .template import Outputs
 
 _ITEMS = (dict, defaultdict, Counter, Group)  # whose items are set by `d[k] = v` and nothing else
 _CONTAINERS = (list, deque, OrderedDict, *_ITEMS)
-Change = Callable[[Any, Any], None]
 
 
 class Effect(NamedTuple):
@@ -33,7 +48,11 @@ class Effect(NamedTuple):
     assign: Change
     value: Make
     node: int | None = None  # for a tensor's new array: which output it is
-    part: Path | None = None  # the attribute or item that is set, where it is one
+
+    @property
+    def part(self) -> Path | None:
+        """The attribute or item that is set, where it is one."""
+        return self.assign.part(self.target)
 
     def __str__(self) -> str:
         return str(self.part or self.target)
@@ -41,7 +60,7 @@ class Effect(NamedTuple):
     @property
     def changes_tape(self) -> bool:
         """Whether it changes where the gradient of a tensor from outside goes."""
-        return self.assign in (_set_edge, _make_leaf)
+        return isinstance(self.assign, (SetEdge, MakeLeaf))
 
 
 def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
@@ -63,7 +82,7 @@ def _gradients_taken(recorder: Recorder) -> Iterator[Effect]:
         value = state.values[path]
         if id(value) in recorder.grads_set and isinstance(value, Tensor) \
                 and value._grad is None and held[1] is None:
-            yield Effect(path, _set_grad, lambda tensors, read: None)
+            yield Effect(path, SetGradient(), Same(None))
 
 
 def _effects(recorder: Recorder, path: Path, before: Any, now: Any,
@@ -86,9 +105,9 @@ def _tensor_effects(path: Path, tensor: Tensor, before: Any, now: Any,
                     outputs: Outputs) -> Iterator[Effect]:
     if now[0] is not before[0]:
         i = outputs.node(tensor)
-        yield Effect(path, _set_array, _array(i), i)
+        yield Effect(path, SetArray(), Same(i), i)
     if now[1] is not before[1]:
-        yield Effect(path, _set_grad, outputs.template(now[1]))
+        yield Effect(path, SetGradient(), outputs.template(now[1]))
 
 
 def changes_of_tape(recorder: Recorder, outputs: Outputs) -> list[Effect]:
@@ -101,40 +120,12 @@ def changes_of_tape(recorder: Recorder, outputs: Outputs) -> list[Effect]:
         if tensor.edge is before:
             continue
         if tensor.edge is None:
-            effects.append(Effect(path, _set_edge, lambda tensors, read: None))
+            effects.append(Effect(path, SetEdge(), Same(None)))
         elif isinstance(tensor.edge, Leaf):
-            effects.append(Effect(path, _make_leaf, lambda tensors, read: None))
+            effects.append(Effect(path, MakeLeaf(), Same(None)))
         else:
-            effects.append(Effect(path, _set_edge, _edge(outputs.tensor(tensor))))
+            effects.append(Effect(path, SetEdge(), EdgeOf(outputs.tensor(tensor))))
     return effects
-
-
-def _edge(i: int) -> Make:
-    return lambda tensors, read: tensors[i].edge
-
-
-def _set_edge(tensor: Any, edge: Any) -> None:
-    tensor.edge = edge
-
-
-def _make_leaf(tensor: Any, value: Any) -> None:
-    tensor.edge = Leaf(tensor)
-
-
-def _array(i: int) -> Make:
-    return lambda tensors, read: i  # the replay puts the array of output i here
-
-
-def _set_array(tensor: Any, array: Any) -> None:
-    tensor._data = array
-
-
-def _set_grad(tensor: Any, value: Any) -> None:
-    tensor._grad = value
-
-
-# What an assignment sets, where it is an attribute of a tensor.
-ATTRIBUTES: dict[Change, str] = {_set_array: "_data", _set_grad: "_grad", _set_edge: "edge"}
 
 
 def _item_effects(recorder: Recorder, path: Path, before: dict[Any, Any], now: dict[Any, Any],
@@ -142,10 +133,10 @@ def _item_effects(recorder: Recorder, path: Path, before: dict[Any, Any], now: d
     if not all(_is_told(key) for key in before.keys() ^ now.keys()):
         recorder.refuse(f"an item comes or goes whose key is an object ({path})")
     for name in before.keys() - now.keys():
-        yield Effect(path, _item_deleter(name), outputs.template(None), part=path.item(name))
+        yield Effect(path, DeleteItem(name), Same(None))
     for name, value in now.items():
         if name not in before or before[name] is not value:
-            yield Effect(path, _item_setter(name), outputs.template(value), part=path.item(name))
+            yield Effect(path, SetItem(name), outputs.template(value))
 
 
 def _cell_effects(recorder: Recorder, path: Path, before: Any, now: Any,
@@ -153,30 +144,29 @@ def _cell_effects(recorder: Recorder, path: Path, before: Any, now: Any,
     for i, (old, value) in enumerate(zip(before, now)):
         if old is not value:
             name = recorder.state.values[path].__code__.co_freevars[i]
-            yield Effect(path, _cell_setter(i), outputs.template(value), part=path.cell(i, name))
+            yield Effect(path, SetCell(i, name), outputs.template(value))
 
 
 def _attribute_effects(recorder: Recorder, path: Path, before: dict[str, Any], now: dict[str, Any],
                        outputs: Outputs) -> Iterator[Effect]:
     value = recorder.state.values[path]
     for name in before.keys() - now.keys():
-        yield Effect(path, _deleter(name), outputs.template(None), part=path.attr(name))
+        yield Effect(path, DeleteAttribute(name), Same(None))
     for name, new in now.items():
         if name not in before or before[name] is not new:
             if name not in before:
                 recorder.created.append((path, name))
-            yield Effect(path, _attribute_setter(value, name), outputs.template(new),
-                         part=path.attr(name))
+            yield Effect(path, _attribute_setter(value, name), outputs.template(new))
 
 
 def _set_effects(recorder: Recorder, path: Path, before: Any, now: Any,
                  outputs: Outputs) -> Iterator[Effect]:
     if isinstance(now, bytearray):
-        yield Effect(path, _replace_bytes, outputs.template(bytes(now)))
+        yield Effect(path, ReplaceAll(), outputs.template(bytes(now)))
     elif before <= now:
-        yield Effect(path, _add_all, outputs.template([v for v in now if v not in before]))
+        yield Effect(path, AddAll(), outputs.template([v for v in now if v not in before]))
     else:
-        yield Effect(path, _replace_set, outputs.template(list(now)))
+        yield Effect(path, ReplaceAll(), outputs.template(list(now)))
 
 
 def _container_effects(recorder: Recorder, path: Path, before: Any, now: Any,
@@ -191,9 +181,9 @@ def _container_effects(recorder: Recorder, path: Path, before: Any, now: Any,
         yield from _item_effects(recorder, path, dict(before), dict(now), outputs)
     elif _begins_with(now, before) and getattr(value, "maxlen", None) is None:
         added = [element for _, element in now[len(before):]]
-        yield Effect(path, _extend, outputs.template(added))
+        yield Effect(path, Extend(), outputs.template(added))
     else:
-        yield Effect(path, _replace, outputs.template([element for _, element in now]))
+        yield Effect(path, ReplaceAll(), outputs.template([element for _, element in now]))
 
 
 def _dict_effects(recorder: Recorder, path: Path, before: Any, now: Any,
@@ -203,7 +193,7 @@ def _dict_effects(recorder: Recorder, path: Path, before: Any, now: Any,
     if list(new) == [k for k in old if k in new] + [k for k in new if k not in old]:
         yield from _item_effects(recorder, path, old, new, outputs)
     else:
-        yield Effect(path, _replace_items, outputs.template(new))
+        yield Effect(path, ReplaceAll(), outputs.template(new))
 
 
 def _is_told(key: Any) -> bool:
@@ -219,66 +209,8 @@ def _begins_with(now: Any, before: Any) -> bool:
 def _attribute_setter(owner: Any, name: str) -> Change:
     """How to set an attribute without asking a property or `__setattr__`."""
     if isinstance(owner, type):
-        return lambda target, value: type.__setattr__(target, name, value)
+        return SetAttribute(name)
     member = getattr(type(owner), name, None)
     if isinstance(member, types.MemberDescriptorType) or not hasattr(owner, "__dict__"):
-        return lambda target, value: object.__setattr__(target, name, value)
-    if hasattr(type(member), "__set__") and name in vars(owner):
-        return lambda target, value: target.__dict__.__setitem__(name, value)
-    return lambda target, value: object.__setattr__(target, name, value)
-
-
-def _deleter(name: str) -> Change:
-    return lambda target, value: (type if isinstance(target, type) else object).__delattr__(
-        target, name)
-
-
-def _cell_setter(index: int) -> Change:
-    def assign(target: Any, value: Any) -> None:
-        target.__closure__[index].cell_contents = value
-
-    return assign
-
-
-def _item_setter(key: Any) -> Change:
-    def assign(target: Any, value: Any) -> None:
-        target[key] = value
-
-    return assign
-
-
-def _item_deleter(key: Any) -> Change:
-    def assign(target: Any, value: Any) -> None:
-        del target[key]
-
-    return assign
-
-
-def _extend(target: Any, values: Any) -> None:
-    target.extend(values)
-
-
-def _add_all(target: Any, values: Any) -> None:
-    target.update(values)
-
-
-def _replace(target: Any, values: Any) -> None:
-    if isinstance(target, list):
-        target[:] = values
-    else:
-        target.clear()
-        target.extend(values)
-
-
-def _replace_set(target: Any, values: Any) -> None:
-    target.clear()
-    target.update(values)
-
-
-def _replace_items(target: Any, values: Any) -> None:
-    target.clear()
-    target.update(values)
-
-
-def _replace_bytes(target: Any, values: Any) -> None:
-    target[:] = values
+        return SetAttribute(name)
+    return SetAttribute(name, hasattr(type(member), "__set__") and name in vars(owner))

@@ -21,11 +21,12 @@ from .graph import Node
 from .leaf import Leaf
 from .lending import Modules
 from .loops import More
+from .makes import Same
 from .meetings import Learnt, Meet, Unmet
 from .names import Names
 from .planning import walk as places
 from .symbolic import Common, Given, SymbolicRun, TurnEnds, record_symbolic
-from .template import Outputs
+from .template import Leaving
 from .tree import Back, Branch, Ends, Fork, Met, Place, grow
 
 WAYS = 64  # of one function
@@ -199,10 +200,7 @@ class _Exploration:
 
 def _leaf(names: Names) -> Leaf:
     """A mark of an end; what is there the run tells."""
-    return Leaf([], [], _NOTHING, lambda tensors, read: None, {})
-
-
-_NOTHING = Outputs(None)  # type: ignore[arg-type]
+    return Leaf([], [], Same(None), Leaving([], [], [], {}))
 
 
 def _with_answers(root: Place) -> Iterator[tuple[Place, list[bool]]]:

@@ -7,7 +7,6 @@ Only names that stand in code that ran are looked at.
 from __future__ import annotations
 
 import functools
-import operator
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import numpy as np
 
 from ..eager.tensor import Tensor
 from . import hooked
+from .conditions import SCOPE, text_of
 from .dims import Condition
 from .graph import param_key
 from .members import dictionary, own_count
@@ -32,7 +32,8 @@ _INTERNAL = {"_parameters", "_modules", "_buffers", "_grad", "__self__", "__func
 
 
 class Guard(NamedTuple):
-    """A condition: Python text over `{0}` (the value at `path`) and the constants in `names`."""
+    """A condition of CONDITIONS on the value at `path`, with constants: of these paths are further
+    values."""
 
     path: Path
     condition: str
@@ -73,7 +74,7 @@ class Source:
     def __init__(self, function: Any, held: dict[int, Any], careful: bool = False) -> None:
         """careful: nothing is known of what is read, so that items may be missing."""
         self.lines: list[str] = []
-        self.constants: dict[str, Any] = {"FN": function, "ITEM": item}
+        self.constants: dict[str, Any] = {"FN": function, "ITEM": item, **SCOPE}
         self._careful = careful
         self._variables: dict[Path, str] = {Path("args"): "args", Path("kwargs"): "kwargs",
                                             Path("function"): "FN"}
@@ -130,10 +131,10 @@ def find_guards(recorder: Recorder, wanted: dict[Path, Any], names: set[str] | N
 
 
 def _of_call(recorder: Recorder) -> Iterator[Guard]:
-    yield Guard(Path("args"), "len({0}) == {N}", {"N": recorder.positional},
+    yield Guard(Path("args"), "count", {"N": recorder.positional},
                 f"the number of positional arguments is {recorder.positional}", "contents")
     keys = recorder.keywords
-    yield Guard(Path("kwargs"), "[*{0}] == {K}", {"K": list(keys)},
+    yield Guard(Path("kwargs"), "keys", {"K": list(keys)},
                 f"the keyword arguments are {', '.join(keys) or 'none'}", "keys")
 
 
@@ -189,10 +190,9 @@ def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
     if isinstance(value, Tensor):
         yield from _of_tensor(recorder, path, value)
     elif value is None or kind is bool or isinstance(value, (*FIXED, types.FunctionType)):
-        yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}",
-                    "identity")
+        yield Guard(path, "is", {"K": value}, f"{describe(path)} is {_short(value)}", "identity")
     elif path in recorder.widened:
-        yield Guard(path, "type({0}) is {T}", {"T": kind},
+        yield Guard(path, "of type", {"T": kind},
                     f"{describe(path)} is of type {kind.__name__}", "type")
     elif is_plain(value):
         yield from _of_plain(path, value)
@@ -204,46 +204,45 @@ def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
 
 
 def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
-    same = "{0} == {K}"
+    same = "equal"
     if value != value:
-        same = "{0} != {0}"
+        same = "nan"
     elif isinstance(value, (float, complex, np.inexact)) and 0.0 in (value.real, value.imag):
-        same = "repr({0}) == repr({K})"  # 0.0 is not -0.0
-    yield Guard(path, f"type({{0}}) is {{T}} and ({same})", {"T": type(value), "K": value},
+        same = "equal zero"
+    yield Guard(path, same, {"T": type(value), "K": value},
                 f"{describe(path)} is {_short(value)}",
                 "number" if type(value) in (int, float) else "")
 
 
 def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
     says = f"{describe(path)} is a {type(value).__name__}"
-    yield Guard(path, "type({0}) is {T}", {"T": type(value)}, says, "type")
+    yield Guard(path, "of type", {"T": type(value)}, says, "type")
     own = own_count(value, recorder.state.held.get(path))
     if own is not None:  # one more could stand in front of a method
-        yield Guard(path, "len({0}.__dict__) == {N}", {"N": own},
+        yield Guard(path, "attribute count", {"N": own},
                     f"{describe(path)} has {own} attributes", "contents")
     why = unreadable(value)
     if why:
         recorder.refuse(f"{says}, {why}")
     elif _is_closed(value):
-        yield Guard(path, "{0} is {K}", {"K": value}, f"{describe(path)} is {_short(value)}",
-                    "identity")
+        yield Guard(path, "is", {"K": value}, f"{describe(path)} is {_short(value)}", "identity")
     elif path in recorder.state.added and isinstance(value, set):
-        yield Guard(path, "{0}.issuperset({K})", {"K": recorder.state.held[path]},
+        yield Guard(path, "superset", {"K": recorder.state.held[path]},
                     f"{describe(path)} holds what it held")
     elif isinstance(value, (set, frozenset)):
         yield from _of_elements(recorder, path, list(recorder.state.held[path]), "elements")
     elif isinstance(value, bytearray):
         held = recorder.state.held[path]
-        yield Guard(path, "{0} == {K}", {"K": held}, f"{describe(path)} is {held!r:.60}")
+        yield Guard(path, "bytes", {"K": held}, f"{describe(path)} is {held!r:.60}")
     elif isinstance(value, dict) and path not in recorder.state.added:
         keys = [k for k, _ in recorder.state.held[path]]
         yield from _of_elements(recorder, path, keys, "keys")
     elif isinstance(value, SEQUENCES) and path not in recorder.state.added:
         count = len(recorder.state.held.get(path, value))
-        yield Guard(path, "len({0}) == {N}", {"N": count},
+        yield Guard(path, "count", {"N": count},
                     f"{describe(path)} has {count} elements", "contents")
     if isinstance(value, deque):
-        yield Guard(path, "{0}.maxlen == {N}", {"N": value.maxlen},
+        yield Guard(path, "longest", {"N": value.maxlen},
                     f"{describe(path)} holds at most {value.maxlen}")
     if path in recorder.state.large and path not in recorder.state.added:
         recorder.refuse(f"{describe(path)} has {len(value)} elements, too many to follow")
@@ -254,15 +253,14 @@ def _of_elements(recorder: Recorder, path: Path, elements: list[Any], what: str)
     count = len(elements)
     says = f"{describe(path)} has {count} {what}"
     if all(type(k) is str for k in elements):
-        yield Guard(path, "[*{0}] == {K}", {"K": elements}, says, "keys")
+        yield Guard(path, "keys", {"K": elements}, says, "keys")
     elif all(_is_told_by_text(k) for k in elements):
-        yield Guard(path, "repr([*{0}]) == {K}", {"K": repr(elements)}, says, "keys")
+        yield Guard(path, "keys as text", {"K": repr(elements)}, says, "keys")
     elif what == "elements" and not all(is_plain(k) or isinstance(k, FIXED) for k in elements):
         kind = type(recorder.state.values[path]).__name__
         recorder.refuse(f"{describe(path)} is a {kind} of objects; use a list")
     else:
-        yield Guard(path, "len({0}) == {N} and all(map({S}, {0}, {K}))",
-                    {"N": count, "K": elements, "S": operator.is_}, says, "keys")
+        yield Guard(path, "same keys", {"N": count, "K": elements}, says, "keys")
 
 
 def _is_told_by_text(key: Any) -> bool:
@@ -285,7 +283,7 @@ def _missing(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
     """Names that are builtins, or nothing, must not become globals."""
     for path, names in recorder.state.missing.items():
         if names:
-            yield Guard(path, "{K}.isdisjoint({0}.keys())", {"K": names},
+            yield Guard(path, "no globals", {"K": names},
                         f"no global is called {' or '.join(sorted(names))}")
 
 
@@ -293,13 +291,13 @@ def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) ->
     """Which attributes an object has, where code may have asked, and those that the run made."""
     for made, name in recorder.created:
         if made == path:
-            yield Guard(path, "not hasattr({0}, {K})", {"K": name}, f"{path}.{name} is not there",
+            yield Guard(path, "no attribute", {"K": name}, f"{path}.{name} is not there",
                         "contents")
     seen = path in recorder.state.held and not isinstance(value, (Tensor, types.FunctionType))
     own = dictionary(value) if names is None and seen else None
     if own is not None:
         keys = set(own) - {n for p, n in recorder.created if p == path}
-        yield Guard(path, "{0}.__dict__.keys() == {K}", {"K": keys},
+        yield Guard(path, "attributes", {"K": keys},
                     f"{describe(path)} has the attributes {', '.join(sorted(map(str, keys)))}",
                     "contents")
 
@@ -309,26 +307,19 @@ def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard
     array, gradient = recorder.state.held.get(first, (tensor._data, tensor._grad))
     edge = recorder.state.edges.get(first, tensor.edge)
     on_tape = edge is not None
-    grad = "is not" if on_tape else "is"
     shape = recorder.shape_at(path, array.shape)
     says = f"{describe(path)} is {array.dtype.name}[{', '.join(map(str, shape))}]" \
         f"{', requires_grad' if on_tape else ''}"
-    condition = f"type({{0}}) is {{T}} and {{0}}._data.dtype == {{D}} and {{0}}.edge {grad} None"
     known = tuple([n if type(n) is int else None for n in shape])
     names = {"T": type(tensor), "D": array.dtype, "S": known}
-    if all(type(n) is int for n in shape):
-        yield Guard(path, f"{condition} and {{0}}._data.shape == {{S}}", names, says, "sizes")
-    else:
-        sizes = [f"{{0}}._data.shape[{i}] == {n}" if type(n) is int else
-                 f"{{0}}._data.shape[{i}] > 0" for i, n in enumerate(shape)]
-        condition = " and ".join([condition, f"{{0}}._data.ndim == {len(shape)}", *sizes])
-        yield Guard(path, condition, names, says, "sizes")
+    yield Guard(path, "tensor on tape" if on_tape else "tensor", names, says, "sizes")
     if recorder.went_back:
         for same, names in hooked.condition(edge):
             yield Guard(path, same, names, f"{describe(path)} has the hooks that it had")
     if id(tensor) in recorder.grads_read and first.attr("_grad") not in recorder.sources:
-        same = "is" if gradient is None else "is not"
-        yield Guard(path, f"{{0}}._grad {same} None", {}, f"{describe(path)}.grad {same} None")
+        held = "is" if gradient is None else "is not"
+        yield Guard(path, "no gradient" if gradient is None else "gradient", {},
+                    f"{describe(path)}.grad {held} None")
 
 
 def _of_sizes(recorder: Recorder) -> Iterator[Guard]:
@@ -337,7 +328,7 @@ def _of_sizes(recorder: Recorder) -> Iterator[Guard]:
     for (path, axis), name in recorder.varying.axes.items():
         other, at = places[name]
         if (path, axis) != (other, at):
-            yield Guard(path, f"{{0}}._data.shape[{axis}] == {{1}}._data.shape[{at}]", {"1": other},
+            yield Guard(path, "same size", {"A": axis, "B": at, "1": other},
                         f"{describe(path)}.shape[{axis}] is {describe(other)}.shape[{at}]",
                         "condition")
     sizes = recorder.sizes
@@ -348,11 +339,10 @@ def _of_sizes(recorder: Recorder) -> Iterator[Guard]:
 
 def _condition(condition: Condition, places: dict[str, Any]) -> Guard:
     names = sorted(condition.expr.symbols())
-    read = [f"{name!r}: {{{i}}}._data.shape[{places[name][1]}]" for i, name in enumerate(names)]
     paths = {str(i): places[name][0] for i, name in enumerate(names) if i}
     where = ", ".join(f"{n} = {describe(places[n][0])}.shape[{places[n][1]}]" for n in names)
-    return Guard(places[names[0]][0], f"{{H}}.holds({{{{{', '.join(read)}}}}})",
-                 {"H": condition, **paths},
+    axes = tuple([places[name][1] for name in names])
+    return Guard(places[names[0]][0], "sizes", {"H": condition, "A": axes, **paths},
                  f"{condition}, where {where} (asked at {condition.line})", "condition")
 
 
@@ -369,7 +359,7 @@ def _matters(value: Any) -> bool:
 
 def _alias(path: Path, first: Path) -> Guard:
     """A second way to a known object must lead to that object again."""
-    return Guard(path, "{0} is {1}", {"1": first},
+    return Guard(path, "same object", {"1": first},
                  f"{describe(path)} is the same object as {describe(first)}", "identity")
 
 
@@ -381,7 +371,7 @@ def _shared(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
         if isinstance(value, Tensor) and state.paths[id(value)] == path:
             known = first.setdefault(id(state.held[path][0]), path)
             if known != path:
-                yield Guard(path, "{0}._data is {1}._data", {"1": known},
+                yield Guard(path, "same values", {"1": known},
                             f"{describe(path)} shares the values of {describe(known)}")
 
 
@@ -393,7 +383,7 @@ def _changed_once(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard
             continue
         for other, value in wanted.items():
             if type(value) is type(values[path]) and value is not values[path]:
-                yield Guard(other, "{0} is not {1}", {"1": path},
+                yield Guard(other, "another object", {"1": path},
                             f"{describe(other)} is another object than {describe(path)}",
                             "identity")
 
@@ -405,9 +395,7 @@ def _distinct(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
     paths = [p for p in both if isinstance(state.values.get(p), Tensor)]
     if recorder.changed_tensors and len(paths) > 1:
         first, rest = paths[0], paths[1:]
-        others = ", ".join(f"id({{{i + 1}}})" for i in range(len(rest)))
-        yield Guard(first, "len({{id({0}), " + others + "}}) == " + str(len(paths)),
-                    {str(i + 1): p for i, p in enumerate(rest)},
+        yield Guard(first, "different objects", {str(i + 1): p for i, p in enumerate(rest)},
                     "the tensors are different objects", "identity")
 
 
@@ -437,5 +425,5 @@ def written(guard: Guard, source: Source) -> str:
              for k, v in guard.constants.items()}
     value = source.read(guard.path)
     numbered = [names[str(n)] for n in range(1, len(names) + 1) if str(n) in names]
-    return guard.condition.format(value, *numbered, **names)
+    return text_of(guard.condition, guard.constants).format(value, *numbered, **names)
 

@@ -23,8 +23,8 @@ def goes_back(codes: Any) -> bool:
 
 
 def condition(edge: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What holds of the edge of `{0}` while the same hooks wait there."""
+    """The condition that the same hooks wait at the edge of a tensor, and its constants."""
     if type(edge) is Leaf:  # of this class while nobody has asked for hooks
-        yield "type({0}.edge) is {L}", {"L": Leaf}
+        yield "leaf", {"L": Leaf}
     elif edge is not None:
-        yield "{H}({0}.edge) == {K}", {"H": hooks_of, "K": hooks_of(edge)}
+        yield "hooks", {"K": hooks_of(edge)}

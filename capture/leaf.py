@@ -7,32 +7,29 @@ from typing import Any
 
 from ..eager.tensor import Tensor
 from .effects import Effect
-from .formulas import Formula, Origins
+from .formulas import Origins
 from .graph import Node
 from .guards import Guard, Source, compile_check
 from .joint import WayBack
+from .makes import Make
 from .names import Names
 from .paths import Path
 from .reading import Gather, Reader, compile_gather
-from .stage import Backend, Registers, Stage
-from .template import Make, Outputs
+from .stage import Backend, Registers, Stage, stage_of
+from .template import Leaving
 
 
 class Leaf:
     """Outputs and effects of one way. `guards` are all that it depends on, `own` those that are
     not checked on entry."""
 
-    def __init__(self, guards: list[Guard], effects: list[Effect], outputs: Outputs,
-                 result: Make, donated: dict[int, Node],
-                 way: WayBack | None = None) -> None:
+    def __init__(self, guards: list[Guard], effects: list[Effect], result: Make,
+                 leaving: Leaving, way: WayBack | None = None) -> None:
         self.guards, self.effects, self.result = guards, effects, result
         self.way = way  # how gradients go back from the results
-        self.outputs: list[Node] = [*outputs.nodes, *(way.kept if way else ())]
-        self.formulas: list[Formula] = list(outputs.formulas)
-        ends = outputs.ends or [None] * len(outputs.tensors)
-        # Of each tensor that leaves: which output it is, and the end of its tape.
-        self.tensors = [(i, end) for (i, _), end in zip(outputs.tensors, ends, strict=True)]
-        self._donated = donated
+        self.outputs: list[Node] = [*leaving.nodes, *(way.kept if way else ())]
+        self.formulas, self.tensors = leaving.formulas, leaving.tensors
+        self._donated = leaving.donated
         self.own: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
         # What computes it, and what finds the rest: replaced as one, as other threads may replay.
@@ -54,13 +51,17 @@ class Leaf:
         self.own = own
         self.check = compile_check(own, source)
 
+    def computed_by(self, stage: Stage, source: Source) -> None:
+        """Sets the stage, and how the targets of the effects are found."""
+        self._plan = stage, compile_gather(stage.paths, [e.target for e in self.effects], source)
+
     def prepare(self, names: Names, fn: Any, known: frozenset[Node], backend: Backend,
                 changed: Collection[Path] = ()) -> None:
         """Makes the stage of the leaf, where `known` is computed before it, and calls change
         `changed` on one way or another."""
         if self._plan is not None and self._known == known:
             return
-        stage = Stage(names, fn, self.outputs, known, backend)
+        stage = stage_of(names, fn, self.outputs, known, backend)
         place = {n: i for i, n in enumerate(stage.inputs.tensors)}
         targets = [e.target for e in self.effects]
         donated = {j: place[n] for j, n in self._donated.items() if n in place}
@@ -68,7 +69,7 @@ class Leaf:
         if self.way is not None:
             self.way.prepare(fn, backend)
         self._known = known
-        self._plan = stage, compile_gather(stage.paths, targets, Source(fn, names.held))
+        self.computed_by(stage, Source(fn, names.held))
 
     def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,
                read: Reader) -> tuple[Any, Callable[[], None]]:

@@ -11,7 +11,7 @@ from .graph import Node
 from .leaf import Leaf
 from .names import Names
 from .paths import Path
-from .stage import Backend, Stage, cone
+from .stage import Backend, Stage, cone, stage_of
 from .tree import Back, Ends, Loop, Measured, Place, Return
 
 Nodes = dict[Node, None]
@@ -130,7 +130,7 @@ class Planner:
         key = (tuple(map(id, outputs)), frozenset(map(id, known)))
         stage = self._kept.get(key)
         if stage is None:
-            stage = Stage(self.names, self.fn, outputs, known, self.backend)
+            stage = stage_of(self.names, self.fn, outputs, known, self.backend)
             stage.change(self._changed, {})
         self._stages[key] = stage
         return stage

@@ -18,9 +18,10 @@ from ..eager.tensor import Tensor
 from ..eager.utils.checkpoint import Forgotten
 from .builder import as_tensor, on_tape
 from .graph import Node
+from .makes import Make
 from .paths import Path
 from .recorder import Recorder
-from .template import Make, Outputs
+from .template import Outputs
 from .turns import Circle, Marker
 
 

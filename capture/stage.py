@@ -77,17 +77,10 @@ def cone(wanted: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
 class Stage:
     """One graph of a program and how its inputs are found. Its code is made when it first runs."""
 
-    def __init__(self, names: Names, fn: Any, wanted: Sequence[Node], known: Collection[Node],
+    def __init__(self, names: Names, fn: Any, wanted: Sequence[Node], inputs: Inputs, graph: Graph,
                  backend: Backend) -> None:
         self.names, self.wanted, self.backend = names, list(wanted), backend
-        nodes = cone([*wanted, *_tellers(names, wanted, known)], known)
-        found = [n for n in nodes if n.op == "input" or n in known]
-        self.inputs = Inputs([n for n in found if n in names.paths and n not in known],
-                             [n for n in found if n in names.numbers and n not in known],
-                             [n for n in found if n in known])
-        graph = cut(nodes, self.wanted, [n for kind in self.inputs for n in kind])
-        kept = frozenset(i for i, path in enumerate(self.paths) if not path.is_given)
-        self.graph = replace(graph, kept=kept)
+        self.inputs, self.graph = inputs, graph
         self.gather = compile_gather(self.paths, (), Source(fn, names.held))
         self.program: Executable | None = None  # what runs it
 
@@ -130,6 +123,19 @@ class Stage:
                    for n in self.inputs.numbers]
         arrays += [registers[n] for n in self.inputs.registers]
         return self.compile()(arrays)
+
+
+def stage_of(names: Names, fn: Any, wanted: Sequence[Node], known: Collection[Node],
+             backend: Backend) -> Stage:
+    """The stage that computes what is wanted from what is `known`."""
+    nodes = cone([*wanted, *_tellers(names, wanted, known)], known)
+    found = [n for n in nodes if n.op == "input" or n in known]
+    inputs = Inputs([n for n in found if n in names.paths and n not in known],
+                    [n for n in found if n in names.numbers and n not in known],
+                    [n for n in found if n in known])
+    graph = cut(nodes, wanted, [n for kind in inputs for n in kind])
+    kept = frozenset(i for i, n in enumerate(inputs.tensors) if not names.paths[n].is_given)
+    return Stage(names, fn, wanted, inputs, replace(graph, kept=kept), backend)
 
 
 def _is_of(array: Any, node: Node) -> bool:

@@ -6,23 +6,30 @@ import functools
 import types
 import weakref
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from ..eager.tensor import Tensor
 from .dims import Dim
 from .formulas import Formula
 from .graph import Node
+from .makes import At, Attributes, Filled, Given, Made, Make, NumberOf, Same, WithGradient
 from .members import attributes
 from .numbers import Number
 from .opaque import is_hidden
 from .paths import Path
-from .reading import Reader
 from .recorder import Recorder
 from .state import FIXED, is_plain
 
-Read = Reader
-Make = Callable[[list[Any], Read], Any]  # (the tensors of this call, reader of paths) -> the object
+
+class Leaving(NamedTuple):
+    """What leaves a way: values, and the formulas of numbers; of each tensor which value it is, and
+    the end of its tape; which values may take the memory of inputs."""
+
+    nodes: list[Node]
+    formulas: list[Formula]
+    tensors: list[tuple[int, Any]]
+    donated: dict[int, Node]
 
 
 class Outputs:
@@ -39,6 +46,12 @@ class Outputs:
         self._made: dict[int, Made | None] = {}  # by id; None: its parts are being looked at
         self._kept: list[Any] = []  # their ids stay taken
         self._recorder = recorder
+
+    def leaving(self, donated: dict[int, Node]) -> Leaving:
+        """What leaves, with the values that may take the memory of inputs."""
+        ends = self.ends or [None] * len(self.tensors)
+        tensors = [(i, end) for (i, _), end in zip(self.tensors, ends, strict=True)]
+        return Leaving(list(self.nodes), list(self.formulas), tensors, donated)
 
     def node(self, tensor: Tensor) -> int:
         """The number of the node that holds a tensor's value."""
@@ -67,10 +80,10 @@ class Outputs:
         if (is_plain(value) and type(value) is not slice) or isinstance(value, FIXED):
             if isinstance(value, type):
                 self._check_class(value)
-            return lambda tensors, read: value
+            return Same(value)
         path = self._recorder.state.paths.get(id(value))
         if path is not None:
-            return lambda tensors, read: read(path)
+            return At(path)
         if isinstance(value, Tensor):
             return self._tensor(value)
         return self._shared(value)
@@ -78,19 +91,13 @@ class Outputs:
     def _tensor(self, value: Tensor) -> Make:
         i = self.tensor(value)
         if value._grad is None or i in self._with_gradient:
-            return lambda tensors, read: tensors[i]
+            return Given(i)
         self._with_gradient.add(i)
-        gradient = self.template(value._grad)
-
-        def make(tensors: list[Any], read: Read) -> Any:
-            tensors[i]._grad = gradient(tensors, read)
-            return tensors[i]
-
-        return make
+        return WithGradient(i, self.template(value._grad))
 
     def _number(self, formula: Formula) -> Make:
         self.formulas.append(formula)
-        return lambda tensors, read: read.number(formula)
+        return NumberOf(formula)
 
     def _shared(self, value: Any) -> Make:
         """An object that the run made: made once by each call, wherever it stands."""
@@ -111,61 +118,38 @@ class Outputs:
         if rule is not None:
             return rule(self, value)
         if isinstance(value, tuple) and hasattr(value, "_fields") and not attributes(value):
-            return self._filled(lambda parts: tuple.__new__(kind, parts), value)
+            return self._filled("named tuple", value, Same(kind))
         if kind is types.FunctionType and _is_constant(value):
-            return lambda tensors, read: value
+            return Same(value)
         if _is_plain_object(value):
             return self._object(value)
         return self._refuse(f"an object of class {kind.__name__} is made that outlives the call")
 
     def _refuse(self, why: str) -> Make:
         self._recorder.refuse(why)
-        return lambda tensors, read: None
+        return Same(None)
 
-    def _filled(self, build: Callable[[list[Any]], Any], values: Any) -> Make:
-        """`build` of the values, each made again."""
-        parts = [self.template(v) for v in values]
-        return lambda tensors, read: build([part(tensors, read) for part in parts])
+    def _filled(self, kind: str, values: Iterable[Any], *first: Make) -> Make:
+        """An object of a kind with these values, each made again, behind what comes first."""
+        return Filled(kind, (*first, *map(self.template, values)))
 
-    def _items(self, build: Callable[[Any], Any], value: Any) -> Make:
-        pairs = [(self.template(k), self.template(v)) for k, v in value.items()]
-        return lambda tensors, read: build(
-            [(key(tensors, read), make(tensors, read)) for key, make in pairs])
+    def _items(self, kind: str, value: Any) -> Make:
+        return Filled(kind, tuple([Filled("tuple", (self.template(k), self.template(v)))
+                                   for k, v in value.items()]))
 
     def _defaultdict(self, value: Any) -> Make:
-        fill, factory = self._items(dict, value), self.template(value.default_factory)
-        return lambda tensors, read: defaultdict(factory(tensors, read), fill(tensors, read))
-
-    def _counter(self, value: Any) -> Make:
-        return self._items(lambda pairs: Counter(dict(pairs)), value)
-
-    def _deque(self, value: Any) -> Make:
-        limit = value.maxlen
-        return self._filled(lambda parts: deque(parts, limit), value)
+        items = self._items("dict", value)
+        return Filled("defaultdict", (self.template(value.default_factory), items))
 
     def _partial(self, value: Any) -> Make:
-        fn, args = self.template(value.func), self.template(value.args)
-        named = self.template(dict(value.keywords))
-        return lambda tensors, read: functools.partial(
-            fn(tensors, read), *args(tensors, read), **named(tensors, read))
+        return self._filled("partial", (value.func, value.args, dict(value.keywords)))
 
     def _object(self, value: Any) -> Make:
-        """An object of a user's class: its attributes, set without running code of the class."""
+        """An object of a user's class."""
         cls = type(value)
         self._check_class(cls)
         fields = {name: self.template(v) for name, v in attributes(value).items()}
-        own = frozenset(getattr(value, "__dict__", ()))
-
-        def make(tensors: list[Any], read: Read) -> Any:
-            made = object.__new__(cls)
-            for name, part in fields.items():
-                if name in own:
-                    made.__dict__[name] = part(tensors, read)
-                else:
-                    object.__setattr__(made, name, part(tensors, read))
-            return made
-
-        return make
+        return Attributes(cls, fields, frozenset(getattr(value, "__dict__", ())))
 
     def _check_class(self, cls: type) -> None:
         """A class that the run made is another one in each call, and so are its methods."""
@@ -175,35 +159,20 @@ class Outputs:
             self._recorder.refuse(f"the class {cls.__name__} is made that outlives the call")
 
 
-class Made:
-    """How to make an object; a call that needs it at several places makes it once."""
-
-    def __init__(self, make: Make, number: int) -> None:
-        self.make, self.number, self.shared = make, number, False
-
-    def __call__(self, tensors: list[Any], read: Read) -> Any:
-        if not self.shared:
-            return self.make(tensors, read)
-        if self.number not in read.made:
-            read.made[self.number] = self.make(tensors, read)
-        return read.made[self.number]
-
-
 _RULES: dict[type, Callable[[Outputs, Any], Make]] = {
-    list: lambda outputs, value: outputs._filled(list, value),
-    tuple: lambda outputs, value: outputs._filled(tuple, value),
-    set: lambda outputs, value: outputs._filled(set, value),
-    frozenset: lambda outputs, value: outputs._filled(frozenset, value),
-    dict: lambda outputs, value: outputs._items(dict, value),
-    OrderedDict: lambda outputs, value: outputs._items(OrderedDict, value),
-    Counter: Outputs._counter,
+    list: lambda outputs, value: outputs._filled("list", value),
+    tuple: lambda outputs, value: outputs._filled("tuple", value),
+    set: lambda outputs, value: outputs._filled("set", value),
+    frozenset: lambda outputs, value: outputs._filled("frozenset", value),
+    dict: lambda outputs, value: outputs._items("dict", value),
+    OrderedDict: lambda outputs, value: outputs._items("OrderedDict", value),
+    Counter: lambda outputs, value: outputs._items("Counter", value),
     defaultdict: Outputs._defaultdict,
-    deque: Outputs._deque,
+    deque: lambda outputs, value: outputs._filled("deque", value, Same(value.maxlen)),
     functools.partial: Outputs._partial,
-    slice: lambda outputs, value: outputs._filled(
-        lambda parts: slice(*parts), (value.start, value.stop, value.step)),
+    slice: lambda outputs, value: outputs._filled("slice", (value.start, value.stop, value.step)),
     types.MethodType: lambda outputs, value: outputs._filled(
-        lambda parts: types.MethodType(*parts), (value.__func__, value.__self__)),
+        "method", (value.__func__, value.__self__)),
 }
 
 

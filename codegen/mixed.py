@@ -89,6 +89,7 @@ class MixedExecutable:
     def __init__(self, graph: Graph, steps: Sequence[Step], programs: Sequence[Native | None],
                  checks: Sequence[Check], wanted: int) -> None:
         self.graph, self.steps, self.programs = graph, list(steps), list(programs)
+        self.checks, self.wanted = list(checks), wanted
         constants = [n for n in _read(graph, steps) if n.op == "const"]
         made = [n for step in steps for n in step.makes]
         place = {n: i for i, n in enumerate([*graph.inputs, *constants, *made])}

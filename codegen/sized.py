@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from ..capture.background import Job, Jobs, go_on
@@ -95,6 +95,16 @@ class Variant:
         return f"{self.at}: met {self.uses} times, runs {how}{later}"
 
 
+class Met(NamedTuple):
+    """A set of sizes as it is kept elsewhere: shapes of inputs, and code for just these sizes."""
+
+    shapes: tuple[Any, ...]
+    sizes: dict[str, int]
+    empty: bool
+    uses: int
+    program: Compiled | None
+
+
 class SizedExecutable:
     """Programs by sizes, made as they are met. Calls may come from several threads at once."""
 
@@ -170,7 +180,8 @@ class SizedExecutable:
         return self._opens(variant) or self._deserves_own(variant)
 
     def _opens(self, variant: Variant) -> bool:
-        return variant.any is None and len(self._variants) > 1 and self._may_open(variant)
+        several = len(self._variants) > 1 or self.any is not None
+        return variant.any is None and several and self._may_open(variant)
 
     def _deserves_own(self, variant: Variant) -> bool:
         again = AGAIN if variant.any is None else OFTEN
@@ -242,6 +253,34 @@ class SizedExecutable:
                 raise GraphError(f"input {i} has shape {arrays[i].shape}, where the recording is "
                                  f"for {self.graph.inputs[i].type}")
         return sizes
+
+    # ---- what is there, to be taken elsewhere
+    def prepare(self) -> None:
+        """Makes the program for any size, with room for all sizes met, if it is not there and can
+        be."""
+        met = [v.sizes for v in self._variants.values()]
+        if met and not self.refusal:
+            most = {name: max(sizes[name] for sizes in met) for name in met[0]}
+            with _MAKING:
+                cost = None if self.any is not None and self.any.has_room(most) \
+                    else self._make_open(most)
+            self._tell([] if cost is None else [cost])
+
+    def met(self) -> tuple[str, int, list[Met]]:
+        """Why there is no program for any size, how many have code of their own, and the sets of
+        sizes met so far."""
+        found = [Met(key, dict(v.sizes), v.empty, v.uses, v.program if v.compiled else None)
+                 for key, v in self._variants.items()]
+        return self.refusal, self._made, found
+
+    def begin(self, sized: AnySize | None, refusal: str, made: int, known: Iterable[Met]) -> None:
+        """Begins with a program for any size, and with what `met` gave."""
+        self.any, self.refusal, self._made = sized, refusal, made
+        self._opened = int(sized is not None)
+        for shapes, sizes, empty, uses, program in known:
+            variant = self._variants[shapes] = Variant(sizes, empty)
+            variant.uses, variant.program, variant.compiled = uses, program, program is not None
+            variant.look = math.inf if variant.compiled else variant.look
 
     # ---- insight
     @property

@@ -37,7 +37,7 @@ def read(path: str, name: str) -> tuple[dict[str, Any], dict[str, str]]:
         with safe_open(path, framework="numpy") as file:
             return {key: _array(file, key, name) for key in file.keys()}, file.metadata() or {}
     except SafetensorError as error:
-        raise _unreadable(path, name, str(error)) from None
+        raise unreadable(path, name, str(error)) from None
 
 
 def _array(file: Any, key: str, name: str) -> Any:
@@ -63,7 +63,7 @@ _KINDS = (  # how a file begins, what else it holds there, what it is, what to d
 )
 
 
-def _unreadable(path: str, name: str, what: str) -> FusewireError:
+def unreadable(path: str, name: str, what: str) -> FusewireError:
     """The error for a file that the library does not read, for the reason `what`."""
     with open(path, "rb") as file:
         head = file.read(4096)

@@ -59,7 +59,7 @@ def save(obj: Any, f: Any) -> None:
             with open(made, "rb") as file:
                 shutil.copyfileobj(file, f)
         return
-    with _replacing(os.path.realpath(f)) as made:
+    with replacing(os.path.realpath(f)) as made:
         safetensors_file.write(made, arrays, metadata)
 
 
@@ -71,7 +71,7 @@ def _beside() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _replacing(path: str) -> Iterator[str]:
+def replacing(path: str) -> Iterator[str]:
     """The path of a new file, to be written; complete, it takes the place of the one at `path`."""
     folder, name = os.path.split(path)
     made = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.tmp")

@@ -55,7 +55,7 @@ class NativeProgram:
                  ) -> None:
         """write() gives what the object code was made of, for who wants to see it."""
         self.image, self.target, self._write = image, target, write
-        self.steps, self.cost = facts.steps, facts.cost
+        self.facts, self.steps, self.cost = facts, facts.steps, facts.cost
         found = _load(image, facts.symbols, target)
         self.address, self.later_address = found["program"], found["later"]
         self._run, self._part = _entries()

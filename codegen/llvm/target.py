@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from ...eager.errors import CodegenError
 from ...eager.settings import settings
 
 llvm.initialize_native_target()
@@ -48,6 +50,19 @@ class Target:
         )
 
     @property
+    def needs(self) -> frozenset[str]:
+        """The features that code for it may use; CodegenError for a name of which none are
+        known."""
+        named = frozenset(name[1:] for name in self.features.split(",")
+                          if name.startswith("+") and name[1:] not in _TUNING)
+        if named:
+            return named
+        if self.cpu not in _LEVELS:
+            raise CodegenError(f"what a {self.cpu} has is not known here",
+                               f"name one of {', '.join(_LEVELS)}, or this machine")
+        return _LEVELS[self.cpu]
+
+    @property
     def layout(self) -> str:
         """The data layout line of a module for this target."""
         return _layout(self)
@@ -75,13 +90,13 @@ def named(cpu: str) -> Target:
     """The target called `cpu` as LLVM calls it, with its standard features; "" is this machine."""
     triple = llvm.get_process_triple()
     if cpu:
-        return Target(triple, cpu, "", *_abilities(triple, _baseline(cpu)))
+        return Target(triple, cpu, "", *_abilities(triple, _LEVELS.get(cpu, frozenset())))
     features = llvm.get_host_cpu_features()
     return Target(
         triple,
         llvm.get_host_cpu_name(),
         features.flatten() + _tuning(triple),
-        *_abilities(triple, {name for name, present in features.items() if present}),
+        *_abilities(triple, features_here()),
     )
 
 
@@ -89,7 +104,8 @@ def elsewhere(triple: str, cpu: str) -> Target:
     """A processor of any kind, with the features that its name stands for: nothing of this one."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    return Target(triple, cpu, _tuning(triple)[1:], *_abilities(triple, _baseline(cpu)))
+    features = _LEVELS.get(cpu, frozenset())
+    return Target(triple, cpu, _tuning(triple)[1:], *_abilities(triple, features))
 
 
 def _is_x86(triple: str) -> bool:
@@ -99,17 +115,23 @@ def _is_x86(triple: str) -> bool:
 def _tuning(triple: str) -> str:
     """Gathers and scatters as single loads and stores: measured up to 2.8 times as fast as the
     processor's own instructions, which microcode updates have slowed down on many machines."""
-    return ",+prefer-no-gather,+prefer-no-scatter" if _is_x86(triple) else ""
+    return "".join([f",+{name}" for name in _TUNING]) if _is_x86(triple) else ""
 
 
-def _baseline(cpu: str) -> set[str]:
-    """The features that decide our choices, of the x86-64 levels; of other names, none."""
-    level = {"x86-64-v3": {"avx2", "fma", "f16c"},
-             "x86-64-v4": {"avx2", "fma", "f16c", "avx512f", "avx512bw"}}
-    return level.get(cpu, set())
+_TUNING = ("prefer-no-gather", "prefer-no-scatter")
+_V1 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2"})
+_V2 = _V1 | {"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"}
+_V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
+_V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
+_LEVELS = {"x86-64": _V1, "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 
 
-def _abilities(triple: str, features: set[str]) -> tuple[int, bool, bool, bool, bool, bool]:
+def features_here() -> frozenset[str]:
+    """The features of this machine's processor."""
+    return frozenset(name for name, there in llvm.get_host_cpu_features().items() if there)
+
+
+def _abilities(triple: str, features: Set[str]) -> tuple[int, bool, bool, bool, bool, bool]:
     if not triple.startswith(("x86_64", "i686", "amd64")):
         return 16, True, triple.startswith(("aarch64", "arm64")), False, False, False
     width = 64 if "avx512f" in features else 32 if "avx2" in features else 16

@@ -14,7 +14,7 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.program import UNSEEN
+from fusewire.capture.replay import UNSEEN
 from fusewire.codegen.objects import LAYOUT
 from fusewire.eager import memory
 

@@ -11,7 +11,7 @@ from short_way import shortly
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.program import UNSEEN
+from fusewire.capture.replay import UNSEEN
 from fusewire.codegen.objects import LAYOUT
 from fusewire.eager.errors import FusewireError
 

@@ -13,7 +13,7 @@ from short_way import broken_off, shortly
 
 import fusewire as fw
 from fusewire import nn, optim
-from fusewire.capture.program import UNSEEN
+from fusewire.capture.replay import UNSEEN
 from fusewire.codegen.objects import LAYOUT
 from fusewire.eager.errors import CodegenError
 

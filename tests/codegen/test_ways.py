@@ -17,7 +17,7 @@ from short_way import broken_off
 import fusewire as fw
 from fusewire.capture.compiled import CaptureWarning
 from fusewire.capture.formulas import OPERATORS
-from fusewire.capture.program import UNSEEN
+from fusewire.capture.replay import UNSEEN
 from fusewire.codegen.llvm.numbers import NAMES
 from fusewire.codegen.objects import LAYOUT
 from fusewire.eager.tensor import Tensor

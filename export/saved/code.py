@@ -1,0 +1,109 @@
+"""The kinds of programs: what runs graphs, with object code in place of a compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...capture.graph import Graph, Node, topological
+from ...capture.passes.checks import Check
+from ...codegen.anysize import AnySize
+from ...codegen.compile import compile_graph, compile_open
+from ...codegen.executable import Executable, Interface
+from ...codegen.generalise import Formula
+from ...codegen.keeping import KeepingExecutable
+from ...codegen.kept import Kept
+from ...codegen.llvm.program import Facts, NativeProgram
+from ...codegen.llvm.target import host
+from ...codegen.mixed import MixedExecutable
+from ...codegen.partition import Call, Part
+from ...codegen.sized import Met, SizedExecutable
+from ...eager.errors import CodegenError
+from .description import Kind, Reading, Writing, record
+
+
+def _write_program(x: NativeProgram, to: Writing) -> list[Any]:
+    to.about.made_for(x.target)
+    image = to.array(np.frombuffer(x.image, np.uint8), "$code")
+    return [image, sorted(x.facts.symbols), x.facts.steps, x.facts.cost]
+
+
+def _read_program(parts: list[Any], of: Reading) -> NativeProgram:
+    image, symbols, steps, cost = parts
+    return NativeProgram(of.array(*image).tobytes(), Facts(frozenset(symbols), steps, cost), host(),
+                         _not_written)
+
+
+def _not_written() -> NoReturn:
+    raise CodegenError("a saved program holds machine code, not what it was made of",
+                       "ask the function that was saved for its code and its kernels")
+
+
+def _write_executable(x: Executable, to: Writing) -> list[Any]:
+    return [to.value(x.interface), to.value(x.program), x.arena]
+
+
+def _write_keeping(x: KeepingExecutable, to: Writing) -> list[Any]:
+    return [*_write_executable(x, to), to.value(x.kept)]
+
+
+# ---- parts and calls
+def _write_mixed(x: MixedExecutable, to: Writing) -> list[Any]:
+    order = topological((*x.graph.inputs, *x.graph.outputs,
+                         *[n for step in x.steps for n in (*step.reads, *step.makes)]))
+    whole = Graph(x.graph.inputs, tuple(order))
+    number = {n: i for i, n in enumerate(order)}
+    steps = [_step(step, number, to) for step in x.steps]
+    outputs = [number[n] for n in x.graph.outputs]
+    return [to.value(whole), outputs, steps, to.value(x.programs),
+            to.value(x.checks), x.wanted]
+
+
+def _step(step: Call | Part, number: Mapping[Node, int], to: Writing) -> list[Any]:
+    if isinstance(step, Call):
+        return [number[step.node], step.why]
+    ends = [[number[n] for n in of] for of in (step.reads, step.makes)]
+    return [*ends, to.value(dict(step.graph.donated))]
+
+
+def _read_mixed(parts: list[Any], of: Reading) -> MixedExecutable:
+    whole, outputs, rows, programs, checks, wanted = parts
+    graph = of.value(whole)
+    order = graph.outputs
+    steps = [_read_step(row, order, of) for row in rows]
+    own = Graph(graph.inputs, tuple([order[i] for i in outputs]))
+    return MixedExecutable(own, steps, of.value(programs), of.value(checks), wanted)
+
+
+def _read_step(row: list[Any], order: tuple[Node, ...], of: Reading) -> Call | Part:
+    if len(row) == 2:
+        return Call(order[row[0]], row[1])
+    reads, makes = (tuple([order[i] for i in ends]) for ends in row[:2])
+    return Part(Graph((), (), of.value(row[2])), reads, makes, ())
+
+
+# ---- any size
+def _write_sized(x: SizedExecutable, to: Writing) -> list[Any]:
+    x.prepare()
+    return list(map(to.value, (x.graph, x.any, *x.met())))
+
+
+def _read_sized(parts: list[Any], of: Reading) -> SizedExecutable:
+    graph, *known = map(of.value, parts)
+    made = SizedExecutable(graph, compile_graph, compile_open)
+    made.begin(*known)
+    return made
+
+
+CODE: dict[Any, Kind] = {
+    **{cls: record(cls) for cls in (Interface, Check, Kept, Formula, AnySize, Met)},
+    NativeProgram: Kind("program", _write_program, _read_program, id),
+    Executable: Kind("executable", _write_executable, lambda parts, of: Executable(
+        *map(of.value, parts)), id),
+    KeepingExecutable: Kind("keeping", _write_keeping, lambda parts, of: KeepingExecutable(
+        *map(of.value, parts)), id),
+    MixedExecutable: Kind("mixed", _write_mixed, _read_mixed, id),
+    SizedExecutable: Kind("sized", _write_sized, _read_sized, id),
+}
