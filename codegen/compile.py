@@ -38,7 +38,7 @@ from .fuse import given as is_given
 from .index import lowering_for
 from .keeping import KeepingExecutable
 from .kept import Kept, kept_launches, kept_part
-from .launches import Launch, Lowering
+from .launches import Launch, Lowering, Packed
 from .llvm.program import NativeProgram, Slot, Step, Written
 from .llvm.program import write as write_program
 from .llvm.target import Target, host
@@ -203,8 +203,9 @@ def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
     plan = plan_values(values, groups, found, shapes, len(graph.outputs))
     kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
     kept |= {plan.buffers[n] for n in _often_multiplied(groups) if n in plan.buffers}
-    return plan, [launch for number, group in enumerate(groups) for launch in
-                  lowering.launches(group, plan.buffers, f"k{number}_{_label(group)}", kept)]
+    packed: Packed = {}  # of this plan alone: another section has its memory elsewhere
+    return plan, [launch for number, group in enumerate(groups) for launch in lowering.launches(
+        group, plan.buffers, f"k{number}_{_label(group)}", kept, packed)]
 
 
 def passes_for(machine: Machine) -> list[Pass]:

@@ -21,6 +21,8 @@ from .scan import lower_scan
 from .sort import lower_sort
 from .winograd.choice import winograd_kernels
 
+Packed = dict[Any, dict[Buffer, Place]]  # memory, by what is packed there
+
 # kinds whose kernels do nothing else
 _ALONE = {"scan": lower_scan, "sort": lower_sort, "put": lower_put, "composite": attention_kernels}
 
@@ -41,7 +43,7 @@ class _Lowered:
     numbers: Mapping[Buffer, int]
 
     def launches(self, places: list[Place], values: Mapping[Buffer, frozenset[Node]],
-                 packed: dict[Any, dict[Buffer, Place]]) -> list[Launch]:
+                 packed: Packed) -> list[Launch]:
         """The kernels on these places. What only they use is new each time, but for what one of
         them makes of nothing but the same `values` as before: that is among `packed`."""
         own: dict[Buffer, Place] = {}
@@ -74,26 +76,26 @@ class Lowering:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._made: dict[Any, _Lowered] = {}
-        self._packed: dict[Any, dict[Buffer, Place]] = {}  # memory, by what is packed there
 
     def launches(self, group: Group, buffers: Mapping[Node, Buffer], name: str,
-                 kept: Collection[Buffer] = ()) -> list[Launch]:
+                 kept: Collection[Buffer], packed: Packed) -> list[Launch]:
         """The kernels of a group whose values lie in `buffers`, in order, but for those that pack
-        what was packed for a group before. What is made of `kept` alone is mostly there already."""
+        what was `packed` for a group of the same plan before. What is made of `kept` alone is
+        mostly there already."""
         places = {n: Place(buffers[n]) for n in (*group.reads, *group.members) if n in buffers}
         if group.kind != "pieces":
-            return self._launches(group, places, name, kept)
+            return self._launches(group, places, name, kept, packed)
         return [launch for piece, place in pieces(group, places)
-                for launch in self._launches(piece, place, name, kept)]
+                for launch in self._launches(piece, place, name, kept, packed)]
 
     def _launches(self, group: Group, places: Mapping[Node, Place], name: str,
-                  kept: Collection[Buffer]) -> list[Launch]:
+                  kept: Collection[Buffer], packed: Packed) -> list[Launch]:
         form = form_of(group, places)
         packs = group.kind == "contract"  # others do not look at what is kept
         key = form.key, tuple([p.buffer in kept for p in form.places]) if packs else ()
         if key not in self._made:
             self._made[key] = self._lower(group, places, form, name, kept)
-        return self._made[key].launches(form.places, _values(group, places), self._packed)
+        return self._made[key].launches(form.places, _values(group, places), packed)
 
     def _lower(self, group: Group, places: Mapping[Node, Place], form: Form, name: str,
                kept: Collection[Buffer]) -> _Lowered:
