@@ -64,6 +64,14 @@ def test_an_object_that_is_handed_out(tmp_path: Path) -> None:
         refused(f, fw.ones(2), folder=tmp_path)
 
 
+def test_a_container_that_is_handed_out(tmp_path: Path) -> None:
+    """Who gets it could change what the function depends on."""
+    scales = [fw.ones(2)]
+    f = fw.compile(lambda x: (x * scales[0] * len(scales), scales))
+    assert "closure variable scales, which the function gives, is an object of class list" in \
+        refused(f, fw.ones(2), folder=tmp_path)
+
+
 def test_a_class_that_changes(tmp_path: Path) -> None:
     class Counted:
         calls = 0
