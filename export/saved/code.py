@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -43,6 +43,16 @@ def _not_written() -> NoReturn:
 
 def _write_executable(x: Executable, to: Writing) -> list[Any]:
     return [to.value(x.interface), to.value(x.program), x.arena]
+
+
+def _read_executable(cls: type[Executable]) -> Callable[[list[Any], Reading], Executable]:
+    def read(parts: list[Any], of: Reading) -> Executable:
+        made = cls(*map(of.value, parts))
+        made.facts = [{"name": f"saved step {i}", "line": "", "bytes": 0, "flops": 0, "tasks": 1,
+                       "limit": 0.0} for i in range(made.program.steps)]
+        return made
+
+    return read
 
 
 def _write_keeping(x: KeepingExecutable, to: Writing) -> list[Any]:
@@ -100,10 +110,8 @@ def _read_sized(parts: list[Any], of: Reading) -> SizedExecutable:
 CODE: dict[Any, Kind] = {
     **{cls: record(cls) for cls in (Interface, Check, Kept, Formula, AnySize, Met)},
     NativeProgram: Kind("program", _write_program, _read_program, id),
-    Executable: Kind("executable", _write_executable, lambda parts, of: Executable(
-        *map(of.value, parts)), id),
-    KeepingExecutable: Kind("keeping", _write_keeping, lambda parts, of: KeepingExecutable(
-        *map(of.value, parts)), id),
+    Executable: Kind("executable", _write_executable, _read_executable(Executable), id),
+    KeepingExecutable: Kind("keeping", _write_keeping, _read_executable(KeepingExecutable), id),
     MixedExecutable: Kind("mixed", _write_mixed, _read_mixed, id),
     SizedExecutable: Kind("sized", _write_sized, _read_sized, id),
 }

@@ -23,7 +23,6 @@ from ...eager.tape import Leaf
 from ...eager.tensor import Tensor
 from .description import Unsaved, Writing
 from .state import Cells
-from .values import TYPES
 
 _OF_MODULES = ("_parameters", "_modules", "_buffers")
 _LINKS = {*_OF_MODULES, "__self__", "__func__", "__closure__"}
@@ -119,12 +118,12 @@ class Outside:
 
     def hands_out(self, path: Path) -> None:
         """Unsaved where what is at a path, and is handed to who calls, is nothing that a file can
-        hold whole."""
+        hold whole, or could be changed by who gets it without that being seen."""
         if not is_given(path) and not _is_of_process(path):
             value = self._read(path)
             if not is_whole(value):
                 raise Unsaved(f"{describe(path)}, which the function gives, is an object of class "
-                              f"{type(value).__qualname__}")
+                              f"{type(value).__qualname__}", "return a copy of what is in it")
 
     # ---- writing
     def rows(self, to: Writing) -> tuple[list[Any], list[Any]]:
@@ -195,12 +194,10 @@ def _is_of_process(path: Path) -> bool:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a file can hold all of an object."""
-    if type(value) in (list, tuple, set, frozenset):
+    """Whether a file can hold all of an object, and only its tensors can change."""
+    if type(value) in (tuple, frozenset):
         return all(map(is_whole, value))
-    if type(value) is dict:
-        return all(map(is_whole, (*value, *value.values())))
-    return is_plain(value) or type(value) in TYPES.values()
+    return is_plain(value) or isinstance(value, Tensor)
 
 
 class _Rows:

@@ -177,7 +177,10 @@ def _parameters(fn: Any) -> list[str]:
 
 def version() -> str:
     """The version of fusewire that runs."""
-    return importlib.metadata.version("fusewire")
+    try:
+        return importlib.metadata.version("fusewire")
+    except importlib.metadata.PackageNotFoundError:  # it runs from a folder
+        return "of a folder"
 
 
 compiled_function.saver = save_compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,14 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.codegen.llvm import target
+from fusewire.capture.conditions import CONDITIONS
+from fusewire.capture.formulas import OPERATORS
+from fusewire.capture.makes import BUILDERS
+from fusewire.codegen.llvm import steps, target
 from fusewire.eager.errors import ImportModelError
 from fusewire.export.saved import file
+from fusewire.export.saved.code import CODE
+from fusewire.export.saved.values import KINDS
 
 
 @pytest.fixture
@@ -149,3 +155,14 @@ def file_with(path: Path, arrays: dict[str, Any], description: Any) -> None:
     """Loads a file of this description."""
     file.write(path, arrays, description, target.host(), "0")
     fw.load_compiled(path)
+
+
+def test_the_format_has_another_number_when_it_changes() -> None:
+    """What files are made of, and how object code is called, by a digest: where this fails, raise
+    FORMAT in export/saved/file.py if files of before would be read wrongly, and note it here."""
+    fields = {kind.tag: getattr(cls, "_fields", None) or list(
+        getattr(cls, "__dataclass_fields__", ())) for cls, kind in {**KINDS, **CODE}.items()}
+    conditions = {name: text for name, text in CONDITIONS.items() if isinstance(text, str)}
+    told = repr((sorted(fields.items()), sorted(conditions.items()), sorted(BUILDERS),
+                 sorted(OPERATORS), steps._TYPES, steps._PROGRAM))
+    assert (file.FORMAT, hashlib.sha256(told.encode()).hexdigest()[:16]) == (1, "6d67b789978ca406")

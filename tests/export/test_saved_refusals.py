@@ -64,6 +64,14 @@ def test_an_object_that_is_handed_out(tmp_path: Path) -> None:
         refused(f, fw.ones(2), folder=tmp_path)
 
 
+def test_a_container_that_is_handed_out(tmp_path: Path) -> None:
+    """Who gets it could change what the function depends on."""
+    scales = [fw.ones(2)]
+    f = fw.compile(lambda x: (x * scales[0] * len(scales), scales))
+    assert "closure variable scales, which the function gives, is an object of class list" in \
+        refused(f, fw.ones(2), folder=tmp_path)
+
+
 def test_a_class_that_changes(tmp_path: Path) -> None:
     class Counted:
         calls = 0
@@ -248,3 +256,13 @@ def test_copies_are_apart(tmp_path: Path) -> None:
     first.save(tmp_path / "later.fw")
     third = fw.load_compiled(tmp_path / "later.fw")
     assert [g(fw.ones(2))[0].item() for g in (first, second, third, f)] == [6.0, 3.0, 6.0, 3.0]
+
+
+def test_a_profile_counts_its_calls(tmp_path: Path) -> None:
+    weight = fw.ones(2, 2)
+    f = fw.compile(lambda x: fw.tanh(x @ weight))
+    f(fw.ones(2, 2))
+    saved = loaded(f, tmp_path)
+    with fw.profile() as p:
+        saved(fw.ones(2, 2))
+    assert "saved step 0" in str(p)
