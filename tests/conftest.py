@@ -4,8 +4,9 @@ kept on disk beyond a test."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,3 +31,20 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             f"{file.name} differs: if that is meant, run pytest with --update-golden"
 
     return check
+
+
+@pytest.fixture(autouse=True, scope="session")
+def unwritten_memory_shows() -> Iterator[None]:
+    """Compiled code finds nan in the memory it works in: what it reads before it wrote it shows."""
+    from fusewire.codegen import executable, kept, ways
+
+    def full(size: int) -> Any:
+        made = aligned(size)
+        made[:] = 0xFF
+        return made
+
+    aligned = executable.aligned
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (executable, kept, ways):
+            patch.setattr(module, "aligned", full)
+        yield
