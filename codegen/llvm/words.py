@@ -62,26 +62,28 @@ def dot8(k: Builder, x: Value, y: Value) -> Value:
 
 def plus_dot(k: Builder, total: Value, x: Value, y: Value) -> Value:
     """A float32 and `dot` put together, by the processor's own instruction where it has one."""
-    total, x, y = k.match(total, x, y)
-    if not k.module.target.dot or total.lanes < _LEAST:
-        return k.binary("fadd", total, dot(k, x, y))
-    return _vector_by_vector(k, _plus_dot, total, x, y)
+    own = _plus_dot if k.module.target.dot else None
+    return _added(k, own, "fadd", dot, *k.match(total, x, y))
 
 
 def plus_dot16(k: Builder, total: Value, x: Value, y: Value) -> Value:
-    """An int32 and `dot16` put together, by the processor's own instruction where it has one."""
-    total, x, y = k.match(total, x, y)
-    if not k.module.target.dot16 or total.lanes < _LEAST:
-        return k.binary("add", total, dot16(k, x, y))
-    return _vector_by_vector(k, _plus_dot16, total, x, y)
+    """The same of an int32 and `dot16`."""
+    own = _plus_dot16 if k.module.target.dot16 else None
+    return _added(k, own, "add", dot16, *k.match(total, x, y))
 
 
 def plus_dot8(k: Builder, total: Value, x: Value, y: Value) -> Value:
-    """An int32 and `dot8` put together, by the processor's own instruction where it has one."""
-    total, x, y = k.match(total, x, y)
-    if not k.module.target.dot8 or total.lanes < _LEAST:
-        return k.binary("add", total, dot8(k, x, y))
-    return _vector_by_vector(k, _plus_dot8, total, x, y)
+    """The same of an int32 and `dot8`."""
+    own = _plus_dot8 if k.module.target.dot8 else None
+    return _added(k, own, "add", dot8, *k.match(total, x, y))
+
+
+def _added(k: Builder, own: Callable[..., Value] | None, add: str, product: Callable[..., Value],
+           total: Value, x: Value, y: Value) -> Value:
+    """The total plus the product of two words, by the `own` instruction for vectors or by these."""
+    if own is None or total.lanes < _LEAST:
+        return k.binary(add, total, product(k, x, y))
+    return _vector_by_vector(k, own, total, x, y)
 
 
 def _plus_dot8(k: Builder, total: Value, x: Value, y: Value) -> Value:

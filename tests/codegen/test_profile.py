@@ -16,7 +16,8 @@ import pytest
 import fusewire as fw
 from fusewire import nn, optim
 from fusewire.capture import watching
-from fusewire.capture.program import Program, _none
+from fusewire.capture.program import Program
+from fusewire.capture.replay import _none
 from fusewire.capture.warned import CaptureWarning
 from fusewire.codegen.objects import LAYOUT
 from fusewire.codegen.profile import Profile
