@@ -20,8 +20,8 @@ for names, why in {
     "from_dlpack from_numpy": "takes over an array",
     "load save": "files: test_module_torch.py and test_models_torch.py compare them",
     "load_compiled": "torch keeps no recordings: tests/export/test_saved.py has it",
-    "quantize load_quantized": "another interface: tests/eager/test_quantize.py and onnxruntime, in "
-        "tests/export/test_onnx_quantized.py, have it",
+    "quantize load_quantized": "another interface: test_quantize.py has it, and with onnxruntime "
+        "test_onnx_quantized.py",
     "get_autocast_dtype is_autocast_enabled": "a setting, of no values: see test_amp_torch.py",
     "compile empty_cache get_num_threads profile set_num_threads printoptions set_printoptions":
         "a setting, of no values",
