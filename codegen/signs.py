@@ -38,6 +38,8 @@ class _Shifted(NamedTuple):
 
 def without_signs(graph: Graph) -> Graph:
     """The graph in which products of integers of 8 bits have a factor without signs."""
+    if not any(n.op == "contract" and n.type.dtype == _INT32 for n in graph.nodes()):
+        return graph
     return rewrite(graph, [_RULE])
 
 

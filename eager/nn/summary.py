@@ -22,6 +22,7 @@ from ..tensor import Tensor
 from ..utils.arguments import check_choice
 from .module import Module
 from .parameter import is_lazy
+from .results import tensors_in
 from .state import Snapshot
 
 __all__ = ["summary"]
@@ -143,7 +144,7 @@ def summary(
     return Summary(
         layers, sum(p.size for p in held), sum(p.size for p in held if p.requires_grad),
         sum(p.nbytes for p in held), sum(b.nbytes for b in buffers),
-        sum(x.nbytes for x in _tensors((args, named))), depth)
+        sum(x.nbytes for x in tensors_in((args, named))), depth)
 
 
 # ---- inputs
@@ -233,7 +234,7 @@ class _Counter:
         layer = self._open.pop()
         layer.calls += 1
         layer.output = _shapes(out)
-        layer.output_bytes += sum(x.nbytes for x in _tensors(out))
+        layer.output_bytes += sum(x.nbytes for x in tensors_in(out))
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         out = evaluate(op, inputs, params)
@@ -278,11 +279,3 @@ def _shapes(out: Any) -> Any:
     if isinstance(out, Mapping):
         return {name: _shapes(x) for name, x in out.items()}
     return type(out).__name__
-
-
-def _tensors(out: Any) -> Iterator[Tensor]:
-    if isinstance(out, Tensor):
-        yield out
-    elif isinstance(out, (list, tuple, Mapping)):
-        for x in out.values() if isinstance(out, Mapping) else out:
-            yield from _tensors(x)

@@ -11,10 +11,11 @@ from ..nn.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from ..nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..nn.linear import Identity, Linear
 from ..nn.module import Module
+from ..nn.results import tensors_in
 from ..nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 from ..op import Op
 from ..tensor import Tensor
-from .running import given, tensors
+from .running import given
 
 _CONVOLUTIONS = (Conv1d, Conv2d, Conv3d)
 _TRANSPOSED = (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
@@ -48,7 +49,7 @@ class Readers:
             interpreter.STATE.active = before
             for handle in handles:
                 handle.remove()
-        self._note(tensors(out), None)
+        self._note(tensors_in(out), None)
         self._from.clear()
         return out
 

@@ -12,6 +12,7 @@ from ..dtypes import as_dtype, kind
 from ..errors import ArgumentError
 from ..nn.embedding import Embedding
 from ..nn.module import Module
+from ..nn.results import tensors_in
 from ..ops.pointwise import isfinite
 from ..tape import no_grad
 from ..utils.arguments import check_choice
@@ -22,7 +23,7 @@ from .choice import Skipped, chosen
 from .grid import Grid
 from .observers import OBSERVERS, Seen
 from .report import Difference, LayerReport, Report
-from .running import Batches, called, carry_hooks, given, looking, tensors
+from .running import Batches, called, carry_hooks, given, looking
 
 __all__ = ["Quantized", "quantize"]
 
@@ -258,6 +259,6 @@ def _compare(plain: Module, small: Module, report: Report, made: Layers, found: 
     for batch in batches.items("comparison"):
         with looking(rows, look):
             wanted = called(plain, batch)
-        for x, y in zip(tensors(wanted), tensors(called(small, batch))):
+        for x, y in zip(tensors_in(wanted), tensors_in(called(small, batch))):
             if kind(x.dtype) == "f":
                 report.output.add(x, y)

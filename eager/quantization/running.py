@@ -44,15 +44,6 @@ def called(model: Module, batch: Any) -> Any:
     return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
 
 
-def tensors(out: Any) -> Iterator[Tensor]:
-    """The tensors in a result, in the lists and dicts that they are in."""
-    if isinstance(out, Tensor):
-        yield out
-    elif isinstance(out, (list, tuple, Mapping)):
-        for x in out.values() if isinstance(out, Mapping) else out:
-            yield from tensors(x)
-
-
 @contextlib.contextmanager
 def looking(layers: Iterable[Module], look: Look) -> Iterator[None]:
     """A context in which `look` is called after each call of one of these layers."""
