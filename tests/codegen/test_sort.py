@@ -29,7 +29,8 @@ def drawn(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
     if dtype == "bool":
         return x > 0
     info = np.iinfo(dtype)
-    return np.where(x > 15, info.max, np.where(x < -15, info.min, abs(x))).astype(dtype)
+    low, high = np.array(info.min, dtype), np.array(info.max, dtype)
+    return np.where(x > 15, high, np.where(x < -15, low, abs(x).astype(dtype)))
 
 
 def wanted(x: np.ndarray, axis: int, descending: bool, count: int) -> np.ndarray:
