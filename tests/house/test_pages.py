@@ -30,8 +30,8 @@ def test_blocks_print_what_they_show(page: str, tmp_path: Path, monkeypatch: pyt
         assert shape_of(printed.getvalue()) == shape_of(block[2] or "")
 
 
-@pytest.mark.parametrize("folder", ["capture", "capture/passes", "codegen", "codegen/llvm",
-                                    "commands", "commands/support"])
+@pytest.mark.parametrize("folder", ["capture", "capture/passes", "codegen", "codegen/cuda",
+                                    "codegen/llvm", "commands", "commands/support"])
 def test_the_architecture_page_says_what_each_file_holds(folder: str) -> None:
     chapter = next(part for part in TEXTS["architecture"].split("\n## ")
                    if part.startswith(folder.split("/")[0] + ":"))

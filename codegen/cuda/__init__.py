@@ -1,0 +1,1 @@
+"""Loop IR as CUDA C, compiled by NVRTC and run through CuPy."""
