@@ -38,7 +38,7 @@ from .fuse import given as is_given
 from .index import lowering_for
 from .keeping import KeepingExecutable
 from .kept import Kept, kept_launches, kept_part
-from .launches import Launch, Lowering, Packed
+from .launches import KINDS, Launch, Lower, Lowering, Packed
 from .llvm.program import NativeProgram, Slot, Step, Written
 from .llvm.program import write as write_program
 from .llvm.target import Target, host
@@ -161,10 +161,12 @@ def machine_of(target: Target, threads: int | None = None) -> Machine:
                    dot16=target.dot16, dot8=target.dot8)
 
 
-def lower_graph(graph: Graph, machine: Machine, checks: bool = True) -> Lowered:
-    """The kernels of a graph on their buffers, and the plan of its arguments, before any code."""
+def lower_graph(graph: Graph, machine: Machine, checks: bool = True,
+                kinds: Mapping[str, Lower] = KINDS) -> Lowered:
+    """The kernels of a graph on their buffers, and the plan of its arguments, before any code.
+    `kinds`: how a group of each kind becomes kernels."""
     with lowering_for(machine):
-        return _lower_parts(graph, Lowering(machine), checks, None)
+        return _lower_parts(graph, Lowering(machine, kinds), checks, None)
 
 
 def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collection[Node] | None

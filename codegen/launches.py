@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,20 @@ from .winograd.choice import winograd_kernels
 
 Packed = dict[Any, dict[Buffer, Place]]  # memory, by what is packed there
 
-# kinds whose kernels do nothing else
-_ALONE = {"scan": lower_scan, "sort": lower_sort, "put": lower_put, "composite": attention_kernels}
+Lower = Callable[..., list[Kernel]]  # lower(group, buffers, machine, name)
+
+
+def _contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
+              kept: Collection[Buffer] = ()) -> list[Kernel]:
+    tiled = winograd_kernels(group, buffers, machine, name, kept)
+    return lower_contract(group, buffers, machine, name, kept) if tiled is None else tiled
+
+
+KINDS: dict[str, Lower] = {
+    "rows": lower, "columns": lower, "contract": _contract, "scan": lower_scan, "sort": lower_sort,
+    "put": lower_put, "composite": attention_kernels,
+}
+"""How a group of each kind becomes kernels for the CPU; `contract` is told what is kept, too."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +85,8 @@ class _Lowered:
 class Lowering:
     """Makes kernels of groups. Those of a form that was met before are made of its kernels."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, machine: Machine, kinds: Mapping[str, Lower] = KINDS) -> None:
+        self.machine, self.kinds = machine, kinds
         self._made: dict[Any, _Lowered] = {}
 
     def launches(self, group: Group, buffers: Mapping[Node, Buffer], name: str,
@@ -103,14 +115,8 @@ class Lowering:
         moved, new = shifted(group, places, form.shifts)
         values = [n for n in (*group.reads, *group.members) if n in places]
         buffers = {new.get(n, n): places[n].buffer for n in values}
-        if group.kind in _ALONE:
-            return _Lowered(_ALONE[group.kind](moved, buffers, self.machine, name), numbers)
-        tiled = winograd_kernels(moved, buffers, self.machine, name, kept)
-        if tiled is not None:
-            return _Lowered(tiled, numbers)
-        if group.kind == "contract":
-            return _Lowered(lower_contract(moved, buffers, self.machine, name, kept), numbers)
-        return _Lowered(lower(moved, buffers, self.machine, name), numbers)
+        more = (kept,) if group.kind == "contract" else ()
+        return _Lowered(self.kinds[group.kind](moved, buffers, self.machine, name, *more), numbers)
 
 
 def _values(group: Group, places: Mapping[Node, Place]) -> dict[Buffer, frozenset[Node]]:

@@ -89,7 +89,7 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
     if any(group.domain[a] == 0 for a in group.kept):
         return []
     if 0 in group.domain:
-        return [_identities(nest)]
+        return [identities(nest)]
     if group.kind == "columns":
         return _columns(nest)
     if group.axes is None:
@@ -109,7 +109,7 @@ def kernel(nest: Nest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "
                   nest.nanoseconds(elements), sites)
 
 
-def _identities(nest: Nest) -> Kernel:
+def identities(nest: Nest) -> Kernel:
     """Reductions over nothing: what they start from is their result."""
     var, _ = counter("task", 1)
     position, o = counter("o", nest.outer)
@@ -198,7 +198,7 @@ def _rows(nest: Nest) -> list[Kernel]:
     rows = For(position, *limits, tuple(body))
     if not nest.body.columns:
         return [kernel(nest, var, tasks, [rows])]
-    return _adding_rows(nest, var, task, tasks, rows)
+    return adding_rows(nest, var, task, tasks, rows, nest.fitting(nest.inner))
 
 
 def _ends_on_lanes(nest: Nest, rows: int) -> bool:
@@ -227,7 +227,8 @@ def _lanes_behind_rows(nest: Nest, tasks: tuple[Var, int], rows: int, first: Ind
     return replace(made, scratch=(*made.scratch, *sums.values()))
 
 
-def _adding_rows(nest: Nest, var: Var, task: Index, tasks: int, rows: For) -> list[Kernel]:
+def adding_rows(nest: Nest, var: Var, task: Index, tasks: int, rows: For, lanes: int
+                ) -> list[Kernel]:
     """Rows with sums over them: each task's own, which a second kernel adds up in order."""
     columns, width = nest.body.columns, nest.inner
     parts = {n: Buffer(f"{nest.name}_{b.name}", b.dtype, tasks * width)
@@ -236,12 +237,12 @@ def _adding_rows(nest: Nest, var: Var, task: Index, tasks: int, rows: For) -> li
     at = (task * width + k).expr()
     clear = [loops.Store(b, lane, loops.const(identity(n), b.dtype)) for n, b in columns.items()]
     keep = [loops.Store(parts[n], at, loops.load(b, lane)) for n, b in columns.items()]
-    first = [_whole_row(nest, lane, clear), rows, _whole_row(nest, lane, keep)]
+    first = [_whole_row(nest, lane, clear, lanes), rows, _whole_row(nest, lane, keep, lanes)]
     return [kernel(nest, var, tasks, first), _total_of_tasks(nest, parts, tasks)]
 
 
-def _whole_row(nest: Nest, lane: Var, body: Sequence[Stmt]) -> For:
-    return For(lane, const(0), const(nest.inner), tuple(body), nest.fitting(nest.inner))
+def _whole_row(nest: Nest, lane: Var, body: Sequence[Stmt], lanes: int) -> For:
+    return For(lane, const(0), const(nest.inner), tuple(body), lanes)
 
 
 def _total_of_tasks(nest: Nest, parts: dict[Node, Buffer], count: int) -> Kernel:

@@ -14,7 +14,8 @@ class Machine:
     largest that it stands for; `winograd`: results along a side of the tiles by which convolutions
     of 3 by 3 are computed, 0 for none; `dot`: whether products of bfloat16 are made of pairs;
     `dot16`: whether those of integers of 16 bits are; `dot8`: whether those of integers of 8 bits
-    are made of four.
+    are made of four; `finer`: how many times smaller than a processor's its tasks are, and how many
+    times more of them there may be; `attention`: whether there are kernels of attention for it.
     """
 
     vector_bytes: int = 64
@@ -25,6 +26,8 @@ class Machine:
     dot: bool = False
     dot16: bool = False
     dot8: bool = False
+    finer: int = 1
+    attention: bool = True
 
     def varies(self, size: int) -> bool:
         """Whether a size is known at run time only: then loops are to be right for any."""

@@ -1,7 +1,8 @@
 """The scalar operations of the loop IR, one row each: what it computes, as NumPy does.
 
 This table is the definition that `interpret` runs. The emitters hold the same names as code of
-their targets, and a test checks that each of them has a row for every name here.
+their targets, and a test checks that each of them has a row for every name here. In which dtype a
+row computes, and which it gives, is said once, here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..eager.dtypes import bfloat16
+from ..eager.dtypes import bfloat16, is_small, summed_in
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -98,3 +99,31 @@ SCALAR: dict[str, Callable[..., Any]] = {
     "cast": lambda x: x,  # to the dtype of the call, as NumPy's astype
 }
 """name -> function of NumPy scalars; the result is then cast to the dtype of the call."""
+
+TRANSCENDENTAL = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 "
+    "sinh cosh tanh asinh acosh atanh erf hypot"
+).split()
+_FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
+_BOOL, _DOUBLE = np.dtype(bool), np.dtype("float64")
+PREDICATES = set("lt le gt ge eq ne isnan isinf isfinite signbit".split())
+_GIVEN = dict.fromkeys(PREDICATES, _BOOL) \
+    | dict.fromkeys(("pair", "pair16", "quad8"), np.dtype("uint32")) \
+    | dict.fromkeys(("dot16", "dot8"), np.dtype("int32")) | {"dot2": np.dtype("float32")}
+_EXACT = set("neg abs sign maximum minimum floor ceil trunc round copysign nextafter".split())
+
+
+def worked_in(op: str, dtypes: list[np.dtype[Any]]) -> np.dtype[Any]:
+    """The dtype in which NumPy would compute with operands of these dtypes."""
+    first = dtypes[0] if all(t == dtypes[0] for t in dtypes) else np.result_type(*dtypes)
+    whole = summed_in(first).kind != "f"
+    return _DOUBLE if op in _FLOAT_ONLY and whole else first
+
+
+def given_by(op: str, worked: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of what an operation gives that is `worked_in` another: floats of 16 bits are held
+    as float32, and what is no number of theirs has to be rounded."""
+    held = summed_in(worked)
+    if op == "bits":
+        return np.dtype(f"u{held.itemsize}")
+    return _GIVEN.get(op, worked if op in _EXACT and is_small(worked) else held)

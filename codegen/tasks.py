@@ -15,7 +15,8 @@ def chunks(total: int, smallest: int, machine: Machine) -> tuple[int, int]:
     that varies, as many as there are of just that size."""
     if machine.varies(total):
         return max(1, -(-total // max(1, smallest))), max(1, smallest)
-    count = max(1, min(_MOST_TASKS, total // max(1, smallest)))
+    smallest = max(1, smallest // machine.finer)
+    count = max(1, min(_MOST_TASKS * machine.finer, total // smallest))
     size = -(-total // count)
     return max(1, -(-total // size)), size
 

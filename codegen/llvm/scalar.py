@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...eager.dtypes import is_small, summed_in
+from ..scalar import TRANSCENDENTAL, given_by, worked_in
 from . import half, math, words
 from .libm import integer_pow, per_lane
 from .text import BITS, Builder, Value, constant, suffix, type_of
@@ -18,17 +19,6 @@ from .text import BITS, Builder, Value, constant, suffix, type_of
 DType = np.dtype[Any]
 Row = Callable[..., Value]
 _BOOL, _DOUBLE = np.dtype(bool), np.dtype("float64")
-
-TRANSCENDENTAL = (
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 "
-    "sinh cosh tanh asinh acosh atanh erf hypot"
-).split()
-_FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
-_PREDICATES = set("lt le gt ge eq ne isnan isinf isfinite signbit".split())
-_GIVEN = dict.fromkeys(_PREDICATES, _BOOL) | dict.fromkeys(
-    ("pair", "pair16", "quad8"), np.dtype("uint32")) | dict.fromkeys(
-    ("dot16", "dot8"), np.dtype("int32")) | {"dot2": np.dtype("float32")}
-_EXACT = set("neg abs sign maximum minimum floor ceil trunc round copysign nextafter".split())
 
 
 def apply(k: Builder, op: str, args: list[Value], dtypes: list[DType], result: DType) -> Value:
@@ -38,23 +28,13 @@ def apply(k: Builder, op: str, args: list[Value], dtypes: list[DType], result: D
     if op == "where":
         x, y = (convert(k, a, t, result) for a, t in zip(args[1:], dtypes[1:], strict=True))
         return k.select(convert(k, args[0], dtypes[0], _BOOL), x, y)
-    work = _work_type(op, dtypes)
+    work = worked_in(op, dtypes)
     operands = [convert(k, a, t, work) for a, t in zip(args, dtypes, strict=True)]
     if is_small(work) and op in _SMALL:
         return convert(k, _SMALL[op](k, work, *operands), work, result)
     held = summed_in(work)
     value = SCALAR[op](k, held, *operands)
-    given = _GIVEN.get(op) or (np.dtype(f"u{held.itemsize}") if op == "bits" else None)
-    if given is not None:
-        return convert(k, value, given, result)
-    return convert(k, value, work if op in _EXACT else held, result)
-
-
-def _work_type(op: str, dtypes: list[DType]) -> DType:
-    """The dtype in which NumPy would compute."""
-    first = dtypes[0] if all(t == dtypes[0] for t in dtypes) else np.result_type(*dtypes)
-    whole = summed_in(first).kind != "f"
-    return _DOUBLE if op in _FLOAT_ONLY and whole else first
+    return convert(k, value, given_by(op, work), result)
 
 
 def convert(k: Builder, v: Value, source: DType, to: DType) -> Value:

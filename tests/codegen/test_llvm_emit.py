@@ -36,7 +36,7 @@ from fusewire.codegen.loops import (
     load,
     read,
 )
-from fusewire.codegen.scalar import SCALAR
+from fusewire.codegen.scalar import PREDICATES, SCALAR, TRANSCENDENTAL
 
 # Operations
 
@@ -54,7 +54,7 @@ ARITY = {name: 2 for name in SCALAR} | dict.fromkeys(
     "acos atan sinh cosh tanh asinh acosh atanh erf isnan isinf isfinite signbit not bits".split(),
     1,
 )
-FLOAT_ONLY = {*llvm_scalar.TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
+FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
 BITS = {"and", "or", "xor", "not"}
 
 
@@ -81,7 +81,7 @@ def result_of(op, dtype):
     """The dtype of what an operation on this one gives."""
     if op == "bits":
         return np.dtype(f"u{dtype.itemsize}")
-    return BOOL if op in llvm_scalar._PREDICATES else dtype
+    return BOOL if op in PREDICATES else dtype
 
 
 def test_every_operation_has_a_row():
@@ -90,7 +90,7 @@ def test_every_operation_has_a_row():
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_exact_operation_on_every_dtype(target):
-    inexact = {*llvm_scalar.TRANSCENDENTAL, "pow"}
+    inexact = {*TRANSCENDENTAL, "pow"}
     kernels = []
     for op in sorted(SCALAR.keys() - inexact):
         for dtype in DTYPES[::3] if target else DTYPES:

@@ -1,0 +1,315 @@
+"""Contractions as kernels for a GPU: a team computes a tile of the result, step by step of the
+summed axes.
+
+    for each block of summed elements:
+        all threads read a block of both operands into shared memory
+        each thread adds the products of some rows and some columns to sums of its own
+    each thread: what the group computes from its sums, and its stores
+
+Operands are read through whatever views stand before them, so the windows of a convolution are
+never written to memory. Where the tiles are few and the sums long, teams share the summed elements,
+and a second kernel adds up what they have in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ...capture.graph import Node
+from ...eager.dtypes import summed_in
+from ...eager.ops.contract import parts
+from ...eager.shapes import product
+from .. import loops
+from ..fuse import Group
+from ..index import Index, variable
+from ..inline import Indices, Inliner, flat, in_memory, unflat
+from ..loops import Buffer, For, If, Kernel, Register, Stmt, const
+from ..machine import Machine
+from ..nest import counter
+from ..pack import factor
+from ..tasks import bounds, buffers_of
+from ..values import BUILDER, Value, call, cast
+
+_PAD = 4  # keeps columns of a block in shared memory out of the same banks
+_ENOUGH = 512  # teams that keep every processor busy
+_DEEP = 256  # summed elements that are worth a team
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A team's `rows` by `columns` of the result, of which a thread has `own` by `own`, and how
+    many summed elements lie in shared memory at once."""
+
+    rows: int
+    columns: int
+    own: int
+    depth: int = 16
+
+    @property
+    def threads(self) -> int:
+        return self.rows * self.columns // self.own ** 2
+
+
+_TILES = (Tile(128, 128, 8), Tile(64, 64, 4), Tile(32, 32, 4), Tile(16, 16, 2))
+
+
+class Contraction:
+    """The letters of a contraction by what they do, and its tiles."""
+
+    def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+                 ) -> None:
+        self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
+        self.node = group.members[0]
+        self.dtype = summed_in(self.node.type.dtype)
+        first, second, out = self.letters = parts(self.node.params["spec"])
+        self.size = {a: n for letters, i in zip(self.letters, self.node.inputs)
+                     for a, n in zip(letters, i.type.shape)}
+        # the operand that has the last letter of the result has its columns
+        self.column_operand = int(not out or out[-1] not in first or out[-1] in second)
+        mine, other = self.letters[1 - self.column_operand], self.letters[self.column_operand]
+        self.batch = [a for a in out if a in mine and a in other]
+        self.rows = [a for a in out if a in mine and a not in other]
+        self.columns = [a for a in out if a in other and a not in mine]
+        self.summed = [a for a in first if a not in out]
+        self.depth = self.count(self.summed)
+        self.tile = self._fitting()
+        self.grid = (self.count(self.batch), -(-self.count(self.rows) // self.tile.rows),
+                     -(-self.count(self.columns) // self.tile.columns))
+        self.shares = self._shares()
+
+    def count(self, letters: list[str]) -> int:
+        """How many elements these letters count."""
+        return int(product(self.size[a] for a in letters))
+
+    @property
+    def tiles(self) -> int:
+        return int(product(self.grid))
+
+    def _fitting(self) -> Tile:
+        """The largest tile of which there are enough, and which is not mostly empty."""
+        rows, columns, batch = map(self.count, (self.rows, self.columns, self.batch))
+        if self.dtype.itemsize > 4:
+            return _TILES[2]
+        for tile in _TILES[:-1]:
+            teams = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
+            full = rows * columns * batch / (teams * tile.rows * tile.columns)
+            if teams >= _ENOUGH // 4 and full >= 0.5:
+                return tile
+        return _TILES[-1] if min(rows, columns) <= 16 else _TILES[2]
+
+    def _shares(self) -> int:
+        """Among how many teams the summed elements of a tile are shared."""
+        wanted = min(-(-_ENOUGH // max(1, self.tiles)), self.depth // _DEEP)
+        return max(1, wanted) if self.tiles < _ENOUGH // 4 else 1
+
+    def element(self, operand: int, where: dict[str, Index], mask: Any) -> Value:
+        """An element of an operand, read through the views before it, where the mask holds."""
+        inline = Inliner(in_memory(self.buffers, self.group.members))
+        node = self.node.inputs[operand]
+        value = inline.value(node, tuple(where[a] for a in self.letters[operand]), mask)
+        return cast(value if mask is None else call("where", mask, value, 0), self.dtype)
+
+    def steps(self, operand: int) -> bool:
+        """Whether summed elements that follow each other lie side by side in memory."""
+        mine = self.columns if operand == self.column_operand else self.rows
+        local = {a: variable(f"a{a}", self.size[a]) for a in self.size}
+        found = loops.parts([self.element(operand, local, None).expr])
+        loads = [e for e in found if isinstance(e, loops.Load)]
+
+        def moves(letters: list[str]) -> bool:
+            long = [a for a in letters if self.size[a] > 1]
+            var = next(iter(local[long[-1]].terms)) if long else None
+            return var is not None and any(factor(e.index, var) == 1 for e in loads)
+
+        return moves(self.summed) and not moves(mine)
+
+
+def lower_contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
+                   kept: Collection[Buffer] = ()) -> list[Kernel]:
+    """The kernels of a group that begins with a contraction."""
+    return Team(Contraction(group, buffers, machine, name)).kernels()
+
+
+class Team:
+    """The statements of a task of a contraction."""
+
+    def __init__(self, of: Contraction) -> None:
+        self.of, self.tile = of, of.tile
+        tile, dtype = of.tile, of.dtype
+        self.pitch = (tile.rows + _PAD, tile.columns + _PAD)
+        self.blocks = [Buffer(n, dtype, tile.depth * p, scratch=True)
+                       for n, p in zip(("rows", "columns"), self.pitch)]
+        self.sums = Buffer("sums", dtype, tile.threads * tile.own ** 2, scratch=True)
+        self.partial = Buffer(f"{of.name}_part", dtype, of.shares * of.node.type.size)
+
+    def kernels(self) -> list[Kernel]:
+        """The tiles, and what adds up the shares of a tile."""
+        of = self.of
+        var, task = counter("task", of.tiles * of.shares)
+        share, number = task % of.shares, task // of.shares
+        body = self._statements(number, share)
+        made = Kernel(of.name, *buffers_of(tuple(body)), (*self.blocks, self.sums), var,
+                      of.tiles * of.shares, tuple(body), self._cost(), _sites(of))
+        return [made] if of.shares == 1 else [made, self._total()]
+
+    def _cost(self) -> float:
+        of = self.of
+        return 2e-3 * float(of.node.type.size) * of.depth
+
+    def _statements(self, number: Index, share: Index) -> list[Stmt]:
+        of, tile = self.of, self.tile
+        blocks = -(-of.depth // tile.depth)
+        each = -(-blocks // of.shares)
+        var, block = counter("block", blocks)
+        column, number = number % of.grid[2], number // of.grid[2]
+        row, batch = number % of.grid[1], number // of.grid[1]
+        self.fixed = dict(zip(of.batch, unflat(batch, [of.size[a] for a in of.batch])))
+        self.first = row * tile.rows, column * tile.columns
+        body = [*self._read(0, block), *self._read(1, block), self._multiply()]
+        return [self._clear(), For(var, *bounds(share, each, blocks), tuple(body)),
+                self._finish(share)]
+
+    def _lanes(self, body: list[Stmt], var: loops.Var) -> For:
+        return For(var, const(0), const(self.tile.threads), tuple(body), self.tile.threads)
+
+    # ---- operands
+    def _read(self, side: int, block: Index) -> list[Stmt]:
+        """A block of the rows' operand (side 0) or the columns' as it lies in shared memory."""
+        of, tile = self.of, self.tile
+        wide, operand = (tile.rows, tile.columns)[side], abs(of.column_operand - 1 + side)
+        count = wide * tile.depth
+        lane, i = counter("i", count)
+        if of.steps(operand):
+            own, k = i // tile.depth, i % tile.depth
+        else:
+            k, own = i // wide, i % wide
+        value = self._operand(operand, side, self.first[side] + own, block * tile.depth + k)
+        store = loops.Store(self.blocks[side], (k * self.pitch[side] + own).expr(), value.expr)
+        return [For(lane, const(0), const(count), (store,), tile.threads)]
+
+    def _operand(self, operand: int, side: int, own: Index, k: Index) -> Value:
+        """An element at one of the rows or columns, and one of the summed; 0 behind their ends."""
+        of = self.of
+        letters = (of.rows, of.columns)[side]
+        inside = _both(own < of.count(letters), k < of.depth)
+        where = dict(self.fixed)
+        where |= dict(zip(letters, unflat(own, [of.size[a] for a in letters])))
+        where |= dict(zip(of.summed, unflat(k, [of.size[a] for a in of.summed])))
+        return of.element(operand, where, inside)
+
+    # ---- sums
+    def _clear(self) -> For:
+        lane, t = counter("t", self.tile.threads)
+        zero = loops.const(0, self.of.dtype)
+        return self._lanes([loops.Store(self.sums, self._own(t, n).expr(), zero)
+                            for n in range(self.tile.own ** 2)], lane)
+
+    def _own(self, thread: Index, n: int) -> Index:
+        return thread * self.tile.own ** 2 + n
+
+    def _multiply(self) -> For:
+        """What each thread adds to its sums from the blocks in shared memory."""
+        of, own = self.of, self.tile.own
+        lane, t = counter("t", self.tile.threads)
+        sums = [Register(f"s{n}", of.dtype) for n in range(own * own)]
+        first = self._corner(t)
+        var, k = counter("k", self.tile.depth)
+        factors = [[Register(f"{'ab'[side]}{n}", of.dtype) for n in range(own)]
+                   for side in (0, 1)]
+        steps: list[Stmt] = [
+            loops.Assign(factors[side][n], loops.load(
+                self.blocks[side], (k * self.pitch[side] + first[side] + n).expr()))
+            for side in (0, 1) for n in range(own)]
+        steps += [loops.Update(sums[i * own + j], "add", loops.call(
+            "mul", (loops.read(factors[0][i]), loops.read(factors[1][j])), of.dtype))
+            for i in range(own) for j in range(own)]
+        took = [loops.Assign(r, loops.load(self.sums, self._own(t, n).expr()))
+                for n, r in enumerate(sums)]
+        gave = [loops.Store(self.sums, self._own(t, n).expr(), loops.read(r))
+                for n, r in enumerate(sums)]
+        return self._lanes([*took, For(var, const(0), const(self.tile.depth), tuple(steps), 0, 4),
+                            *gave], lane)
+
+    def _corner(self, thread: Index) -> tuple[Index, Index]:
+        """The first row and column of a thread, in its tile."""
+        across = self.tile.columns // self.tile.own
+        return thread // across * self.tile.own, thread % across * self.tile.own
+
+    # ---- results
+    def _finish(self, share: Index) -> For:
+        lane, t = counter("t", self.tile.threads)
+        corner = self._corner(t)
+        body: list[Stmt] = []
+        for n in range(self.tile.own ** 2):
+            row = self.first[0] + corner[0] + n // self.tile.own
+            column = self.first[1] + corner[1] + n % self.tile.own
+            value = Value(loops.load(self.sums, self._own(t, n).expr()))
+            body += self._guarded(row, column, self._results(row, column, value, share))
+        return self._lanes(body, lane)
+
+    def _guarded(self, row: Index, column: Index, body: list[Stmt]) -> list[Stmt]:
+        of = self.of
+        inside = _both(row < of.count(of.rows), column < of.count(of.columns))
+        return body if inside is None else [If(inside.expr, tuple(body))]
+
+    def _results(self, row: Index, column: Index, value: Value, share: Index) -> list[Stmt]:
+        """Stores of the group's members at one element, or of a share's sum."""
+        of = self.of
+        where = self._element(row, column)
+        if of.shares > 1:
+            at = share * of.node.type.size + flat(where, of.node.type.shape)
+            return [loops.Store(self.partial, at.expr(), value.expr)]
+        return stores(of, where, value)
+
+    def _element(self, row: Index, column: Index) -> Indices:
+        of = self.of
+        letters = dict(self.fixed)
+        for names, at in ((of.rows, row), (of.columns, column)):
+            letters |= dict(zip(names, unflat(at, [of.size[a] for a in names])))
+        return tuple(letters[a] for a in of.letters[2])
+
+    def _total(self) -> Kernel:
+        """Adds up the shares, and does the rest of the group: a thread for each element."""
+        of = self.of
+        size, lanes = of.node.type.size, 128
+        tasks = -(-size // lanes)
+        var, task = counter("task", tasks)
+        lane, i = counter("i", size)
+        number, p = counter("p", of.shares)
+        total = Register("total", of.dtype)
+        add = loops.Update(total, "add", loops.load(self.partial, (p * size + i).expr()))
+        body = (loops.Assign(total, loops.const(0, of.dtype)),
+                For(number, const(0), const(of.shares), (add,), 0, 4),
+                *stores(of, unflat(i, of.node.type.shape), Value(loops.read(total))))
+        loop = (For(lane, *bounds(task, lanes, size), body, lanes),)
+        return Kernel(of.name + "_total", *buffers_of(loop), (), var, tasks, loop, float(size),
+                      _sites(of))
+
+
+def stores(of: Contraction, where: Indices, value: Value) -> list[Stmt]:
+    """What the group stores at one element of the result, from the sum there."""
+    memory = in_memory(of.buffers, of.group.members)
+
+    def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
+        return cast(value, node.type.dtype) if node is of.node else memory(node, index, mask)
+
+    inline = Inliner(leaf)
+    return [loops.Store(of.buffers[m], flat(where, m.type.shape).expr(),
+                        inline.value(m, where).expr)
+            for m in of.group.members if m in of.buffers]
+
+
+def _both(a: Any, b: Any) -> Value | None:
+    """Where both hold; None where that is everywhere."""
+    if isinstance(a, bool) and isinstance(b, bool):
+        return None if a and b else BUILDER.const(False, loops.BOOL)
+    both: Value = call("and", a, b)
+    return both
+
+
+def _sites(of: Contraction) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(n.site for n in of.group.members if n.site))
+
+

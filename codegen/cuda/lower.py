@@ -1,0 +1,226 @@
+"""Groups of rows and columns as kernels for a GPU: which elements a thread has.
+
+    no reduction    a thread has some neighbours, as many as are moved at once
+    rows            a team for each row, a warp or more by its length; few long rows are cut
+    columns         a thread for each column; where these are few, their elements are cut
+
+How many teams there are depends on sizes alone, never on the device: so do the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...capture.graph import Node
+from ...eager.dtypes import summed_in
+from ...eager.op import OPS
+from .. import loops
+from ..fuse import SHORT, Group
+from ..index import Index, as_index
+from ..inline import Indices
+from ..loops import Buffer, Expr, For, Kernel, Stmt, const
+from ..lower import Nest, adding_rows, identities, kernel
+from ..machine import Machine
+from ..nest import Axes, Body, counter, decode, work
+from ..tasks import bounds
+from .team import WARP
+
+_BLOCK = 256  # threads of a team whose lanes do not need each other
+_PIECE = 16  # bytes that a thread moves at once
+_EACH = 4  # pieces of a row that a thread of a larger team has
+_ENOUGH = 1024  # teams that keep every processor busy
+_LONG = 1 << 13  # elements of a row that is worth cutting, where rows are few
+_DEEP = 64  # elements of a column that is worth cutting, where columns are few
+_ADDED = 32  # rows of a team that adds them up on its way
+
+
+def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str) -> list[Kernel]:
+    """The kernels of a group without contraction, mostly one; `buffers`: what lies in memory."""
+    body = Body(group, buffers)
+    expressions, forms = body.expressions()
+    nest = Nest(group, body, Axes(group, forms), machine, name, work(expressions), 1)
+    if any(group.domain[a] == 0 for a in group.kept):
+        return []
+    if 0 in group.domain:
+        return [identities(nest)]
+    if group.axes is None:
+        return [_elementwise(nest)]
+    return _rows(nest) if group.kind == "rows" else _columns(nest)
+
+
+Runs = Sequence[tuple[list[int], int]]  # axes that are one loop, and its size
+Place = Callable[[Index, Index], Index]  # where the part of a position lies
+
+
+def _runs(nest: Nest, axes: Sequence[list[int]]) -> list[tuple[list[int], int]]:
+    return [(r, nest.axes.size(r)) for r in axes]
+
+
+def _neighbours(nest: Nest, runs: Runs) -> int:
+    """How many elements that lie side by side a thread takes: as many as it can move at once."""
+    touched = [b.dtype.itemsize for b in {*nest.body.buffers.values(), *nest.body.rows.values()}]
+    count = max(1, _PIECE // max(touched, default=4))
+    while count > 1 and (not runs or runs[-1][1] % count):
+        count //= 2
+    return count
+
+
+def _counter(name: str, size: int) -> tuple[loops.Var, Index]:
+    """A loop's variable, and its index: 0 where there is only one turn, and so no loop."""
+    var, index = counter(name, size)
+    return var, index if size > 1 else as_index(0)
+
+
+def _side_by_side(inner: loops.Var, count: int, body: list[Stmt]) -> list[Stmt]:
+    """A thread's statements for each of its neighbours."""
+    return [For(inner, const(0), const(count), tuple(body), 0, count)] if count > 1 else body
+
+
+# ---- no reduction
+def _elementwise(nest: Nest) -> Kernel:
+    runs = _runs(nest, nest.axes.kept)
+    count = _neighbours(nest, runs)
+    total = nest.outer // count
+    tasks = -(-total // _BLOCK)
+    var, task = counter("task", tasks)
+    lane, i = counter("i", total)
+    inner, n = _counter("n", count)
+    where = nest.axes.where(decode(i * count + n, runs) if runs else [])
+    body = _side_by_side(inner, count, nest.body.step(0, where))
+    loop = For(lane, *bounds(task, _BLOCK, total), tuple(body), _BLOCK)
+    return kernel(nest, var, tasks, [loop])
+
+
+# ---- reductions along the last axis
+def _rows(nest: Nest) -> list[Kernel]:
+    if nest.body.columns:
+        return _rows_added(nest)
+    if nest.outer < _ENOUGH // 4 and nest.inner >= 2 * _LONG and len(nest.body.sweeps) == 1:
+        return _cut(nest, nest.inner, _LONG)
+    var, task = counter("task", nest.outer)
+    kept = decode(task, _runs(nest, nest.axes.kept)) if nest.axes.kept else []
+    return [kernel(nest, var, nest.outer, _row(nest, kept))]
+
+
+def _row(nest: Nest, kept: list[tuple[list[int], Index]]) -> list[Stmt]:
+    """All sweeps over a row, by the threads of a team."""
+    body: list[Stmt] = []
+    for sweep in range(len(nest.body.sweeps)):
+        body += nest.body.begin(sweep)
+        body += _sweep(nest, sweep, kept)
+        body += nest.body.finish(sweep, nest.axes.where(kept))
+    return body
+
+
+def _sweep(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]],
+           limits: tuple[Expr, Expr] | None = None) -> list[Stmt]:
+    """One sweep over a row, or over the part of it between two of its pieces."""
+    runs = _runs(nest, nest.axes.inner)
+    if not runs:
+        return nest.body.step(sweep, nest.axes.where(kept))
+    count = _neighbours(nest, runs)
+    lane, k = counter("k", nest.inner // count)
+    inner, n = _counter("n", count)
+    where = nest.axes.where([*kept, *decode(k * count + n, runs)])
+    body = _side_by_side(inner, count, nest.body.step(sweep, where))
+    start, stop = limits or (const(0), const(nest.inner // count))
+    return [For(lane, start, stop, tuple(body), _threads(nest.inner // count))]
+
+
+def _threads(pieces: int) -> int:
+    """Threads of a team for a row of so many pieces."""
+    if pieces <= _EACH * WARP:
+        return WARP
+    return int(min(1024, max(2 * WARP, 1 << ((pieces - 1) // _EACH).bit_length())))
+
+
+def _rows_added(nest: Nest) -> list[Kernel]:
+    """Rows with sums over them: each team adds up some rows, a second kernel what teams have."""
+    tasks = -(-nest.outer // _ADDED)
+    var, task = counter("task", tasks)
+    position, o = counter("o", nest.outer)
+    kept = decode(o, _runs(nest, nest.axes.kept))
+    rows = For(position, *bounds(task, _ADDED, nest.outer), tuple(_row(nest, kept)))
+    return adding_rows(nest, var, task, tasks, rows, _threads(nest.inner))
+
+
+# ---- what one team would take too long for: cut, and added up in order by a second kernel
+def _cut(nest: Nest, length: int, piece: int) -> list[Kernel]:
+    """Rows in pieces."""
+    count = _neighbours(nest, _runs(nest, nest.axes.inner))
+    pieces = -(-length // piece)
+    var, task = counter("task", pieces * nest.outer)
+    kept = decode(task // pieces, _runs(nest, nest.axes.kept)) if nest.axes.kept else []
+    limits = bounds(task % pieces, piece // count, length // count)
+    partial = _partials(nest, pieces)
+    body = [*nest.body.begin(0), *_sweep(nest, 0, kept, limits)]
+    body += [loops.Store(b, task.expr(), loops.read(nest.body.registers[r]))
+             for r, b in partial.items()]
+    first = kernel(nest, var, pieces * nest.outer, body)
+    return [first, _total(nest, partial, pieces, lambda p, o: o * pieces + p)]
+
+
+def _partials(nest: Nest, count: int) -> dict[Node, Buffer]:
+    return {r: Buffer(f"{nest.name}_part{i}", summed_in(r.type.dtype), count * nest.outer)
+            for i, r in enumerate(nest.body.sweeps[0].reductions)}
+
+
+def _total(nest: Nest, partial: dict[Node, Buffer], count: int, place: Place) -> Kernel:
+    """Adds up the parts of each position in order, and does what follows: a thread for each."""
+    tasks = -(-nest.outer // WARP)
+    var, task = counter("task", tasks)
+    lane, o = counter("o", nest.outer)
+    number, p = counter("p", count)
+    where = nest.axes.where(decode(o, _runs(nest, nest.axes.kept)) if nest.axes.kept else [])
+    added = [loops.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
+                          loops.load(b, place(p, o).expr())) for r, b in partial.items()]
+    body = [*nest.body.begin(0), For(number, const(0), const(count), tuple(added), 0, 4),
+            *nest.body.finish(0, where)]
+    loop = For(lane, *bounds(task, WARP, nest.outer), tuple(body), WARP)
+    return kernel(nest, var, tasks, [loop], nest.name + "_total")
+
+
+# ---- reductions along other axes
+def _columns(nest: Nest) -> list[Kernel]:
+    few = nest.outer < _ENOUGH * WARP and nest.inner >= 2 * _DEEP
+    if few and len(nest.body.sweeps) == 1:
+        return _cut_columns(nest)
+    threads = _BLOCK if nest.outer >= _ENOUGH * _BLOCK else WARP
+    tasks = -(-nest.outer // threads)
+    var, task = counter("task", tasks)
+    lane, i = counter("i", nest.outer)
+    kept = decode(i, _runs(nest, nest.axes.kept))
+    body: list[Stmt] = []
+    for sweep in range(len(nest.body.sweeps)):
+        body += nest.body.begin(sweep)
+        body += _column(nest, sweep, kept, (const(0), const(nest.inner)))
+        body += nest.body.finish(sweep, nest.axes.where(kept))
+    loop = For(lane, *bounds(task, threads, nest.outer), tuple(body), threads)
+    return [kernel(nest, var, tasks, [loop])]
+
+
+def _column(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]],
+            limits: tuple[Expr, Expr]) -> list[Stmt]:
+    """A thread's sweep over the elements of a column, or some of them."""
+    var, k = counter("k", nest.inner)
+    where: Indices = nest.axes.where([*kept, *decode(k, _runs(nest, nest.axes.inner))])
+    unroll = nest.inner if nest.inner <= SHORT else 4
+    return [For(var, *limits, tuple(nest.body.step(sweep, where)), 0, unroll)]
+
+
+def _cut_columns(nest: Nest) -> list[Kernel]:
+    """Columns in pieces, so that there are enough teams."""
+    blocks = -(-nest.outer // WARP)
+    wanted = max(1, min(nest.inner // _DEEP, 2 * _ENOUGH // blocks))
+    piece = -(-nest.inner // wanted)
+    pieces = -(-nest.inner // piece)
+    var, task = counter("task", pieces * blocks)
+    lane, i = counter("i", nest.outer)
+    kept, number = decode(i, _runs(nest, nest.axes.kept)), task // blocks
+    partial = _partials(nest, pieces)
+    body = [*nest.body.begin(0), *_column(nest, 0, kept, bounds(number, piece, nest.inner))]
+    body += [loops.Store(b, (number * nest.outer + i).expr(), loops.read(nest.body.registers[r]))
+             for r, b in partial.items()]
+    loop = For(lane, *bounds(task % blocks, WARP, nest.outer), tuple(body), WARP)
+    first = kernel(nest, var, pieces * blocks, [loop])
+    return [first, _total(nest, partial, pieces, lambda p, o: p * nest.outer + o)]
