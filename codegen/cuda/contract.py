@@ -23,7 +23,7 @@ from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .. import loops
 from ..fuse import Group
-from ..index import Index, variable
+from ..index import Index, atom, variable
 from ..inline import Indices, Inliner, flat, in_memory, unflat
 from ..loops import Buffer, For, If, Kernel, Register, Stmt, const
 from ..machine import Machine
@@ -104,18 +104,17 @@ class Contraction:
         wanted = min(-(-_ENOUGH // max(1, self.tiles)), self.depth // _DEEP)
         return max(1, wanted) if self.tiles < _ENOUGH // 4 else 1
 
-    def element(self, operand: int, where: dict[str, Index], mask: Any) -> Value:
-        """An element of an operand, read through the views before it, where the mask holds."""
+    def element(self, operand: int, where: dict[str, Index]) -> Value:
+        """An element of an operand, read through the views before it."""
         inline = Inliner(in_memory(self.buffers, self.group.members))
         node = self.node.inputs[operand]
-        value = inline.value(node, tuple(where[a] for a in self.letters[operand]), mask)
-        return cast(value if mask is None else call("where", mask, value, 0), self.dtype)
+        return cast(inline.value(node, tuple(where[a] for a in self.letters[operand])), self.dtype)
 
     def steps(self, operand: int) -> bool:
         """Whether summed elements that follow each other lie side by side in memory."""
         mine = self.columns if operand == self.column_operand else self.rows
         local = {a: variable(f"a{a}", self.size[a]) for a in self.size}
-        found = loops.parts([self.element(operand, local, None).expr])
+        found = loops.parts([self.element(operand, local).expr])
         loads = [e for e in found if isinstance(e, loops.Load)]
 
         def moves(letters: list[str]) -> bool:
@@ -190,14 +189,17 @@ class Team:
         return [For(lane, const(0), const(count), (store,), tile.threads)]
 
     def _operand(self, operand: int, side: int, own: Index, k: Index) -> Value:
-        """An element at one of the rows or columns, and one of the summed; 0 behind their ends."""
+        """An element at one of the rows or columns, and one of the summed. Behind their ends it is
+        0: the last one is read again there, as views know of no other places."""
         of = self.of
         letters = (of.rows, of.columns)[side]
         inside = _both(own < of.count(letters), k < of.depth)
         where = dict(self.fixed)
-        where |= dict(zip(letters, unflat(own, [of.size[a] for a in letters])))
-        where |= dict(zip(of.summed, unflat(k, [of.size[a] for a in of.summed])))
-        return of.element(operand, where, inside)
+        for names, at in ((letters, own), (of.summed, k)):
+            last = _at_most(at, of.count(names) - 1)
+            where |= dict(zip(names, unflat(last, [of.size[a] for a in names])))
+        value = of.element(operand, where)
+        return value if inside is None else cast(call("where", inside, value, 0), of.dtype)
 
     # ---- sums
     def _clear(self) -> For:
@@ -301,12 +303,18 @@ def stores(of: Contraction, where: Indices, value: Value) -> list[Stmt]:
             for m in of.group.members if m in of.buffers]
 
 
+def _at_most(i: Index, last: int) -> Index:
+    """An index, or the last one in the place of those behind it."""
+    if i.range()[1] <= last:
+        return i
+    return atom(loops.call("minimum", (i.expr(), const(last)), loops.INT), (0, last))
+
+
 def _both(a: Any, b: Any) -> Value | None:
     """Where both hold; None where that is everywhere."""
-    if isinstance(a, bool) and isinstance(b, bool):
-        return None if a and b else BUILDER.const(False, loops.BOOL)
-    both: Value = call("and", a, b)
-    return both
+    known = a is True and b is True
+    both = a and b if isinstance(a, bool) and isinstance(b, bool) else call("and", a, b)
+    return None if known else both if isinstance(both, Value) else BUILDER.const(both, loops.BOOL)
 
 
 def _sites(of: Contraction) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from ..loops import (
     Assign,
     Buffer,
     Call,
-    Const,
     Expr,
     For,
     If,

@@ -1,0 +1,116 @@
+"""A graph's program on a device: arrays of the device in, arrays of the device out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...capture.costs import Memory
+from ...capture.graph import Graph
+from ...eager.shapes import TensorType
+from ..executable import Interface
+from ..llvm.program import Arena, Slot
+from ..loops import Buffer
+from ..report import bytes_of, kernel_facts
+from .program import Program, Step, program_of
+from .source import Function
+
+Array = Any  # of a device
+_BYTE = np.dtype("uint8")
+
+
+class Region(NamedTuple):
+    """Elements in a device's memory: `size` of them from a byte of an array on."""
+
+    array: Array
+    offset: int
+    dtype: Any
+    size: int
+
+
+class Loaded(Protocol):
+    """A module that a device can run."""
+
+    def launch(self, function: Function, arguments: Sequence[Region]) -> None: ...
+
+
+class Device(Protocol):
+    """Where programs run, and their arrays are."""
+
+    def load(self, source: str) -> Loaded: ...
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array: ...
+    def upload(self, array: Any) -> Array: ...
+    def copy(self, array: Array) -> Array: ...
+
+
+def compile_on(graph: Graph, device: Device, checks: bool = True) -> DeviceExecutable:
+    """The program of a graph, on a device; CodegenError where something in it has no code."""
+    return DeviceExecutable(program_of(graph, checks), device)
+
+
+class DeviceExecutable:
+    """A program with its module loaded and its constants uploaded."""
+
+    def __init__(self, program: Program, device: Device) -> None:
+        self.program, self.device = program, device
+        self.interface: Interface = program.interface
+        self._module = device.load(program.module.source)
+        self._constants = [device.upload(a) for a in self.interface.constants]
+
+    def __call__(self, arrays: list[Array]) -> list[Array]:
+        """The outputs for these inputs; IndexError for indices out of range."""
+        for i, check in self.interface.before:
+            check.require(arrays[i])
+        given = list(arrays)
+        for i in self.interface.overwritten:
+            given[i] = self.device.copy(given[i])
+        results = [self.device.empty(t.shape, t.dtype) for t in self.interface.results]
+        table = [*given, *self._constants, *results]
+        self._launch(table)
+        found = [table[i] for i in self.interface.outputs]
+        for check in self.interface.after:
+            check.require(found[check.output])
+        return [a.reshape(shape) for a, shape in zip(found, self.interface.shapes)]
+
+    def _launch(self, table: Sequence[Array]) -> None:
+        arena = self.device.empty((self.program.arena,), _BYTE)
+        scratch = self.device.empty((self.program.scratch,), _BYTE)
+        for step in self.program.steps:
+            function = self.program.module.functions[step.function]
+            arguments = _arguments(step, function, table, arena)
+            if function.scratch:
+                arguments.append(Region(scratch, 0, _BYTE, function.scratch))
+            self._module.launch(function, arguments)
+
+    # ---- what is told of it
+    def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
+        """A row per kernel, without times: these only the device itself could tell."""
+        functions = self.program.module.functions
+        return kernel_facts([functions[s.function].kernel for s in self.program.steps])
+
+    @property
+    def memory(self) -> Memory:
+        """What a call takes."""
+        given: list[TensorType] = self.interface.inputs
+        constants = sum(a.nbytes for a in self.interface.constants)
+        return Memory(bytes_of(given) + constants, bytes_of(self.interface.results),
+                      self.program.arena + self.program.scratch)
+
+    @property
+    def code(self) -> str:
+        """The CUDA C of the program."""
+        return self.program.module.source
+
+
+def _arguments(step: Step, function: Function, table: Sequence[Array], arena: Array
+               ) -> list[Region]:
+    return [_region(slot, buffer, table, arena)
+            for slot, buffer in zip(step.slots, function.kernel.arguments)]
+
+
+def _region(slot: Slot, buffer: Buffer, table: Sequence[Array], arena: Array) -> Region:
+    array = arena if isinstance(slot, Arena) else table[slot.index]
+    left = (array.size * array.dtype.itemsize - slot.offset) // buffer.dtype.itemsize
+    return Region(array, slot.offset, buffer.dtype, min(left, buffer.size))

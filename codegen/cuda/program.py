@@ -1,0 +1,74 @@
+"""A graph as one module of CUDA C, and the launches that compute it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...capture.graph import Graph
+from ..compile import lower_graph, slot_of
+from ..executable import Interface, interface_of
+from ..launches import KINDS, Launch
+from ..llvm.program import Slot
+from ..loops import Buffer, Kernel
+from ..machine import Machine
+from ..memory import plan_arena
+from .contract import lower_contract
+from .lower import lower
+from .source import Module, module_of
+
+GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, attention=False)
+"""What the choice of loops goes by on every GPU: a vector is what the lanes of a warp read."""
+
+LOWERED = {**KINDS, "rows": lower, "columns": lower, "contract": lower_contract}
+_PIECE = 16  # bytes moved at once
+
+
+@dataclass(frozen=True)
+class Step:
+    """A launch: the number of its function in the module, and where its arguments lie."""
+
+    function: int
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything that has to be known to run a graph: `arena` bytes hold what only it uses."""
+
+    interface: Interface
+    module: Module
+    steps: tuple[Step, ...]
+    arena: int
+
+    @property
+    def scratch(self) -> int:
+        """The bytes that functions work in, one after the other."""
+        return max([f.scratch for f in self.module.functions], default=0)
+
+
+def program_of(graph: Graph, checks: bool = True) -> Program:
+    """The program of a graph; CodegenError where something in it has no code."""
+    plan, launches = lower_graph(graph, GPU, checks, LOWERED)
+    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], plan.arguments)
+    kernels = list(dict.fromkeys(x.kernel for x in launches))
+    number = {k: n for n, k in enumerate(kernels)}
+    aligned = _aligned(launches)
+    module = module_of((f"k{n}_{_plain(k.name)}", k, aligned[k]) for k, n in number.items())
+    steps = tuple([Step(number[x.kernel], tuple([slot_of(p, slots) for p in x.places]))
+                   for x in launches])
+    return Program(interface_of(plan), module, steps, arena)
+
+
+def _aligned(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:
+    """The buffers of each kernel that begin at a multiple of a piece wherever it is launched."""
+    found: dict[Kernel, frozenset[Buffer]] = {}
+    for x in launches:
+        here = frozenset(b for b, p in zip(x.kernel.arguments, x.places)
+                         if p.offset * p.buffer.dtype.itemsize % _PIECE == 0)
+        found[x.kernel] = found.get(x.kernel, here) & here
+    return found
+
+
+def _plain(name: str) -> str:
+    _, _, label = name.partition("_")  # the number of its group is the function's own
+    return "".join(c if c.isalnum() else "_" for c in label or name)

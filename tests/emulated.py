@@ -1,0 +1,50 @@
+"""A device whose memory is NumPy's and whose threads are the emulator's: CUDA C is run as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from emulator.emulator import Module
+
+from fusewire.codegen.cuda.executable import Region
+from fusewire.codegen.cuda.source import Function
+from fusewire.eager.dtypes import is_small
+
+
+class EmulatedDevice:
+    """Runs modules in the emulator, with threads and blocks in an order of their own."""
+
+    def __init__(self, order: int = 0, mode: str = "check") -> None:
+        self.order, self.mode = order, mode
+
+    def load(self, source: str) -> _Loaded:
+        return _Loaded(Module(source, self.mode), self.order)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Memory with whatever was there before: bytes that make no sense."""
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        return np.full(size, 0xCB, np.uint8).view(dtype).reshape(shape)
+
+    def upload(self, array: Any) -> Any:
+        return np.array(array, order="C")
+
+    copy = upload
+
+
+class _Loaded:
+    def __init__(self, module: Module, order: int) -> None:
+        self._module, self._order = module, order
+
+    def launch(self, function: Function, arguments: Sequence[Region]) -> None:
+        self._module.launch(function.name, (function.grid,), (function.block,),
+                            [_memory(a) for a in arguments], order=self._order)
+
+
+def _memory(region: Region) -> Any:
+    """The elements of a region, as kernels see them: floats of 16 bits are their bits."""
+    held = "uint16" if is_small(region.dtype) else region.dtype
+    whole = np.ascontiguousarray(region.array).reshape(-1).view(np.uint8)
+    end = region.offset + region.size * region.dtype.itemsize
+    return whole[region.offset:end].view(held)
