@@ -1,0 +1,169 @@
+"""CUDA C executed on the CPU: each thread of a block in turn, each access to memory checked.
+
+    module = Module(source)
+    module.launch("softmax", grid=(8,), block=(256,), arguments=[x, y, np.int32(256)])
+
+A kernel that reads or writes where it may not, races, or waits for threads that do not come is a
+`KernelFault` that names the line. Values alone do not show such faults: threads that take turns
+seldom trip over a missing barrier.
+
+What it knows of CUDA C: see `device.h` and what that includes. Source may say `#ifdef FW_EMULATOR`.
+What it does not model: memory fences between blocks (one block waiting for another's flag is
+reported as a race), and the order in which a real device rounds fused operations.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emulator.build import Kernel, kernels_of, library, run_time
+from emulator.placing import Memory, placed
+
+AVAILABLE = shutil.which("g++") is not None
+SHARED_BYTES = 227 * 1024              # of one block
+BLOCK_LIMITS = (1024, 1024, 64)
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+KINDS = {"b": 3, "u": 3, "i": 2, "f": 4}  # as in device_calls.h
+POINTER, LINE = 1, 1 << 31
+
+
+class KernelFault(RuntimeError):
+    """What a kernel does wrong, and the line of its source where it does."""
+
+    def __init__(self, kernel: str, line: int, what: str, source: str) -> None:
+        self.kernel, self.line, self.what = kernel, line, what
+        lines = source.splitlines()
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        super().__init__(f"{kernel}, line {line}: {what}\n    {text}")
+
+
+class Module:
+    """The kernels of a source. `mode` "check" looks at every access to memory; "fast" looks at
+    barriers and shuffles alone, and a kernel that goes astray there ends the process."""
+
+    def __init__(self, source: str, mode: str = "check") -> None:
+        self.source, self.checked = source, mode == "check"
+        self.kernels = kernels_of(source)
+        self._run_time = _run_time()
+        self._path = library(source, mode)
+        self._library = ctypes.PyDLL(str(self._path))
+        self._library.emulator_image.restype = ctypes.c_void_p
+
+    def launch(self, name: str, grid: Sequence[int], block: Sequence[int],
+               arguments: Sequence[Any], shared: int = 0, order: int = 0) -> None:
+        """Runs a kernel. `arguments`: contiguous arrays (those that are read-only may not be
+        written), None for a null pointer, and NumPy scalars; `shared` bytes of dynamic shared
+        memory; threads and blocks take turns forwards (0), backwards (1), or as a seed says.
+
+        What it did wrong is a KernelFault, after which arrays hold what they held before.
+        """
+        kernel = self.kernels[name]
+        sizes = [(*size, 1, 1)[:3] for size in (grid, block)]
+        self._check_sizes(kernel, sizes, shared)
+        self._check_arguments(kernel, arguments)
+        image = [self._library.emulator_image(end) for end in (0, 1)]
+        self._run_time.emulator_begin(int(self.checked), *map(ctypes.c_void_p, image))
+        memory = placed(kernel.parameters, arguments, apart=self.checked)
+        for part in memory:
+            self._run_time.emulator_argument(*part.described())
+        if self._run(name, memory, arguments, sizes, shared, order):
+            raise self._fault(name)
+        for part in memory:
+            part.give_back()
+
+    def _run(self, name: str, memory: Sequence[Memory], arguments: Sequence[Any],
+             sizes: Sequence[Sequence[int]], shared: int, order: int) -> int:
+        cells = [_cell(memory, argument) for argument in arguments]
+        table = (ctypes.c_void_p * max(1, len(cells)))(*map(ctypes.addressof, cells))
+        grid, block = ((ctypes.c_uint * 3)(*size) for size in sizes)
+        kernel = ctypes.cast(self._library[f"emulator_call_{name}"], ctypes.c_void_p)
+        return int(self._run_time.emulator_launch(
+            kernel, table, grid, block, ctypes.c_size_t(shared), int(self.checked), order))
+
+    # ---- what is wrong before it begins --------------------------------------------------------
+
+    def _check_sizes(self, kernel: Kernel, sizes: Sequence[Sequence[int]], shared: int) -> None:
+        grid, block = sizes
+        threads = block[0] * block[1] * block[2]
+        if any(not 1 <= n <= most for n, most in zip(block, BLOCK_LIMITS)) \
+                or threads > kernel.bound:
+            what = f"a block of {tuple(block)} threads: at most {kernel.bound} are allowed"
+        elif any(not 1 <= n <= most for n, most in zip(grid, GRID_LIMITS)):
+            what = f"a grid of {tuple(grid)} blocks: at most {GRID_LIMITS} are allowed"
+        elif not 0 <= shared <= SHARED_BYTES:
+            what = f"{shared} bytes of shared memory: at most {SHARED_BYTES} are allowed"
+        else:
+            return
+        raise KernelFault(kernel.name, kernel.line, what, self.source)
+
+    def _check_arguments(self, kernel: Kernel, arguments: Sequence[Any]) -> None:
+        found = (ctypes.c_int * 1024)()
+        count = self._library[f"emulator_types_{kernel.name}"](found)
+        if count != len(arguments):
+            raise TypeError(
+                f"{kernel.name} takes {count} arguments, and {len(arguments)} are given")
+        for name, wanted, argument in zip(kernel.parameters, found, arguments):
+            given = _code(argument)
+            if given != wanted:
+                raise TypeError(f"{kernel.name}: {name} is not {argument!r:.80}: {_words(wanted)} "
+                                f"is wanted, and {_words(given)} is given")
+
+    # ---- what went wrong ------------------------------------------------------------------------
+
+    def _fault(self, name: str) -> KernelFault:
+        place = self._run_time.emulator_fault_place()
+        line = self._line(place) or self.kernels[name].line
+        text = self._run_time.emulator_fault_message().decode()
+        what = re.sub(r"<(\d+)>", lambda match: f"line {self._line(int(match[1]))}", text)
+        return KernelFault(name, line, what, self.source)
+
+    def _line(self, place: int) -> int:
+        """The line of a place: given as one, or as the address of an instruction."""
+        return place - LINE if place >= LINE else _lines(self._path, (place,))[0]
+
+
+def _lines(path: Path, addresses: Sequence[int]) -> list[int]:
+    command = ["addr2line", "-e", str(path), *map(hex, addresses)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = (re.search(r":(\d+)", line) for line in done.stdout.splitlines())
+    return [int(match[1]) if match else 0 for match in found]
+
+
+@functools.cache
+def _run_time() -> ctypes.PyDLL:
+    """PyDLL: it holds the interpreter's lock, as it has one launch at a time."""
+    loaded = ctypes.PyDLL(str(run_time()), mode=ctypes.RTLD_GLOBAL)
+    loaded.emulator_fault_message.restype = ctypes.c_char_p
+    loaded.emulator_fault_place.restype = ctypes.c_uint32
+    return loaded
+
+
+def _cell(memory: Sequence[Memory], argument: Any) -> Any:
+    """The argument's value where a pointer can point to it."""
+    if argument is None or isinstance(argument, np.ndarray):
+        parts = [part for part in memory if argument is not None and part.holds(argument)]
+        return ctypes.c_void_p(parts[0].address_of(argument) if parts else None)
+    return ctypes.create_string_buffer(np.asarray(argument).tobytes(), 16)
+
+
+def _code(argument: Any) -> int:
+    if argument is None or isinstance(argument, np.ndarray):
+        return 16 * ctypes.sizeof(ctypes.c_void_p) + POINTER
+    if not isinstance(argument, np.generic):
+        return 0
+    return 16 * argument.dtype.itemsize + KINDS.get(argument.dtype.kind, 0)
+
+
+def _words(code: int) -> str:
+    names = {1: "a pointer", 2: "a signed integer", 3: "an unsigned integer", 4: "a float"}
+    size, kind = divmod(code, 16)
+    return f"{names.get(kind, 'something else')} of {size} bytes" if size else "no NumPy scalar"
