@@ -1,6 +1,6 @@
 """Programs that were made before, by any process of this machine: found by their graphs.
 
-An entry lies beside the object code (`llvm/store.py`) and holds all of a program that Python made,
+An entry lies beside the object code (`disk.py`) and holds all of a program that Python made,
 but for what only shows it: how it is called, and the name of its object code. Its name is a digest
 of everything that lowering looks at: the graph to the last bit, the processor, how loops are
 chosen, and the sources of fusewire itself with the versions of what they use. So a changed source
@@ -27,6 +27,7 @@ from ..capture.dims import Dim
 from ..capture.graph import Graph, param_key, topological
 from ..eager.dtypes import as_dtype
 from ..eager.op import OPS, Op
+from . import disk
 from .llvm import store
 from .llvm.program import Facts, NativeProgram, Written, built, facts_of
 from .llvm.target import Target
@@ -58,11 +59,11 @@ def program_of(graph: Graph, target: Target, how: tuple[Any, ...],
 
 def _load(name: str, target: Target, write: Callable[[], tuple[Written, T]]
           ) -> tuple[NativeProgram, T] | None:
-    entry = store.load(name)
+    entry = disk.load(name)
     if entry is None:
         return None
     code, facts, about = _Reader(io.BytesIO(entry)).load()
-    image = store.load(code)
+    image = disk.load(code)
     if image is None:
         return None
     return NativeProgram(image, Facts(*facts), target, lambda: write()[0]), about
@@ -71,7 +72,7 @@ def _load(name: str, target: Target, write: Callable[[], tuple[Written, T]]
 def _save(name: str, entry: tuple[str, Facts, Any]) -> None:
     written = io.BytesIO()
     _Writer(written).dump(entry)
-    store.save(name, written.getvalue())
+    disk.save(name, written.getvalue())
 
 
 class _Writer(pickle.Pickler):
@@ -89,7 +90,7 @@ class _Reader(pickle.Unpickler):
 # ---- names
 def name_of(graph: Graph, target: Target, how: tuple[Any, ...]) -> str:
     """The name of a graph's entry; empty where there is to be none."""
-    sources = _sources() if store.folder() is not None else ""
+    sources = _sources() if disk.folder() is not None else ""
     try:
         told = "\n".join(_told(graph)) if sources else ""
     except _NotTold:

@@ -57,44 +57,44 @@ class Compiled:
 
 
 def compile(
-    source: str, arch: str = "sm_90", options: Sequence[str] = (), version: int | None = None
+    source: str, arch: str = "sm_90", options: Sequence[str] = (), newest: int | None = None
 ) -> Compiled:
-    """The machine code of a source for an architecture, by the newest NVRTC that is here, or that
-    of a `version` of CUDA: 12 or 13. CodegenError with the compiler's messages where it has any,
-    or where there is no NVRTC."""
-    return library(version).compile(source, arch, options)
+    """The machine code of a source for an architecture, by the newest NVRTC that is here, or the
+    newest of those up to a version of CUDA: code by a later one than the driver's is not for it.
+    CodegenError with the compiler's messages where it has errors, or where there is no NVRTC."""
+    return library(newest).compile(source, arch, options)
 
 
 @functools.cache
-def library(version: int | None = None) -> Library:
-    """The newest NVRTC that is here, or that of a version of CUDA, loaded."""
-    return Library(find(version))
+def library(newest: int | None = None) -> Library:
+    """The newest NVRTC that is here, or that is not newer than a version of CUDA, loaded."""
+    return Library(find(newest))
 
 
 @functools.cache
-def find(version: int | None = None) -> str:
-    """The newest NVRTC that is here, or that of a version of CUDA: a path, or a name that the
-    system's loader knows. CodegenError, which tells what to install, where there is none."""
-    assert version is None or version in VERSIONS, version
-    wanted = VERSIONS if version is None else (version,)
-    for number in wanted:
-        for path in _places(number):
+def find(newest: int | None = None) -> str:
+    """The newest NVRTC that is here, or that is not newer than a version of CUDA: a path, or a name
+    that the system's loader knows. CodegenError, which tells what to install, where there is none.
+    """
+    wanted = [version for version in VERSIONS if newest is None or version <= newest]
+    for version in wanted:
+        for path in _places(version):
             if path.is_file():
                 return str(path)
-        if _loads(_name(number)):
-            return _name(number)
-    of = f" of CUDA {version}" if version is not None else ""
+        if _loads(_name(version)):
+            return _name(version)
+    packages = [f"pip install {_PACKAGES[version]}" for version in wanted]
     raise CodegenError(
-        f"there is no NVRTC{of}, the compiler for CUDA: not among Python's packages, not in "
-        "CUDA_PATH or CUDA_HOME, and the system's loader does not find it",
-        " or ".join(f"pip install {_PACKAGES[number]}" for number in sorted(wanted)))
+        f"there is no NVRTC for CUDA {newest or VERSIONS[0]}, the compiler of kernels: not among "
+        "Python's packages, not in CUDA_PATH or CUDA_HOME, and the system's loader finds none",
+        " or ".join(packages) or f"it takes a driver for CUDA {VERSIONS[-1]}, or a later one")
 
 
-def identity(version: int | None = None) -> str:
+def identity(newest: int | None = None) -> str:
     """A text that is another for another NVRTC. It is not loaded for that where it is a file."""
-    place = find(version)
+    place = find(newest)
     if not os.path.isabs(place):
-        return f"{place} {library(version).version}"
+        return f"{place} {library(newest).version}"
     about = os.stat(place)
     return f"{os.path.basename(place)} {about.st_size} {about.st_mtime_ns}"
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import fusewire as fw
+from fusewire.codegen import disk
 from fusewire.codegen.llvm import jit, store
 from fusewire.codegen.llvm.target import host, named
 from fusewire.codegen.objects import LAYOUT
@@ -23,7 +24,7 @@ POSIX = pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder for entries, empty; what is the same for all programs is loaded already."""
     run()
     before = settings.disk_mb, settings.disk_dir
@@ -57,21 +58,21 @@ def settled(function: Any, x: fw.Tensor) -> float:
     return [compiled(x).item() for _ in range(3)][-1]
 
 
-def entries(disk: Path, kind: str = "*.o") -> list[Path]:
-    return sorted(disk.glob(kind))
+def entries(folder: Path, kind: str = "*.o") -> list[Path]:
+    return sorted(folder.glob(kind))
 
 
-def test_the_same_code_is_made_once(disk: Path, made: list[str]) -> None:
+def test_the_same_code_is_made_once(folder: Path, made: list[str]) -> None:
     assert [run(), run(), run()] == [6.0, 6.0, 6.0]
-    assert len(made) == 1 == len(entries(disk))
+    assert len(made) == 1 == len(entries(folder))
 
 
-def test_another_function_has_other_code(disk: Path, made: list[str]) -> None:
+def test_another_function_has_other_code(folder: Path, made: list[str]) -> None:
     assert [run(2.0), run(3.0)] == [6.0, 9.0]
-    assert len(made) == 2 == len(entries(disk))
+    assert len(made) == 2 == len(entries(folder))
 
 
-def test_an_edited_source_has_other_code(disk: Path, made: list[str], tmp_path: Path) -> None:
+def test_an_edited_source_has_other_code(folder: Path, made: list[str], tmp_path: Path) -> None:
     """The same name in the same file: what counts is what the function does."""
     source = tmp_path / "model.py"
 
@@ -82,14 +83,14 @@ def test_an_edited_source_has_other_code(disk: Path, made: list[str], tmp_path: 
         return settled(names["loss"], fw.full(3, 2.0))
 
     assert [said("x.sum() * 2"), said("x.sum() * 3"), said("x.sum() * 2")] == [12.0, 18.0, 12.0]
-    assert len(made) == 2 == len(entries(disk))
+    assert len(made) == 2 == len(entries(folder))
 
 
-def test_an_entry_under_another_name_is_none(disk: Path, made: list[str]) -> None:
+def test_an_entry_under_another_name_is_none(folder: Path, made: list[str]) -> None:
     run(2.0)
-    first, = entries(disk)
+    first, = entries(folder)
     run(3.0)
-    second, = set(entries(disk)) - {first}
+    second, = set(entries(folder)) - {first}
     second.write_bytes(first.read_bytes())
     assert run(3.0) == 9.0 and len(made) == 3
 
@@ -99,18 +100,18 @@ def test_another_processor_has_other_code() -> None:
     assert store.key(ir, host()) != store.key(ir, named("x86-64-v2"))
 
 
-def test_nothing_is_kept_where_that_is_asked_for(disk: Path, made: list[str]) -> None:
+def test_nothing_is_kept_where_that_is_asked_for(folder: Path, made: list[str]) -> None:
     settings.disk_mb = 0
     assert [run(), run()] == [6.0, 6.0]
-    assert len(made) == 2 and not disk.exists()
+    assert len(made) == 2 and not folder.exists()
 
 
 @pytest.mark.parametrize("damage", [
     lambda raw: b"", lambda raw: raw[:-1], lambda raw: raw[:40], lambda raw: b"x" + raw[1:],
     lambda raw: raw[:-5] + bytes([raw[-5] ^ 1]) + raw[-4:], lambda raw: raw + b"more"])
-def test_what_is_damaged_is_made_anew(disk: Path, made: list[str], damage: Any) -> None:
+def test_what_is_damaged_is_made_anew(folder: Path, made: list[str], damage: Any) -> None:
     run()
-    entry, = entries(disk)
+    entry, = entries(folder)
     good = entry.read_bytes()
     entry.write_bytes(damage(good))
     assert run() == 6.0 and len(made) == 2
@@ -118,73 +119,73 @@ def test_what_is_damaged_is_made_anew(disk: Path, made: list[str], damage: Any) 
 
 
 @POSIX
-def test_what_others_may_write_is_not_run(disk: Path, made: list[str]) -> None:
+def test_what_others_may_write_is_not_run(folder: Path, made: list[str]) -> None:
     run()
-    entry, = entries(disk)
+    entry, = entries(folder)
     entry.chmod(0o666)
     assert run() == 6.0 and len(made) == 2
 
 
 @POSIX
-def test_a_folder_that_others_may_write_is_not_used(disk: Path, made: list[str]) -> None:
-    disk.mkdir()
-    disk.chmod(0o777)
+def test_a_folder_that_others_may_write_is_not_used(folder: Path, made: list[str]) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
     assert [run(), run()] == [6.0, 6.0]
-    assert len(made) == 2 and entries(disk) == []
+    assert len(made) == 2 and entries(folder) == []
 
 
-def test_a_folder_that_cannot_be_written(disk: Path, made: list[str], monkeypatch: Any) -> None:
+def test_a_folder_that_cannot_be_written(folder: Path, made: list[str], monkeypatch: Any) -> None:
     def refused(**where: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(store.tempfile, "mkstemp", refused)
+    monkeypatch.setattr(disk.tempfile, "mkstemp", refused)
     assert [run(), run()] == [6.0, 6.0]
-    assert len(made) == 2 and entries(disk) == []
+    assert len(made) == 2 and entries(folder) == []
 
 
-def test_a_file_in_the_place_of_the_folder(disk: Path, made: list[str]) -> None:
-    disk.write_text("no folder")
+def test_a_file_in_the_place_of_the_folder(folder: Path, made: list[str]) -> None:
+    folder.write_text("no folder")
     assert [run(), run()] == [6.0, 6.0]
-    assert len(made) == 2 and disk.read_text() == "no folder"
+    assert len(made) == 2 and folder.read_text() == "no folder"
 
 
-def test_what_a_killed_process_left_is_no_entry(disk: Path, made: list[str]) -> None:
-    disk.mkdir(mode=0o700)
+def test_what_a_killed_process_left_is_no_entry(folder: Path, made: list[str]) -> None:
+    folder.mkdir(mode=0o700)
     name = store.key("; a text", host())
-    (disk / "half.part").write_bytes(b"fusewire object 1\nhalf")
-    assert store.load(name) is None
-    store.save(name, b"image")
-    assert store.load(name) == b"image"
+    (folder / "half.part").write_bytes(b"fusewire object 1\nhalf")
+    assert disk.load(name) is None
+    disk.save(name, b"image")
+    assert disk.load(name) == b"image"
 
 
-def test_the_oldest_go_where_there_is_too_much(disk: Path) -> None:
+def test_the_oldest_go_where_there_is_too_much(folder: Path) -> None:
     settings.disk_mb = 1
     names = [f"{i:064d}.o" for i in range(8)]
     for age, name in enumerate(names):
-        store.save(name, bytes(200_000))
-        os.utime(disk / name, (age, age))
-    assert store.load(names[4]) is not None  # of use: now it is the newest
-    store.save("f.o", bytes(200_000))
-    kept = {p.name for p in entries(disk)}
+        disk.save(name, bytes(200_000))
+        os.utime(folder / name, (age, age))
+    assert disk.load(names[4]) is not None  # of use: now it is the newest
+    disk.save("f.o", bytes(200_000))
+    kept = {p.name for p in entries(folder)}
     assert names[4] in kept and "f.o" in kept and names[0] not in kept
-    assert sum(p.stat().st_size for p in entries(disk)) <= 1 << 20
+    assert sum(p.stat().st_size for p in entries(folder)) <= 1 << 20
 
 
-def test_threads_that_write_the_same(disk: Path) -> None:
+def test_threads_that_write_the_same(folder: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: store.save("a.o", bytes([1]) * 100_000), range(40)))
-        found = list(pool.map(lambda i: store.load("a.o"), range(40)))
-    assert found == [bytes([1]) * 100_000] * 40 and len(entries(disk)) == 1
+        list(pool.map(lambda i: disk.save("a.o", bytes([1]) * 100_000), range(40)))
+        found = list(pool.map(lambda i: disk.load("a.o"), range(40)))
+    assert found == [bytes([1]) * 100_000] * 40 and len(entries(folder)) == 1
 
 
 _SCRIPT = """
 import fusewire as fw
-from fusewire.codegen import watch
-from fusewire.codegen.llvm import jit, store
+from fusewire.codegen import disk, watch
+from fusewire.codegen.llvm import jit
 made, used = [], set()
-compile_object, load = jit.compile_object, store.load
+compile_object, load = jit.compile_object, disk.load
 jit.compile_object = lambda *args: made.append(args) or compile_object(*args)
-store.load = lambda name: used.add(name) or load(name)
+disk.load = lambda name: used.add(name) or load(name)
 watch._counts()  # loads code where this interpreter tells of changed dictionaries
 layers = fw.nn.Sequential(*[fw.nn.Linear(8, 8) for _ in range(8)], fw.nn.GELU(), fw.nn.Dropout())
 optimizer = fw.optim.Adam(layers.parameters())
@@ -202,9 +203,9 @@ print(len(made), losses[0] > 0, *sorted(used))
 """
 
 
-def started(disk: Path, **environment: str) -> subprocess.Popen[str]:
+def started(folder: Path, **environment: str) -> subprocess.Popen[str]:
     """A process that compiles a program, with all that it needs besides."""
-    variables = {**os.environ, "FUSEWIRE_DISK_DIR": str(disk), "FUSEWIRE_DISK_MB": "64",
+    variables = {**os.environ, "FUSEWIRE_DISK_DIR": str(folder), "FUSEWIRE_DISK_MB": "64",
                  "PYTHONPATH": str(PARENT), **environment}
     return subprocess.Popen([sys.executable, "-c", _SCRIPT], env=variables, text=True,
                             stdout=subprocess.PIPE)
@@ -244,7 +245,7 @@ def test_damage_to_what_all_programs_use(tmp_path: Path, damage: Any) -> None:
 
 def test_processes_that_can_keep_nothing(tmp_path: Path) -> None:
     """Its folder is a file."""
-    disk = tmp_path / "objects"
-    disk.write_text("no folder")
-    count, names = said(started(disk))
-    assert count == sum(n.endswith(".o") for n in names) and disk.read_text() == "no folder"
+    folder = tmp_path / "objects"
+    folder.write_text("no folder")
+    count, names = said(started(folder))
+    assert count == sum(n.endswith(".o") for n in names) and folder.read_text() == "no folder"

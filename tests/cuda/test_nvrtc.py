@@ -121,9 +121,12 @@ def test_where_there_is_none_the_error_names_a_package(
     forgetful: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nvrtc, "_name", lambda version: f"libnothing.so.{version}")
-    with pytest.raises(fw.CodegenError, match=r"no NVRTC of CUDA 13(?s:.*)pip install "
-                                              r"nvidia-cuda-nvrtc$"):
-        nvrtc.compile(SUM, version=13)
+    for newest, packages in [(None, "nvidia-cuda-nvrtc or pip install nvidia-cuda-nvrtc-cu12"),
+                             (12, "nvidia-cuda-nvrtc-cu12")]:
+        with pytest.raises(fw.CodegenError, match=f"no NVRTC(?s:.*): pip install {packages}$"):
+            nvrtc.compile(SUM, newest=newest)
+    with pytest.raises(fw.CodegenError, match=r"no NVRTC for CUDA 11(?s:.*)it takes a driver for"):
+        nvrtc.compile(SUM, newest=11)
 
 
 def test_one_that_is_damaged_is_named(
@@ -137,4 +140,4 @@ def test_one_that_is_damaged_is_named(
     monkeypatch.setenv("CUDA_PATH", str(tmp_path))
     assert nvrtc.find(13) == str(damaged)
     with pytest.raises(fw.CodegenError, match="cannot be loaded"):
-        nvrtc.compile(SUM, version=13)
+        nvrtc.compile(SUM, newest=13)
