@@ -269,7 +269,8 @@ class Team:
         of = self.of
         letters = dict(self.fixed)
         for names, at in ((of.rows, row), (of.columns, column)):
-            letters |= dict(zip(names, unflat(at, [of.size[a] for a in names])))
+            last = _at_most(at, of.count(names) - 1)
+            letters |= dict(zip(names, unflat(last, [of.size[a] for a in names])))
         return tuple(letters[a] for a in of.letters[2])
 
     def _total(self) -> Kernel:

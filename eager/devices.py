@@ -1,0 +1,160 @@
+"""Devices: their names, which of them are there, and the one place that imports CuPy.
+
+The CPU is "cpu", NVIDIA's GPUs are "cuda:0", "cuda:1", ...; "cuda" is the current one. Arrays on a
+GPU are CuPy's. Nothing here imports it, or starts CUDA, until somebody asks for such a device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import importlib.util
+import sys
+from typing import Any, NamedTuple
+
+from .errors import DeviceError
+
+CPU = "cpu"
+OLDEST = 12000  # the oldest version of CUDA that CuPy 14 runs on, as drivers count: 12.0
+
+_DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+
+class _Missing:
+    """The class of no array: stands for CuPy's until CuPy is imported."""
+
+
+ndarray: Any = _Missing  # the class of arrays on a GPU
+
+
+class Driver(NamedTuple):
+    """What the NVIDIA driver tells: why it is of no use ("" where it is), what to do about that,
+    how many GPUs there are, and for which version of CUDA it is (12040 is 12.4)."""
+
+    why_not: str
+    help: str = ""
+    count: int = 0
+    version: int = 0
+
+
+def driver() -> Driver:
+    """What the driver on this machine tells; it takes a millisecond or two."""
+    help = "a GPU needs NVIDIA's driver, see https://www.nvidia.com/drivers; the CPU is \"cpu\""
+    try:
+        cuda: Any = ctypes.CDLL(_DRIVER)
+    except OSError:
+        return Driver(f"there is no NVIDIA driver on this machine ({_DRIVER} is not found)", help)
+    failure = cuda.cuInit(0)
+    if failure:
+        return Driver(f"the NVIDIA driver does not start (cuInit gives error {failure})", help)
+    version, count = ctypes.c_int(), ctypes.c_int()
+    cuda.cuDriverGetVersion(ctypes.byref(version))
+    cuda.cuDeviceGetCount(ctypes.byref(count))
+    if not count.value:
+        return Driver("the NVIDIA driver sees no GPU", "CUDA_VISIBLE_DEVICES may hide it")
+    if version.value < OLDEST:
+        return Driver(f"the NVIDIA driver is for CUDA {_spelled(version.value)}, CuPy needs "
+                      f"{_spelled(OLDEST)} or later", "install a later driver")
+    return Driver("", "", count.value, version.value)
+
+
+def _spelled(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+@functools.cache
+def probe() -> Driver:
+    """What there is for "cuda", the driver and CuPy, found out once."""
+    found = driver()
+    if found.why_not or importlib.util.find_spec("cupy") is not None:
+        return found
+    extra = "cuda13" if found.version >= 13000 else "cuda12"
+    return found._replace(why_not="CuPy is not installed, which holds the arrays on GPUs",
+                          help=f'pip install "fusewire[{extra}]"')
+
+
+def available() -> bool:
+    """Whether tensors can be on a GPU."""
+    return not probe().why_not
+
+
+def why_not() -> str:
+    """Why tensors cannot be on a GPU, in words; empty where they can."""
+    return probe().why_not
+
+
+def count() -> int:
+    """How many GPUs tensors can be on."""
+    return probe().count if available() else 0
+
+
+def cupy() -> Any:
+    """The module CuPy. DeviceError, with what to install, where it is of no use."""
+    if ndarray is not _Missing:
+        return sys.modules["cupy"]
+    return _imported()
+
+
+def _imported() -> Any:
+    global ndarray
+    found = probe()
+    if found.why_not:
+        raise DeviceError(f'device "cuda" is not available: {found.why_not}', found.help)
+    try:
+        module = importlib.import_module("cupy")
+    except ImportError as error:
+        raise DeviceError(f'device "cuda" is not available: CuPy cannot be imported: {error}',
+                          "see https://docs.cupy.dev/en/stable/install.html") from None
+    ndarray = module.ndarray
+    return module
+
+
+# ---- names
+
+def name_of(device: Any) -> str:
+    """The name of the device that a user means: "cpu", or "cuda:1"; None is the CPU.
+
+    A number is a GPU's, "cuda" the current GPU, and whatever prints as a name stands for it.
+    DeviceError for a device that is not there.
+
+    >>> name_of(None), name_of("cpu")
+    ('cpu', 'cpu')
+    """
+    if device is None or device is CPU:
+        return CPU
+    text = f"cuda:{device}" if type(device) is int else str(device)
+    kind, colon, number = text.partition(":")
+    if kind == CPU and number in ("", "0") and text != "cpu:":
+        return CPU
+    if kind != "cuda" or (colon and not number.isdecimal()):
+        raise DeviceError(f"device {device!r} is not available", f"devices are {_listed()}")
+    return _gpu(number)
+
+
+def _gpu(number: str) -> str:
+    """The name of the GPU of this number, by default of the current one."""
+    loaded = cupy()
+    index = int(number) if number else loaded.cuda.runtime.getDevice()
+    if index >= count():
+        raise DeviceError(f'device "cuda:{index}" is not available', f"devices are {_listed()}")
+    return f"cuda:{index}"
+
+
+def _listed() -> str:
+    return ", ".join(f'"{name}"' for name in names())
+
+
+def names() -> tuple[str, ...]:
+    """The names of all devices that are there, the CPU first."""
+    return (CPU, *(f"cuda:{i}" for i in range(count())))
+
+
+def of(array: Any) -> str:
+    """The name of the device that an array is on."""
+    return f"cuda:{array.device.id}" if isinstance(array, ndarray) else CPU
+
+
+def index_of(name: str) -> int:
+    """The number of a GPU, from its name."""
+    return int(name.partition(":")[2])
