@@ -30,7 +30,7 @@ extern "C" int emulator_barrier_vote(int line, int kind, int predicate) {
 
 // ---- what the lanes of a warp do together -------------------------------------------------------
 
-static void wait_for_lanes(Collective collective) {
+void wait_for_lanes(Collective collective) {
     if (!(collective.mask >> current->lane & 1u))
         fault(Place::of_line(collective.line), "%s: lane %u is not in its own mask %08x",
               collective.name, current->lane, collective.mask);
@@ -50,7 +50,6 @@ static bool all_there(Thread* warp, unsigned lanes, const Collective& wanted) {
     return true;
 }
 
-// Does what all lanes have arrived for; whether there was anything.
 bool finish_collectives() {
     bool any = false;
     for (unsigned i = 0; i < thread_count && !launch.faulty; ++i) {

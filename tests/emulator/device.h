@@ -96,3 +96,4 @@ EMULATOR_SHUFFLE(double, unsigned long long, emulator_shuffle64)
 #include "device_atomics.h"
 #include "device_vectors.h"
 #include "device_math.h"
+#include "device_tiles.h"

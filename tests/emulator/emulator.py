@@ -36,6 +36,10 @@ KINDS = {"b": 3, "u": 3, "i": 2, "f": 4}  # as in device_calls.h
 POINTER, LINE = 1, 1 << 31
 
 
+RECORD = np.dtype([("address", "u8"), ("place", "u4"), ("thread", "u4"), ("size", "u2"),
+                   ("access", "u2"), ("shared", "u2"), ("unused", "u2")])  # as in trace.cpp
+
+
 class KernelFault(RuntimeError):
     """What a kernel does wrong, and the line of its source where it does."""
 
@@ -59,10 +63,12 @@ class Module:
         self._library.emulator_image.restype = ctypes.c_void_p
 
     def launch(self, name: str, grid: Sequence[int], block: Sequence[int],
-               arguments: Sequence[Any], shared: int = 0, order: int = 0) -> None:
+               arguments: Sequence[Any], shared: int = 0, order: int = 0,
+               traced: int = -1) -> None:
         """Runs a kernel. `arguments`: contiguous arrays (those that are read-only may not be
         written), None for a null pointer, and NumPy scalars; `shared` bytes of dynamic shared
-        memory; threads and blocks take turns forwards (0), backwards (1), or as a seed says.
+        memory; threads and blocks take turns forwards (0), backwards (1), or as a seed says;
+        `traced`: the number of the block whose accesses `accesses` tells.
 
         What it did wrong is a KernelFault, after which arrays hold what they held before.
         """
@@ -72,6 +78,7 @@ class Module:
         self._check_arguments(kernel, arguments)
         image = [self._library.emulator_image(end) for end in (0, 1)]
         self._run_time.emulator_begin(int(self.checked), *map(ctypes.c_void_p, image))
+        self._run_time.emulator_trace_block(ctypes.c_int64(traced))
         memory = placed(kernel.parameters, arguments, apart=self.checked)
         for part in memory:
             self._run_time.emulator_argument(*part.described())
@@ -79,6 +86,17 @@ class Module:
             raise self._fault(name)
         for part in memory:
             part.give_back()
+
+    def accesses(self) -> Any:
+        """The accesses of the traced block of the last launch, as an array of `RECORD`s in which
+        places are lines."""
+        found = ctypes.c_void_p()
+        count = self._run_time.emulator_trace(ctypes.byref(found))
+        records = np.zeros(count, RECORD)
+        ctypes.memmove(records.ctypes.data, found, records.nbytes)
+        places, which = np.unique(records["place"], return_inverse=True)
+        records["place"] = np.array([self._line(int(p)) for p in places], np.uint32)[which]
+        return records
 
     def _run(self, name: str, memory: Sequence[Memory], arguments: Sequence[Any],
              sizes: Sequence[Sequence[int]], shared: int, order: int) -> int:
@@ -128,14 +146,14 @@ class Module:
 
     def _line(self, place: int) -> int:
         """The line of a place: given as one, or as the address of an instruction."""
-        return place - LINE if place >= LINE else _lines(self._path, (place,))[0]
+        return place - LINE if place >= LINE else _line(self._path, place)
 
 
-def _lines(path: Path, addresses: Sequence[int]) -> list[int]:
-    command = ["addr2line", "-e", str(path), *map(hex, addresses)]
+def _line(path: Path, address: int) -> int:
+    command = ["addr2line", "-e", str(path), hex(address)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = (re.search(r":(\d+)", line) for line in done.stdout.splitlines())
-    return [int(match[1]) if match else 0 for match in found]
+    match = re.search(r":(\d+)", done.stdout)
+    return int(match[1]) if match else 0
 
 
 @functools.cache
@@ -144,6 +162,7 @@ def _run_time() -> ctypes.PyDLL:
     loaded = ctypes.PyDLL(str(run_time()), mode=ctypes.RTLD_GLOBAL)
     loaded.emulator_fault_message.restype = ctypes.c_char_p
     loaded.emulator_fault_place.restype = ctypes.c_uint32
+    loaded.emulator_trace.restype = ctypes.c_size_t
     return loaded
 
 

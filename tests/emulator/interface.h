@@ -44,6 +44,13 @@ void emulator_trap(int line);
 void emulator_copy(void* to, const void* from, unsigned long size, unsigned long alignment,
                    const void* return_address);
 
+// Products of tiles, and copies that arrive later.
+enum { EMULATOR_BF16, EMULATOR_F16, EMULATOR_TF32 };
+void emulator_mma(int line, int kind, float* d, const unsigned* a, const unsigned* b);
+void emulator_copy_later(int line, void* to, const void* from, unsigned long size);
+void emulator_copies_commit();
+void emulator_copies_wait(int line, int may_be_under_way);
+
 // Halves; bits are rounded to nearest even, nan stays nan.
 float fw_f16_to_f32(emulator_half bits);
 emulator_half fw_f32_to_f16(float value);

@@ -16,8 +16,6 @@ dim3 emulator_grid_size() { return launch.grid_size; }
 unsigned emulator_lane() { return current->lane; }
 }
 
-bool finish_collectives();  // collectives.cpp
-
 // The numbers 0 ... count - 1: ascending, descending, or in an order drawn from a seed.
 class Order {
 public:

@@ -128,10 +128,17 @@ void begin_launch_memory(size_t dynamic_shared) {
     check_shared_size();
 }
 
+static void empty(Array& array) {
+    const size_t size = (size_t)(array.end - array.begin);
+    memset(array.begin, UNSET, size);
+    for (size_t i = 0; array.cells && i * array.grain < size; ++i) array.cells[i].arriving = false;
+}
+
 void begin_block_memory() {
     begin_period(true);
+    forget_copies();
     for (auto& array : arrays)
-        if (array->shared) memset(array->begin, UNSET, (size_t)(array->end - array->begin));
+        if (array->shared) empty(*array);
 }
 
 void passed_barrier() { begin_period(false); }
@@ -159,14 +166,14 @@ static void report_outside(const char* address, size_t size, Access access, Plac
           (size_t)(near->end - near->begin) / near->element);
 }
 
-static void check_cells(Region& region, const char* address, size_t size, Access access,
-                        Place place) {
+void check_cells(Region& region, const char* address, size_t size, Access access,
+                 Place place) {
     const size_t first = (size_t)(address - region.begin) / region.grain;
     const size_t last = (size_t)(address + size - 1 - region.begin) / region.grain;
     for (size_t i = first; i <= last; ++i) check_cell(region, i, access, place);
 }
 
-static void check_access(const char* address, size_t size, size_t alignment, Access access,
+void check_access(const char* address, size_t size, size_t alignment, Access access,
                          Place place) {
     if (!launch.checked || !current || is_local(address)) return;
     Region* region = region_at(address);
@@ -179,7 +186,15 @@ static void check_access(const char* address, size_t size, size_t alignment, Acc
         fault(place, "misaligned: a %s of %zu bytes, at byte %td of %s, where the address is no "
               "multiple of %zu", VERB[access], size, address - region->begin, region->name,
               alignment);
+    record(*region, address, size, access, place);
     check_cells(*region, address, size, access, place);
+}
+
+void set_arriving(const char* address, size_t size, bool arriving) {
+    Region* region = region_at(address);
+    if (!launch.checked || !region) return;
+    for (size_t i = 0; i < size; i += region->grain)
+        region->cells[(size_t)(address + i - region->begin) / region->grain].arriving = arriving;
 }
 
 static Place place_of(const void* return_address) {

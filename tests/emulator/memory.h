@@ -22,6 +22,7 @@ struct Crowd {
 
 struct Cell {
     Crowd crowds[REMEMBERED];
+    bool arriving;  // a copy is on its way to it
 };
 
 struct Region {
@@ -41,5 +42,13 @@ Region* nearest_region(const char* address);
 
 // Whether the access is a race, or reads what nobody wrote; faults, or is remembered.
 void check_cell(Region& region, size_t number, Access access, Place place);
+// Whether an access is allowed; faults, or is remembered. The second: of what is known to be in it.
+void check_access(const char* address, size_t size, size_t alignment, Access access, Place place);
+void check_cells(Region& region, const char* address, size_t size, Access access, Place place);
+// Whether a copy is on its way to shared memory. (copies.cpp, memory.cpp)
+void set_arriving(const char* address, size_t size, bool arriving);
+void forget_copies();
+// Writes down an access, where its block is traced. (trace.cpp)
+void record(const Region& region, const char* address, size_t size, Access access, Place place);
 // Begins a block: shared memory has no values.
 void begin_period(bool new_block);

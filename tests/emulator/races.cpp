@@ -79,6 +79,9 @@ void check_cell(Region& region, size_t number, Access access, Place place) {
     if (region.shared && access != WRITE && !is_written(cell))
         fault(place, "uninitialised shared memory: %s[%lu] is read", region.name,
               element);
+    if (cell.arriving)
+        fault(place, "%s[%lu] is %s here, and a copy to it, begun at %s, was not waited for",
+              region.name, element, HERE[access], described(cell.crowds[WRITE].place));
     for (unsigned earlier = 0; earlier < REMEMBERED; ++earlier) {
         const Crowd& crowd = cell.crowds[earlier];
         if (!CONFLICT[access][earlier] || !crowd.block) continue;

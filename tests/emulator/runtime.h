@@ -43,6 +43,11 @@ void start_thread(Thread* thread, void (*kernel)(void**), void** arguments);
 void resume(Thread* thread);
 void suspend();  // from a thread back to whoever resumed it
 
+// ---- what lanes do together (collectives.cpp) ---------------------------------------------------
+
+void wait_for_lanes(Collective collective);
+bool finish_collectives();  // whether there was anything to finish
+
 // ---- the launch (launch.cpp) --------------------------------------------------------------------
 
 struct Launch {
