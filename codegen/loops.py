@@ -189,6 +189,32 @@ class If:
 Stmt: TypeAlias = "For | Assign | Update | Store | Transpose | Prefetch | If"
 
 
+@dataclass(frozen=True)
+class Matrix:
+    """Elements of a buffer: that of row i and column j, in element b of a batch, is the one at
+    `first` + b * `batch` + i * `row` + j * `column`."""
+
+    buffer: Buffer
+    first: int
+    batch: int
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """result = left @ right, for each element of a batch: `rows` by `depth` times `depth` by
+    `columns`."""
+
+    left: Matrix
+    right: Matrix
+    result: Matrix
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+
+
 @dataclass(frozen=True, eq=False)
 class Kernel:
     """`tasks` independent runs of `body`, the task number in `task`.
@@ -196,7 +222,8 @@ class Kernel:
     `inputs` are read, `outputs` written; a buffer in both is updated in place, element by element.
     `scratch` is memory of a task's own with undefined contents at its start. `streamed` are outputs
     that begin on a cache line and are not read soon. `cost` is an estimate of the whole kernel's
-    work in nanoseconds on one core, for the choice of threads.
+    work in nanoseconds on one core, for the choice of threads. A `product` is what all of it
+    computes, where a library may do that as well.
     """
 
     name: str
@@ -209,6 +236,7 @@ class Kernel:
     cost: float = 0.0
     sites: tuple[str, ...] = field(default=())
     streamed: frozenset[Buffer] = frozenset()
+    product: Product | None = None
 
     @property
     def arguments(self) -> tuple[Buffer, ...]:

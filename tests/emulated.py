@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from emulator.emulator import Module
 
+from emulator.emulator import Module
 from fusewire.codegen.cuda.executable import Region
 from fusewire.codegen.cuda.source import Function
+from fusewire.codegen.loops import Matrix
 from fusewire.eager.dtypes import is_small
 
 
@@ -38,8 +39,11 @@ class _Loaded:
         self._module, self._order = module, order
 
     def launch(self, function: Function, arguments: Sequence[Region]) -> None:
-        self._module.launch(function.name, (function.grid,), (function.block,),
-                            [_memory(a) for a in arguments], order=self._order)
+        memory = [_memory(a) for a in arguments]
+        self._module.launch(function.name, (function.grid,), (function.block,), memory,
+                            order=self._order)
+        if function.kernel.product is not None:
+            _assert_a_library_gives_it(function, arguments)
 
 
 def _memory(region: Region) -> Any:
@@ -48,3 +52,21 @@ def _memory(region: Region) -> Any:
     whole = np.ascontiguousarray(region.array).reshape(-1).view(np.uint8)
     end = region.offset + region.size * region.dtype.itemsize
     return whole[region.offset:end].view(held)
+
+
+def _assert_a_library_gives_it(function: Function, arguments: Sequence[Region]) -> None:
+    """What a kernel says that it computes, a library would compute it from the same memory."""
+    product = function.kernel.product
+    assert product is not None
+    memory = {b: _memory(a).view(b.dtype) for b, a in zip(function.kernel.arguments, arguments)}
+
+    def shown(m: Matrix, rows: int, columns: int) -> Any:
+        step = m.buffer.dtype.itemsize
+        return np.lib.stride_tricks.as_strided(
+            memory[m.buffer][m.first:], (product.batch, rows, columns),
+            (m.batch * step, m.row * step, m.column * step)).astype(np.float64)
+
+    left = shown(product.left, product.rows, product.depth)
+    right = shown(product.right, product.depth, product.columns)
+    got = shown(product.result, product.rows, product.columns)
+    np.testing.assert_allclose(got, left @ right, 1e-2, 1e-2 * np.sqrt(product.depth))

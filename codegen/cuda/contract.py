@@ -6,6 +6,8 @@ summed axes.
         each thread adds the products of some rows and some columns to sums of its own
     each thread: what the group computes from its sums, and its stores
 
+What is a large product of matrices as they lie in memory says so: a library may compute it.
+
 Operands are read through whatever views stand before them, so the windows of a convolution are
 never written to memory. Where the tiles are few and the sums long, teams share the summed elements,
 and a second kernel adds up what they have in order.
@@ -31,6 +33,7 @@ from ..nest import counter
 from ..pack import factor
 from ..tasks import bounds, buffers_of
 from ..values import BUILDER, Value, call, cast
+from .product import is_worth_a_library, product_of
 
 _PAD = 4  # keeps columns of a block in shared memory out of the same banks
 _ENOUGH = 512  # teams that keep every processor busy
@@ -77,7 +80,8 @@ class Contraction:
         self.tile = self._fitting()
         self.grid = (self.count(self.batch), -(-self.count(self.rows) // self.tile.rows),
                      -(-self.count(self.columns) // self.tile.columns))
-        self.shares = self._shares()
+        self.is_plain = is_worth_a_library(self)
+        self.shares = 1 if self.is_plain else self._shares()
 
     def count(self, letters: list[str]) -> int:
         """How many elements these letters count."""
@@ -150,8 +154,19 @@ class Team:
         share, number = task % of.shares, task // of.shares
         body = self._statements(number, share)
         made = Kernel(of.name, *buffers_of(tuple(body)), (*self.blocks, self.sums), var,
-                      of.tiles * of.shares, tuple(body), self._cost(), _sites(of))
-        return [made] if of.shares == 1 else [made, self._total()]
+                      of.tiles * of.shares, tuple(body), self._cost(), _sites(of),
+                      product=product_of(of, self.result) if of.is_plain else None)
+        return [made, self._total()] if self.in_parts else [made]
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether what the tiles give lies in memory before the rest of the group is computed."""
+        return self.of.shares > 1 or (self.of.is_plain and len(self.of.group.members) > 1)
+
+    @property
+    def result(self) -> Buffer:
+        """What the tiles are written to, where they are written as they are."""
+        return self.partial if self.in_parts else self.of.buffers[self.of.node]
 
     def _cost(self) -> float:
         of = self.of
@@ -260,7 +275,7 @@ class Team:
         """Stores of the group's members at one element, or of a share's sum."""
         of = self.of
         where = self._element(row, column)
-        if of.shares > 1:
+        if self.in_parts:
             at = share * of.node.type.size + flat(where, of.node.type.shape)
             return [loops.Store(self.partial, at.expr(), value.expr)]
         return stores(of, where, value)
