@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from emulator.emulator import Module
+from emulator.traffic import Traffic, traffic
 from fusewire.codegen.cuda.executable import Region
 from fusewire.codegen.cuda.source import Function
 from fusewire.codegen.loops import Matrix
@@ -15,13 +16,15 @@ from fusewire.eager.dtypes import is_small
 
 
 class EmulatedDevice:
-    """Runs modules in the emulator, with threads and blocks in an order of their own."""
+    """Runs modules in the emulator, with threads and blocks in an order of their own; `traced`
+    notes how well the first block of each function uses memory, in `moved`."""
 
-    def __init__(self, order: int = 0, mode: str = "check") -> None:
-        self.order, self.mode = order, mode
+    def __init__(self, order: int = 0, mode: str = "check", traced: bool = False) -> None:
+        self.order, self.mode, self.traced = order, mode, traced
+        self.moved: dict[str, list[Traffic]] = {}
 
     def load(self, source: str) -> _Loaded:
-        return _Loaded(Module(source, self.mode), self.order)
+        return _Loaded(Module(source, self.mode), self)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Memory with whatever was there before: bytes that make no sense."""
@@ -35,13 +38,15 @@ class EmulatedDevice:
 
 
 class _Loaded:
-    def __init__(self, module: Module, order: int) -> None:
-        self._module, self._order = module, order
+    def __init__(self, module: Module, device: EmulatedDevice) -> None:
+        self._module, self._device = module, device
 
     def launch(self, function: Function, arguments: Sequence[Region]) -> None:
-        memory = [_memory(a) for a in arguments]
-        self._module.launch(function.name, (function.grid,), (function.block,), memory,
-                            order=self._order)
+        how = function.name, (function.grid,), (function.block,), [_memory(a) for a in arguments]
+        if self._device.traced:
+            self._device.moved[function.name] = traffic(self._module, *how)
+        else:
+            self._module.launch(*how, order=self._device.order)
         if function.kernel.product is not None:
             _assert_a_library_gives_it(function, arguments)
 

@@ -1,6 +1,7 @@
 """Groups of rows and columns as kernels for a GPU: which elements a thread has.
 
-    no reduction    a thread has some neighbours, as many as are moved at once
+    no reduction    a thread has some neighbours, as many as are moved at once; what is read across
+                    its rows is turned in shared memory
     rows            a team for each row, a warp or more by its length; few long rows are cut
     columns         a thread for each column; where these are few, their elements are cut
 
@@ -24,6 +25,7 @@ from ..machine import Machine
 from ..nest import Axes, Body, counter, decode, work
 from ..tasks import bounds
 from .team import WARP
+from .turned import turned, turned_kernel
 
 _BLOCK = 256  # threads of a team whose lanes do not need each other
 _PIECE = 16  # bytes that a thread moves at once
@@ -79,6 +81,9 @@ def _side_by_side(inner: loops.Var, count: int, body: list[Stmt]) -> list[Stmt]:
 # ---- no reduction
 def _elementwise(nest: Nest) -> Kernel:
     runs = _runs(nest, nest.axes.kept)
+    across = turned(nest, runs)
+    if across is not None:
+        return turned_kernel(nest, runs, across)
     count = _neighbours(nest, runs)
     total = nest.outer // count
     tasks = -(-total // _BLOCK)
