@@ -25,7 +25,7 @@ from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .. import loops
 from ..fuse import Group
-from ..index import Index, atom, variable
+from ..index import Index, as_index, atom, variable
 from ..inline import Indices, Inliner, flat, in_memory, unflat
 from ..loops import Buffer, For, If, Kernel, Register, Stmt, const
 from ..machine import Machine
@@ -37,6 +37,7 @@ from .product import is_worth_a_library, product_of
 
 _PAD = 4  # keeps columns of a block in shared memory out of the same banks
 _ENOUGH = 512  # teams that keep every processor busy
+_UNROLLED = 16  # turns of a loop whose threads have one row: more need registers that are not there
 _DEEP = 256  # summed elements that are worth a team
 
 
@@ -53,6 +54,11 @@ class Tile:
     @property
     def threads(self) -> int:
         return self.rows * self.columns // self.own ** 2
+
+    @property
+    def piece(self) -> int:
+        """How many neighbouring rows or columns a thread has."""
+        return min(4, self.own)
 
 
 _TILES = (Tile(128, 128, 8), Tile(64, 64, 4), Tile(32, 32, 4), Tile(16, 16, 2))
@@ -145,6 +151,8 @@ class Team:
         self.blocks = [Buffer(n, dtype, tile.depth * p, scratch=True)
                        for n, p in zip(("rows", "columns"), self.pitch)]
         self.sums = Buffer("sums", dtype, tile.threads * tile.own ** 2, scratch=True)
+        self.factors = [Buffer(n, dtype, tile.threads * tile.own, scratch=True)
+                        for n in ("left", "right")]
         self.partial = Buffer(f"{of.name}_part", dtype, of.shares * of.node.type.size)
 
     def kernels(self) -> list[Kernel]:
@@ -153,8 +161,9 @@ class Team:
         var, task = counter("task", of.tiles * of.shares)
         share, number = task % of.shares, task // of.shares
         body = self._statements(number, share)
-        made = Kernel(of.name, *buffers_of(tuple(body)), (*self.blocks, self.sums), var,
-                      of.tiles * of.shares, tuple(body), self._cost(), _sites(of),
+        scratch = (*self.blocks, self.sums, *self.factors)
+        made = Kernel(of.name, *buffers_of(tuple(body)), scratch, var, of.tiles * of.shares,
+                      tuple(body), self._cost(), _sites(of),
                       product=product_of(of, self.result) if of.is_plain else None)
         return [made, self._total()] if self.in_parts else [made]
 
@@ -231,40 +240,66 @@ class Team:
         of, own = self.of, self.tile.own
         lane, t = counter("t", self.tile.threads)
         sums = [Register(f"s{n}", of.dtype) for n in range(own * own)]
-        first = self._corner(t)
         var, k = counter("k", self.tile.depth)
-        factors = [[Register(f"{'ab'[side]}{n}", of.dtype) for n in range(own)]
-                   for side in (0, 1)]
-        steps: list[Stmt] = [
-            loops.Assign(factors[side][n], loops.load(
-                self.blocks[side], (k * self.pitch[side] + first[side] + n).expr()))
-            for side in (0, 1) for n in range(own)]
+        steps = [s for side in (0, 1) for s in self._factors(side, t, k)]
         steps += [loops.Update(sums[i * own + j], "add", loops.call(
-            "mul", (loops.read(factors[0][i]), loops.read(factors[1][j])), of.dtype))
+            "mul", (self._factor(0, t, i), self._factor(1, t, j)), of.dtype))
             for i in range(own) for j in range(own)]
         took = [loops.Assign(r, loops.load(self.sums, self._own(t, n).expr()))
                 for n, r in enumerate(sums)]
         gave = [loops.Store(self.sums, self._own(t, n).expr(), loops.read(r))
                 for n, r in enumerate(sums)]
-        return self._lanes([*took, For(var, const(0), const(self.tile.depth), tuple(steps), 0, 4),
-                            *gave], lane)
+        return self._lanes([*took, For(var, const(0), const(self.tile.depth), tuple(steps), 0,
+                                          _UNROLLED // own), *gave], lane)
 
-    def _corner(self, thread: Index) -> tuple[Index, Index]:
-        """The first row and column of a thread, in its tile."""
-        across = self.tile.columns // self.tile.own
-        return thread // across * self.tile.own, thread % across * self.tile.own
+    def _factors(self, side: int, thread: Index, k: Index) -> list[Stmt]:
+        """Reads a thread's rows or columns for one summed element, a piece after the other."""
+        own, piece = self.tile.own, self.tile.piece
+        out: list[Stmt] = []
+        for number in range(0, own, piece):
+            var, n = counter("n", piece)
+            place = k * self.pitch[side] + self._place(side, thread, number) + n
+            value = loops.load(self.blocks[side], place.expr())
+            store = loops.Store(self.factors[side], (thread * own + number + n).expr(), value)
+            out.append(For(var, const(0), const(piece), (store,), 0, piece))
+        return out
+
+    def _factor(self, side: int, thread: Index, n: int) -> loops.Expr:
+        return loops.load(self.factors[side], (thread * self.tile.own + n).expr())
+
+    def _place(self, side: int, thread: Index, number: int) -> Index:
+        """Where in its tile a thread's row (side 0) or column of this number is: its pieces are as
+        far from each other as those of all threads beside it are wide."""
+        tile, piece = self.tile, self.tile.piece
+        across = tile.columns // tile.own
+        mine = thread % across if side else thread // across
+        beside = across if side else tile.rows // tile.own
+        return mine * piece + number // piece * beside * piece + number % piece
 
     # ---- results
     def _finish(self, share: Index) -> For:
         lane, t = counter("t", self.tile.threads)
-        corner = self._corner(t)
-        body: list[Stmt] = []
-        for n in range(self.tile.own ** 2):
-            row = self.first[0] + corner[0] + n // self.tile.own
-            column = self.first[1] + corner[1] + n % self.tile.own
-            value = Value(loops.load(self.sums, self._own(t, n).expr()))
-            body += self._guarded(row, column, self._results(row, column, value, share))
-        return self._lanes(body, lane)
+        own, piece = self.tile.own, self.tile.piece
+        return self._lanes([s for i in range(own) for j in range(0, own, piece)
+                            for s in self._piece_of_results(t, i, j, share)], lane)
+
+    def _piece_of_results(self, thread: Index, i: int, j: int, share: Index) -> list[Stmt]:
+        """A thread's results in a row: those of a piece of columns at once, where all of them are
+        there."""
+        tile, of = self.tile, self.of
+        row = self.first[0] + self._place(0, thread, i)
+        column = self.first[1] + self._place(1, thread, j)
+
+        def result(n: Index) -> list[Stmt]:
+            value = Value(loops.load(self.sums, (self._own(thread, i * tile.own + j) + n).expr()))
+            return self._results(row, column + n, value, share)
+
+        if of.count(of.columns) % tile.piece == 0:
+            var, n = counter("n", tile.piece)
+            loop = For(var, const(0), const(tile.piece), tuple(result(n)), 0, tile.piece)
+            return self._guarded(row, column, [loop])
+        return [s for n in range(tile.piece)
+                for s in self._guarded(row, column + n, result(as_index(n)))]
 
     def _guarded(self, row: Index, column: Index, body: list[Stmt]) -> list[Stmt]:
         of = self.of

@@ -9,9 +9,10 @@ from ..loops import Buffer, Kernel
 from .emit import Writer
 from .prelude import PRELUDE
 from .reduce import Reducing
-from .team import Team, team_of
+from .team import WARP, Team, team_of
 from .types import stored
 
+_RESIDENT = 512  # threads of large blocks that a processor has at least: 128 registers for each
 _ALIGN = 256  # bytes: where a task's scratch in device memory begins
 
 
@@ -52,7 +53,7 @@ def module_of(kernels: Iterable[tuple[str, Kernel, frozenset[Buffer]]]) -> Modul
 def _text(name: str, kernel: Kernel, team: Team, aligned: frozenset[Buffer],
           helpers: dict[str, str]) -> str:
     reducing = Reducing(team.threads, helpers)
-    writer = Writer(kernel, team, reducing, aligned)
+    writer = Writer(kernel, team, reducing, aligned.union(team.shared, team.device))
     head = _head(name, kernel, team, writer)
     writer.variables[kernel.task] = "task"
     writer.ranges.bind(kernel.task, (0, 0), (kernel.tasks, kernel.tasks))
@@ -71,12 +72,18 @@ def _head(name: str, kernel: Kernel, team: Team, writer: Writer) -> list[str]:
         kind = f"const {stored(b.dtype)}* __restrict__" if reads_only else f"{stored(b.dtype)}*"
         parameters.append(f"{kind} {writer.pointers[b]}")
     parameters += ["unsigned char* scratch"] if team.device else []
-    lines = [f'extern "C" __global__ void __launch_bounds__({team.block})',
+    lines = [f'extern "C" __global__ void __launch_bounds__({_bounds(team.block)})',
              f"{name}({', '.join(parameters)}) {{", *_numbers(kernel, team)]
     for b, own in team.own.items():
         writer.pointers[b] = _name(b, taken)
         lines.append(f"    {stored(b.dtype)} {writer.pointers[b]}[{own.size}];")
     return [*lines, *_shared(team, writer, taken), *_device(team, writer, taken)]
+
+
+def _bounds(block: int) -> str:
+    """Threads of a block, and of large ones how many a processor has to have room for."""
+    many = max(1, _RESIDENT // block)
+    return f"{block}" if block <= 4 * WARP else f"{block}, {many}"
 
 
 def _numbers(kernel: Kernel, team: Team) -> list[str]:
