@@ -18,11 +18,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """golden(name, text): `text` is what golden/<name>.txt beside the test holds."""
+def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """golden(name, text): `text` is what golden/<name>.txt beside the test holds; or .cu, ..."""
 
-    def check(name: str, text: str) -> None:
-        file = Path(request.path).parent / "golden" / f"{name}.txt"
+    def check(name: str, text: str, suffix: str = "txt") -> None:
+        file = Path(request.path).parent / "golden" / f"{name}.{suffix}"
         if request.config.getoption("--update-golden"):
             file.parent.mkdir(exist_ok=True)
             file.write_text(text.rstrip() + "\n", encoding="utf-8", newline="\n")

@@ -10,8 +10,8 @@ import numpy as np
 from emulator.emulator import Module
 from emulator.traffic import Traffic, traffic
 from fusewire.codegen.cuda.executable import Region
-from fusewire.codegen.cuda.source import Function
-from fusewire.codegen.loops import Matrix
+from fusewire.codegen.cuda.source import Function, module_of
+from fusewire.codegen.loops import Buffer, Kernel, Matrix
 from fusewire.eager.dtypes import is_small
 
 
@@ -75,3 +75,18 @@ def _assert_a_library_gives_it(function: Function, arguments: Sequence[Region]) 
     right = shown(product.right, product.depth, product.columns)
     got = shown(product.result, product.rows, product.columns)
     np.testing.assert_allclose(got, left @ right, 1e-2, 1e-2 * np.sqrt(product.depth))
+
+
+def run_kernels(kernels: Sequence[Kernel], memory: Sequence[dict[Buffer, Any]], order: int = 0
+                ) -> str:
+    """Runs kernels by hand as one module, each on arrays by buffer; the module's source."""
+    module = module_of((f"k{n}", k, frozenset(k.arguments)) for n, k in enumerate(kernels))
+    loaded = EmulatedDevice(order).load(module.source)
+    for function, own in zip(module.functions, memory, strict=True):
+        arguments = [Region(own[b], 0, b.dtype, own[b].size) for b in function.kernel.arguments]
+        if function.scratch:
+            byte = np.dtype("uint8")
+            arguments.append(Region(np.full(function.scratch, 0xCB, byte), 0, byte,
+                                    function.scratch))
+        loaded.launch(function, arguments)
+    return module.source

@@ -278,7 +278,8 @@ def _turns_of(s: For, threads: int) -> tuple[int | None, bool]:
     for end in ends:
         total = Index(*linear(end)) - Index(*linear(s.start))
         if not total.terms:
-            return max(0, -(-total.const // threads)), end is s.stop and total.const % threads == 0
+            whole = end is s.stop and total.const > 0 and total.const % threads == 0
+            return max(0, -(-total.const // threads)), whole
     return None, False
 
 

@@ -3,49 +3,19 @@ sample of them also for float16 and bfloat16."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import Any
 
 import numpy as np
 import pytest
-from oracle import assert_same, interpreted, recorded, tensors, units_apart
+from oracle import assert_same, interpreted, recorded, units_apart
+from row_programs import OF_FLOATS, TREES, Cases, backward, cases, cases_in, forward, weighted
 from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
 from fusewire.capture.evaluate import evaluate
 from fusewire.codegen.executable import Executable
-
-Cases = list[list[fw.Tensor]]
-TREES = [row for row in ROWS if row.op in ("places", "repeats") or row.label == "quantile, by q"]
-
-
-def cases(row: Row, requires_grad: bool = False) -> Cases:
-    return [tensors(a, requires_grad) for a in row.inputs(np.random.default_rng(0))]
-
-
-def forward(row: Row) -> Any:
-    """A function that calls the row with each of its inputs: one recording for all of them."""
-
-    call = row.call  # not the row: its arrays would not be recorded
-
-    def every(given: Cases) -> list[fw.Tensor]:
-        return [call(*xs) for xs in given]
-
-    return every
-
-
-def backward(row: Row) -> Any:
-    """A function that gives the gradients of each call's result, weighted by `u`."""
-
-    call = row.call
-
-    def every(given: Cases, us: list[fw.Tensor]) -> list[Any]:
-        return [fw.grad(call(*xs), [x for x in xs if x.requires_grad], u, allow_unused=True)
-                for xs, u in zip(given, us)]
-
-    return every
 
 
 def run_all(fn: Any, *given: Any) -> list[Any]:
@@ -82,11 +52,7 @@ def test_compiled_and_interpreted_is_eager(row: Row) -> None:
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.grad], ids=str)
 def test_compiled_gradient_is_eager(row: Row) -> None:
-    rng = np.random.default_rng(1)
-    outs = [(xs, row.call(*xs)) for xs in cases(row, requires_grad=True)]
-    given = [xs for xs, out in outs if out.requires_grad]
-    us = [fw.from_numpy(np.asarray(rng.standard_normal(out.shape), out.dtype))
-          for _, out in outs if out.requires_grad]
+    given, us = weighted(row, cases(row, requires_grad=True))
     if given:
         with np.errstate(all="ignore"):
             assert_all_same(row, given, run_all(backward(row), given, us), backward(row)(given, us))
@@ -104,22 +70,6 @@ def test_recorded_graph_is_eager(row: Row) -> None:
 
 # ---- floats of 16 bits
 SMALL = {"float16": fw.float16, "bfloat16": fw.bfloat16}
-OWN_DTYPES = {"rprop_size", "rprop_kept"}  # which no user calls with these dtypes
-OF_FLOATS = [row for row in ROWS if row.op not in OWN_DTYPES and row not in TREES
-             and any(a.dtype.kind == "f" for a in row.inputs(np.random.default_rng(0))[0])]
-
-
-def small_cases(row: Row, dtype: Any, requires_grad: bool = False) -> Cases:
-    """The row's inputs with `dtype` in the place of other floats, as far as eager takes them."""
-    found = []
-    for arrays in row.inputs(np.random.default_rng(0)):
-        xs = [fw.from_numpy(a.astype(dtype) if a.dtype.kind == "f" else a) for a in arrays]
-        if all(x.dtype != dtype for x in xs):
-            continue
-        with contextlib.suppress(fw.FusewireError):
-            row.call(*xs)
-            found.append([x.requires_grad_(requires_grad and x.dtype == dtype) for x in xs])
-    return found
 
 
 def assert_rounded_alike(outs: list[Any], eager: Any) -> None:
@@ -140,7 +90,7 @@ def assert_rounded_alike(outs: list[Any], eager: Any) -> None:
 @pytest.mark.parametrize("dtype", SMALL)
 def test_small_floats_are_rounded_as_in_eager(row: Row, dtype: str) -> None:
     with np.errstate(all="ignore"):
-        given = small_cases(row, SMALL[dtype])
+        given = cases_in(row, SMALL[dtype])
         if given:
             assert_rounded_alike(run_all(forward(row), given), forward(row)(given))
 
@@ -148,11 +98,7 @@ def test_small_floats_are_rounded_as_in_eager(row: Row, dtype: str) -> None:
 @pytest.mark.parametrize("row", sample([r for r in OF_FLOATS if r.grad], 25, seed=1), ids=str)
 @pytest.mark.parametrize("dtype", SMALL)
 def test_gradients_of_small_floats_are_rounded_as_in_eager(row: Row, dtype: str) -> None:
-    rng = np.random.default_rng(1)
     with np.errstate(all="ignore"):
-        outs = [(xs, row.call(*xs)) for xs in small_cases(row, SMALL[dtype], True)]
-        given = [xs for xs, out in outs if out.requires_grad]
-        us = [fw.from_numpy(np.asarray(rng.standard_normal(out.shape)).astype(out.dtype))
-              for _, out in outs if out.requires_grad]
+        given, us = weighted(row, cases_in(row, SMALL[dtype], True))
         if given:
             assert_rounded_alike(run_all(backward(row), given, us), backward(row)(given, us))

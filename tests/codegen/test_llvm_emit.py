@@ -3,17 +3,24 @@
 import numpy as np
 import pytest
 from loop_kernels import (
+    ARITY,
     BOOL,
     DTYPES,
     F32,
     F64,
     INTS,
+    REDUCTIONS,
     TARGETS,
     TASK,
+    accepts,
     add,
     check_all,
     kernel,
     loop,
+    one_op,
+    reduction,
+    result_of,
+    tile,
     times,
 )
 
@@ -26,7 +33,6 @@ from fusewire.codegen.loops import (
     Buffer,
     For,
     If,
-    Kernel,
     Register,
     Store,
     Update,
@@ -36,52 +42,9 @@ from fusewire.codegen.loops import (
     load,
     read,
 )
-from fusewire.codegen.scalar import PREDICATES, SCALAR, TRANSCENDENTAL
+from fusewire.codegen.scalar import SCALAR, TRANSCENDENTAL
 
 # Operations
-
-
-def one_op(op, dtypes, result, lanes, size=27):
-    inputs = [Buffer(f"x{i}", t, size) for i, t in enumerate(dtypes)]
-    out, j = Buffer("y", result, size), Var("j")
-    value = call(op, tuple(load(b, j) for b in inputs), result)
-    body = [loop(j, size, Store(out, j, value), lanes=lanes)]
-    return Kernel(f"{op} {dtypes}", tuple(inputs), (out,), (), TASK, 1, tuple(body))
-
-
-ARITY = {name: 2 for name in SCALAR} | dict.fromkeys(
-    "neg abs sign floor ceil trunc round sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin "
-    "acos atan sinh cosh tanh asinh acosh atanh erf isnan isinf isfinite signbit not bits".split(),
-    1,
-)
-FLOAT_ONLY = {*TRANSCENDENTAL, "div", "sqrt", "copysign", "nextafter"}
-BITS = {"and", "or", "xor", "not"}
-
-
-def accepts(op, dtype):
-    """Whether an operation is used with a dtype."""
-    if op in FLOAT_ONLY or op in ("floor", "ceil", "trunc", "round"):
-        return dtype.kind == "f"
-    if op in BITS:
-        return dtype.kind != "f"
-    if op in ("shl", "shr"):
-        return dtype.kind in "iu"
-    if op in ("pair", "dot2", "pair16", "dot16", "quad8", "dot8"):
-        return False  # tested with products in pairs
-    if op == "mulhi":
-        return dtype == np.dtype("uint32")
-    if op == "bits":
-        return dtype in (F32, np.dtype("float64"))
-    if dtype.kind == "b":
-        return op in "add mul maximum minimum lt le gt ge eq ne".split()
-    return op not in ("where", "cast", "idiv", "imod") and not (op == "pow" and dtype.kind != "f")
-
-
-def result_of(op, dtype):
-    """The dtype of what an operation on this one gives."""
-    if op == "bits":
-        return np.dtype(f"u{dtype.itemsize}")
-    return BOOL if op in PREDICATES else dtype
 
 
 def test_every_operation_has_a_row():
@@ -127,20 +90,6 @@ def test_lane_loops_of_any_length(target):
     check_all(kernels, target)
 
 
-REDUCTIONS = ["add", "mul", "maximum", "minimum"]
-
-
-def reduction(op, dtype, size, unroll, masked):
-    """y[0] = x[0] op x[1] op ..., over the elements whose flag is set."""
-    x, flags, y = Buffer("x", dtype, size), Buffer("flags", BOOL, size), Buffer("y", dtype, 1)
-    j, r = Var("j"), Register("r", dtype)
-    inner = Update(r, op, load(x, j))
-    inner = If(load(flags, j), (inner,)) if masked else inner
-    start = Assign(r, const(1, dtype))
-    body = [start, loop(j, size, inner, lanes=8, unroll=unroll), Store(y, const(0), read(r))]
-    return kernel([x, flags], [y], body)
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_reductions_over_lanes(target):
     cases = [(7, 1, False), (40, 1, True), (67, 3, False), (67, 2, True), (0, 2, False)]
@@ -174,25 +123,6 @@ def test_reductions_let_nan_win_and_sums_keep_minus_zero():
         build([Step(k, [Argument(0), Argument(1)])]).run(table.ctypes.data, 0)
         np.testing.assert_array_equal(result, np.array([wanted], F32))
         assert np.signbit(result[0]) == np.signbit(np.float32(wanted)) or np.isnan(wanted)
-
-
-def tile(rows, columns, depth, lanes, unroll, columns_known=True):
-    """c = a @ b for one tile: a register per row and lane, a serial loop inside the lane loop."""
-    a, b = Buffer("a", F32, rows * depth), Buffer("b", F32, depth * columns)
-    c, n = Buffer("c", F32, rows * columns), Buffer("n", np.dtype("int64"), 1)
-    j, k = Var("j"), Var("k")
-    sums = [Register(f"sum{i}", F32) for i in range(rows)]
-    column = Register("column", F32)
-    inner = [Assign(column, load(b, add(times(k, columns), j)))]
-    for i, r in enumerate(sums):
-        product = call("mul", (load(a, add(const(i * depth), k)), read(column)), F32)
-        inner.append(Update(r, "add", product))
-    body = [Assign(r, const(0, F32)) for r in sums]
-    body.append(loop(k, depth, *inner, unroll=unroll))
-    body += [Store(c, add(const(i * columns), j), read(r)) for i, r in enumerate(sums)]
-    stop = const(columns) if columns_known else load(n, const(0))
-    outer = For(j, const(0), stop, tuple(body), lanes)
-    return kernel([a, b, n], [c], [outer]), {n: np.array([columns])}
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,0 +1,91 @@
+extern "C" __global__ void __launch_bounds__(64)
+k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, float* b0) {
+    const int lane = threadIdx.x;
+    const int task = blockIdx.x;
+    float sums_[4];
+    __shared__ __align__(16) float all_rows[320];
+    float* const rows = all_rows;
+    __shared__ __align__(16) float all_columns[320];
+    float* const columns = all_columns;
+    {
+        const int t_1 = lane;
+        sums_[0] = 0.0f;
+        sums_[1] = 0.0f;
+        sums_[2] = 0.0f;
+        sums_[3] = 0.0f;
+    }
+    for (int block_2 = 0; block_2 < 3; ++block_2) {
+        __syncthreads();
+        #pragma unroll
+        for (int turn4 = 0; turn4 < 4; ++turn4) {
+            const int i_3 = lane + turn4 * 64;
+            const int v5 = (i_3 % 16);
+            const int v6 = (block_2 * 16);
+            const int v7 = (v6 + v5);
+            const int v8 = (i_3 / 16);
+            const float v9 = x0[((v8 * 40) + min(v7, 39))];
+            rows[((v5 * 20) + v8)] = (((v7 + -40) < 0) ? v9 : 0.0f);
+        }
+        #pragma unroll
+        for (int turn11 = 0; turn11 < 4; ++turn11) {
+            const int i_10 = lane + turn11 * 64;
+            const int v12 = (i_10 % 16);
+            const int v13 = (i_10 / 16);
+            const int v14 = (block_2 * 16);
+            const int v15 = (v14 + v13);
+            const float v16 = x1[((min(v15, 39) * 16) + v12)];
+            columns[((v13 * 20) + v12)] = (((v15 + -40) < 0) ? v16 : 0.0f);
+        }
+        __syncthreads();
+        {
+            const int t_17 = lane;
+            const int v18 = (t_17 * 4);
+            const float v19 = sums_[0];
+            float s0_20 = v19;
+            const int v21 = (v18 + 1);
+            const float v22 = sums_[1];
+            float s1_23 = v22;
+            const int v24 = (v18 + 2);
+            const float v25 = sums_[2];
+            float s2_26 = v25;
+            const int v27 = (v18 + 3);
+            const float v28 = sums_[3];
+            float s3_29 = v28;
+            #pragma unroll 4
+            for (int k_30 = 0; k_30 < 16; ++k_30) {
+                const int v31 = (k_30 * 20);
+                const int v32 = (v31 + ((t_17 / 8) * 2));
+                const float v33 = rows[v32];
+                float a0_34 = v33;
+                const float v35 = rows[(v32 + 1)];
+                float a1_36 = v35;
+                const int v37 = (v31 + ((t_17 % 8) * 2));
+                const float v38 = columns[v37];
+                float b0_39 = v38;
+                const float v40 = columns[(v37 + 1)];
+                float b1_41 = v40;
+                s0_20 = fmaf(a0_34, b0_39, s0_20);
+                s1_23 = fmaf(a0_34, b1_41, s1_23);
+                s2_26 = fmaf(a1_36, b0_39, s2_26);
+                s3_29 = fmaf(a1_36, b1_41, s3_29);
+            }
+            sums_[0] = s0_20;
+            sums_[1] = s1_23;
+            sums_[2] = s2_26;
+            sums_[3] = s3_29;
+        }
+    }
+    {
+        const int t_42 = lane;
+        const int v43 = (t_42 * 4);
+        const float v44 = sums_[0];
+        const int v45 = (((t_42 / 8) * 32) + ((t_42 % 8) * 2));
+        b0[v45] = fw_maximum(v44, 0.0f);
+        const float v46 = sums_[1];
+        b0[(v45 + 1)] = fw_maximum(v46, 0.0f);
+        const float v47 = sums_[2];
+        b0[(v45 + 16)] = fw_maximum(v47, 0.0f);
+        const float v48 = sums_[3];
+        b0[(v45 + 17)] = fw_maximum(v48, 0.0f);
+    }
+}

@@ -1,0 +1,60 @@
+__device__ __forceinline__ float fw_maximum_f32_of_32(float x) {
+    x = fw_maximum(x, fw_from_lane(x, 16));
+    x = fw_maximum(x, fw_from_lane(x, 8));
+    x = fw_maximum(x, fw_from_lane(x, 4));
+    x = fw_maximum(x, fw_from_lane(x, 2));
+    x = fw_maximum(x, fw_from_lane(x, 1));
+    return x;
+}
+__device__ __forceinline__ float fw_add_f32_of_32(float x) {
+    x = (x + fw_from_lane(x, 16));
+    x = (x + fw_from_lane(x, 8));
+    x = (x + fw_from_lane(x, 4));
+    x = (x + fw_from_lane(x, 2));
+    x = (x + fw_from_lane(x, 1));
+    return x;
+}
+extern "C" __global__ void __launch_bounds__(128)
+k0_max_exp_divide(const float* __restrict__ x0, float* b0) {
+    const int lane = threadIdx.x % 32;
+    const int task = blockIdx.x * 4 + threadIdx.x / 32;
+    __shared__ __align__(16) float all_row0[416];
+    float* const row0 = all_row0 + threadIdx.x / 32 * 104;
+    float r0_1 = __uint_as_float(0xff800000u);
+    float part2 = __uint_as_float(0xff800000u);
+    #pragma unroll
+    for (int turn4 = 0; turn4 < 4; ++turn4) {
+        const int k_3 = lane + turn4 * 32;
+        if (k_3 < 101) {
+            const int v5 = (task * 101);
+            const float v6 = x0[(v5 + k_3)];
+            part2 = fw_maximum(part2, v6);
+        }
+    }
+    r0_1 = fw_maximum(r0_1, fw_maximum_f32_of_32(part2));
+    float r2_7 = 0.0f;
+    float part8 = -0.0f;
+    #pragma unroll
+    for (int turn10 = 0; turn10 < 4; ++turn10) {
+        const int k_9 = lane + turn10 * 32;
+        if (k_9 < 101) {
+            const int v11 = (task * 101);
+            const float v12 = x0[(v11 + k_9)];
+            const float v13 = expf((v12 - r0_1));
+            float t0_14 = v13;
+            part8 = (part8 + v13);
+            row0[k_9] = t0_14;
+        }
+    }
+    r2_7 = (r2_7 + fw_add_f32_of_32(part8));
+    #pragma unroll
+    for (int turn16 = 0; turn16 < 4; ++turn16) {
+        const int k_15 = lane + turn16 * 32;
+        if (k_15 < 101) {
+            const float v17 = row0[k_15];
+            float t0_18 = (v17 / r2_7);
+            const int v19 = (task * 101);
+            b0[(v19 + k_15)] = t0_18;
+        }
+    }
+}

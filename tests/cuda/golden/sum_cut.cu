@@ -1,0 +1,55 @@
+__device__ __forceinline__ float fw_add_f32_of_1024(float x, void* sums, int lane) {
+    x = (x + fw_from_lane(x, 16));
+    x = (x + fw_from_lane(x, 8));
+    x = (x + fw_from_lane(x, 4));
+    x = (x + fw_from_lane(x, 2));
+    x = (x + fw_from_lane(x, 1));
+    float* parts = (float*)sums;
+    __syncthreads();  // whoever still reads what was there before
+    if (lane % 32 == 0) parts[lane / 32] = x;
+    __syncthreads();
+    x = parts[lane % 32];
+    x = (x + fw_from_lane(x, 16));
+    x = (x + fw_from_lane(x, 8));
+    x = (x + fw_from_lane(x, 4));
+    x = (x + fw_from_lane(x, 2));
+    x = (x + fw_from_lane(x, 1));
+    return x;
+}
+extern "C" __global__ void __launch_bounds__(1024)
+k0_sum(const float* __restrict__ x0, float* k0_sum_part0) {
+    const int lane = threadIdx.x;
+    const int task = blockIdx.x;
+    __shared__ __align__(16) unsigned char sums[256];
+    float r0_1 = 0.0f;
+    const int v2 = (task * 8192);
+    float part3 = -0.0f;
+    #pragma unroll
+    for (int turn5 = 0; turn5 < 8; ++turn5) {
+        const int k_4 = v2 + lane + turn5 * 1024;
+        if (k_4 < min((v2 + 8192), 99999)) {
+            const float v6 = x0[k_4];
+            part3 = (part3 + v6);
+        }
+    }
+    r0_1 = (r0_1 + fw_add_f32_of_1024(part3, sums, lane));
+    if (lane == 0) k0_sum_part0[task] = r0_1;
+}
+extern "C" __global__ void __launch_bounds__(32)
+k1_sum_total(const float* __restrict__ k0_sum_part0, float* b0) {
+    const int lane = threadIdx.x;
+    const int task = blockIdx.x;
+    const int v1 = (task * 32);
+    {
+        const int o_2 = v1 + lane;
+        if (o_2 < min((v1 + 32), 1)) {
+            float r0_3 = 0.0f;
+            #pragma unroll 4
+            for (int p_4 = 0; p_4 < 13; ++p_4) {
+                const float v5 = k0_sum_part0[((o_2 * 13) + p_4)];
+                r0_3 = (r0_3 + v5);
+            }
+            b0[0] = r0_3;
+        }
+    }
+}
