@@ -93,17 +93,17 @@ class Scan:
         """Several scans side by side, each with its place before the axis and behind it."""
         var, k = counter("k", self.length)
         registers = [Register(f"s{i}", self.wide) for i in range(len(starts))]
-        first = [loops.Assign(r, loops.const(self._start(), self.wide)) for r in registers]
+        first = [loops.Assign(r, loops.const(self.start(), self.wide)) for r in registers]
         steps = [s for r, (before, behind) in zip(registers, starts)
-                 for s in self._step(r, self._index(before, k, behind))]
+                 for s in self._step(r, self.index(before, k, behind))]
         return [*first, For(var, const(0), const(self.length), tuple(steps))]
 
-    def _start(self) -> Any:
+    def start(self) -> Any:
         """What leaves the first element as it is; of sums that may be -0.0."""
         plain = OPS[self.node.op].meaning.combine == "add" and kind(self.wide) == "f"
         return -0.0 if plain else identity(self.node)
 
-    def _index(self, before: Index, k: Index, behind: Index) -> Indices:
+    def index(self, before: Index, k: Index, behind: Index) -> Indices:
         """An element by its places before the axis, along it, and behind it."""
         return (*unflat(before, self.shape[:self.axis]), k,
                 *unflat(behind, self.shape[self.axis + 1:]))
@@ -111,11 +111,11 @@ class Scan:
     def _step(self, register: Register, where: Indices) -> list[Stmt]:
         """One element further."""
         found = Inliner(in_memory(self.buffers, (self.node,))).value(self.node.inputs[0], where)
-        value = self._combined(Value(loops.read(register)), cast(found, self.wide))
+        value = self.combined(Value(loops.read(register)), cast(found, self.wide))
         at = flat(where, self.shape).expr()
         return [loops.Assign(register, value.expr),
                 loops.Store(self.buffers[self.node], at, loops.read(register))]
 
-    def _combined(self, old: Value, new: Value) -> Any:
+    def combined(self, old: Value, new: Value) -> Any:
         name = OPS[self.node.op].meaning.combine
         return call(name, old, new) if name in SCALAR else OPS[name].meaning(BUILDER, old, new)

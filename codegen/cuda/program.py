@@ -14,12 +14,15 @@ from ..machine import Machine
 from ..memory import plan_arena
 from .contract import lower_contract
 from .lower import lower
+from .scan import lower_scan
 from .source import Module, module_of
 
 GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, attention=False)
 """What the choice of loops goes by on every GPU: a vector is what the lanes of a warp read."""
 
-LOWERED = {**KINDS, "rows": lower, "columns": lower, "contract": lower_contract}
+LOWERED = {
+    **KINDS, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
+}
 _PIECE = 16  # bytes moved at once
 
 
