@@ -36,13 +36,18 @@ class EmulatedDevice:
 
     copy = upload
 
+    def ready(self, array: Any) -> Any:
+        """An array that owns its memory: where others begin, the emulator looks at."""
+        return array if array.flags.c_contiguous and array.base is None else self.copy(array)
+
 
 class _Loaded:
     def __init__(self, module: Module, device: EmulatedDevice) -> None:
         self._module, self._device = module, device
 
     def launch(self, function: Function, arguments: Sequence[Region]) -> None:
-        how = function.name, (function.grid,), (function.block,), [_memory(a) for a in arguments]
+        how = function.name, (function.grid,), (function.block,), \
+            [_memory(a) for a in arguments], function.shared
         if self._device.traced:
             self._device.moved[function.name] = traffic(self._module, *how)
         else:

@@ -44,6 +44,10 @@ class Device(Protocol):
     def upload(self, array: Any) -> Array: ...
     def copy(self, array: Array) -> Array: ...
 
+    def ready(self, array: Array) -> Array:
+        """The array as kernels read it, itself where it is so: its elements one after the other, in
+        memory that begins at a multiple of 16 bytes."""
+
 
 def compile_on(graph: Graph, device: Device, checks: bool = True) -> DeviceExecutable:
     """The program of a graph, on a device; CodegenError where something in it has no code."""
@@ -63,7 +67,7 @@ class DeviceExecutable:
         """The outputs for these inputs; IndexError for indices out of range."""
         for i, check in self.interface.before:
             check.require(arrays[i])
-        given = list(arrays)
+        given = [self.device.ready(a) for a in arrays]
         for i in self.interface.overwritten:
             given[i] = self.device.copy(given[i])
         results = [self.device.empty(t.shape, t.dtype) for t in self.interface.results]

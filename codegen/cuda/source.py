@@ -19,13 +19,15 @@ _ALIGN = 256  # bytes: where a task's scratch in device memory begins
 @dataclass(frozen=True)
 class Function:
     """A kernel as a function of a module: launched with the addresses of the kernel's arguments,
-    then of as many bytes as `scratch` says, where that is not 0."""
+    then of as many bytes as `scratch` says, where that is not 0. `shared` bytes of shared memory
+    are added by a launch."""
 
     name: str
     kernel: Kernel
     grid: int
     block: int
     scratch: int
+    shared: int = 0
 
 
 @dataclass(frozen=True)

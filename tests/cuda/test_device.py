@@ -1,0 +1,147 @@
+"""A GPU through CuPy: what is asked of it, with something in CuPy's place that notes it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_cupy import FakeCupy
+
+import fusewire as fw
+from fusewire.codegen.cuda.device import CupyDevice, gpu
+from fusewire.codegen.cuda.executable import Device, Region
+from fusewire.codegen.cuda.source import Function
+from fusewire.eager import devices
+
+needs_nvrtc = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
+
+SOURCE = """
+extern "C" __global__ void __launch_bounds__(32) doubled(const float* x, float* y) {
+    y[threadIdx.x] = x[threadIdx.x] * 2.0f;
+}
+extern "C" __global__ void __launch_bounds__(32) wide(float* x) {
+    extern __shared__ float row[];
+    __shared__ float own[1024];
+    row[threadIdx.x] = own[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = row[31 - threadIdx.x] + own[31 - threadIdx.x];
+}
+"""
+FLOAT = np.dtype(np.float32)
+ANY: Any = None  # the loops of a kernel, which no device looks at
+
+
+@pytest.fixture
+def cupy() -> FakeCupy:
+    return FakeCupy()
+
+
+@pytest.fixture
+def device(cupy: FakeCupy) -> CupyDevice:
+    return CupyDevice(cupy, 1)
+
+
+def function(name: str = "doubled", grid: int = 4, block: int = 32, shared: int = 0) -> Function:
+    return Function(name, ANY, grid, block, 0, shared)
+
+
+def test_a_gpu_tells_what_it_is(device: CupyDevice) -> None:
+    found: Device = device
+    assert found is device
+    assert (device.arch, device.multiprocessors, device.shared_limit) == ("sm_90", 132, 227 << 10)
+
+
+@needs_nvrtc
+def test_a_source_is_loaded_once_on_its_gpu(cupy: FakeCupy, device: CupyDevice) -> None:
+    held = device.load(SOURCE)
+    assert device.load(SOURCE) is held and cupy.calls == [("load", "device 1")]
+    assert set(held.resources) == {"doubled", "wide"}
+    del held
+    device.load(SOURCE)
+    assert len(cupy.calls) == 2
+
+
+@needs_nvrtc
+def test_a_kernel_gets_addresses(cupy: FakeCupy, device: CupyDevice) -> None:
+    module, x, arena = device.load(SOURCE), device.empty((32,), FLOAT), device.empty((512,), FLOAT)
+    for _ in range(2):
+        module.launch(function(), [Region(x, 0, FLOAT, 32), Region(arena, 256, FLOAT, 32)])
+    assert cupy.calls[-2:] == [("doubled", (4,), (32,), 0, x.data.ptr, arena.data.ptr + 256)] * 2
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("shared", "asks"), [(0, False), (44 << 10, False), (45 << 10, True),
+                                              (223 << 10, True)])
+def test_much_shared_memory_is_asked_for(
+    cupy: FakeCupy, device: CupyDevice, shared: int, asks: bool
+) -> None:
+    """The kernel has 4 KiB of its own, and 48 KiB need no leave."""
+    device.load(SOURCE).launch(function("wide", shared=shared), [])
+    assert cupy.calls[-1] == ("wide", (4,), (32,), shared)
+    assert (("allow", 77, 8, shared) in cupy.calls) is asks
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("launched", "message"), [
+    (function(grid=2**31), "doubled is launched in 2147483648 blocks of 32 threads"),
+    (function(block=1025), "blocks of 1025 threads"),
+    (function(block=0), "blocks of 0 threads"),
+    (function("wide", shared=224 << 10), "wide takes 233472 bytes of shared memory, .* 232448"),
+])
+def test_what_no_gpu_takes_is_refused(
+    device: CupyDevice, launched: Function, message: str
+) -> None:
+    with pytest.raises(fw.CodegenError, match=message):
+        device.load(SOURCE).launch(launched, [])
+
+
+@needs_nvrtc
+def test_an_empty_grid_runs_nothing(cupy: FakeCupy, device: CupyDevice) -> None:
+    """CuPy would run one block."""
+    device.load(SOURCE).launch(function(grid=0), [])
+    assert cupy.calls == [("load", "device 1")]
+
+
+def test_a_graph_is_captured_on_a_stream_of_its_own(cupy: FakeCupy, device: CupyDevice) -> None:
+    graph = device.capture(lambda: cupy.note("work", *cupy.inside), [])
+    inside = "device 1", "stream"
+    assert cupy.calls == [("begin", *inside), ("work", *inside), ("end",)]
+    graph.launch()
+    assert cupy.calls[-1] == ("graph", "device 1")
+
+
+def test_a_capture_that_fails_ends(cupy: FakeCupy, device: CupyDevice) -> None:
+    def work() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        device.capture(work, [])
+    assert cupy.calls[-1] == ("end",) and cupy.inside == []
+
+
+def test_arrays_come_and_go(cupy: FakeCupy, device: CupyDevice) -> None:
+    array = device.upload(np.ones((2, 3), FLOAT)[:, ::2])
+    assert array.shape == (2, 2) == device.download(array).shape
+    device.synchronize()
+    assert cupy.calls[-1] == ("wait", "default")
+
+
+def test_what_kernels_cannot_read_as_it_is_is_copied(device: CupyDevice) -> None:
+    array = device.empty((8,), FLOAT)
+    assert device.ready(array) is array
+    array.flags.c_contiguous = False  # as one that is transposed
+    assert device.ready(array) is not array
+    slice = device.empty((8,), FLOAT)
+    slice.data.ptr += 4  # as x[1:]
+    assert device.ready(slice).data.ptr % 16 == 0
+
+
+def test_without_a_gpu_the_error_says_what_is_missing() -> None:
+    if devices.available():
+        assert gpu().arch.startswith("sm_")
+    else:
+        with pytest.raises(fw.DeviceError, match=re.escape(devices.why_not())):
+            gpu()

@@ -1,0 +1,136 @@
+"""Kernels in the emulator, and on a GPU where there is one: `pytest -m gpu`."""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from emulated import EmulatedDevice
+
+import fusewire as fw
+from emulator.emulator import AVAILABLE
+from fusewire.capture.builder import build
+from fusewire.capture.graph import Graph, Nodes
+from fusewire.codegen.cuda.device import gpu
+from fusewire.codegen.cuda.executable import DeviceExecutable, Region, compile_on
+from fusewire.codegen.cuda.source import Function
+from fusewire.codegen.loops import Kernel, Var
+from fusewire.eager import devices
+from fusewire.eager.shapes import TensorType
+
+
+class Emulated(EmulatedDevice):
+    """The emulator with what programs on a GPU do beside calls."""
+
+    launches: list[Any] | None = None  # of the graph that is made now
+
+    def load(self, source: str) -> Any:
+        return SimpleNamespace(launch=functools.partial(self._launch, super().load(source)))
+
+    def _launch(self, module: Any, *how: Any) -> None:
+        if self.launches is None:
+            module.launch(*how)
+        else:
+            self.launches.append(functools.partial(module.launch, *how))
+
+    def download(self, array: Any) -> Any:
+        return array.copy()
+
+    def capture(self, work: Any, arrays: Any) -> Any:
+        self.launches = []
+        work()
+        noted, self.launches = self.launches, None
+        return SimpleNamespace(launch=lambda: [launch() for launch in noted])
+
+
+EMULATED = pytest.param(
+    lambda: Emulated(mode="fast"), id="emulator",
+    marks=pytest.mark.skipif(not AVAILABLE, reason="no g++ here"))
+REAL = pytest.param(
+    gpu, id="gpu", marks=[pytest.mark.gpu, pytest.mark.skipif(
+        not devices.available(), reason=f"not here: {devices.why_not()}")])
+
+F32 = np.dtype("float32")
+REVERSED = """
+extern "C" __global__ void __launch_bounds__(1024) turned(float* x) {
+    extern __shared__ float all[];
+    for (int i = threadIdx.x; i < 40000; i += 1024) all[i] = x[i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < 40000; i += 1024) x[i] = all[39999 - i];
+}
+"""
+NO_LOOPS = Kernel("turned", (), (), (), Var("task"), 1, ())
+TURNED = Function("turned", NO_LOOPS, 1, 1024, 0, 160_000)
+
+
+@pytest.fixture(scope="module", params=[EMULATED, REAL])
+def device(request: pytest.FixtureRequest) -> Any:
+    return request.param()
+
+
+def compiled(fn: Any, device: Any, *arrays: Any) -> DeviceExecutable:
+    nodes = Nodes()
+    inputs = tuple(nodes.input(f"x{i}", TensorType(a.shape, a.dtype)) for i, a in enumerate(arrays))
+    return compile_on(Graph(inputs, (build(nodes, fn, inputs, {}),)), device)
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype(F32)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "pointwise": lambda x, w: fw.tanh(x) * 2 + x,
+    "rows": lambda x, w: fw.softmax(x, axis=-1),
+    "columns": lambda x, w: fw.sum(x * x, axis=0),
+    "product": lambda x, w: fw.exp(x @ w * 0.1),
+    "several": lambda x, w: fw.softmax(fw.softmax(x @ w, axis=-1) @ w, axis=-1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("rows", [1, 33, 400])
+def test_values_are_those_of_the_cpu(device: Any, name: str, rows: int) -> None:
+    arrays = numbers(rows, 257), numbers(257, 257)
+    program = compiled(FUNCTIONS[name], device, *arrays)
+    wanted = FUNCTIONS[name](*map(fw.tensor, arrays)).numpy()
+    found = [device.download(program([device.upload(a) for a in arrays])[0]) for _ in range(2)]
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_inputs_may_lie_anywhere(device: Any) -> None:
+    """Transposed, and at an address where no 16 bytes can be read at once."""
+    arrays = numbers(256, 256), numbers(256, 256)
+    program = compiled(lambda x, w: x - w, device, *arrays)
+    turned = device.upload(arrays[0]).T
+    behind = device.upload(numbers(256 * 256 + 1))[1:].reshape(256, 256)
+    wanted = device.download(turned) - device.download(behind)
+    np.testing.assert_array_equal(device.download(program([turned, behind])[0]), wanted)
+
+
+def test_a_block_can_have_more_than_48_kib(device: Any) -> None:
+    x = numbers(40000)
+    array = device.upload(x)
+    device.load(REVERSED).launch(TURNED, [Region(array, 0, F32, x.size)])
+    np.testing.assert_array_equal(device.download(array), x[::-1])
+
+
+def test_a_graph_runs_what_was_launched(device: Any) -> None:
+    x = numbers(40000)
+    array, module = device.upload(x), device.load(REVERSED)
+    region = Region(array, 0, F32, x.size)
+    module.launch(TURNED, [region])
+
+    def three_times() -> None:
+        for _ in range(3):
+            module.launch(TURNED, [region])
+
+    graph = device.capture(three_times, [array])
+    np.testing.assert_array_equal(device.download(array), x[::-1])  # the capture ran nothing
+    graph.launch()
+    np.testing.assert_array_equal(device.download(array), x)
+    graph.launch()
+    np.testing.assert_array_equal(device.download(array), x[::-1])
