@@ -3,6 +3,8 @@ every fault is caught at its line, which is marked with `// here`."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -287,6 +289,15 @@ def test_matmul_without_its_second_barrier(order: int) -> None:
                               *map(np.int32, (32, 32, 32))], order=order)
 
 
+@needs_compiler
+def test_a_fault_in_a_function_tells_who_called_it() -> None:
+    source = "__device__ __forceinline__ void put(float* to) {\n    *to = 1.0f;\n}\n" \
+        + kernel("put(out);\nput(out + n);")
+    with pytest.raises(KernelFault, match="kernel, line 2 called at line 6: out of bounds") as caught:
+        Module(source).launch("kernel", (1,), (1,), [np.zeros(3, np.float32), np.int32(3)])
+    assert str(caught.value).endswith("\n    2: *to = 1.0f;\n    6: put(out + n);")
+
+
 # ---- launches that cannot be ---------------------------------------------------------------------
 
 BOUNDED = """
@@ -346,6 +357,24 @@ def test_arrays_side_by_side_are_two() -> None:
         Module(source).launch("copy", (1,), (1,), [whole[:2], whole[2:]])
 
 
+ELSEWHERE = """
+import numpy as np
+from emulator import build, emulator
+build.COMMON += ("-DEMULATOR_UCONTEXT",)
+module = emulator.Module(open({source!r}).read())
+x, sums = np.arange(96, dtype=np.int32), np.zeros(96, np.int32)
+module.launch("warp_scan", (3,), (32,), [x, sums])
+np.testing.assert_array_equal(sums, np.cumsum(x.reshape(3, 32), 1).ravel())
+"""
+
+
+@needs_compiler
+def test_threads_as_on_other_processors() -> None:
+    """Where there is no code to change stacks for, the C library's does it."""
+    source = ELSEWHERE.format(source=str(Path(__file__).with_name("correct.cu")))
+    subprocess.run([sys.executable, "-c", source], check=True, cwd=Path(__file__).parents[1])
+
+
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(BuildError, match=r"there is none on PATH: install it \(.*apt-get"):
@@ -354,7 +383,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize(("source", "says"), [
-    (kernel("out[0] = n +;"), "kernel:2"),
+    (kernel("out[0] = n +;"), "kernel.cpp:2"),
     (kernel("__shared__ float a[3], b[3];"), "line 2: a shared array has to be declared alone"),
 ])
 def test_source_that_is_wrong(source: str, says: str) -> None:

@@ -73,18 +73,18 @@ def _kernel(source: str, match: re.Match[str]) -> Kernel:
 
 def library(source: str, mode: str) -> Path:
     """The library of a source's kernels, compiled where it is not there yet."""
-    text = "\n".join(['#include "device.h"', '#line 1 "kernel"', _with_shared_arrays(source),
+    text = "\n".join(['#include "device.h"', '#line 1 "kernel.cpp"', _with_shared_arrays(source),
                       '#line 1 "calls"', '#include "device_calls.h"',
                       *(f"EMULATOR_KERNEL({name})" for name in kernels_of(source)),
                       "EMULATOR_IMAGE", ""])
-    key = _hash(text, mode, _own_sources())
+    key = _hash(text, mode, *COMMON, _own_sources())
     return _kept(f"{mode}-{key}.so", lambda folder, made: _compile(text, mode, folder, made))
 
 
 def run_time() -> Path:
     """The library that all of them need."""
     sources = sorted(HERE.glob("*.cpp"))
-    return _kept(f"run-time-{_hash(_own_sources())}.so", lambda folder, made: _run(
+    return _kept(f"run-time-{_hash(*COMMON, _own_sources())}.so", lambda folder, made: _run(
         [compiler(), *COMMON, "-O2", "-shared", *map(str, sources), "-o", str(made), "-lm"]))
 
 
