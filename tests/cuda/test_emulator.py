@@ -350,6 +350,20 @@ def test_arrays_that_overlap_do_so_in_the_kernel_too() -> None:
 
 
 @needs_compiler
+def test_what_is_restricted_overlaps_nothing_that_is_written() -> None:
+    source = """
+    extern "C" __global__ void add(const float* __restrict__ a, const float* b, float* c) {
+        c[0] = a[0] + b[0];
+    }"""
+    x, y = np.ones(4, np.float32), np.ones(4, np.float32)
+    module = Module(source)
+    module.launch("add", (1,), (1,), [x, x, y])
+    module.launch("add", (1,), (1,), [x, y, y])
+    with pytest.raises(KernelFault, match="a is __restrict__, and c, which may be written, over"):
+        module.launch("add", (1,), (1,), [x, y, x[3:]])
+
+
+@needs_compiler
 def test_arrays_side_by_side_are_two() -> None:
     source = 'extern "C" __global__ void copy(const float* a, float* b) { b[0] = a[2]; }'
     whole = np.arange(4, dtype=np.float32)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from emulator.build import Kernel, kernels_of, library, run_time
-from emulator.placing import Memory, placed
+from emulator.placing import Memory, overlapping, placed
 
 AVAILABLE = shutil.which("g++") is not None
 SHARED_BYTES = 227 * 1024              # of one block
@@ -80,6 +80,7 @@ class Module:
         self._run_time.emulator_begin(int(self.checked), *map(ctypes.c_void_p, image))
         self._run_time.emulator_trace_block(ctypes.c_int64(traced))
         memory = placed(kernel.parameters, arguments, apart=self.checked)
+        self._check_overlaps(kernel, memory)
         for part in memory:
             self._run_time.emulator_argument(*part.described())
         if self._run(name, memory, arguments, sizes, shared, order):
@@ -135,6 +136,15 @@ class Module:
             if given != wanted:
                 raise TypeError(f"{kernel.name}: {name} is not {argument!r:.80}: {_words(wanted)} "
                                 f"is wanted, and {_words(given)} is given")
+
+    def _check_overlaps(self, kernel: Kernel, memory: Sequence[Memory]) -> None:
+        """What is said to be nobody else's is not written as another argument: the compiler may
+        read it later than that, or from a cache."""
+        declared = kernel.parameters
+        for name, other in overlapping(memory):
+            if "__restrict__" in declared[name] and "const" not in declared[other]:
+                what = f"{name} is __restrict__, and {other}, which may be written, overlaps it"
+                raise KernelFault(kernel.name, [kernel.line], what, self.source)
 
     # ---- what went wrong ------------------------------------------------------------------------
 
