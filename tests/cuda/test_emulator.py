@@ -293,7 +293,7 @@ def test_matmul_without_its_second_barrier(order: int) -> None:
 def test_a_fault_in_a_function_tells_who_called_it() -> None:
     source = "__device__ __forceinline__ void put(float* to) {\n    *to = 1.0f;\n}\n" \
         + kernel("put(out);\nput(out + n);")
-    with pytest.raises(KernelFault, match="kernel, line 2 called at line 6: out of bounds") as caught:
+    with pytest.raises(KernelFault, match="line 2 called at line 6: out of bounds") as caught:
         Module(source).launch("kernel", (1,), (1,), [np.zeros(3, np.float32), np.int32(3)])
     assert str(caught.value).endswith("\n    2: *to = 1.0f;\n    6: put(out + n);")
 
