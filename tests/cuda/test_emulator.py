@@ -3,6 +3,8 @@ every fault is caught at its line, which is marked with `// here`."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -287,6 +289,15 @@ def test_matmul_without_its_second_barrier(order: int) -> None:
                               *map(np.int32, (32, 32, 32))], order=order)
 
 
+@needs_compiler
+def test_a_fault_in_a_function_tells_who_called_it() -> None:
+    source = "__device__ __forceinline__ void put(float* to) {\n    *to = 1.0f;\n}\n" \
+        + kernel("put(out);\nput(out + n);")
+    with pytest.raises(KernelFault, match="line 2 called at line 6: out of bounds") as caught:
+        Module(source).launch("kernel", (1,), (1,), [np.zeros(3, np.float32), np.int32(3)])
+    assert str(caught.value).endswith("\n    2: *to = 1.0f;\n    6: put(out + n);")
+
+
 # ---- launches that cannot be ---------------------------------------------------------------------
 
 BOUNDED = """
@@ -339,11 +350,43 @@ def test_arrays_that_overlap_do_so_in_the_kernel_too() -> None:
 
 
 @needs_compiler
+def test_what_is_restricted_overlaps_nothing_that_is_written() -> None:
+    source = """
+    extern "C" __global__ void add(const float* __restrict__ a, const float* b, float* c) {
+        c[0] = a[0] + b[0];
+    }"""
+    x, y = np.ones(4, np.float32), np.ones(4, np.float32)
+    module = Module(source)
+    module.launch("add", (1,), (1,), [x, x, y])
+    module.launch("add", (1,), (1,), [x, y, y])
+    with pytest.raises(KernelFault, match="a is __restrict__, and c, which may be written, over"):
+        module.launch("add", (1,), (1,), [x, y, x[3:]])
+
+
+@needs_compiler
 def test_arrays_side_by_side_are_two() -> None:
     source = 'extern "C" __global__ void copy(const float* a, float* b) { b[0] = a[2]; }'
     whole = np.arange(4, dtype=np.float32)
     with pytest.raises(KernelFault, match=r"a read of 4 bytes at a\[2\], which has 2 elements"):
         Module(source).launch("copy", (1,), (1,), [whole[:2], whole[2:]])
+
+
+ELSEWHERE = """
+import numpy as np
+from emulator import build, emulator
+build.COMMON += ("-DEMULATOR_UCONTEXT",)
+module = emulator.Module(open({source!r}).read())
+x, sums = np.arange(96, dtype=np.int32), np.zeros(96, np.int32)
+module.launch("warp_scan", (3,), (32,), [x, sums])
+np.testing.assert_array_equal(sums, np.cumsum(x.reshape(3, 32), 1).ravel())
+"""
+
+
+@needs_compiler
+def test_threads_as_on_other_processors() -> None:
+    """Where there is no code to change stacks for, the C library's does it."""
+    source = ELSEWHERE.format(source=str(Path(__file__).with_name("correct.cu")))
+    subprocess.run([sys.executable, "-c", source], check=True, cwd=Path(__file__).parents[1])
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +397,7 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize(("source", "says"), [
-    (kernel("out[0] = n +;"), "kernel:2"),
+    (kernel("out[0] = n +;"), "kernel.cpp:2"),
     (kernel("__shared__ float a[3], b[3];"), "line 2: a shared array has to be declared alone"),
 ])
 def test_source_that_is_wrong(source: str, says: str) -> None:

@@ -1,9 +1,9 @@
 """Source of kernels as a library for this processor, made by g++ and kept in a folder by content.
 
-Measured with g++ 12, for 2 kernels and for 40, ten or twenty lines each: "check" takes 80 ms and
-290 ms, of which starting g++ and the linker is 55, the headers 15, and lines for messages 20 and
-110. With -O1 it is 100 and 750 ms, and they run as fast, since looking at accesses is what takes
-the time. "fast" takes 60 and 460 ms. So kernels are best compiled many to a module.
+Measured with g++ 12: a module of one small kernel with the prelude of generated code takes 55 ms,
+of which starting g++ and linking is 25, and the headers and the prelude 15. Each further kernel
+takes 2 ms, one of twenty lines 7; with -O1 instead of -O0 it takes 18, and they run as fast, since
+looking at accesses is what takes the time. So kernels are best compiled many to a module.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Kernel:
 
     name: str
     line: int
-    parameters: tuple[str, ...]
-    bound: int  # most threads of a block
+    parameters: dict[str, str]  # names, and their declarations
+    bound: int                  # most threads of a block
 
 
 def kernels_of(source: str) -> dict[str, Kernel]:
@@ -66,25 +66,26 @@ def kernels_of(source: str) -> dict[str, Kernel]:
 def _kernel(source: str, match: re.Match[str]) -> Kernel:
     line = source.count("\n", 0, match.start("name")) + 1
     text = _COMMENT.sub(" ", match["parameters"])
-    names = tuple(re.findall(r"(\w+)\s*(?:,|$)", text)) if text.strip() else ()
+    declared = [part.strip() for part in text.split(",") if part.strip()]
+    parameters = {re.findall(r"\w+", part)[-1]: part for part in declared}
     bound = match["bound"] or ""
-    return Kernel(match["name"], line, names, int(bound) if bound.isdigit() else 1024)
+    return Kernel(match["name"], line, parameters, int(bound) if bound.isdigit() else 1024)
 
 
 def library(source: str, mode: str) -> Path:
     """The library of a source's kernels, compiled where it is not there yet."""
-    text = "\n".join(['#include "device.h"', '#line 1 "kernel"', _with_shared_arrays(source),
+    text = "\n".join(['#include "device.h"', '#line 1 "kernel.cpp"', _with_shared_arrays(source),
                       '#line 1 "calls"', '#include "device_calls.h"',
                       *(f"EMULATOR_KERNEL({name})" for name in kernels_of(source)),
                       "EMULATOR_IMAGE", ""])
-    key = _hash(text, mode, _own_sources())
+    key = _hash(text, mode, *COMMON, _own_sources())
     return _kept(f"{mode}-{key}.so", lambda folder, made: _compile(text, mode, folder, made))
 
 
 def run_time() -> Path:
     """The library that all of them need."""
     sources = sorted(HERE.glob("*.cpp"))
-    return _kept(f"run-time-{_hash(_own_sources())}.so", lambda folder, made: _run(
+    return _kept(f"run-time-{_hash(*COMMON, _own_sources())}.so", lambda folder, made: _run(
         [compiler(), *COMMON, "-O2", "-shared", *map(str, sources), "-o", str(made), "-lm"]))
 
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from emulator.build import Kernel, kernels_of, library, run_time
-from emulator.placing import Memory, placed
+from emulator.placing import Memory, overlapping, placed
 
 AVAILABLE = shutil.which("g++") is not None
 SHARED_BYTES = 227 * 1024              # of one block
@@ -43,11 +43,11 @@ RECORD = np.dtype([("address", "u8"), ("place", "u4"), ("thread", "u4"), ("size"
 class KernelFault(RuntimeError):
     """What a kernel does wrong, and the line of its source where it does."""
 
-    def __init__(self, kernel: str, line: int, what: str, source: str) -> None:
-        self.kernel, self.line, self.what = kernel, line, what
-        lines = source.splitlines()
-        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-        super().__init__(f"{kernel}, line {line}: {what}\n    {text}")
+    def __init__(self, kernel: str, lines: Sequence[int], what: str, source: str) -> None:
+        self.kernel, self.line, self.what = kernel, lines[0], what
+        texts = ["", *source.splitlines()]
+        shown = "".join(f"\n    {line}: {texts[line].strip()}" for line in lines)
+        super().__init__(f"{kernel}, {_called(lines)}: {what}{shown}")
 
 
 class Module:
@@ -80,6 +80,7 @@ class Module:
         self._run_time.emulator_begin(int(self.checked), *map(ctypes.c_void_p, image))
         self._run_time.emulator_trace_block(ctypes.c_int64(traced))
         memory = placed(kernel.parameters, arguments, apart=self.checked)
+        self._check_overlaps(kernel, memory)
         for part in memory:
             self._run_time.emulator_argument(*part.described())
         if self._run(name, memory, arguments, sizes, shared, order):
@@ -95,7 +96,8 @@ class Module:
         records = np.zeros(count, RECORD)
         ctypes.memmove(records.ctypes.data, found, records.nbytes)
         places, which = np.unique(records["place"], return_inverse=True)
-        records["place"] = np.array([self._line(int(p)) for p in places], np.uint32)[which]
+        lines = [self._lines(int(place))[0] for place in places]
+        records["place"] = np.array(lines, np.uint32)[which]
         return records
 
     def _run(self, name: str, memory: Sequence[Memory], arguments: Sequence[Any],
@@ -121,7 +123,7 @@ class Module:
             what = f"{shared} bytes of shared memory: at most {SHARED_BYTES} are allowed"
         else:
             return
-        raise KernelFault(kernel.name, kernel.line, what, self.source)
+        raise KernelFault(kernel.name, [kernel.line], what, self.source)
 
     def _check_arguments(self, kernel: Kernel, arguments: Sequence[Any]) -> None:
         found = (ctypes.c_int * 1024)()
@@ -135,25 +137,39 @@ class Module:
                 raise TypeError(f"{kernel.name}: {name} is not {argument!r:.80}: {_words(wanted)} "
                                 f"is wanted, and {_words(given)} is given")
 
+    def _check_overlaps(self, kernel: Kernel, memory: Sequence[Memory]) -> None:
+        """What is said to be nobody else's is not written as another argument: the compiler may
+        read it later than that, or from a cache."""
+        declared = kernel.parameters
+        for name, other in overlapping(memory):
+            if "__restrict__" in declared[name] and "const" not in declared[other]:
+                what = f"{name} is __restrict__, and {other}, which may be written, overlaps it"
+                raise KernelFault(kernel.name, [kernel.line], what, self.source)
+
     # ---- what went wrong ------------------------------------------------------------------------
 
     def _fault(self, name: str) -> KernelFault:
-        place = self._run_time.emulator_fault_place()
-        line = self._line(place) or self.kernels[name].line
+        lines = self._lines(self._run_time.emulator_fault_place())
         text = self._run_time.emulator_fault_message().decode()
-        what = re.sub(r"<(\d+)>", lambda match: f"line {self._line(int(match[1]))}", text)
-        return KernelFault(name, line, what, self.source)
+        what = re.sub(r"<(\d+)>", lambda match: _called(self._lines(int(match[1]))), text)
+        return KernelFault(name, lines if lines[0] else [self.kernels[name].line], what,
+                           self.source)
 
-    def _line(self, place: int) -> int:
-        """The line of a place: given as one, or as the address of an instruction."""
-        return place - LINE if place >= LINE else _line(self._path, place)
+    def _lines(self, place: int) -> list[int]:
+        """The line of a place, which is given as one, or as the address of an instruction: then
+        those that functions in between were called at follow."""
+        return [place - LINE] if place >= LINE else _lines(self._path, place)
 
 
-def _line(path: Path, address: int) -> int:
-    command = ["addr2line", "-e", str(path), hex(address)]
+def _lines(path: Path, address: int) -> list[int]:
+    command = ["addr2line", "--inlines", "-e", str(path), hex(address)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    match = re.search(r":(\d+)", done.stdout)
-    return int(match[1]) if match else 0
+    return [int(line) for line in re.findall(r"\bkernel\.cpp:(\d+)", done.stdout)] or [0]
+
+
+def _called(lines: Sequence[int]) -> str:
+    """A line in words, and from where functions were called down to it."""
+    return " called at ".join(f"line {line}" for line in lines)
 
 
 @functools.cache

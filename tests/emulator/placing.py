@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ class Memory:
         return int(self.address + array.ctypes.data - self.begin)
 
 
-def placed(names: Sequence[str], arguments: Sequence[Any], apart: bool) -> list[Memory]:
+def placed(names: Iterable[str], arguments: Sequence[Any], apart: bool) -> list[Memory]:
     """The memory of the arrays among a kernel's arguments; `apart`: in places of their own."""
     arrays = [(n, a) for n, a in zip(names, arguments) if isinstance(a, np.ndarray)]
     for name, array in arrays:
@@ -79,6 +79,15 @@ def placed(names: Sequence[str], arguments: Sequence[Any], apart: bool) -> list[
     for memory in found if apart else []:
         memory.move_apart()
     return found
+
+
+def overlapping(memory: Sequence[Memory]) -> list[tuple[str, str]]:
+    """The names of arrays that have bytes in common, both ways around."""
+    rows = [(m, name, a.ctypes.data, a.ctypes.data + a.nbytes)
+            for m in memory for name, a in zip(m.names, m.arrays)]
+    return [(name, other) for m, name, begin, end in rows if len(m.names) > 1
+            for n, other, first, last in rows
+            if n is m and name != other and begin < last and first < end]
 
 
 def _owner(array: Any) -> Any:
