@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from emulator.emulator import Module
 from emulator.traffic import Traffic, traffic
+from fusewire.codegen.cuda import blas
 from fusewire.codegen.cuda.executable import Region
 from fusewire.codegen.cuda.source import Function, module_of
-from fusewire.codegen.loops import Buffer, Kernel, Matrix
+from fusewire.codegen.loops import Buffer, Kernel
 from fusewire.eager.dtypes import is_small
 
 
@@ -65,22 +67,27 @@ def _memory(region: Region) -> Any:
 
 
 def _assert_a_library_gives_it(function: Function, arguments: Sequence[Region]) -> None:
-    """What a kernel says that it computes, a library would compute it from the same memory."""
+    """What a kernel says that it computes, cuBLAS would compute it, called as it is on a GPU."""
     product = function.kernel.product
     assert product is not None
-    memory = {b: _memory(a).view(b.dtype) for b, a in zip(function.kernel.arguments, arguments)}
+    memory = {b: _memory(a) for b, a in zip(function.kernel.arguments, arguments)}
+    call = blas.call_of(product, {b: a.ctypes.data for b, a in memory.items()})
+    first = _seen(call.first, product.right.buffer, call.rows, call.depth, call.batch)
+    second = _seen(call.second, product.left.buffer, call.depth, call.columns, call.batch)
+    got = _seen(call.result, product.result.buffer, call.rows, call.columns, call.batch)
+    np.testing.assert_allclose(got, first @ second, 1e-2, 1e-2 * np.sqrt(product.depth))
 
-    def shown(m: Matrix, rows: int, columns: int) -> Any:
-        step = m.buffer.dtype.itemsize
-        return np.lib.stride_tricks.as_strided(
-            memory[m.buffer][m.first:], (product.batch, rows, columns),
-            (m.batch * step, m.row * step, m.column * step)).astype(np.float64)
 
-    left = shown(product.left, product.rows, product.depth)
-    right = shown(product.right, product.depth, product.columns)
-    got = shown(product.result, product.rows, product.columns)
-    np.testing.assert_allclose(got, left @ right, 1e-2, 1e-2 * np.sqrt(product.depth))
-
+def _seen(operand: blas.Operand, buffer: Buffer, rows: int, columns: int, batch: int) -> Any:
+    """The matrices that cuBLAS sees: column by column in memory, and then turned if asked for."""
+    shape = (columns, rows) if operand.operation == blas.TURNED else (rows, columns)
+    assert operand.pitch >= shape[0]
+    step = buffer.dtype.itemsize
+    size = (batch - 1) * operand.batch + (shape[1] - 1) * operand.pitch + shape[0]
+    raw = np.ctypeslib.as_array((ctypes.c_uint8 * (size * step)).from_address(operand.address))
+    found = np.lib.stride_tricks.as_strided(
+        raw.view(buffer.dtype), (batch, *shape), (operand.batch * step, step, operand.pitch * step))
+    return (found.mT if operand.operation == blas.TURNED else found).astype(np.float64)
 
 def run_kernels(kernels: Sequence[Kernel], memory: Sequence[dict[Buffer, Any]], order: int = 0
                 ) -> str:

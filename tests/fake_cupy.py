@@ -24,6 +24,9 @@ class FakeCupy:
             Module=lambda: _Module(self),
             Stream=lambda non_blocking: _Stream(self, "stream"),
             get_current_stream=lambda: _Stream(self, "default"),
+            device=SimpleNamespace(get_cublas_handle=lambda: "handle"),
+            cublas=SimpleNamespace(
+                gemmStridedBatchedEx=lambda *words: self.note("multiply", *words)),
             runtime=SimpleNamespace(driverGetVersion=lambda: 12040),
             driver=SimpleNamespace(
                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,

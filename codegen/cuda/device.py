@@ -16,7 +16,8 @@ import numpy as np
 
 from ...eager import devices
 from ...eager.errors import CodegenError
-from . import store
+from ..loops import Buffer, Product
+from . import blas, store
 from .executable import Array, Region
 from .nvrtc import Compiled
 from .source import Function
@@ -114,7 +115,8 @@ class CupyModule:
 
     def __init__(self, cupy: Any, device: Any, shared_limit: int, compiled: Compiled) -> None:
         self.resources = compiled.resources
-        self._device, self._driver, self._limit = device, cupy.cuda.driver, shared_limit
+        self._cupy, self._device = cupy, device
+        self._driver, self._limit = cupy.cuda.driver, shared_limit
         self._functions: dict[str, Any] = {}
         with device:
             self._module = cupy.cuda.Module()
@@ -126,12 +128,23 @@ class CupyModule:
         if function.grid == 0:  # CuPy would make it 1
             return
         with self._device:
+            product = function.kernel.product
+            if product is not None:
+                places = dict(zip(function.kernel.arguments, map(_address, arguments)))
+                self._multiply(product, places)
+                return
             kernel = self._functions.get(function.name)
             if kernel is None:
                 kernel = self._functions.setdefault(function.name, self._kernel(function))
             # CuPy hands Python's ints over as 8 bytes.
             kernel((function.grid,), (function.block,), [_address(a) for a in arguments],
                    function.shared)
+
+    def _multiply(self, product: Product, addresses: dict[Buffer, int]) -> None:
+        """Has cuBLAS compute a product."""
+        handle = self._cupy.cuda.device.get_cublas_handle()
+        arguments = blas.call_of(product, addresses).arguments
+        self._cupy.cuda.cublas.gemmStridedBatchedEx(handle, *arguments)
 
     def _kernel(self, function: Function) -> Any:
         """A function of the module, with leave for as much shared memory as it is launched with."""

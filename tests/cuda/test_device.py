@@ -14,6 +14,7 @@ import fusewire as fw
 from fusewire.codegen.cuda.device import CupyDevice, gpu
 from fusewire.codegen.cuda.executable import Device, Region
 from fusewire.codegen.cuda.source import Function
+from fusewire.codegen.loops import Buffer, Kernel, Matrix, Product, Var
 from fusewire.eager import devices
 
 needs_nvrtc = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
@@ -31,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(32) wide(float* x) {
 }
 """
 FLOAT = np.dtype(np.float32)
-ANY: Any = None  # the loops of a kernel, which no device looks at
+ANY = Kernel("any", (), (), (), Var("task"), 1, ())  # whose loops no device looks at
 
 
 @pytest.fixture
@@ -46,6 +47,23 @@ def device(cupy: FakeCupy) -> CupyDevice:
 
 def function(name: str = "doubled", grid: int = 4, block: int = 32, shared: int = 0) -> Function:
     return Function(name, ANY, grid, block, 0, shared)
+
+
+@needs_nvrtc
+def test_a_product_is_cublas(cupy: FakeCupy, device: CupyDevice) -> None:
+    x, y, out = (Buffer(name, FLOAT, size) for name, size in zip("xyo", (6, 8, 12)))
+    product = Product(Matrix(x, 0, 0, 2, 1), Matrix(y, 0, 0, 1, 2), Matrix(out, 0, 0, 4, 1),
+                      1, 3, 4, 2)  # the second one turned
+    kernel = Kernel("product", (x, y), (out,), (), Var("task"), 1, (), product=product)
+    module, arrays = device.load(SOURCE), [device.empty((b.size,), FLOAT) for b in (x, y, out)]
+    cupy.calls.clear()
+    module.launch(Function("doubled", kernel, 4, 32, 0),
+                  [Region(a, 0, FLOAT, a.shape[0]) for a in arrays])
+    (call,) = cupy.calls
+    first, second, to = (a.data.ptr for a in arrays)
+    assert call[:7] == ("multiply", "handle", 1, 0, 4, 3, 2)
+    assert call[8:16] == (second, 0, 2, 0, first, 0, 2, 0)
+    assert call[17:] == (to, 0, 4, 0, 1, 68, -1)
 
 
 def test_a_gpu_tells_what_it_is(device: CupyDevice) -> None:
