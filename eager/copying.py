@@ -10,6 +10,7 @@ import copy
 import copyreg
 from typing import Any
 
+from . import devices
 from .errors import GradientError
 from .tensor import Tensor
 
@@ -50,14 +51,16 @@ def vars_of(x: Tensor) -> dict[str, Any]:
 
 
 def reduced(self: Tensor, protocol: Any) -> Any:
-    """For pickle: the class, and (array, requires_grad, attributes)."""
-    return copyreg.__newobj__, (type(self),), (  # type: ignore[attr-defined]
-        self.numpy(), self.requires_grad, vars_of(self))
+    """For pickle: the class, and (array, requires_grad, attributes); and the GPU, for one there."""
+    rest: Any = (self.requires_grad, vars_of(self))
+    state = (devices.host(self._data), *rest, self.device) if self.is_cuda else \
+        (self.numpy(), *rest)
+    return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
 
 
-def restored(self: Tensor, state: tuple[Any, bool, dict[str, Any]]) -> None:
+def restored(self: Tensor, state: tuple[Any, ...]) -> None:
     """Fills the new tensor of a pickle."""
-    array, requires_grad, attributes = state
-    Tensor.__init__(self, array)
+    array, requires_grad, attributes, *device = state
+    Tensor.__init__(self, devices.moved(array, devices.name_of(*device)) if device else array)
     self.requires_grad_(requires_grad)
     vars_of(self).update(attributes)

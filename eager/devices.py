@@ -6,14 +6,19 @@ GPU are CuPy's. Nothing here imports it, or starts CUDA, until somebody asks for
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib
 import importlib.util
 import sys
+import threading
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from . import interpreter
 from .errors import DeviceError
+from .traced import Traced
 
 CPU = "cpu"
 OLDEST = 12000  # the oldest version of CUDA that CuPy 14 runs on, as drivers count: 12.0
@@ -26,6 +31,7 @@ class _Missing:
 
 
 ndarray: Any = _Missing  # the class of arrays on a GPU
+in_use = False  # whether arrays can be on a GPU: CuPy is imported
 
 
 class Driver(NamedTuple):
@@ -34,7 +40,7 @@ class Driver(NamedTuple):
 
     why_not: str
     help: str = ""
-    count: int = 0
+    gpus: int = 0
     version: int = 0
 
 
@@ -86,18 +92,24 @@ def why_not() -> str:
 
 def count() -> int:
     """How many GPUs tensors can be on."""
-    return probe().count if available() else 0
+    return probe().gpus if available() else 0
 
 
 def cupy() -> Any:
     """The module CuPy. DeviceError, with what to install, where it is of no use."""
-    if ndarray is not _Missing:
+    if in_use:
         return sys.modules["cupy"]
     return _imported()
 
 
+def cupyx(name: str) -> Any:
+    """A module of CuPy's extensions, such as "cupyx.scipy.special"."""
+    cupy()
+    return importlib.import_module(name)
+
+
 def _imported() -> Any:
-    global ndarray
+    global ndarray, in_use
     found = probe()
     if found.why_not:
         raise DeviceError(f'device "cuda" is not available: {found.why_not}', found.help)
@@ -106,7 +118,8 @@ def _imported() -> Any:
     except ImportError as error:
         raise DeviceError(f'device "cuda" is not available: CuPy cannot be imported: {error}',
                           "see https://docs.cupy.dev/en/stable/install.html") from None
-    ndarray = module.ndarray
+    ndarray, in_use = module.ndarray, True
+    interpreter.count_devices()
     return module
 
 
@@ -132,6 +145,11 @@ def name_of(device: Any) -> str:
     return _gpu(number)
 
 
+def is_name(x: Any) -> bool:
+    """Whether `x` is written like the name of a device, which need not be there."""
+    return isinstance(x, str) and x.partition(":")[0] in (CPU, "cuda")
+
+
 def _gpu(number: str) -> str:
     """The name of the GPU of this number, by default of the current one."""
     loaded = cupy()
@@ -150,11 +168,57 @@ def names() -> tuple[str, ...]:
     return (CPU, *(f"cuda:{i}" for i in range(count())))
 
 
+def placed(device: Any) -> str:
+    """The name of the device to make a tensor on, where a user names `device`, or None.
+
+    DeviceError for a device that is not there.
+    """
+    if device is None:
+        return AMBIENT.device if in_use else CPU
+    return CPU if device == CPU else name_of(device)
+
+
+# ---- arrays
+
 def of(array: Any) -> str:
-    """The name of the device that an array is on."""
-    return f"cuda:{array.device.id}" if isinstance(array, ndarray) else CPU
+    """The name of the device that an array, or what stands in its place, is on."""
+    if isinstance(array, ndarray):
+        return f"cuda:{array.device.id}"
+    return array.place() if isinstance(array, Traced) else CPU  # type: ignore[no-any-return]
 
 
-def index_of(name: str) -> int:
-    """The number of a GPU, from its name."""
-    return int(name.partition(":")[2])
+def moved(array: Any, device: str) -> Any:
+    """A copy of an array on the device of that name, from wherever it is."""
+    if device == CPU:
+        return array.get() if isinstance(array, ndarray) else array.copy()
+    with current(device):
+        return cupy().array(array, copy=True)
+
+
+def host(array: Any) -> Any:
+    """The array in the memory of the CPU: itself, or a copy once the GPU has computed it."""
+    return array.get() if isinstance(array, ndarray) else array
+
+
+def current(device: str) -> Any:
+    """A context in which a GPU is CuPy's current one: arrays are made there."""
+    return cupy().cuda.Device(int(device.partition(":")[2]))
+
+
+class _Ambient(threading.local):
+    """The device that tensors are made on where none is named: that of a rule's operands."""
+
+    device = CPU
+
+
+AMBIENT = _Ambient()
+
+
+@contextlib.contextmanager
+def making_on(device: str) -> Iterator[None]:
+    """A context for rules of ours, in which tensors of no named device are made on this one."""
+    before, AMBIENT.device = AMBIENT.device, device
+    try:
+        yield
+    finally:
+        AMBIENT.device = before

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from . import interpreter, kernels
+from . import devices, interpreter, kernels, on_device
 from .direct import implementation
 from .errors import DTypeError, FusewireError, GradientError, IndexingError, ShapeError
 from .later import array_of
-from .op import Op
+from .op import OPS, Op
 from .shapes import TensorType
 from .tape import MODE, Entry, Leaf
 from .tensor import Tensor
@@ -41,15 +41,22 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) ->
         front = state._active if state._casting is None else state._casting
         if front is not None:
             return front.apply(op, inputs, params)  # type: ignore[no-any-return]
+        return evaluate(op, inputs, params)
     if len(inputs) == 1:
         return _evaluate_one(op, inputs[0], params)
-    return evaluate(op, inputs, params)
+    return _evaluate(op, inputs, params)
 
 
 def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
     """`apply` on values, right now, with the tape but past any interpreter."""
+    if devices.in_use and _elsewhere(inputs, params):
+        return _evaluate_elsewhere(op, inputs, params)
     if len(inputs) == 1:
         return _evaluate_one(op, inputs[0], params)
+    return _evaluate(op, inputs, params)
+
+
+def _evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
     tracked = is_large = False
     passes = op.passes
     arrays = []
@@ -88,6 +95,49 @@ def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
     if x.edge is not None and MODE.enabled and op.vjp is not None:
         out.edge = Entry(op, params, (array,), (x.edge,), data)
     return out
+
+
+# ---- on a GPU
+def create(op: Op, params: dict[str, Any], device: str) -> Tensor:
+    """The tensor on a device that an op without inputs gives."""
+    if device == devices.CPU:
+        return apply(op, (), params)
+    if interpreter.STATE.active is None:
+        return Tensor(on_device.run(op, (), params, device))
+    return apply(OPS["transfer"], (apply(op, (), params),), {"device": device})
+
+
+def _elsewhere(inputs: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    """Whether something of this is on a GPU, or is to be brought to a device."""
+    return "device" in params or any(
+        isinstance(x, Tensor) and isinstance(x._data, devices.ndarray) for x in inputs)
+
+
+def _evaluate_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+    arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
+    if "device" in params:
+        return taped(op, inputs, params, Tensor(op.impl(kernels, *arrays, **params)))
+    device = on_device.device_of(op, arrays)
+    if any(isinstance(a, _ndarray) for a in arrays):  # without axes: they stand for numbers
+        inputs = tuple([x.to(device) if isinstance(x, Tensor) else x for x in inputs])
+        arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
+    try:
+        data = on_device.run(op, arrays, params, device)
+    except (*_FAILURES, NotImplementedError) as error:
+        raise _explained_elsewhere(op, inputs, params, error, device) from None
+    return taped(op, inputs, params, Tensor(data))
+
+
+def _explained_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any],
+                         error: Exception, device: str) -> Exception:
+    """Our own error where the operands are to blame, else that CuPy cannot do this."""
+    if isinstance(error, FusewireError):
+        return error
+    try:
+        op.result(*map(type_of, inputs), **params)
+    except FusewireError as ours:
+        return ours
+    return on_device.not_there(op, device, f"CuPy says: {error}")
 
 
 def known(op: Op, x: Tensor, data: Any, params: dict[str, Any]) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import interpreter
+from .devices import host
 from .dtypes import bfloat16, complex64, float32, int64, kind
 from .dtypes import bool as bool_
 from .errors import DTypeError
@@ -76,7 +77,7 @@ def text(self: Tensor) -> str:
         return self._data.text()
     notes = _notes(self)
     end = f", {', '.join(notes)})" if notes else ")"
-    body = _elements(self._data)
+    body = _elements(host(self._data))
     if len(body) - body.rfind("\n") - 1 + len(end) + len("tensor(") * ("\n" not in body) \
             > _OPTIONS["linewidth"]:
         end = end.replace(", ", ",\n       ", 1)  # under the first element
@@ -85,6 +86,8 @@ def text(self: Tensor) -> str:
 
 def _notes(x: Tensor) -> list[str]:
     notes = [f"shape={x._data.shape}"] if x._data.size == 0 and x._data.ndim > 1 else []
+    if x.is_cuda:
+        notes.append(f"device={x.device!r}")
     if x.dtype not in _DEFAULTS:
         notes.append(f"dtype={x.dtype.name}")
     if isinstance(x.edge, Entry):
@@ -114,11 +117,12 @@ def notebook(self: Tensor) -> str:
     shown = html.escape(text(self))  # also refuses where the values must not be looked at
     if isinstance(self._data, Traced):
         return f"<pre>{shown}</pre>"
+    array = host(self._data)
     facts = [("shape", str(self._data.shape)), ("dtype", self.dtype.name), ("device", self.device),
-             ("bytes", f"{self.nbytes:,}"), *_values(self._data)]
+             ("bytes", f"{self.nbytes:,}"), *_values(array)]
     cells = " &nbsp; ".join(f"<b>{name}</b>&nbsp;{html.escape(value)}" for name, value in facts)
     return (f'<div style="font-family:sans-serif;font-size:90%">{cells}</div>'
-            f'{_histogram(self._data)}<pre style="margin-top:4px">{shown}</pre>')
+            f'{_histogram(array)}<pre style="margin-top:4px">{shown}</pre>')
 
 
 def _part(array: Any) -> Any:

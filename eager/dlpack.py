@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from . import interpreter
+from . import devices, interpreter
 from .dtypes import as_dtype, bfloat16, uint16
 from .errors import ExchangeError
-from .tensor import Tensor, check_device
+from .tensor import Tensor
 
 __all__ = ["from_dlpack"]
 
 _CPU, _PINNED = 1, 3  # kinds of memory that the processor reads
+_CUDA = 2
 _UINT, _BFLOAT = 1, 4  # codes of dtypes
 _ASKS_VERSION = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # 2.0 knows the older protocol only
 
@@ -69,15 +70,15 @@ def dlpack(
     dl_device: tuple[Any, int] | None = None, copy: bool | None = None,
 ) -> Any:
     """A DLPack capsule of this tensor's memory, or of a copy of it, for another library."""
+    if self.is_cuda:
+        return _of_gpu(self, stream, max_version, dl_device, copy)
     if stream is not None:
         raise ExchangeError(f"__dlpack__: a stream ({stream!r}) is for devices that have streams",
                             "stream=None is the one for the CPU")
     if dl_device is not None and _kind_of(dl_device) != _CPU:
         raise ExchangeError(f"__dlpack__: cannot export to device {tuple(dl_device)!r}",
                             f"this tensor is on the CPU, which is ({_CPU}, 0)")
-    if self.requires_grad:
-        raise ExchangeError("__dlpack__: a tensor that requires a gradient cannot be exported, "
-                            "nothing computed elsewhere is on the tape", "export x.detach()")
+    _check_untaped(self)
     array = self.numpy()
     if any(step < 0 for step in array.strides):  # other libraries do not count backwards
         if copy is False:
@@ -91,6 +92,24 @@ def dlpack(
     return capsule
 
 
+def _check_untaped(x: Tensor) -> None:
+    if x.requires_grad:
+        raise ExchangeError("__dlpack__: a tensor that requires a gradient cannot be exported, "
+                            "nothing computed elsewhere is on the tape", "export x.detach()")
+
+
+def _of_gpu(x: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+    """The capsule of a tensor on a GPU: CuPy's, or that of a copy on the CPU."""
+    _check_untaped(x)
+    if dl_device is None or _kind_of(dl_device) == _CUDA:
+        return x._data.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device,
+                                  copy=copy)
+    if copy is False:
+        raise ExchangeError(f"__dlpack__: a tensor on {x.device} is not on {tuple(dl_device)!r}",
+                            "leave copy=False away")
+    return dlpack(x.to(devices.CPU), max_version=max_version, dl_device=dl_device)
+
+
 def _capsule(array: Any, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
     if not _ASKS_VERSION:
         return (array.copy() if copy else np.asarray(_Unlocked(array))).__dlpack__()
@@ -100,8 +119,11 @@ def _capsule(array: Any, max_version: tuple[int, int] | None, copy: bool | None)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """The kind and number of the device this tensor is on, in DLPack's numbers: (1, 0), the CPU."""
-    return _CPU, 0
+    """The kind and number of the device this tensor is on, in DLPack's numbers.
+
+    (1, 0) is the CPU, (2, 0) the first GPU.
+    """
+    return tuple(self._data.__dlpack_device__()) if self.is_cuda else (_CPU, 0)
 
 
 def _kind_of(device: tuple[Any, int]) -> int:
@@ -134,7 +156,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     """A tensor over the memory of `x`, an array of any library that has `__dlpack__`.
 
     The memory is shared unless `copy` is True: do not write to `x` afterwards, tensors are values.
-    An array on another device is copied to the CPU where `device="cpu"` asks for it. BufferError
+    It stays on its device, the CPU or a GPU, unless `device` asks for a copy elsewhere. BufferError
     where `x` cannot be handed over, above all without a copy where `copy` is False.
 
     >>> import fusewire as fw
@@ -142,7 +164,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     >>> fw.from_dlpack(np.arange(3))
     tensor([0, 1, 2])
     """
-    check_device(device)
+    place = None if device is None else devices.name_of(device)
+    if _kind_of(x.__dlpack_device__()) == _CUDA and place != devices.CPU and devices.available():
+        return _from_gpu(x, place, copy)
+    if place not in (None, devices.CPU):
+        if copy is False:
+            raise ExchangeError(f"from_dlpack: the {type(x).__name__} is not on {device}",
+                                "leave copy=False away")
+        return from_dlpack(x).to(place)
     given = _Given(x, False if copy is False else None)
     if given.elsewhere and (device is None or copy is False):
         raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on device "
@@ -158,3 +187,16 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     as_dtype(array.dtype)
     made: Tensor = interpreter.source(Tensor(array.copy() if copy else array))
     return made
+
+
+def _from_gpu(x: Any, device: str | None, copy: bool | None) -> Tensor:
+    """A tensor over the memory of an array that is on a GPU, or over a copy of it on another."""
+    array = devices.cupy().from_dlpack(x)
+    as_dtype(array.dtype)
+    here = devices.of(array)
+    place = here if device is None else device
+    if copy is False and place != here:
+        raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on {here}, not on {place}",
+                            "leave copy=False away")
+    made = devices.moved(array, place) if copy or place != here else array
+    return interpreter.source(Tensor(made))  # type: ignore[no-any-return]

@@ -25,7 +25,7 @@ from .ops.create import iota
 from .ops.rearrange import roll
 from .ops.view import slice_axes, unslice
 from .shapes import TensorType, axes_of, axis_of, whole
-from .tensor import Tensor, as_tensor, check_device
+from .tensor import Tensor, as_tensor
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
@@ -87,7 +87,7 @@ def _weighted(x: Tensor, axis: int, n: int, weight: float) -> Tensor:
     """Half a spectrum of `n` elements times `weight`, but for its own first and, where `n` is even,
     last element, which have no mirror image."""
     shape = tuple(s if a == axis else 1 for a, s in enumerate(x.shape))
-    place = iota(shape, axis)
+    place = iota(shape, axis, device=x.device)
     alone = pointwise.equal(place * 2 % n, 0)
     factor = pointwise.where(alone, 1.0, weight)
     return x * pointwise.cast(factor, dtypes.real_of(x.dtype))
@@ -304,8 +304,7 @@ def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Te
     >>> fw.fft.fftfreq(4)
     tensor([ 0.  ,  0.25, -0.5 , -0.25])
     """
-    check_device(device)
-    place = iota((_size("fftfreq", n, None),), 0)
+    place = iota((_size("fftfreq", n, None),), 0, device=device)
     place = pointwise.where(place < (n + 1) // 2, place, place - n)
     return _frequencies(place, n, d, dtype)
 
@@ -317,8 +316,8 @@ def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> T
     >>> fw.fft.rfftfreq(4)
     tensor([0.  , 0.25, 0.5 ])
     """
-    check_device(device)
-    return _frequencies(iota((_size("rfftfreq", n, None) // 2 + 1,), 0), n, d, dtype)
+    place = iota((_size("rfftfreq", n, None) // 2 + 1,), 0, device=device)
+    return _frequencies(place, n, d, dtype)
 
 
 def _frequencies(place: Tensor, n: int, d: float, dtype: Any) -> Tensor:

@@ -31,7 +31,8 @@ FUNCTIONS = {
     "bitwise_not": "fw.bitwise_invert", "bmm": "fw.matmul", "cat": "fw.concat",
     "cdouble": "fw.complex128", "cfloat": "fw.complex64", "clamp": "fw.clip",
     "clone": "fw.asarray(x, copy=True)", "concatenate": "fw.concat", "conjugate": "fw.conj",
-    "copy": "fw.asarray(x, copy=True)", "device": '"cpu"', "div": "fw.divide", "dot": "fw.matmul",
+    "copy": "fw.asarray(x, copy=True)", "device": '"cpu" or "cuda"',
+    "div": "fw.divide", "dot": "fw.matmul",
     "double": "fw.float64", "eq": "fw.equal", "fliplr": "fw.flip(x, axis=1)",
     "flipud": "fw.flip(x, axis=0)", "float": "fw.float32", "frac": "x - fw.trunc(x)",
     "ge": "fw.greater_equal", "gt": "fw.greater", "half": "fw.float16", "histc": "fw.histogram",
@@ -60,8 +61,7 @@ METHODS = {
     "byte": "x.astype(fw.uint8)", "clamp": "x.clip", "clamp_": "x.copy_(x.clip(0, 1))",
     "clone": "fw.asarray(x, copy=True)", "conjugate": "x.conj",
     "contiguous": "x  # every tensor is contiguous to those who read it",
-    "copy": "fw.asarray(x, copy=True)", "cpu": 'x.to("cpu")',
-    "cuda": "x  # tensors live on the CPU",
+    "copy": "fw.asarray(x, copy=True)",
     "data": "x.detach()  # and to change a parameter, x.copy_(y) under fw.no_grad()",
     "dim": "x.ndim", "div": "x / y",
     "div_": "x.truediv_(2)", "divide": "x / y", "dot": "x.matmul", "double": "x.astype(fw.float64)",
@@ -75,7 +75,7 @@ METHODS = {
     "index_add_": "x.copy_(x.index_add(0, fw.tensor([0, 1]), y))",
     "index_fill_": "x.copy_(x.index_fill(0, fw.tensor([0]), 0))",
     "index_select": "fw.take(x, fw.tensor([0, 1]), axis=0)", "int": "x.astype(fw.int32)",
-    "is_contiguous": "x  # every tensor is contiguous to those who read it", "is_cuda": "x.device",
+    "is_contiguous": "x  # every tensor is contiguous to those who read it",
     "is_floating_point": 'fw.isdtype(x.dtype, "real floating")',
     "isclose": "fw.abs(x - y) <= 1e-8 + 1e-5 * fw.abs(y)", "isin": "fw.isin",
     "itemsize": "x.dtype.itemsize", "le": "x <= y", "lerp": "x + 0.1 * (y - x)",
@@ -85,7 +85,8 @@ METHODS = {
     "mv": "x.matmul", "narrow": "x[0:1]", "ndimension": "x.ndim", "ne": "x != y", "neg": "-x",
     "nelement": "x.size", "new_empty": "fw.empty", "new_full": "fw.full", "new_ones": "fw.ones",
     "new_tensor": "fw.tensor", "new_zeros": "fw.zeros", "norm": "fw.linalg.norm", "numel": "x.size",
-    "permute": "x.permute_dims", "pin_memory": "x  # tensors live on the CPU", "power": "x ** y",
+    "permute": "x.permute_dims", "pin_memory": "x  # copies to a GPU need no preparation",
+    "power": "x ** y",
     "ptp": "x.max() - x.min()", "random_": "x.copy_(fw.randint(0, 2, x.shape))",
     "ravel": "x.flatten", "relu_": "x.copy_(x.relu())", "repeat_interleave": "x.repeat",
     "round_": "x.copy_(x.round())",
@@ -102,18 +103,18 @@ METHODS = {
 }
 """Missing in a tensor `x` -> an expression, perhaps with a tensor `y`, that gives what to use."""
 
-_CPU = "there is one device, the CPU: leave it out, and where a script asks, there is no other"
+_CPU = 'devices are "cpu" and "cuda": where a script asks for others, there are none'
 ABSENT = {
     "DataParallel": "use the module itself: one process uses all cores", "accelerator": _CPU,
     "DistributedDataParallel": "use the module itself: one process uses all cores",
     "Variable": "every tensor can have a gradient: fw.tensor(values, requires_grad=True)",
-    "backends": _CPU, "cuda": _CPU, "cudnn": _CPU, "mps": _CPU, "xpu": _CPU,
+    "backends": _CPU, "cudnn": _CPU, "mps": _CPU, "xpu": _CPU,
     "distributions": ("sample with fw.multinomial, fw.bernoulli or fw.normal; for categories "
                       "log_prob is fw.log_softmax(logits, axis=-1) at the place of the sample"),
     "dtype": "dtypes are those of NumPy: fw.float32 and others; annotate with numpy.dtype",
     "get_default_dtype": "the default is fw.float32", "hub": "load weights with fw.load",
     "multiprocessing": "use Python's multiprocessing", "profiler": "use Python's cProfile",
-    "set_default_device": _CPU,
+    "set_default_device": 'name the device: fw.zeros(3, device="cuda"), model.to("cuda")',
     "set_default_dtype": "the default is float32: give dtype= to each, or call model.double()",
     "set_float32_matmul_precision": "leave it out: products of float32 are computed in float32",
     "sparse": "there are no sparse tensors", "tensorboard": "print or plot what you want to see",

@@ -17,6 +17,7 @@ from .ops.create import iota
 from .ops.measured import where_true
 from .ops.pointwise import alias, cast, where
 from .ops.put import index_put
+from .ops.transfer import beside
 from .ops.view import (
     broadcast_to,
     expand_to,
@@ -81,8 +82,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
                             "x[i] is a new tensor, not a window into x: write x[i, j] = value")
     if x.edge is None and not interpreter.in_use and _is_simple(index) and _set(x, index, value):
         return
-    given = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
-    given = cast(given, x.dtype)
+    given = value if isinstance(value, Tensor) else tensor(value, x.dtype, x.device)
+    given = cast(beside(given, x) if given.ndim == 0 else given, x.dtype)
     items = _expanded(x, index)
     if any(map(_is_array, items)):
         replace(x, _with_places(x, items, given))
@@ -177,6 +178,7 @@ def _expanded(x: Tensor, index: Any) -> list[Any]:
     given = index if isinstance(index, tuple) else (index,)
     items = [i.as_index() if isinstance(i, interpreter.Symbol) else
              _as_index(i) if isinstance(i, _ARRAYS) else i for i in given]
+    items = [beside(i, x) if isinstance(i, Tensor) else i for i in items]
     used = 0
     for item in items:
         if item is not None and item is not Ellipsis:
@@ -335,7 +337,7 @@ def _with_places(x: Tensor, items: list[Any], given: Tensor) -> Tensor:
         mask = reshape(items[0], (*sizes, *(1,) * len(rest)))
         return where(mask, _fitting(given, rest), x)
     count = product(sizes)
-    places = getitem(reshape(iota((count,), 0), sizes), tuple(items))
+    places = getitem(reshape(iota((count,), 0, device=x.device), sizes), tuple(items))
     values = _fitting(given, (*places.shape, *rest))
     return reshape(index_put(reshape(x, (count, *rest)), values, places), x.shape)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import dtypes as dtypes_
-from .tensor import STANDARDS, check_device
+from .devices import name_of, names
+from .tensor import STANDARDS
 
 __all__ = ["__array_api_version__", "__array_namespace_info__"]
 
@@ -27,11 +28,11 @@ class Info:
 
     def devices(self) -> tuple[str, ...]:
         """All devices that tensors can be on."""
-        return ("cpu",)
+        return names()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, dtypes_.DType]:
         """The dtypes that Python's numbers, and indices, have by default."""
-        check_device(device)
+        name_of(device)
         return {"real floating": dtypes_.float32, "complex floating": dtypes_.complex64,
                 "integral": dtypes_.int64, "indexing": dtypes_.int64}
 
@@ -40,7 +41,7 @@ class Info:
 
         float16 and bfloat16, which the standard does not have, are not among them.
         """
-        check_device(device)
+        name_of(device)
         kinds = ("bool", "numeric") if kind is None else kind
         return {d.name: d for d in _STANDARD if dtypes_.isdtype(d, kinds)}
 

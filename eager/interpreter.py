@@ -72,7 +72,9 @@ class Symbol:
 # While a function is recorded for export: the rows of a tensor that a frame begins to go through,
 # or None where Python counts them.
 rows: Callable[[Any, Any], Any] | None = None
-in_use = 0  # how many threads have an interpreter or an autocast: while 0, ops need not ask
+in_use = 0  # how many threads have an interpreter or an autocast, and 1 once tensors may be on a
+# GPU: while 0, ops need not ask
+_devices = 0  # that 1
 _LOCK = held_while_forking(threading.Lock())
 
 
@@ -115,10 +117,18 @@ class _State(threading.local):
 STATE = _State()
 
 
+def count_devices() -> None:
+    """From now on tensors may be on a GPU, so ops have to ask where theirs are."""
+    global in_use, _devices
+    with _LOCK:
+        in_use, _devices = in_use + 1 - _devices, 1
+
+
 @in_child
 def _forget_other_threads() -> None:
     global in_use
-    in_use = STATE._counted = (STATE.active is not None) + STATE._casts
+    STATE._counted = (STATE.active is not None) + STATE._casts
+    in_use = STATE._counted + _devices
 
 
 def set_casting(value: Any) -> Any:

@@ -13,6 +13,8 @@ from numpy import (  # noqa: F401
     acos,
     acosh,
     angle,
+    arange,
+    asarray,
     asin,
     asinh,
     atan,
@@ -23,11 +25,13 @@ from numpy import (  # noqa: F401
     copysign,
     cos,
     cosh,
+    empty,
     exp,
     exp2,
     floor,
     floor_divide,
     fmod,
+    full,
     hypot,
     isfinite,
     isinf,
@@ -50,10 +54,11 @@ from numpy import (  # noqa: F401
     tan,
     trunc,
     where,
+    zeros,
 )
 from numpy import rint as round  # noqa: F401
 
-from .dtypes import complex_of
+from .dtypes import complex_of, summed_in
 
 # Coefficients of W. J. Cody, "Rational Chebyshev approximations for the error function" (1969).
 _ERF_P = (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
@@ -130,6 +135,47 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     if x.size == 1 and x.ndim <= len(shape):  # as gradients of sums are: 8 times as fast
         return np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
     return np.broadcast_to(x, shape)
+
+
+def strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """The memory of `x` seen in another shape with other strides, in bytes."""
+    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+
+
+def vecdot(x: Any, y: Any) -> Any:
+    """The products of vectors along the last axis, none of them conjugated."""
+    return np.vecdot(x.conj() if x.dtype.kind == "c" else x, y)  # vecdot conjugates it again
+
+
+def put(out: Any, index: Any, values: Any) -> None:
+    """out[index] = values; of several for one place the last one stays."""
+    out[index] = values
+
+
+def scatter(combine: str, out: Any, places: Any, values: Any) -> None:
+    """Combines elements of the vector `out` with values, by NumPy's function of that name; "" puts
+    them there."""
+    if combine:
+        getattr(np, combine).at(out, places, values)
+    else:
+        out[places] = values
+
+
+def add_rows(g: Any, i: Any, size: int, axis: int) -> Any:
+    """Zeros with `size` elements along `axis`, and each of `g` added at its index.
+
+    Sorts by place and sums each run of equal places: much faster than numpy.add.at.
+    """
+    lead, rest = g.shape[:axis], g.shape[axis + i.ndim:]
+    out = np.zeros((*lead, size, *rest), g.dtype)
+    if g.size:
+        order = i.reshape(-1).argsort(kind="stable")
+        places = i.reshape(-1)[order]
+        starts = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
+        sorted_g = g.reshape(*lead, -1, *rest).take(order, axis=axis)
+        target = (*[slice(None)] * axis, places[starts])
+        out[target] = np.add.reduceat(sorted_g, starts, axis=axis, dtype=summed_in(g.dtype))
+    return out
 
 
 def cast(x: Any, dtype: Any) -> Any:

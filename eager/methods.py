@@ -32,6 +32,7 @@ from .ops import (
     window,
 )
 from .ops.declare import OPERANDS
+from .ops.transfer import beside
 from .tensor import Tensor, tensor
 
 _BINARY = {
@@ -94,6 +95,7 @@ def _fits(fn: Callable[..., Tensor], other: Any) -> bool:
 def update(x: Tensor, value: Any) -> Tensor:
     """`x` changed in place to `value`, which broadcasts to its shape and is cast to its dtype."""
     given = value if isinstance(value, Tensor) else tensor(value, dtype=x.dtype)
+    given = beside(given, x)
     return replace(x, pointwise.cast(view.broadcast_to(given, x.shape), x.dtype))
 
 
@@ -116,7 +118,7 @@ def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], T
 
 def _fill(self: Tensor, value: Any) -> Tensor:
     """This tensor with every element set to `value`."""
-    return update(self, create.full(self.shape, value, self.dtype))
+    return update(self, create.full(self.shape, value, self.dtype, self.device))
 
 
 def _zero(self: Tensor) -> Tensor:

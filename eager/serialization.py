@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from . import safetensors_file
+from .devices import CPU, host, name_of
 from .dtypes import as_dtype
 from .errors import DTypeError, StateError
 from .nn.parameter import is_lazy
-from .tensor import Tensor, check_device, from_numpy
+from .tensor import Tensor, from_numpy
 
 __all__ = ["load", "save"]
 
@@ -99,8 +100,9 @@ def replacing(path: str) -> Iterator[str]:
 def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
     """What `save` wrote to a path or a binary file object; the tensors of any safetensors file.
 
-    A path to the JSON index of a model in several files gives the tensors of all. map_location:
-    "cpu" is the one device. weights_only: always so, nothing is run.
+    A path to the JSON index of a model in several files gives the tensors of all. map_location: the
+    name of the device to bring them to, by default the CPU. weights_only: always so, nothing is
+    run.
 
     >>> import fusewire as fw, io
     >>> model, file = fw.nn.Linear(2, 1), io.BytesIO()
@@ -108,23 +110,22 @@ def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
     >>> model.load_state_dict(fw.load(io.BytesIO(file.getvalue())))
     <All keys matched successfully>
     """
-    if isinstance(map_location, str):
-        check_device(map_location)
+    place = name_of(map_location) if isinstance(map_location, str) else CPU
     if hasattr(f, "read"):
-        return _of_stream(f)
+        return _of_stream(f, place)
     path = os.fspath(f)
     if os.path.isdir(path):
         raise StateError(f"{path} is a folder", _files_in(path))
     if str(path).endswith(".json"):
-        return _of_several(path)
-    return _decoded(path, repr(path))
+        return _of_several(path, place)
+    return _decoded(path, repr(path), place)
 
 
-def _of_stream(f: Any) -> Any:
+def _of_stream(f: Any, device: str) -> Any:
     with _beside() as made:
         with open(made, "wb") as file:
             shutil.copyfileobj(f, file)
-        return _decoded(made, "the file")
+        return _decoded(made, "the file", device)
 
 
 def _files_in(folder: str) -> str:
@@ -132,7 +133,7 @@ def _files_in(folder: str) -> str:
     return f"load one of its files: {', '.join(names)}" if names else "it holds no safetensors file"
 
 
-def _of_several(path: str) -> dict[str, Tensor]:
+def _of_several(path: str, device: str) -> dict[str, Tensor]:
     """The tensors of all files that an index {"weight_map": {name: file}} lists."""
     with open(path, "rb") as file:
         try:
@@ -142,7 +143,7 @@ def _of_several(path: str) -> dict[str, Tensor]:
                              'it holds {"weight_map": {name of a tensor: file}}') from None
     found: dict[str, Tensor] = {}
     for name in dict.fromkeys(files.values()):
-        found.update(load(os.path.join(os.path.dirname(path), name)))
+        found.update(load(os.path.join(os.path.dirname(path), name), device))
     absent = [name for name in files if name not in found]
     if absent:
         raise StateError(f"{path!r} lists {absent[0]!r} in {files[absent[0]]!r}, which lacks it",
@@ -150,9 +151,11 @@ def _of_several(path: str) -> dict[str, Tensor]:
     return {name: found[name] for name in files}
 
 
-def _decoded(path: str, shown: str) -> Any:
+def _decoded(path: str, shown: str, device: str) -> Any:
     arrays, metadata = safetensors_file.read(path, shown)
     tensors = {name: from_numpy(array) for name, array in arrays.items()}
+    if device != CPU:
+        tensors = {name: x.to(device) for name, x in tensors.items()}
     text = metadata.get(_TREE)
     if text is None:
         return tensors
@@ -226,7 +229,7 @@ def _array(x: Any, where: str) -> Any:
     if is_lazy(x):
         raise StateError(f"save: {where} has no shape yet", "call the lazy module once first")
     if isinstance(x, Tensor):
-        return x.numpy()
+        return host(x._data) if x.is_cuda else x.numpy()
     as_dtype(x.dtype)
     return x
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import interpreter
+from . import devices, interpreter
+from .devices import CPU
 from .dtypes import OWN, as_dtype, complex64, float32, int64, kind, result_type, uint64
 from .errors import DeviceError, DTypeError, GradientError, ShapeError
 from .later import held_by
@@ -79,7 +80,14 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        return "cpu"
+        """The name of the device that the elements are on: "cpu", "cuda:0", ..."""
+        data = self._data
+        return CPU if type(data) is _ndarray else devices.of(data)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the elements are on a GPU."""
+        return self.device != CPU
 
     @property
     def nbytes(self) -> int:
@@ -87,12 +95,18 @@ class Tensor:
         return self._data.size * self._data.dtype.itemsize
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """This tensor on a device: "cpu" is the one there is, and it has no streams."""
-        check_device(device)
-        if stream is not None:
+        """This tensor on a device; what a GPU does for it is done on `stream`, by default its own.
+
+        DeviceError for a stream where no GPU takes part.
+        """
+        place = devices.placed(device)
+        if stream is None:
+            return self.to(place)
+        if CPU == place == self.device:
             raise DeviceError(f'device "cpu" has no streams, got stream {stream!r:.80}',
                               "leave stream out")
-        return self.to("cpu")
+        with stream:
+            return self.to(place)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The module that holds the functions of the Array API standard for tensors."""
@@ -104,16 +118,27 @@ class Tensor:
 
     def to(self, target: Any = None, dtype: Any = None, non_blocking: bool = False,
            copy: bool = False, *, device: Any = None) -> Tensor:
-        """This tensor on a device ("cpu"), in a dtype, or in both: x.to("cpu", fw.float64).
+        """This tensor on a device, in a dtype, or in both: x.to("cuda", fw.float64).
 
-        non_blocking is for other devices; copy makes no difference, as tensors are values.
+        As another tensor is: x.to(y). Gradients go the way back. A copy to a GPU is in order with
+        what is computed there, so that non_blocking has nothing to say; copy makes no difference,
+        as tensors are values.
         """
-        if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
+        if isinstance(target, Tensor):
+            device, target, dtype = target.device, None, target.dtype
+        elif devices.is_name(target):
             device, target = target, None
-        check_device(device)
         given = target if dtype is None else dtype
         wanted = self.dtype if given is None else given
-        return self.astype(wanted)  # type: ignore[attr-defined,no-any-return]
+        return self.astype(wanted, device=device)  # type: ignore[attr-defined,no-any-return]
+
+    def cpu(self) -> Tensor:
+        """This tensor on the CPU."""
+        return self.to(CPU)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> Tensor:
+        """This tensor on a GPU, the current one unless `device` names another."""
+        return self.to(device="cuda" if device is None else device)
 
     @property
     def grad(self) -> Tensor | None:
@@ -166,6 +191,9 @@ class Tensor:
 
     def numpy(self) -> Any:
         """The values as a NumPy array that must not be written to."""
+        if self.is_cuda:
+            raise DeviceError(f"NumPy does not see the memory of a tensor on {self.device}",
+                              'copy it to the CPU first: x.to("cpu")')
         if interpreter.STATE.active is not None:
             interpreter.STATE.active.leaves(self, "NumPy")
         traced = isinstance(self._data, Traced)
@@ -196,7 +224,8 @@ class Tensor:
             instead = interpreter.STATE.active.leaves(self, "tolist()" if plain else how)
             if instead is not None:
                 return instead
-        return self._data.values(how, key) if isinstance(self._data, Traced) else self._data
+        return self._data.values(how, key) if isinstance(self._data, Traced) else \
+            devices.host(self._data)
 
     def __bool__(self) -> bool:
         return bool(self._decide("bool()", key=bool).item())
@@ -235,12 +264,6 @@ class Tensor:
         return format(self.item(), spec) if spec else repr(self)
 
 
-def check_device(device: Any) -> None:
-    """Raises DeviceError unless `device` is None or "cpu"."""
-    if device not in (None, "cpu"):
-        raise DeviceError(f"device {device!r} is not available", 'the device here is "cpu"')
-
-
 def tensor(
     data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -256,11 +279,13 @@ def tensor(
     >>> fw.tensor([1, 2], dtype=fw.float64)
     tensor([1., 2.], dtype=float64)
     """
-    check_device(device)
     if isinstance(data, Tensor):
-        made = data.detach() if dtype is None else data.detach().to(as_dtype(dtype))
+        made = data.detach() if dtype is None and device is None else \
+            data.detach().to(dtype=dtype, device=device)
     else:
+        place = devices.placed(device)
         made = _made(data, dtype)
+        made = made if place == CPU else made.to(place)
     return made.requires_grad_() if requires_grad else made
 
 

@@ -43,6 +43,10 @@ class Traced:
         """The shape to show to user code: sizes may be symbolic."""
         raise NotImplementedError
 
+    def place(self) -> str:
+        """The name of the device of what it is made of."""
+        return self.parts()[0].device  # type: ignore[no-any-return]
+
     def values(self, how: str, key: Any = None) -> np.ndarray[Any, Any]:
         """The value as an array, for Python code that asks for it by `how`.
 

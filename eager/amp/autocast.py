@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import interpreter
+from .. import devices, interpreter
 from ..casting import CAST, casting_to
 from ..dtypes import as_dtype, bfloat16, float16
 from ..tensor import Tensor
@@ -91,7 +91,7 @@ def _why_not(device_type: str, dtype: Any) -> str:
 # ---- what is in force
 def is_autocast_available(device_type: str) -> bool:
     """Whether autocast works on a device."""
-    return device_type == "cpu"
+    return device_type == devices.CPU or devices.available()
 
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:

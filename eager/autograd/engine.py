@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dispatch, interpreter
-from ..dispatch import apply
+from .. import devices, dispatch, interpreter
 from ..dtypes import float32
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops import composite, create, pointwise, reduce, view
@@ -241,6 +240,9 @@ def _step(
     arrays, edges, params = entry.arrays, entry.edges, entry.params
     if arrays is None:
         raise given_up(entry)
+    if interpreter.in_use and devices.AMBIENT.device != (place := devices.of(g._data)):
+        with devices.making_on(place):  # what the rule makes is to be where its operands are
+            return _step(entry, g, sums, useful, keep)
     if (not interpreter.in_use or interpreter.STATE.active is None) \
             and (entry.out.size >= SOME or getattr(arrays[0], "size", 0) >= SOME) \
             and _step_at_once(entry, g, sums, useful):
@@ -285,6 +287,8 @@ def _step_at_once(
     if back is None or MODE.enabled:
         return False
     edges = entry.edges
+    if devices.in_use and isinstance(entry.out, devices.ndarray):
+        return False
     found = back(entry, _needs(edges, useful), g._data)
     if found is None:
         return False
@@ -349,8 +353,8 @@ def _seed(out: Tensor, gradient: Any) -> Tensor:
             f"backward: a tensor of shape {out.shape} has no single gradient",
             "reduce it to one number (loss.mean()), or pass gradient= of its shape",
         )
-    if interpreter.STATE.active is not None or shape or dtype is not float32:
-        return apply(create.full_op, (), {"shape": shape, "value": 1.0, "dtype": dtype})
+    if interpreter.in_use or shape or dtype is not float32:
+        return create.full(shape, 1.0, dtype, out.device)
     return Tensor(_ONE)
 
 

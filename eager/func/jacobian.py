@@ -109,7 +109,8 @@ def _basis(xs: Sequence[Tensor]) -> list[Tensor]:
     made = []
     for x, end in zip(xs, ends):
         shape = (ends[-1], product(x.shape))
-        hit = equal(iota(shape, 0), iota(shape, 1) + (end - shape[1]))
+        hit = equal(iota(shape, 0, device=x.device),
+                    iota(shape, 1, device=x.device) + (end - shape[1]))
         made.append(reshape(cast(hit, x.dtype), (ends[-1], *x.shape)))
     return made
 

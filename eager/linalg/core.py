@@ -123,20 +123,20 @@ def adjoint(x: Tensor) -> Tensor:
     return conj_of(matrix_transpose(x))
 
 
-def eye_mask(n: Any) -> Tensor:
+def eye_mask(n: Any, device: str) -> Tensor:
     """True on the diagonal of n x n."""
-    return pointwise.equal(iota((n, n), 0), iota((n, n), 1))
+    return pointwise.equal(iota((n, n), 0, device=device), iota((n, n), 1, device=device))
 
 
 def eye_like(x: Tensor) -> Tensor:
     """The identity matrix (n, n), in the dtype of the matrices `x` (..., n, n)."""
-    return pointwise.cast(eye_mask(x.shape[-1]), x.dtype)
+    return pointwise.cast(eye_mask(x.shape[-1], x.device), x.dtype)
 
 
 def triangle(x: Tensor, upper: bool, strict: bool = False) -> Tensor:
     """`x` with zeros in the other triangle, and on the diagonal too where `strict`."""
     m, n = x.shape[-2:]
-    rows, columns = iota((m, n), 0), iota((m, n), 1)
+    rows, columns = iota((m, n), 0, device=x.device), iota((m, n), 1, device=x.device)
     small, large = (rows, columns) if upper else (columns, rows)
     keep = pointwise.less(small, large) if strict else pointwise.less_equal(small, large)
     return pointwise.where(keep, x, 0.0)
@@ -145,7 +145,7 @@ def triangle(x: Tensor, upper: bool, strict: bool = False) -> Tensor:
 def with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
     """The square matrices `x` with their diagonals replaced by (the vectors) `diagonal`."""
     values = reshape(diagonal, (*diagonal.shape[:-1], 1, diagonal.shape[-1]))
-    return pointwise.where(eye_mask(x.shape[-1]), values, x)
+    return pointwise.where(eye_mask(x.shape[-1], x.device), values, x)
 
 
 def without_imag(x: Tensor) -> Tensor:

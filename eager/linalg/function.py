@@ -107,7 +107,8 @@ def _matrix_exp_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return made[..., :n, n:]
 
 
-exp_op = lapack("matrix_exp", lambda x: x, _matrix_exp, each(_matrix_exp_vjp))
+exp_op = lapack("matrix_exp", lambda x: x, _matrix_exp, each(_matrix_exp_vjp),
+                cupy="its loops depend on the values")
 
 
 def matrix_exp(x: Tensor) -> Tensor:

@@ -93,11 +93,12 @@ def _permutation(packed: Tensor, x: Tensor) -> Tensor:
     """The matrices (..., m, m) that bring rows in the order of L @ U back to that of `x`."""
     m = x.shape[-2]
     rows = expand_dims(unpack(packed, *_shapes(x))[1].detach(), -2)
-    place = pointwise.cast(iota((m, m), 0), rows.dtype)
+    place = pointwise.cast(iota((m, m), 0, device=x.device), rows.dtype)
     return pointwise.cast(pointwise.equal(place, rows), x.dtype)
 
 
-lu_op = lapack("lu", lambda x: packed_type(x, x.dtype, *_shapes(x)), _lu, each(_lu_vjp))
+lu_op = lapack("lu", lambda x: packed_type(x, x.dtype, *_shapes(x)), _lu, each(_lu_vjp),
+               cupy="its rows are exchanged one by one")
 
 
 class LUResult(NamedTuple):
@@ -126,6 +127,6 @@ def lu(x: Tensor) -> LUResult:
     packed = apply(lu_op, (x,))
     made = unpack(packed, *_shapes(x))[0]
     low = triangle(made[..., :k], upper=False, strict=True)
-    ones = pointwise.cast(pointwise.equal(iota(low.shape[-2:], 0), iota(low.shape[-2:], 1)),
-                          x.dtype)
+    rows, columns = (iota(low.shape[-2:], axis, device=x.device) for axis in (0, 1))
+    ones = pointwise.cast(pointwise.equal(rows, columns), x.dtype)
     return LUResult(_permutation(packed, x), low + ones, triangle(made[..., :k, :], upper=True))

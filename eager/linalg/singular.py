@@ -135,9 +135,9 @@ def _tolerance(name: str, x: Tensor, rtol: Any) -> Tensor:
     """`rtol` for each matrix of `x`; by default the larger size times the spacing of numbers."""
     lead, dtype = x.shape[:-2], dtypes.real_of(x.dtype)
     if rtol is None:
-        return full(lead, max(x.shape[-2:]) * dtypes.finfo(dtype).eps, dtype)
+        return full(lead, max(x.shape[-2:]) * dtypes.finfo(dtype).eps, dtype, x.device)
     if not isinstance(rtol, Tensor):
-        return full(lead, float(rtol), dtype)
+        return full(lead, float(rtol), dtype, x.device)
     if dtypes.kind(rtol.dtype) != "f":
         raise DTypeError(f"{name}: rtol is {rtol.dtype.name}", "it is a real floating point number")
     return expand_to(pointwise.cast(rtol.detach(), dtype), lead)
@@ -155,7 +155,7 @@ def matrix_rank(x: Tensor, rtol: Any = None) -> Tensor:
     x = matrices("matrix_rank", x).detach()
     values = svdvals(x)
     if not values.shape[-1]:
-        return full(values.shape[:-1], 0)
+        return full(values.shape[:-1], 0, device=x.device)
     limit = expand_dims(_tolerance("matrix_rank", x, rtol), -1) * values[..., :1]
     return reduce.sum(pointwise.greater(values, limit), -1)
 

@@ -159,8 +159,14 @@ def _cofactors(x: Any) -> Any:
     except np.linalg.LinAlgError:
         pass
     u, s, vh = np.linalg.svd(x)
-    others = np.where(np.eye(s.shape[-1], dtype=bool), 1, s[..., None, :]).prod(-1)
-    return _turned_back(u, vh, np.eye(s.shape[-1]) * others[..., None, :]).astype(x.dtype)
+    others = np.where(_diagonal(s), 1, s[..., None, :]).prod(-1)
+    return _turned_back(u, vh, _diagonal(s) * others[..., None, :]).astype(x.dtype)
+
+
+def _diagonal(s: Any) -> Any:
+    """True on the diagonal of a matrix that has as many rows as the last axis of `s` elements."""
+    i = np.arange(s.shape[-1], like=s)
+    return i[:, None] == i
 
 
 def _turned_back(u: Any, vh: Any, inner: Any) -> Any:
@@ -173,7 +179,7 @@ def _det_hessian(x: Any, t: Any) -> Any:
     """How the cofactors of x change towards t, without a division: for x = diag(s) by products of
     all s but two."""
     u, s, vh = np.linalg.svd(x)
-    same = np.eye(s.shape[-1], dtype=bool)
+    same = _diagonal(s)
     rest = np.where(same, 1, s[..., None, :])  # row i: all but s[i]
     pairs = np.where(same, 0, _before(rest) * _before(rest[..., ::-1])[..., ::-1])
     inside = u.conj().mT @ t @ vh.conj().mT

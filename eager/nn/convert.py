@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import dtypes
+from ..devices import name_of
 from ..dispatch import replace
 from ..dtypes import as_dtype, kind
 from ..errors import ArgumentError, DTypeError
 from ..ops.create import empty_like
 from ..tape import no_grad
-from ..tensor import Tensor, check_device
+from ..tensor import Tensor
 from .parameter import Unknown, is_lazy
 
 if TYPE_CHECKING:
@@ -22,20 +23,20 @@ class Convertible:
     """What a module can do with all of its tensors at once: the part of `Module` about dtypes."""
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """This module with its tensors on a device ("cpu"), and those of floats in a dtype.
+        """This module with its tensors on a device, and those of floats in a dtype.
 
         to(device=None, dtype=None, non_blocking=False), to(dtype, non_blocking=False),
         to(tensor, non_blocking=False): as this tensor is. Of memory_format there is one.
         """
         device, dtype = _meant(type(self).__name__, *args, **kwargs)
-        check_device(device)
+        place = None if device is None else name_of(device)
         if dtype is None:
-            return self
+            return self if place is None else self._apply(lambda t: _cast(t, t.dtype, "", place))
         if kind(dtype) not in "fc":
             raise DTypeError(f"{type(self).__name__}.to: {dtype.name} is no floating point dtype",
                              "parameters need one, such as fw.float32")
         kinds = "f" if kind(dtype) == "f" else "fc"  # complex numbers do not fit into real ones
-        return self._apply(lambda t: _cast(t, dtype, kinds))
+        return self._apply(lambda t: _cast(t, dtype, kinds, place))
 
     def type(self, dst_type: Any) -> Self:
         """This module with all of its tensors, those of integers too, in the dtype `dst_type`."""
@@ -66,13 +67,15 @@ class Convertible:
         return self.to("cpu")
 
     def cuda(self, device: int | str | None = None) -> Self:
-        """DeviceError: the device here is the CPU."""
-        return self.to("cuda" if device is None else f"cuda:{device}")
+        """This module, whose tensors are on a GPU, by default the current one."""
+        return self.to(device="cuda" if device is None else device)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """This module with tensors for values yet to come; until then they are 0."""
-        check_device(device)
-        return self._apply(lambda t: t if is_lazy(t) else empty_like(t), recurse)
+        place = name_of(device)
+        return self._apply(
+            lambda t: _cast(t, t.dtype, "", place) if is_lazy(t) else empty_like(t, device=place),
+            recurse)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """This module, each parameter, buffer and gradient changed in place to what `fn` gives."""
@@ -93,11 +96,13 @@ def _changed(t: Tensor, new: Tensor) -> None:
         replace(t, new)
 
 
-def _cast(t: Tensor, dtype: Any, kinds: str) -> Tensor:
-    """`t` in `dtype` where its own is one of `kinds`."""
-    if kind(t.dtype) not in kinds or t.dtype == dtype:
+def _cast(t: Tensor, dtype: Any, kinds: str, device: str | None = None) -> Tensor:
+    """`t` in `dtype` where its own is one of `kinds`, and on a device; None is its own."""
+    wanted = dtype if kind(t.dtype) in kinds else t.dtype
+    place = t.device if device is None else device
+    if t.dtype == wanted and t.device == place:
         return t
-    return Tensor(Unknown(dtype)) if is_lazy(t) else t.detach().to(dtype)
+    return Tensor(Unknown(wanted, place)) if is_lazy(t) else t.detach().to(place, wanted)
 
 
 def _meant(owner: str, *args: Any, device: Any = None, dtype: Any = None, tensor: Any = None,

@@ -106,10 +106,10 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         raise ArgumentError(f"dirac_: {tensor.shape[0]} channels cannot be divided into {groups} "
                             "groups")
     with no_grad():
-        number = iota(tensor.shape, 0) % (tensor.shape[0] // groups)
-        hit = equal(number, iota(tensor.shape, 1))
+        number = iota(tensor.shape, 0, device=tensor.device) % (tensor.shape[0] // groups)
+        hit = equal(number, iota(tensor.shape, 1, device=tensor.device))
         for axis, size in enumerate(tensor.shape[2:], 2):
-            hit = logical_and(hit, equal(iota(tensor.shape, axis), size // 2))
+            hit = logical_and(hit, equal(iota(tensor.shape, axis, device=tensor.device), size // 2))
         return update(tensor, hit)
 
 

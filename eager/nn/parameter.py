@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from .. import interpreter
+from ..devices import placed
 from ..dtypes import DEFAULT_FLOAT, as_dtype
 from ..errors import StateError
 from ..ops.create import empty
-from ..tensor import Tensor, check_device, tensor
+from ..tensor import Tensor, tensor
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
 
@@ -50,8 +51,8 @@ def _values(data: Any) -> Any:
 class Unknown:
     """The place of an array whose shape is not known yet: whatever asks for more gets an error."""
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: Any, device: Any = None) -> None:
+        self.dtype, self.device = dtype, placed(device)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -69,18 +70,23 @@ class _Uninitialized(Tensor):
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Gives this tensor `shape`, from when on it is one as all others; its values are 0."""
-        check_device(device)
         if interpreter.STATE.active is not None:  # a run that gives shapes is no one to replay
             interpreter.STATE.active.leaves(self, "materialize()")
-        made = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype))
+        made = empty(tuple(shape), dtype=self._data.dtype if dtype is None else as_dtype(dtype),
+                     device=self._data.device if device is None else device)
         self._data = made._data
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
+
+    @property
+    def device(self) -> str:
+        """The name of the device that its elements will be on."""
+        return self._data.device  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return type(self), (self.requires_grad, None, self._data.dtype)
+        return type(self), (self.requires_grad, self._data.device, self._data.dtype)
 
 
 class UninitializedParameter(_Uninitialized, Parameter):
@@ -91,8 +97,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
     cls_to_become = Parameter
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        check_device(device)
-        Tensor.__init__(self, Unknown(DEFAULT_FLOAT if dtype is None else as_dtype(dtype)))
+        Tensor.__init__(self, Unknown(DEFAULT_FLOAT if dtype is None else as_dtype(dtype), device))
         self.requires_grad_(requires_grad)
 
 
@@ -104,8 +109,7 @@ class UninitializedBuffer(_Uninitialized):
 
     def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None,
                  persistent: bool = True) -> None:
-        check_device(device)
-        super().__init__(Unknown(DEFAULT_FLOAT if dtype is None else as_dtype(dtype)))
+        super().__init__(Unknown(DEFAULT_FLOAT if dtype is None else as_dtype(dtype), device))
 
 
 def is_lazy(x: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import ShapeError
 from ..ops.create import full
 from ..ops.grid import triu
-from ..tensor import Tensor, check_device
+from ..tensor import Tensor
 from ..utils.arguments import check_choice
 from . import functional as F
 from . import init
@@ -249,5 +249,4 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """(sz, sz), -inf above the diagonal, 0 elsewhere: each position looks at those up to it."""
-        check_device(device)
-        return triu(full((sz, sz), -float("inf"), dtype), k=1)
+        return triu(full((sz, sz), -float("inf"), dtype, device), k=1)

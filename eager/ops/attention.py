@@ -38,7 +38,8 @@ def weights_of(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, sc
     scores = _of_groups(query * scale, matrix_transpose(key), groups)
     some = None
     if causal:
-        before = greater_equal(iota((query.shape[-2], 1), 0), iota((key.shape[-2],), 0))
+        before = greater_equal(iota((query.shape[-2], 1), 0, device=key.device),
+                               iota((key.shape[-2],), 0, device=key.device))
         if mask is None:  # each may look at the first key
             return softmax(where(before, scores, NEVER), -1), None
         mask = logical_and(mask, before) if _is_bool(mask) else where(before, mask, NEVER)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import interpreter
 from ..dispatch import apply
+from ..on_device import opened
 from ..op import Op, define
 from ..shapes import TensorType
-from ..tape import Leaf, enable_grad, no_grad
+from ..tape import Leaf, enable_grad
 from ..tensor import Tensor
 from .pointwise import alias
 
@@ -41,16 +41,7 @@ def composite(
 
 
 def _run(decompose: Callable[..., Tensor]) -> Callable[..., Any]:
-    def impl(xp: Any, *arrays: Any, **params: Any) -> Any:
-        before, interpreter.STATE.active = interpreter.STATE.active, None
-        try:
-            with no_grad():
-                return decompose(*[Tensor(a) if hasattr(a, "shape") else a for a in arrays],
-                                 **params)._data
-        finally:
-            interpreter.STATE.active = before
-
-    return impl
+    return lambda xp, *arrays, **params: opened(decompose, arrays, params)
 
 
 def derived(decompose: Callable[..., Tensor]) -> Callable[..., Any]:

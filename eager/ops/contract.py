@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import device_kernels, dtypes, kernels
 from ..dispatch import apply
 from ..errors import DTypeError, ShapeError
 from ..op import Op, define, each
@@ -95,7 +95,8 @@ _DOTS: dict[tuple[bool, bool], Product] = {
 
 
 def _vecdot(x: Any, y: Any) -> Any:
-    return np.vecdot(x.conj() if x.dtype.kind == "c" else x, y)  # vecdot conjugates it again
+    xp = kernels if isinstance(x, np.ndarray) else device_kernels
+    return xp.vecdot(x, y)
 
 
 def _order(letters: str, wanted: list[str]) -> list[int] | None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes, memory
+from .. import dtypes, kernels, memory
 from ..errors import DTypeError, ShapeError
 from ..shapes import TensorType, product
 from ..tensor import Tensor, as_tensor
@@ -258,7 +258,7 @@ def _columns(x: Any, kernel: Any, out: Any, stride: Any, dilation: Any, pad: Pad
              ) -> Any:
     """The windows of `x` with the axes n, c, k, o; or with c, k, n, o where c is `first`."""
     d = len(kernel)
-    found = window_op.impl(np, x, kernel, out, stride, dilation, _before(pad), (1,) * d, 0)
+    found = window_op.impl(kernels, x, kernel, out, stride, dilation, _before(pad), (1,) * d, 0)
     inside, outside = range(2 + d, 2 + 2 * d), range(2, 2 + d)
     found = found.transpose(0, 1, *inside, *outside) if first == "n" else \
         found.transpose(1, *inside, 0, *outside)
@@ -294,7 +294,8 @@ def _transpose_impl(y: Any, w: Any, stride: Any, dilation: Any, pad: Pads, group
             channels, filters // groups, *kernel)
         back = tuple((p, 0) for p in _back(kernel, dilation, pad))
         pad = _exact(space, kernel, out, stride, dilation, back)
-        return _conv_impl(np, y, turned, stride=stride, dilation=dilation, pad=pad, groups=groups)
+        return _conv_impl(kernels, y, turned, stride=stride, dilation=dilation, pad=pad,
+                          groups=groups)
     columns = np.moveaxis(w, 2, -1).reshape(groups, depth, filters // groups)
     y = y.reshape(n, groups, filters // groups, size)
     times = np.multiply if filters == groups else np.matmul

@@ -20,7 +20,7 @@ from ..shapes import TensorType
 from ..tensor import Tensor
 from .distributions import Draw
 from .gamma import lgamma_formula
-from .random import Generator, _blocks, default
+from .random import Generator, _blocks, drawn_from
 from .view import expand_to
 
 __all__ = ["binomial", "poisson"]
@@ -28,12 +28,13 @@ __all__ = ["binomial", "poisson"]
 _FEW = 10.0  # up to this mean, counting up from 0 takes few steps
 _WHY = {"vjp": "counts do not change smoothly with a parameter",
         "meaning": "rejected numbers are drawn again until all are accepted",
-        "onnx": "a model's random numbers would not be these"}
+        "onnx": "a model's random numbers would not be these",
+        "cupy": "rejected numbers are drawn again until all are accepted"}
 
 
 def _two_even(state: Any, elements: Any, turn: int) -> tuple[Any, Any]:
     """Two numbers in [0, 1) for each of `elements` in this round."""
-    a, b, c, d = _blocks(int(state[0]), int(state[1]), elements + (turn << 40))
+    a, b, c, d = _blocks(kernels, int(state[0]), int(state[1]), elements + (turn << 40))
     return ((a >> 5) * 2.0 ** 26 + (b >> 6)) * 2.0 ** -53, \
         ((c >> 5) * 2.0 ** 26 + (d >> 6)) * 2.0 ** -53
 
@@ -119,7 +120,7 @@ def poisson(rate: Any, size: Any = None, *, dtype: Any = None,
             generator: Generator | None = None, device: Any = None) -> Tensor:
     """Poisson-distributed counts with mean `rate`, as floats of shape `size` or that of `rate`."""
     d = Draw("poisson", (rate,), size, dtype, generator, device)
-    state = (generator or default()).next()
+    state = drawn_from(generator, d.device)
     return d.result(apply(poisson_op, (state, expand_to(d.parameters[0], d.shape).detach())))
 
 
@@ -167,6 +168,6 @@ def binomial(count: Any, p: Any, size: Any = None, *, dtype: Any = None,
              generator: Generator | None = None, device: Any = None) -> Tensor:
     """How many of `count` tries with chance `p` succeed, as floats of shape `size`."""
     d = Draw("binomial", (count, p), size, dtype, generator, device)
-    state = (generator or default()).next()
+    state = drawn_from(generator, d.device)
     both = [expand_to(x, d.shape).detach() for x in d.parameters]
     return d.result(apply(binomial_op, (state, *both)))

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, interpreter
-from ..dispatch import apply
+from .. import devices, dtypes, interpreter
+from ..devices import placed
+from ..dispatch import create
 from ..errors import DTypeError, ShapeError
 from ..op import Op, define
 from ..shapes import TensorType, axis_of, sizes_of
-from ..tensor import Tensor, as_tensor, check_device, from_numpy, tensor
+from ..tensor import Tensor, as_tensor, from_numpy, tensor
 from .declare import cast
 
 __all__ = [
@@ -24,7 +25,7 @@ _NO_INPUT = {"vjp": "has no inputs that could have a gradient"}
 
 
 def _full(xp: Any, shape: Any, value: Any, dtype: Any) -> Any:
-    out = np.empty(shape, dtype)
+    out = xp.empty(shape, dtype)
     out.fill(value)
     return out
 
@@ -35,13 +36,13 @@ full_op = define(Op(
 
 iota_op = define(Op(
     "iota", "create", lambda shape, axis, dtype: TensorType(tuple(shape), dtype),
-    lambda xp, shape, axis, dtype: _iota(shape, axis, dtype),
+    lambda xp, shape, axis, dtype: _iota(xp, shape, axis, dtype),
     lambda k, index, shape, axis, dtype: k.cast(index[axis], dtype), why=_NO_INPUT))
 
 
-def _iota(shape: Any, axis: int, dtype: Any) -> Any:
-    out = np.empty(shape, dtype)
-    out[...] = np.arange(shape[axis]).reshape((-1, *(1,) * (len(shape) - axis - 1)))
+def _iota(xp: Any, shape: Any, axis: int, dtype: Any) -> Any:
+    out = xp.empty(shape, dtype)
+    out[...] = xp.arange(shape[axis]).reshape((-1, *(1,) * (len(shape) - axis - 1)))
     return out
 
 
@@ -61,11 +62,11 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
     tensor([[7, 7],
             [7, 7]])
     """
-    check_device(device)
+    place = placed(device)
     if isinstance(fill_value, interpreter.Symbol):
         one = fill_value.__tensor__(dtype)
         if one is not None:  # -0.0 is what changes nothing when it is added
-            return full(shape, -0.0 if one.dtype.kind == "f" else 0, one.dtype) + one
+            return full(shape, -0.0 if one.dtype.kind == "f" else 0, one.dtype, place) + one
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     default = dtypes.of_scalar(value)  # also refuses what is not a number
     chosen = default if dtype is None else dtypes.as_dtype(dtype)
@@ -75,7 +76,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
     except (OverflowError, ValueError, TypeError) as error:
         raise DTypeError(f"full: {chosen.name} does not hold {value!r}: {error}",
                          "choose a dtype that does") from None
-    return apply(full_op, (), {"shape": _shape(shape, "full"), "value": held, "dtype": chosen})
+    params = {"shape": _shape(shape, "full"), "value": held, "dtype": chosen}
+    return create(full_op, params, place)
 
 
 def zeros(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) -> Tensor:
@@ -101,9 +103,10 @@ def empty(shape: Any = (), *more: int, dtype: Any = None, device: Any = None) ->
 def full_like(
     x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None
 ) -> Tensor:
-    """A tensor with the shape and dtype of `x` and every element `fill_value`."""
+    """A tensor with the shape, dtype and device of `x` and every element `fill_value`."""
     x = as_tensor("full_like", x)
-    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype,
+                device=x.device if device is None else device)
 
 
 def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -121,7 +124,7 @@ def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def iota(shape: Any, axis: int, dtype: Any = dtypes.int64) -> Tensor:
+def iota(shape: Any, axis: int, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
     """A tensor of `shape` in which every element is its own index along `axis`.
 
     >>> iota((2, 3), 1)
@@ -131,8 +134,8 @@ def iota(shape: Any, axis: int, dtype: Any = dtypes.int64) -> Tensor:
     sizes, chosen = _shape(shape, "iota"), dtypes.as_dtype(dtype)
     if chosen.kind == "b":
         raise DTypeError("iota: indices are numbers, not bool", "compare it: fw.iota(...) > 0")
-    return apply(iota_op, (), {"shape": sizes, "axis": axis_of("iota", axis, len(sizes)),
-                               "dtype": chosen})
+    params = {"shape": sizes, "axis": axis_of("iota", axis, len(sizes)), "dtype": chosen}
+    return create(iota_op, params, placed(device))
 
 
 def arange(
@@ -144,7 +147,7 @@ def arange(
     >>> fw.arange(3), fw.arange(0, 1, 0.25)
     (tensor([0, 1, 2]), tensor([0.  , 0.25, 0.5 , 0.75]))
     """
-    check_device(device)
+    place = placed(device)
     start, stop = (0, start) if stop is None else (start, stop)
     start, stop, step = (v.item() if hasattr(v, "item") else v for v in (start, stop, step))
     whole = not any(isinstance(v, float) for v in (start, stop, step))
@@ -153,10 +156,12 @@ def arange(
     if step == 0:
         raise ShapeError("arange: step is 0", "use fw.full for equal numbers")
     count = -((start - stop) // step) if whole else math.ceil((stop - start) / step)
-    return counted(count if count >= 0 else 0, start, step, whole, chosen)
+    return counted(count if count >= 0 else 0, start, step, whole, chosen, place)
 
 
-def counted(count: Any, start: Any, step: Any, whole: bool, dtype: Any) -> Tensor:
+def counted(
+    count: Any, start: Any, step: Any, whole: bool, dtype: Any, device: Any = None
+) -> Tensor:
     """start + i * step for i from 0 to count - 1, rounded once, to `dtype`."""
     exact = whole and type(start) is int and type(step) is int
     if exact and dtypes.kind(dtype) not in "iu":  # exact up to 2**63, then in float64
@@ -164,7 +169,7 @@ def counted(count: Any, start: Any, step: Any, whole: bool, dtype: Any) -> Tenso
         whole = max(abs(start), abs(last), abs(step)) < 2 ** 63
     elif exact:  # modulo 2**64, as large uint64 are; what is outside of the dtype is not asked for
         start, step = _wrapped(start), _wrapped(step)
-    out = iota((count,), 0, dtypes.int64 if whole else dtypes.float64)
+    out = iota((count,), 0, dtypes.int64 if whole else dtypes.float64, device)
     out = out if step == 1 else out * step
     out = out if start == 0 else out + start
     return out if out.dtype == dtype else cast(out, dtype)
@@ -189,17 +194,19 @@ def asarray(
     >>> fw.asarray([1, 2.5]), fw.asarray(bytearray(b"ab"))
     (tensor([1. , 2.5]), tensor([97, 98], dtype=uint8))
     """
-    check_device(device)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if not isinstance(obj, (Tensor, np.ndarray)):
         obj = _buffer(obj)
-    shared = isinstance(obj, (Tensor, np.ndarray)) and wanted in (None, obj.dtype)
+    here = obj.device if isinstance(obj, Tensor) else devices.CPU
+    place = here if device is None else placed(device)
+    shared = isinstance(obj, (Tensor, np.ndarray)) and wanted in (None, obj.dtype) \
+        and place == here
     if copy is False and not shared:
         raise ShapeError(f"asarray: {type(obj).__name__} cannot become a tensor without a copy",
                          "leave copy=False out")
     if isinstance(obj, Tensor):
-        return obj if copy is False else obj.astype(wanted or obj.dtype)
-    return from_numpy(obj) if copy is False else tensor(obj, wanted)
+        return obj if copy is False else obj.astype(wanted or obj.dtype, device=place)
+    return from_numpy(obj) if copy is False else tensor(obj, wanted, place)
 
 
 def _buffer(obj: Any) -> Any:

@@ -92,7 +92,7 @@ def _latest(x: Tensor, out: Tensor, axis: int) -> Tensor:
     hit = equal(x, out)
     if dtypes.kind(x.dtype) == "f":
         hit = logical_or(hit, isnan(x))
-    return _run(max_op, where(hit, iota(x.shape, axis), 0), axis)
+    return _run(max_op, where(hit, iota(x.shape, axis, device=x.device), 0), axis)
 
 
 max_op = scan("cumulative_max", np.maximum, "maximum", lowest, _extreme_vjp,
@@ -132,7 +132,7 @@ def _scanned(
     out = _run(op, accumulated(name, x, dtype), at)
     if first is None:
         return out
-    start = full((*x.shape[:at], 1, *x.shape[at + 1:]), first, out.dtype)
+    start = full((*x.shape[:at], 1, *x.shape[at + 1:]), first, out.dtype, out.device)
     return concat_same_dtype([start, out], at)
 
 

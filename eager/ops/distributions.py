@@ -11,10 +11,11 @@ import math
 from typing import Any
 
 from .. import dtypes
+from ..devices import placed
 from ..errors import GradientError, ShapeError
 from ..shapes import broadcast, sizes_of
 from ..tape import MODE, no_grad
-from ..tensor import Tensor, as_tensor, check_device
+from ..tensor import Tensor, as_tensor
 from .create import full
 from .cumulative import cumulative_sum
 from .declare import cast, operand
@@ -32,7 +33,7 @@ from .pointwise import (
     tan,
     where,
 )
-from .random import Generator, float_dtype, rand, randint, randn, randperm
+from .random import Generator, float_dtype, rand, rand_like, randint, randn, randperm
 from .reduce import sum as total
 from .search import searchsorted
 from .softmax import log_softmax
@@ -50,8 +51,9 @@ class Draw:
 
     def __init__(self, name: str, parameters: tuple[Any, ...], size: Any, dtype: Any,
                  generator: Generator | None, device: Any) -> None:
-        check_device(device)
         given = [operand(name, p) for p in parameters]
+        places = [p.device for p in given if isinstance(p, Tensor)]
+        self.device = places[0] if device is None and places else placed(device)
         found: Any = None
         for p in given:
             if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "f":
@@ -59,7 +61,7 @@ class Draw:
         self.dtype = float_dtype(name, found if dtype is None else dtype)
         self.work = dtypes.float64 if self.dtype == dtypes.float64 else dtypes.float32
         self.parameters = [cast(p, self.work) if isinstance(p, Tensor) else
-                           full((), p, self.work) for p in given]
+                           full((), p, self.work, self.device) for p in given]
         shapes = [p.shape for p in self.parameters]
         self.shape = broadcast(name, *shapes) if size is None else sizes_of(name, size)
         if size is not None and broadcast(name, *shapes, self.shape) != self.shape:
@@ -69,11 +71,11 @@ class Draw:
 
     def even(self) -> Tensor:
         """Numbers from [0, 1)."""
-        return rand(self.shape, dtype=self.work, generator=self.generator)
+        return rand(self.shape, dtype=self.work, generator=self.generator, device=self.device)
 
     def normal(self) -> Tensor:
         """Standard normal numbers."""
-        return randn(self.shape, dtype=self.work, generator=self.generator)
+        return randn(self.shape, dtype=self.work, generator=self.generator, device=self.device)
 
     def result(self, x: Tensor) -> Tensor:
         return cast(expand_to(x, self.shape), self.dtype)
@@ -179,7 +181,7 @@ def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, *,
     _check_weights(probs, num_samples, replacement)
     if replacement:
         return _by_cumulated(probs, num_samples, generator)
-    race = -log1p(-rand(probs.shape, dtype=dtypes.float64, generator=generator)) / probs
+    race = -log1p(-rand_like(probs, dtypes.float64, generator)) / probs
     race = where(probs > 0, race, math.inf)  # the first exponential clocks to ring
     return argsort(race, axis=-1)[..., :num_samples]  # type: ignore[no-any-return]
 
@@ -187,7 +189,8 @@ def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, *,
 def _by_cumulated(probs: Tensor, count: int, generator: Generator | None) -> Tensor:
     upper = cumulative_sum(probs, axis=-1)
     upper = upper / upper[..., -1:]  # ends in exactly 1, which no draw reaches
-    draws = rand((*probs.shape[:-1], count), dtype=dtypes.float64, generator=generator)
+    draws = rand((*probs.shape[:-1], count), dtype=dtypes.float64, generator=generator,
+                 device=probs.device)
     if probs.ndim == 1:
         return searchsorted(upper, draws, side="right")
     return total(cast(upper[..., None, :] <= draws[..., None], dtypes.int64), axis=-1)
@@ -230,7 +233,7 @@ def choice(x: Any, size: Any = (), replace: bool = True, p: Any = None, *,
 def shuffle(x: Tensor, axis: int = 0, *, generator: Generator | None = None) -> Tensor:
     """`x` with its parts along `axis` in random order, as a new tensor."""
     x = as_tensor("shuffle", x)
-    return take(x, randperm(x.shape[axis], generator), axis)
+    return take(x, randperm(x.shape[axis], generator, device=x.device), axis)
 
 
 # ---- gamma and what is made of it

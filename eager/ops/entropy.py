@@ -32,7 +32,7 @@ NOTHING = -100  # the class number that counts for nothing, where no other is na
 # ---- of logits (n, classes) and class numbers (n,): a value per row, 0 for the number `ignore`
 def _hits(x: Tensor, target: Tensor) -> Tensor:
     """A boolean (n, classes): whether the column is the row's target."""
-    return equal(iota(x.shape, 1), expand_to(expand_dims(target, 1), x.shape))
+    return equal(iota(x.shape, 1, device=x.device), expand_to(expand_dims(target, 1), x.shape))
 
 
 def _rows(x: Tensor, target: Tensor, ignore: int) -> Tensor:

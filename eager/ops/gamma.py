@@ -213,9 +213,9 @@ def zeta(x: Any, q: Any) -> Tensor:
 def _two(name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Two tensors of one real floating point dtype; numbers are made tensors."""
     x, y = prepare(name, (x, y), "real float")
-    dtype = x.dtype if isinstance(x, Tensor) else y.dtype
+    one = x if isinstance(x, Tensor) else y
     return tuple(v if isinstance(v, Tensor)  # type: ignore[return-value]
-                 else full((), v, dtype) for v in (x, y))
+                 else full((), v, one.dtype, one.device) for v in (x, y))
 
 
 # ---- the incomplete gamma functions, in NumPy: their loops end when nothing changes any more
@@ -357,7 +357,8 @@ incomplete_op = define(Op(
                                                          a.dtype),
     _incomplete, None, each(_no_gradient("gammainc"), _incomplete_vjp), batch=batching.leading,
     why={"meaning": "its loops end when nothing changes any more",
-         "onnx": "no operator has loops that end by themselves over every element"}))
+         "onnx": "no operator has loops that end by themselves over every element",
+         "cupy": "its loops end when nothing changes any more"}))
 
 
 def gammainc(a: Any, x: Any) -> Tensor:

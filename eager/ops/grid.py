@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import dtypes
+from ..devices import placed
 from ..errors import DTypeError, ShapeError
 from ..shapes import whole
-from ..tensor import Tensor, as_tensor, check_device
+from ..tensor import Tensor, as_tensor
 from .complex import complex
 from .create import iota
 from .declare import cast
@@ -27,7 +28,7 @@ def linspace(
     >>> fw.linspace(0, 1, 5), fw.linspace(0, 1, 5, endpoint=False)
     (tensor([0.  , 0.25, 0.5 , 0.75, 1.  ]), tensor([0. , 0.2, 0.4, 0.6, 0.8]))
     """
-    check_device(device)
+    place = placed(device)
     start, stop = (v.item() if hasattr(v, "item") else v for v in (start, stop))
     parts = "c" in (dtypes.of_scalar(start).kind, dtypes.of_scalar(stop).kind)
     default = dtypes.complex64 if parts else dtypes.float32
@@ -37,19 +38,19 @@ def linspace(
         raise ShapeError(f"linspace: num is a whole number and not negative, got {num!r}",
                          "fw.arange takes the step instead")
     if not parts:
-        return cast(_steps(start, stop, count, endpoint), chosen)
+        return cast(_steps(start, stop, count, endpoint, place), chosen)
     if chosen.kind != "c":
         raise DTypeError(f"linspace: {chosen.name} does not hold complex numbers",
                          "leave dtype out, or use fw.complex128")
     start, stop = 0j + start, 0j + stop
-    return cast(complex(_steps(start.real, stop.real, count, endpoint),
-                        _steps(start.imag, stop.imag, count, endpoint)), chosen)
+    return cast(complex(_steps(start.real, stop.real, count, endpoint, place),
+                        _steps(start.imag, stop.imag, count, endpoint, place)), chosen)
 
 
-def _steps(start: Any, stop: Any, num: Any, endpoint: bool) -> Tensor:
+def _steps(start: Any, stop: Any, num: Any, endpoint: bool, device: str) -> Tensor:
     """In float64, counted from the nearer end, so that both ends are met exactly."""
     gaps = num - 1 if endpoint else num
-    i = iota((num,), 0, dtypes.float64)
+    i = iota((num,), 0, dtypes.float64, device)
     if gaps <= 0:
         return i * 0.0 + float(start)
     step = stop / gaps - start / gaps
@@ -66,10 +67,9 @@ def eye(
     tensor([[0., 1., 0.],
             [0., 0., 1.]])
     """
-    check_device(device)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     chosen = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
-    return cast(equal(_diagonals(shape), _bounded(k)), chosen)
+    return cast(equal(_diagonals(shape, placed(device)), _bounded(k)), chosen)
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
@@ -90,9 +90,9 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     return where(greater_equal(diagonals, _bounded(k)), x, False)
 
 
-def _diagonals(shape: tuple[Any, Any]) -> Tensor:
+def _diagonals(shape: tuple[Any, Any], device: str) -> Tensor:
     """For each element of a matrix the number of its diagonal, 0 from the corner."""
-    return iota(shape, 1) - iota(shape, 0)
+    return iota(shape, 1, device=device) - iota(shape, 0, device=device)
 
 
 def _bounded(k: int) -> int:
@@ -106,7 +106,7 @@ def _matrices(name: str, x: Any) -> tuple[Tensor, Tensor]:
     if x.ndim < 2:
         raise ShapeError(f"{name}: needs matrices, got shape {x.shape}",
                          "a vector becomes a row with x[None, :]")
-    return x, _diagonals(x.shape[-2:])
+    return x, _diagonals(x.shape[-2:], x.device)
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:

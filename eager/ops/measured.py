@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, interpreter, kernels
+from .. import devices, dtypes, interpreter, kernels
 from ..errors import ShapeError
 from ..op import Op, define
 from ..shapes import TensorType
 from ..tensor import Tensor
+from .transfer import beside
 
 _WHY = {"vjp": "integers have no gradient",
         "meaning": "how many elements there are is known only at run time",
@@ -64,7 +65,8 @@ def _measured(op: Op, x: Tensor) -> Tensor:
     made = None if active is None else active.measure(op, x)
     if made is not None:
         return made  # type: ignore[no-any-return]
-    return interpreter.source(Tensor(run(op, x.numpy())))  # type: ignore[no-any-return]
+    array = devices.host(x._data) if x.is_cuda else x.numpy()
+    return beside(interpreter.source(Tensor(run(op, array))), x)
 
 
 def run(op: Op, array: Any) -> Any:

@@ -9,10 +9,10 @@ import cmath
 import math
 from typing import Any
 
-from .. import dtypes
+from .. import devices, dtypes
 from ..dispatch import apply
 from ..op import Op, define, each
-from ..tensor import Tensor, as_tensor, check_device
+from ..tensor import Tensor, as_tensor
 from .complex import conj_of, real
 from .declare import (
     alias,
@@ -22,6 +22,7 @@ from .declare import (
     prepare,
     result_rule,
 )
+from .transfer import transfer
 
 __all__ = [
     "abs",
@@ -146,11 +147,13 @@ def _floor_divide(k: Any, x: Any, y: Any) -> Any:
     return k.where(endless, x / y, k.floor_divide(x, y))
 
 
+_ROUNDS_QUOTIENTS = "CuPy takes the floor of a rounded quotient"
 floor_divide = pointwise("floor_divide", _floor_divide,
                          lambda g, out, x, y: g * 0.0, lambda g, out, x, y: g * 0.0,
-                         takes="real numeric")
+                         takes="real numeric", cupy=_ROUNDS_QUOTIENTS)
 remainder = pointwise("remainder", lambda k, x, y: k.remainder(x, y), lambda g, out, x, y: g,
-                      lambda g, out, x, y: -g * floor_divide(x, y), takes="real numeric")
+                      lambda g, out, x, y: -g * floor_divide(x, y), takes="real numeric",
+                      cupy=_ROUNDS_QUOTIENTS)
 
 
 def _pow_base_vjp(g: Tensor, out: Tensor, x: Any, y: Any) -> Tensor:
@@ -348,8 +351,11 @@ bitwise_and = pointwise("bitwise_and", lambda k, x, y: x & y, takes="bits")
 bitwise_or = pointwise("bitwise_or", lambda k, x, y: x | y, takes="bits")
 bitwise_xor = pointwise("bitwise_xor", lambda k, x, y: x ^ y, takes="bits")
 bitwise_invert = pointwise("bitwise_invert", lambda k, x: ~x, takes="bits")
-bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, takes="whole")
-bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="whole")
+_WRAPS = "on a GPU a shift by all bits or more is undefined"
+bitwise_left_shift = pointwise("bitwise_left_shift", lambda k, x, y: x << y, takes="whole",
+                               cupy=_WRAPS)
+bitwise_right_shift = pointwise("bitwise_right_shift", lambda k, x, y: x >> y, takes="whole",
+                                cupy=_WRAPS)
 
 # ---- activations
 relu = pointwise("relu", lambda k, x: k.maximum(x, 0), lambda g, out, x: where(out <= 0, 0.0, g),
@@ -401,8 +407,11 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
     >>> fw.tensor([-1.5, 2.5]).astype(fw.int64)
     tensor([-1,  2])
     """
-    check_device(device)
     x, wanted = as_tensor("astype", x), dtypes.as_dtype(dtype)
+    if device is not None and devices.placed(device) != x.device:
+        if x.is_cuda:
+            return cast(transfer(x, devices.placed(device)), wanted)
+        return transfer(cast(x, wanted), devices.placed(device))
     if x.dtype == wanted:
         return alias(x) if copy else x
     return cast(x, wanted)

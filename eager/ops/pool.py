@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, kernels
 from ..errors import ShapeError
 from ..op import each
 from ..shapes import TensorType, product
@@ -48,7 +48,7 @@ def _result(x: TensorType, kernel: Sizes, out: Sizes, **rest: Any) -> TensorType
 def _parts(x: Any, kernel: Sizes, out: Sizes, stride: Sizes, dilation: Sizes, pad: Sizes,
            fill: Any, spread: Any = None) -> Any:
     """For each place in a window the elements that all windows have there: an array."""
-    windows = window_op.impl(np, x, kernel, out, stride, dilation, pad,
+    windows = window_op.impl(kernels, x, kernel, out, stride, dilation, pad,
                              spread or (1,) * len(kernel), fill)
     places = [(..., *place) for place in np.ndindex(*kernel)]
     return (windows[place] for place in places)
@@ -61,7 +61,7 @@ def _inner(kernel: Sizes) -> tuple[int, ...]:
 
 def _numbers(windows: Tensor, kernel: Sizes) -> Tensor:
     """For each element of windows (..., *kernel) its place, in row-major order."""
-    places = [iota(windows.shape, a) for a in _inner(kernel)]
+    places = [iota(windows.shape, a, device=windows.device) for a in _inner(kernel)]
     return flatten_index(places, kernel)  # type: ignore[no-any-return]
 
 
@@ -218,7 +218,7 @@ def _sum_impl(xp: Any, x: Any, kernel: Sizes, out: Sizes, stride: Sizes, pad: Si
               ) -> Any:
     ones = (1,) * len(kernel)
     if product(kernel) > product(out):  # few windows of many elements
-        windows = window_op.impl(np, x, kernel, out, stride, ones, pad, spread, 0)
+        windows = window_op.impl(kernels, x, kernel, out, stride, ones, pad, spread, 0)
         return windows.sum(_inner(kernel))
     parts = _parts(x, kernel, out, stride, ones, pad, 0, spread)
     total = next(parts).copy()
@@ -249,12 +249,13 @@ def stretches(n: int, size: int) -> Any:
     return np.minimum(begin[:, None] + np.arange((end - begin).max()), end[:, None] - 1)
 
 
-def places_of_stretches(n: int, size: int) -> Tensor:
+def places_of_stretches(n: int, size: int, device: str) -> Tensor:
     """`stretches` as a tensor that is computed, so that recordings know where it comes from."""
     begin, end = _ends(n, size)
-    at = iota((size, 1), 0)
+    at = iota((size, 1), 0, device=device)
     last = (at * n + n + size - 1) // size - 1
-    return minimum(at * n // size + iota((1, int((end - begin).max())), 1), last)
+    longest = iota((1, int((end - begin).max())), 1, device=device)
+    return minimum(at * n // size + longest, last)
 
 
 def _ends(n: int, size: int) -> tuple[Any, Any]:
@@ -262,19 +263,19 @@ def _ends(n: int, size: int) -> tuple[Any, Any]:
     return at * n // size, -(-(at + 1) * n // size)
 
 
-def stretch_lengths(n: int, size: int, after: tuple[int, ...], dtype: Any) -> Tensor:
+def stretch_lengths(n: int, size: int, after: tuple[int, ...], dtype: Any, device: str) -> Tensor:
     """How many elements each stretch has: (size, *after)."""
     begin, end = _ends(n, size)
-    return tensor((end - begin).reshape(-1, *after).astype(dtype))
+    return tensor((end - begin).reshape(-1, *after).astype(dtype), device=device)
 
 
 def _stretch_sums(x: Tensor, axis: int, size: int) -> Tensor:
     begin, end = _ends(x.shape[axis], size)
     places = stretches(x.shape[axis], size)
     inside = begin[:, None] + np.arange(places.shape[1]) < end[:, None]
-    parts = take(x, tensor(places), axis)
+    parts = take(x, tensor(places, device=x.device), axis)
     kept = inside.reshape(*inside.shape, *(1,) * (x.ndim - axis - 1))
-    return reduce.sum(where(tensor(kept), parts, 0), axis + 1)
+    return reduce.sum(where(tensor(kept, device=x.device), parts, 0), axis + 1)
 
 
 def _stretch_vjp(g: Tensor, out: Tensor, x: Tensor, /, axis: int, size: int) -> Tensor:
@@ -306,7 +307,7 @@ def max_pool_places(x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes, pa
     how = _described(x, kernel, stride, dilation, pad, ceil)
     at, d = call(at_op, x.detach(), **how), len(kernel)
     inside = unflatten_index(at, kernel)
-    places = [iota(at.shape, a - d) * stride[a] + inside[a] * dilation[a] - pad[a]
+    places = [iota(at.shape, a - d, device=at.device) * stride[a] + inside[a] * dilation[a] - pad[a]
               for a in range(d)]
     return call(pick_op, x, at, **how), flatten_index(places, x.shape[2:])
 

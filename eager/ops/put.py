@@ -17,7 +17,7 @@ from .view import _check_indices, expand_to, reshape, take_op
 def _put_impl(xp: Any, x: Any, v: Any, i: Any) -> Any:
     _check_indices("index_put", i, x.shape[0], 0)
     out = x.copy()
-    out[i] = v
+    xp.put(out, i, v)
     return out
 
 
@@ -26,8 +26,9 @@ def _put_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, v: Tensor, i: Tensor
     gx = index_put(g, zeros_like(v), i) if needs[0] else None
     if not needs[1]:
         return [gx, None, None]
-    number = reshape(iota((product(i.shape),), 0), i.shape)
-    last = apply(take_op, (index_put(iota(x.shape[:1], 0), number, i), i), {"axis": 0})
+    number = reshape(iota((product(i.shape),), 0, device=x.device), i.shape)
+    stays = index_put(iota(x.shape[:1], 0, device=x.device), number, i)
+    last = apply(take_op, (stays, i), {"axis": 0})
     counts = reshape(equal(last, number), (*i.shape, *(1,) * (x.ndim - 1)))
     return [gx, where(counts, apply(take_op, (g, i), {"axis": 0}), 0.0), None]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, kernels
 from ..dispatch import apply, type_of
 from ..errors import DTypeError, ShapeError
 from ..op import Op, define
@@ -134,7 +134,7 @@ def _conv(q: Tensor, scale: Tensor, zero: Tensor, w: Tensor, w_scale: Tensor, *b
 def _added(q: Tensor, w: Tensor, how: Any) -> Tensor:
     """The sums of the weights that meet an image at each place, or of all where all do."""
     if any(map(any, how.get("pad", ()))):
-        return conv(ones((1, *q.shape[1:]), dtype=dtypes.int32), w, **how)
+        return conv(ones((1, *q.shape[1:]), dtype=dtypes.int32, device=q.device), w, **how)
     return sum_of(w, axis=tuple(range(1, w.ndim)), dtype=dtypes.int32).reshape(
         (-1, *[1] * (w.ndim - 2)))
 
@@ -198,13 +198,13 @@ def _wide(q: Any, zero: Any, w: Any) -> tuple[Any, Any]:
 
 
 def _linear_impl(xp: Any, q: Any, scale: Any, zero: Any, w: Any, w_scale: Any, *bias: Any) -> Any:
-    sums = contract_op.impl(np, *_wide(q, zero, w), spec=_spec(q.ndim))
+    sums = contract_op.impl(kernels, *_wide(q, zero, w), spec=_spec(q.ndim))
     return _scaled(sums.astype(np.int32), scale * w_scale, bias, 0)
 
 
 def _conv_impl(xp: Any, q: Any, scale: Any, zero: Any, w: Any, w_scale: Any, *bias: Any, **how: Any
                ) -> Any:
-    sums = conv_op.impl(np, *_wide(q, zero, w), **how)
+    sums = conv_op.impl(kernels, *_wide(q, zero, w), **how)
     return _scaled(sums.astype(np.int32), scale * w_scale, bias, w.ndim - 2)
 
 

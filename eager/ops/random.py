@@ -26,17 +26,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, interpreter
+from .. import dtypes, interpreter, kernels
+from ..devices import CPU, placed
 from ..dispatch import apply, replace
 from ..errors import DTypeError, ShapeError
 from ..memory import is_whole
 from ..op import Op, define
 from ..shapes import TensorType
 from ..tape import no_grad
-from ..tensor import Tensor, check_device
+from ..tensor import Tensor
 from .create import _shape
 from .declare import cast
 from .sort import argsort
+from .transfer import transfer
 from .view import flatten_index
 
 __all__ = [
@@ -109,16 +111,19 @@ class _Words:
 _CHUNK = 1 << 13  # blocks at a time: what a round reads and writes stays in the innermost caches
 
 
-def _blocks(seed: int, counter: int, positions: Any) -> Any:
+def _blocks(xp: Any, seed: int, counter: int, positions: Any) -> Any:
     """The words of the blocks at `positions`, as an array (4, len(positions))."""
-    out = np.empty((4, len(positions)), np.uint32)
+    count = len(positions)
+    out = xp.empty((4, count), np.uint32)
     key = [np.uint32(half) for half in _halves(seed)]
+    step = _CHUNK if xp is kernels else max(count, 1)  # a GPU has all of them at once
     with np.errstate(over="ignore"):
-        for start in range(0, len(positions), _CHUNK):
-            at = positions[start:start + _CHUNK]
+        for start in range(0, count, step):
+            at = positions[start:start + step]
             words = [(at & _LOW).astype(np.uint32), (at >> 32).astype(np.uint32)]
-            words += [np.full(len(at), half, np.uint32) for half in _halves(counter)]
-            out[:, start:start + _CHUNK] = philox(_Words, words, key)
+            words += [xp.full(len(at), half, np.uint32) for half in _halves(counter)]
+            for row, word in enumerate(philox(_Words, words, key)):
+                out[row, start:start + step] = word
     return out
 
 
@@ -126,16 +131,16 @@ def _halves(value: int) -> tuple[int, int]:
     return value & _LOW, (value >> 32) & _LOW
 
 
-def _all_words(state: Any, before: Any, shape: Any, count: int) -> list[Any]:
+def _all_words(xp: Any, state: Any, before: Any, shape: Any, count: int) -> list[Any]:
     """`_words` of all elements at once, as arrays of `shape`."""
     size = int(np.prod(shape, dtype=np.int64))
     seed, counter = int(state[0]), int(state[1])
-    positions = np.arange(-(-size // 64) * 16, dtype=np.int64)
+    positions = xp.arange(-(-size // 64) * 16, dtype=np.int64)
     for groups in before:
         positions += groups[0] * 16
 
     def words(start: int) -> Any:
-        found = _blocks(seed, counter, positions + start).reshape(4, -1, 16)
+        found = _blocks(xp, seed, counter, positions + start).reshape(4, -1, 16)
         return found.transpose(1, 0, 2).reshape(-1)[:size].reshape(shape)
 
     return [words(start) for start in _STARTS[:count]]
@@ -144,9 +149,9 @@ def _all_words(state: Any, before: Any, shape: Any, count: int) -> list[Any]:
 def _uniform_impl(xp: Any, state: Any, *before: Any, shape: Any, dtype: Any) -> Any:
     if dtype.itemsize <= 4:
         kept = _bits(dtype)
-        (word,) = _all_words(state, before, shape, 1)
+        (word,) = _all_words(xp, state, before, shape, 1)
         return (word >> (32 - kept)).astype(dtype) * dtype.type(2.0 ** -kept)
-    high, low = _all_words(state, before, shape, 2)
+    high, low = _all_words(xp, state, before, shape, 2)
     return ((high >> 5).astype(dtype) * 2.0 ** 26 + (low >> 6).astype(dtype)) * 2.0 ** -53
 
 
@@ -188,8 +193,8 @@ def _randint_value(k: Any, index: Any, state: Any, *before: Any, shape: Any, dty
 
 def _randint_impl(xp: Any, state: Any, *before: Any, shape: Any, dtype: Any, low: int, count: int
                   ) -> Any:
-    words = [w.astype(np.uint64) for w in _all_words(state, before, shape, _digits(count))]
-    drawn = np.asarray(_scaled(words, count, np.uint64)).astype(np.int64)
+    words = [w.astype(np.uint64) for w in _all_words(xp, state, before, shape, _digits(count))]
+    drawn = _scaled(words, count, np.uint64).astype(np.int64)
     return (drawn + np.int64(_signed(low))).astype(dtype)
 
 
@@ -208,7 +213,7 @@ class Generator:
     """The state of a stream of random numbers: a tensor [seed, counter] of int64."""
 
     def __init__(self, seed: int = 0, device: Any = None) -> None:
-        check_device(device)
+        self.device = placed(device)
         self.state = Tensor(np.array([0, 0], np.int64))
         self.manual_seed(seed)
 
@@ -237,13 +242,7 @@ class Generator:
         if state.shape != (2,) or state.dtype != dtypes.int64:
             raise ShapeError(f"set_state: takes a state (2,) of int64, got {state.shape} of "
                              f"{state.dtype.name}", "get_state() gives one")
-        replace(self.state, state)
-
-
-    @property
-    def device(self) -> str:
-        return "cpu"
-
+        replace(self.state, state.cpu() if state.is_cuda else state)
     def initial_seed(self) -> int:
         """The seed that the stream belongs to, as a number from 0 to 2**64 - 1."""
         return int(self.state.tolist()[0]) % 2 ** 64
@@ -256,7 +255,7 @@ class Generator:
 
     def clone(self) -> Generator:
         """A generator of its own in the same state: both give the same numbers."""
-        made = Generator()
+        made = Generator(device=self.device)
         made.set_state(self.get_state())
         return made
 
@@ -271,7 +270,7 @@ class Generator:
         False
         """
         seeds = randint(-2 ** 63, 2 ** 63, (n,), generator=self)
-        return [Generator(s) for s in seeds.tolist()]
+        return [Generator(s, self.device) for s in seeds.tolist()]
 
     def __repr__(self) -> str:
         seed, counter = self.state.tolist()
@@ -346,12 +345,22 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
             default().set_state(before)
 
 
+def drawn_from(generator: Generator | None, device: Any) -> Tensor:
+    """The state that numbers on a device are drawn from: a generator's, which moves on.
+
+    A generator of a GPU is for numbers there, which are those of the CPU.
+    """
+    owner = generator or default()
+    state = owner.next()
+    place = owner.device if device is None and owner.device != CPU else placed(device)
+    return state if place == CPU else transfer(state, place)
+
+
 def rand(*shape: Any, dtype: Any = None, generator: Generator | None = None,
          device: Any = None) -> Tensor:
     """A tensor of `shape` of numbers drawn evenly from [0, 1)."""
-    check_device(device)
     sizes = _shape(shape[0] if len(shape) == 1 else shape, "rand")
-    state = (generator or default()).next()
+    state = drawn_from(generator, device)
     return apply(uniform_op, (state,), {"shape": sizes, "dtype": float_dtype("rand", dtype)})
 
 
@@ -379,8 +388,8 @@ def float_dtype(name: str, dtype: Any) -> Any:
 
 def rand_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
               device: Any = None) -> Tensor:
-    """Numbers drawn evenly from [0, 1), with the shape and dtype of `x`."""
-    return rand(x.shape, dtype=dtype or x.dtype, generator=generator, device=device)
+    """Numbers drawn evenly from [0, 1), with the shape, dtype and device of `x`."""
+    return rand(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
 
 
 def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
@@ -396,8 +405,8 @@ def randn(*shape: Any, dtype: Any = None, generator: Generator | None = None,
 
 def randn_like(x: Tensor, dtype: Any = None, generator: Generator | None = None,
                device: Any = None) -> Tensor:
-    """Normally distributed numbers, with the shape and dtype of `x`."""
-    return randn(x.shape, dtype=dtype or x.dtype, generator=generator, device=device)
+    """Normally distributed numbers, with the shape, dtype and device of `x`."""
+    return randn(x.shape, dtype=dtype or x.dtype, generator=generator, device=device or x.device)
 
 
 def randint(low: int, high: int | None = None, size: Any = (), generator: Generator | None = None,
@@ -408,7 +417,6 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
     >>> bool((fw.randint(1, 7, (100,)) <= 6).all())
     True
     """
-    check_device(device)
     if high is None:
         low, high = 0, low
     low, high = operator.index(low), operator.index(high)
@@ -423,7 +431,7 @@ def randint(low: int, high: int | None = None, size: Any = (), generator: Genera
     if low < limits.min or high - 1 > limits.max:
         raise DTypeError(f"randint: {chosen.name} does not hold all of {low} to {high - 1}",
                          f"it goes from {limits.min} to {limits.max}")
-    state = (generator or default()).next()
+    state = drawn_from(generator, device)
     return apply(randint_op, (state,), {"shape": _shape(size, "randint"), "dtype": chosen,
                                         "low": low, "count": high - low})
 
@@ -432,7 +440,7 @@ def randint_like(x: Tensor, low: int, high: int | None = None, dtype: Any = None
                  generator: Generator | None = None) -> Tensor:
     """Whole numbers drawn evenly from low to high - 1, with the shape of `x`; int64 by default."""
     kept = x.dtype if x.dtype.kind in "iu" else None
-    return randint(low, high, x.shape, generator, dtype or kept)
+    return randint(low, high, x.shape, generator, dtype or kept, x.device)
 
 
 def randperm(n: int, generator: Generator | None = None, dtype: Any = None, device: Any = None
@@ -457,4 +465,5 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *,
 
 def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
     """This tensor, filled with 1 with probability `p` and 0 otherwise."""
-    return replace(self, cast(rand(self.shape, generator=generator) < p, self.dtype))
+    drawn = rand(self.shape, generator=generator, device=self.device)
+    return replace(self, cast(drawn < p, self.dtype))

@@ -96,7 +96,7 @@ def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
 def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
     n = x.shape[axis]
     if type(n) is not int:  # not known whether `by` is more than once around
-        places = remainder(iota((n,), 0) - by, n)
+        places = remainder(iota((n,), 0, device=x.device) - by, n)
         return apply(take_op, (x, places), {"axis": axis})
     last = by % n if n else 0
     if last == 0:

@@ -156,7 +156,8 @@ def beside(*states: State) -> State:
 
 def beginning(kind: Kind, x: Tensor, r: Tensor, directions: int) -> State:
     """The zeros that a layer begins with: x (steps, batch, input), r (.., hidden)."""
-    return (zeros((directions, x.shape[1], r.shape[-1]), dtype=x.dtype),) * kind.states
+    shape = (directions, x.shape[1], r.shape[-1])
+    return (zeros(shape, dtype=x.dtype, device=x.device),) * kind.states
 
 
 # ---- a layer as one op, all directions, with its weights as the operators of ONNX have them

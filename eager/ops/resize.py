@@ -74,9 +74,9 @@ def varies(values: Any) -> bool:
     return isinstance(values, Tensor)
 
 
-def as_tensor(values: Any) -> Tensor:
-    """Places or weights as a tensor."""
-    return values if varies(values) else tensor(values)
+def as_tensor(values: Any, like: Tensor) -> Tensor:
+    """Places or weights as a tensor, where `like` is."""
+    return values if varies(values) else tensor(values, device=like.device)
 
 
 def _linear(places: Any, n: int) -> Taps:
@@ -126,7 +126,7 @@ def _averages(n: int, size: int, mode: str, align_corners: bool, scale: float | 
 def _averaged(x: Tensor, axis: int, weights: Any) -> Tensor:
     """`x` with the matrix of weights multiplied along an axis."""
     wide = cast(x, dtypes.float32) if x.dtype.itemsize == 2 else x
-    out = tensordot(wide, as_tensor(weights.astype(wide.dtype)), ((axis,), (1,)))
+    out = tensordot(wide, as_tensor(weights.astype(wide.dtype), x), ((axis,), (1,)))
     rest = range(axis, x.ndim - 1)
     return cast(permute_dims(out, (*range(axis), x.ndim - 1, *rest)), x.dtype)
 
@@ -138,8 +138,8 @@ def _weighted(x: Tensor, axis: int, size: int, taps: Taps) -> Tensor:
     wide = tuple(size if a == axis else 1 for a in range(x.ndim))
     total: Any = None
     for places, weights in taps:
-        part = take(source, as_tensor(places), axis) * as_tensor(
-            weights.reshape(wide).astype(source.dtype))
+        part = take(source, as_tensor(places, x), axis) * as_tensor(
+            weights.reshape(wide).astype(source.dtype), x)
         total = part if total is None else total + part
     return cast(total, x.dtype)
 
@@ -170,7 +170,7 @@ def _nearest(x: Tensor, axis: int, size: int, scale: float | None, exact: bool) 
     at = numbered(size, np.float32) + np.float32(0.5 if exact else 0.0)
     apart = _step(n, size, False, scale, np.float32)
     places = np.minimum(np.floor(at * apart).astype(np.int64), n - 1)
-    return take(x, as_tensor(places), axis)
+    return take(x, as_tensor(places, x), axis)
 
 
 def is_zero(rest: Any) -> bool:

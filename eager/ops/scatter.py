@@ -112,8 +112,8 @@ def along(x: Tensor, indices: Tensor, axis: int) -> Tensor:
 
 
 # ---- one element written for each index
-_COMBINE: dict[str | None, Any] = {"add": np.add, "prod": np.multiply, "amax": np.maximum,
-                                   "amin": np.minimum, None: None}
+_COMBINE: dict[str | None, str] = {"add": "add", "prod": "multiply", "amax": "maximum",
+                                   "amin": "minimum", None: ""}
 
 
 def _scatter_result(x: TensorType, i: TensorType, src: TensorType, axis: int, reduce: Any
@@ -127,15 +127,20 @@ def _scatter_result(x: TensorType, i: TensorType, src: TensorType, axis: int, re
 
 def _scatter_impl(xp: Any, x: Any, i: Any, src: Any, axis: int, reduce: Any) -> Any:
     _scatter_result(x, i, src, axis, reduce)
-    where_to = list(np.indices(i.shape, sparse=True))
-    where_to[axis] = _in_range("scatter", i, x.shape[axis], axis)
-    places = np.ravel_multi_index(tuple(np.broadcast_arrays(*where_to)), x.shape).reshape(-1)
-    out = np.array(x, dtypes.summed_in(x.dtype), order="C")
-    if reduce is None:
-        out.reshape(-1)[places] = src.reshape(-1)
-    else:  # much faster over one axis than over several
-        _COMBINE[reduce].at(out.reshape(-1), places, src.reshape(-1).astype(out.dtype))
+    places = _flat(xp, _in_range("scatter", i, x.shape[axis], axis), x.shape, axis)
+    out = x.astype(dtypes.summed_in(x.dtype), order="C")
+    values = src.reshape(-1).astype(out.dtype)  # much faster over one axis than over several
+    xp.scatter(_COMBINE[reduce], out.reshape(-1), places, values)
     return out.astype(x.dtype, copy=False)
+
+
+def _flat(xp: Any, i: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """The places in row-major order that the indices `i` along an axis of `shape` stand for."""
+    flat, step = 0, 1
+    for a in reversed(range(i.ndim)):
+        counted = xp.arange(i.shape[a]).reshape((-1, *(1,) * (i.ndim - a - 1)))
+        flat, step = flat + (i if a == axis else counted) * step, step * shape[a]
+    return xp.broadcast_to(flat, i.shape).reshape(-1)
 
 
 def _scatter_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int,
@@ -147,8 +152,8 @@ def _scatter_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: 
 def _replaced_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int
                   ) -> tuple[Tensor, Tensor]:
     """Of several values for one place the last one stays, and only that one has a gradient."""
-    number = reshape(iota((src.size,), 0), src.shape)
-    nobody = iota(x.shape, 0) * 0 - 1
+    number = reshape(iota((src.size,), 0, device=src.device), src.shape)
+    nobody = iota(x.shape, 0, device=x.device) * 0 - 1
     stays = equal(along(_scatter(nobody, i, number, axis, None), i, axis), number)
     return (_scatter(g, i, zeros_like(src), axis, None), where(stays, along(g, i, axis), 0.0))
 
@@ -243,7 +248,7 @@ def _fitting(name: str, x: Tensor, src: Any) -> Tensor:
             return cast(given, x.dtype)
         kept = given.dtype.name
     elif dtypes.promote_scalar(x.dtype, src) == x.dtype:
-        return full((), src, x.dtype)
+        return full((), src, x.dtype, x.device)
     else:
         kept = type(src).__name__
     raise DTypeError(f"{name}: values of {kept} do not fit into {x.dtype.name}",
@@ -282,7 +287,7 @@ def index_fill(x: Tensor, axis: int, index: Tensor, value: Any) -> Tensor:
     """`x` with every element of its slices `index` along `axis` set to `value`."""
     x, at, index = _slices("index_fill", x, axis, index)
     n = x.shape[at]
-    hit = add_at(iota(index.shape, 0) * 0 + 1, index, n) > 0
+    hit = add_at(iota(index.shape, 0, device=index.device) * 0 + 1, index, n) > 0
     return where(reshape(hit, (n, *(1,) * (x.ndim - at - 1))), _fitting("index_fill", x, value), x)
 
 

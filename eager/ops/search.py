@@ -49,7 +49,7 @@ def _argmax(x: Tensor, axis: int) -> Tensor:
     hit = equal(x, top)
     if dtypes.kind(x.dtype) == "f":
         hit = logical_or(hit, isnan(x))
-    return reduce.min(where(hit, iota(x.shape, axis), x.shape[axis]), axis)
+    return reduce.min(where(hit, iota(x.shape, axis, device=x.device), x.shape[axis]), axis)
 
 
 argmax_op = composite("argmax", _argmax, _argmax_result,
@@ -137,7 +137,7 @@ def argwhere(x: Tensor) -> Tensor:
     x = as_tensor("argwhere", x)
     if x.ndim:
         return stack(nonzero(x), axis=1)
-    return full((int(reduce.any(x)), 0), 0)
+    return full((int(reduce.any(x)), 0), 0, device=x.device)
 
 
 # ---- places in sorted values
@@ -154,7 +154,8 @@ def _search(x: Tensor, values: Tensor, right: bool) -> Tensor:
     What comes before a nan is all that is none, on its right side the nans as well.
     """
     n = x.shape[0]
-    place = iota(values.shape, 0) * 0 if values.ndim else full((), 0)
+    place = full((), 0, device=x.device) if not values.ndim else \
+        iota(values.shape, 0, device=x.device) * 0
     step = 1 << (n.bit_length() if type(n) is int else _MOST_BITS) >> 1
     while step:
         probe = place + step
@@ -199,5 +200,5 @@ def searchsorted(x1: Tensor, x2: Any, side: str = "left", sorter: Tensor | None 
         x1 = take(x1, from_front("searchsorted", as_tensor("searchsorted", sorter), x1.shape[0]))
     x1, values = prepare("searchsorted", (x1, x2), "real")
     if not isinstance(values, Tensor):
-        values = full((), values, x1.dtype)
+        values = full((), values, x1.dtype, x1.device)
     return call(search_op, x1, values.detach(), right=side == "right")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes
+from .. import devices, dtypes
 from ..dispatch import apply
 from ..interpreter import source
 from ..shapes import product
@@ -19,6 +19,7 @@ from .measured import where_true
 from .pointwise import cast, equal, logical_not, logical_or, maximum, minimum, not_equal
 from .search import searchsorted
 from .sort import argsort, sort
+from .transfer import beside
 from .view import add_at, expand_dims, reshape, take_op
 
 __all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
@@ -60,7 +61,7 @@ def unique_all(x: Tensor) -> UniqueAll:
     flat = reshape(x, (product(x.shape),))
     order = _order(flat.detach())
     inorder = _at(flat.detach(), order)
-    number = iota(order.shape, 0)
+    number = iota(order.shape, 0, device=order.device)
     new = logical_or(number == 0, not_equal(inorder, _at(inorder, maximum(number - 1, 0))))
     first = where_true(new)  # of each run of equal elements in order
     group = cumulative_sum(cast(new, dtypes.int64)) - 1
@@ -73,8 +74,9 @@ def unique_all(x: Tensor) -> UniqueAll:
 def _order(x: Tensor) -> Tensor:
     """The indices that sort a vector, equal elements in their order."""
     if dtypes.kind(x.dtype) == "c":  # by real and then imaginary parts, as NumPy does
-        order = x.numpy().argsort(kind="stable").astype(np.int64, copy=False)
-        return source(Tensor(order))  # type: ignore[no-any-return]
+        array = devices.host(x._data) if x.is_cuda else x.numpy()
+        order = source(Tensor(array.argsort(kind="stable").astype(np.int64, copy=False)))
+        return beside(order, x)
     return argsort(x)
 
 
@@ -119,8 +121,9 @@ def isin(x1: Any, x2: Any, invert: bool = False) -> Tensor:
     tensor([ True, False,  True])
     """
     given = prepare("isin", (x1, x2), "any")
-    dtype = next(x.dtype for x in given if isinstance(x, Tensor))
-    x, among = (v.detach() if isinstance(v, Tensor) else full((), v, dtype) for v in given)
+    one = next(x for x in given if isinstance(x, Tensor))
+    x, among = (v.detach() if isinstance(v, Tensor) else full((), v, one.dtype, one.device)
+                for v in given)
     among = reshape(among, (-1,))
     hit = _is_one_of(x, among)
     return logical_not(hit) if invert else hit
@@ -129,7 +132,7 @@ def isin(x1: Any, x2: Any, invert: bool = False) -> Tensor:
 def _is_one_of(x: Tensor, among: Tensor) -> Tensor:
     n = among.shape[0]
     if n == 0:
-        return full(x.shape, False)
+        return full(x.shape, False, device=x.device)
     if dtypes.kind(x.dtype) == "c":  # without an order: each with each
         return reduce.any(equal(expand_dims(x, -1), among), -1)
     inorder = sort(among)

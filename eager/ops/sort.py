@@ -41,7 +41,7 @@ def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = 
     x = ordered("argsort", x)
     if x.ndim == 0:
         axis_of("argsort", axis, 1)
-        return full((), 0)
+        return full((), 0, device=x.device)
     return sorting(x, axis_of("argsort", axis, x.ndim), descending)
 
 

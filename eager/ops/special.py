@@ -301,7 +301,7 @@ def _of_arrays(formula: Formula) -> Formula:
     """`formula` for eager: log of a Python number would be a float64, and make all others so."""
     def impl(k: Any, x: Any, y: Any) -> Any:
         dtype = x.dtype if hasattr(x, "dtype") else y.dtype
-        return formula(k, np.asarray(x, dtype), np.asarray(y, dtype))
+        return formula(k, k.asarray(x, dtype), k.asarray(y, dtype))
 
     return impl
 

@@ -16,7 +16,8 @@ from ..tensor import Tensor, as_tensor, tensor
 from . import reduce
 from .complex import conj_of
 from .contract import matmul
-from .create import full, iota, ones
+from .create import full, ones
+from .grid import eye
 from .pointwise import (
     abs,
     cast,
@@ -53,7 +54,7 @@ Axis = Any  # None, int or tuple of ints
 
 # ---- without nan
 def _is_missing(x: Tensor) -> Tensor:
-    return isnan(x) if dtypes.is_float(x.dtype) else full(x.shape, False)
+    return isnan(x) if dtypes.is_float(x.dtype) else full(x.shape, False, device=x.device)
 
 
 def nansum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
@@ -212,7 +213,7 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, keepdims: bool, method: str
     if method not in _PLACES:
         raise ArgumentError(f"{name}: method={method!r} is not known",
                             f"the methods are {', '.join(_PLACES)}")
-    fractions = _fractions(name, q)
+    fractions = _fractions(name, q, x.device)
     axes = axes_of(name, axis, x.ndim)
     rest = [i for i in range(x.ndim) if i not in axes]
     n = product(x.shape[i] for i in axes)
@@ -227,9 +228,9 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, keepdims: bool, method: str
     return reshape(turned, (*fractions.shape, *kept))
 
 
-def _fractions(name: str, q: Any) -> Tensor:
+def _fractions(name: str, q: Any, device: str) -> Tensor:
     """`q` in float64: its rounding would show in which elements are taken."""
-    made = cast(q if isinstance(q, Tensor) else tensor(q, dtype=dtypes.float64), dtypes.float64)
+    made = cast(q if isinstance(q, Tensor) else tensor(q, dtypes.float64, device), dtypes.float64)
     if interpreter.answers() and not _are_fractions(q):
         raise ArgumentError(f"{name}: q={q!r} is no fraction", "fractions go from 0 to 1")
     return made
@@ -280,7 +281,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         raise ArgumentError("bincount: negative integers have no place in the result",
                             "shift them first: x - x.min()")
     size = largest + 1 if largest >= minlength else minlength
-    given = full(x.shape, 1) if weights is None else as_tensor("bincount", weights)
+    given = full(x.shape, 1, device=x.device) if weights is None else as_tensor("bincount", weights)
     if given.shape != x.shape:
         raise ShapeError(f"bincount: weights {given.shape} for integers {x.shape}",
                          "give one weight for each")
@@ -313,7 +314,8 @@ def histogram(x: Tensor, bins: Any = 10, range: tuple[float, float] | None = Non
     place = searchsorted(edges, x, side="right") - 1
     place = where(equal(x, edges[-1]), count - 1, place)  # type: ignore[index]
     inside = logical_and(greater_equal(place, 0), place < count)
-    given = full(x.shape, 1) if weights is None else flatten(as_tensor("histogram", weights))
+    given = full(x.shape, 1, device=x.device) if weights is None else \
+        flatten(as_tensor("histogram", weights))
     if given.shape != x.shape:
         raise ShapeError(f"histogram: {given.size} weights for {x.size} elements",
                          "give one weight for each")
@@ -327,7 +329,7 @@ def histogram(x: Tensor, bins: Any = 10, range: tuple[float, float] | None = Non
 def _edges(x: Tensor, bins: Any, limits: Any) -> Tensor:
     count = None if isinstance(bins, Tensor) and bins.ndim else whole(bins)
     if count is None:
-        edges = bins if isinstance(bins, Tensor) else tensor(bins, dtype=x.dtype)
+        edges = bins if isinstance(bins, Tensor) else tensor(bins, x.dtype, x.device)
         edges = cast(edges, dtypes.promote(edges.dtype, x.dtype))
         if edges.ndim != 1 or edges.shape[0] < 2 or (interpreter.answers() and _falls(bins)):
             raise ShapeError("histogram: edges are two numbers or more in one axis, in order",
@@ -385,7 +387,7 @@ def _weights(rows: Tensor, correction: float, fweights: Any, aweights: Any
              ) -> tuple[Tensor, Tensor]:
     """The weight of each observation, and what the sum of products is divided by."""
     real = dtypes.real_of(rows.dtype)
-    weights = ones((rows.shape[1],), dtype=real)
+    weights = ones((rows.shape[1],), dtype=real, device=rows.device)
     given = [cast(as_tensor("cov", w), real) for w in (fweights, aweights) if w is not None]
     for w in given:
         if w.shape != weights.shape:
@@ -410,7 +412,7 @@ def corrcoef(x: Tensor) -> Tensor:
     if c.ndim == 0:
         return c / c
     n = c.shape[0]
-    own = reduce.sum(where(equal(iota((n, n), 0), iota((n, n), 1)), abs(c), 0.0), 1)
+    own = reduce.sum(where(eye(n, dtype=dtypes.bool, device=c.device), abs(c), 0.0), 1)
     size = sqrt(own)
     out = c / expand_dims(size, 1) / size
     return out if dtypes.kind(out.dtype) == "c" else clip(out, -1.0, 1.0)

@@ -64,16 +64,16 @@ def _impl(xp: Any, x: Any, kernel: Any, out: Any, stride: Any, dilation: Any, pa
     lead = x.shape[:-d]
     need = [(o - 1) * s + (k - 1) * r + 1 for o, s, k, r in zip(out, stride, kernel, dilation)]
     if any(spread[a] != 1 or pad[a] != 0 or need[a] > x.shape[-d + a] for a in range(d)):
-        x = _spread_and_padded(x, need, pad, spread, fill)
+        x = _spread_and_padded(xp, x, need, pad, spread, fill)
     steps = x.strides[-d:]
     strides = (*x.strides[:-d], *(s * t for s, t in zip(stride, steps)),
                *(r * t for r, t in zip(dilation, steps)))
-    return np.lib.stride_tricks.as_strided(x, (*lead, *out, *kernel), strides, writeable=False)
+    return xp.strided(x, (*lead, *out, *kernel), strides)
 
 
-def _spread_and_padded(x: Any, need: Any, pad: Any, spread: Any, fill: Any) -> Any:
+def _spread_and_padded(xp: Any, x: Any, need: Any, pad: Any, spread: Any, fill: Any) -> Any:
     d = len(need)
-    made = np.full((*x.shape[:-d], *need), fill, dtype=x.dtype)
+    made = xp.full((*x.shape[:-d], *need), fill, x.dtype)
     into: list[Any] = [...]
     taken: list[Any] = [...]
     for a in range(d):
@@ -111,7 +111,7 @@ def _unwindow_impl(xp: Any, g: Any, kernel: Any, size: Any, stride: Any, dilatio
                    spread: Any) -> Any:
     d = len(kernel)
     lead = g.shape[:-2 * d]
-    out = np.zeros((*lead, *size, *kernel), g.dtype)
+    out = xp.zeros((*lead, *size, *kernel), g.dtype)
     for w in np.ndindex(*kernel):
         source, target = _overlap(g, w, size, stride, dilation, pad, spread)
         if source is not None:
@@ -168,7 +168,7 @@ def _rewindow_result(x: TensorType, kernel: Any, out: Any, **rest: Any) -> Tenso
 def _rewindow_impl(xp: Any, x: Any, kernel: Any, out: Any, stride: Any, dilation: Any, pad: Any,
                    spread: Any) -> Any:
     d = len(kernel)
-    made = np.zeros((*x.shape[:-2 * d], *out, *kernel), x.dtype)
+    made = xp.zeros((*x.shape[:-2 * d], *out, *kernel), x.dtype)
     size = x.shape[-2 * d:-d]
     for w in np.ndindex(*kernel):
         source, target = _overlap(made, w, size, stride, dilation, pad, spread)

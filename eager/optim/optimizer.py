@@ -156,7 +156,7 @@ class Optimizer(Saving):
                     held[name] = interpreter.source(shared.detach())
                 else:
                     both = 1 + 1j if kind(p.dtype) == "c" else 1  # parts of a complex number
-                    held[name] = full(self._shape_of(p, name), value * both, p.dtype)
+                    held[name] = full(self._shape_of(p, name), value * both, p.dtype, p.device)
 
     def _settings(self, group: Group, recorded: bool) -> Settings:
         return {k: v if type(v) in PLAIN else number(v, recorded)

@@ -30,8 +30,9 @@ def batches(params: Sequence[Tensor], states: Any, counts: Sequence[str], togeth
         state, array = states[p], p._data
         counted = tuple([state[name]._data.item() for name in counts if name in state])
         alone = not together or array.size > SMALL
-        found.setdefault((array.dtype, counted, id(p) if alone else 0), []).append(p)
-    for (_, counted, _), members in found.items():
+        key = array.dtype, p.device, counted, id(p) if alone else 0
+        found.setdefault(key, []).append(p)
+    for (_, _, counted, _), members in found.items():
         state = states[members[0]]
         yield members, dict(zip([name for name in counts if name in state], counted))
 

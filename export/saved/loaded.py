@@ -15,8 +15,9 @@ from ...capture.planning import walk
 from ...capture.reading import Reader
 from ...capture.replay import MISSING, UNSEEN, Replay
 from ...capture.tree import Branch
-from ...eager import interpreter
+from ...eager import devices, interpreter
 from ...eager.errors import ArgumentError, CaptureError, FusewireError, ImportModelError, StateError
+from ...eager.nn.results import tensors_in
 from ...eager.ops.random import default_generator
 from ...eager.tape import is_grad_enabled
 from ...eager.tensor import Tensor
@@ -127,6 +128,8 @@ class Loaded:
             raise CaptureError(
                 f"{self.__name__} was loaded from a file, and cannot be recorded, exported or "
                 "transformed again", "call it outside of what does that")
+        if devices.in_use:
+            self._check_devices(args, kwargs)
         if not watching.on:
             for program in self._programs:
                 result = program.direct(args, kwargs)
@@ -134,6 +137,12 @@ class Loaded:
                     return result
         with watching.span("call", self.__name__):
             return self._replay(args, kwargs)
+
+    def _check_devices(self, args: Any, kwargs: Any) -> None:
+        for x in tensors_in((args, kwargs)):
+            if x.is_cuda:
+                raise ArgumentError(f"{self.__name__} was saved as code for the CPU, an argument "
+                                    f"is on {x.device}", 'bring it to the CPU: x.to("cpu")')
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
         for program in self._programs:

@@ -44,7 +44,7 @@ def test_what_a_driver_tells(monkeypatch, library, why):
         with pytest.raises(fw.DeviceError, match=why):
             raise fw.DeviceError(found.why_not)
     else:
-        assert (found.count, found.version) == (2, 12040)
+        assert (found.gpus, found.version) == (2, 12040)
 
 
 def test_a_machine_without_a_driver(monkeypatch):

@@ -122,7 +122,7 @@ def test_an_array_elsewhere_is_asked_for_a_copy_on_the_cpu() -> None:
 def test_what_is_no_array_at_all() -> None:
     with pytest.raises(AttributeError, match="__dlpack_device__"):
         fw.from_dlpack([1, 2])
-    with pytest.raises(fw.DeviceError, match="'cuda'"):
+    with pytest.raises(fw.DeviceError, match='"cuda"'):
         fw.from_dlpack(np.ones(1), device="cuda")
     with pytest.raises(BufferError, match="no array out of ndarray"):
         fw.from_dlpack(np.ones(1, np.longdouble))

@@ -170,7 +170,7 @@ GRADIENTS = {
                                 "NumPy's floats are float64"),
     "a leaf in place": Mistake(lambda: grow(leaf(2), 1.0), RuntimeError,
                                "cannot be changed in place", "fw.no_grad()"),
-    "a device": Mistake(lambda: fw.zeros(2).to("cuda"), RuntimeError, "'cuda' is not available",
+    "a device": Mistake(lambda: fw.zeros(2).to("cuda"), RuntimeError, '"cuda" is not available',
                         '"cpu"'),
 }
 TABLE = {**SHAPES, **DTYPES, **{f"index: {k}": v for k, v in INDICES.items()},

@@ -66,7 +66,7 @@ def test_the_error_can_be_pickled():
 
 
 def test_things_that_do_not_exist_here():
-    assert "the CPU" in hint(lambda: fw.cuda)
+    assert '"cuda"' in hint(lambda: fw.mps)
     assert hint(lambda: fw.nn.DataParallel) == "use the module itself: one process uses all cores"
     assert hint(lambda: fw.clip_grad_norm_) == "use fw.nn.utils.clip_grad_norm_"
     assert hint(lambda: fw.optim.StepLR) == "use fw.optim.lr_scheduler.StepLR"

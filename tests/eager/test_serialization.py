@@ -357,5 +357,5 @@ def test_what_later_versions_or_other_libraries_may_write() -> None:
 
 
 def test_devices() -> None:
-    with pytest.raises(DeviceError, match="device 'cuda' is not available"):
+    with pytest.raises(DeviceError, match='device "cuda" is not available'):
         through({"x": fw.ones(1)}, map_location="cuda")

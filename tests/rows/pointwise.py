@@ -177,7 +177,7 @@ formula("adadelta_step", "ttts", lambda steps, squares, g, eps:
         np.sqrt((steps + eps) / (squares + eps)) * g)
 formula("rprop_size", "tttssss", lambda size, g, before, less, more, least, most:
         np.minimum(np.maximum(size * np.where(g * before < 0, less, more), least), most))
-row("rprop_size", lambda size, g: formulas.rprop_size(size, g, fw.ones(3), 0.5, 1.2, 0.1, 0.9),
+row("rprop_size", lambda size, g: formulas.rprop_size(size, g, fw.ones_like(g), 0.5, 1.2, 0.1, 0.9),
     [lambda rng: (np.array([0.8, 0.1, 0.3], f4), np.array([-1.0, -1, 0], f4)),
      lambda rng: (np.array([0.8, 0.1, 0.3], f4), np.array([1.0, math.nan, 2], f4))],
     lambda size, g: np.clip(size * np.select([g < 0, g > 0, g == 0], [0.5, 1.2, 1], math.nan),

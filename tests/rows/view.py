@@ -8,9 +8,15 @@ import numpy as np
 from rows.row import Array, Bad, arrays, b1, f4, f8, i8, row, strided, u1
 
 import fusewire as fw
+from fusewire.eager.dispatch import apply
 from fusewire.eager.ops import view, window
+from fusewire.eager.ops.transfer import transfer_op
 
 X = [arrays((2, 3, 4)), arrays((2, 3, 4), dtypes=b1)]
+
+
+# ---- on another device: the same elements
+row("transfer", lambda x: apply(transfer_op, (x,), {"device": x.device}), X, lambda x: x)
 
 
 # ---- reshape, permute_dims, broadcast_to

@@ -91,7 +91,7 @@ def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: b
         raise ArgumentError(f"rrelu: lower must not be above upper, got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = cast(rand(input.shape) * (upper - lower) + lower, input.dtype)
+    slope = cast(rand(input.shape, device=input.device) * (upper - lower) + lower, input.dtype)
     return placed("rrelu", input, where(input > 0, input, input * slope), inplace)
 
 

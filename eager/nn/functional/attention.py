@@ -330,6 +330,6 @@ def _merged(
     if all(map(_is_bool, masks)):
         return None if not masks else logical_not(
             masks[0] if len(masks) == 1 else logical_or(*masks))
-    added = [where(mask, full((), NEVER, query.dtype), 0.0) if _is_bool(mask) else mask
-             for mask in masks]
+    never = full((), NEVER, query.dtype, query.device)
+    added = [where(mask, never, 0.0) if _is_bool(mask) else mask for mask in masks]
     return added[0] if len(added) == 1 else added[0] + added[1]

@@ -100,10 +100,10 @@ def _padded(labels: Tensor, sizes: Tensor, logs: Tensor) -> Tensor:
         if not interpreter.in_use:
             longest = int(sizes._data.max(initial=0))
         shape = (sizes.shape[0], longest)
-        places = expand_dims(cumsum(sizes, 0) - sizes, 1) + iota(shape, 1)
+        places = expand_dims(cumsum(sizes, 0) - sizes, 1) + iota(shape, 1, device=logs.device)
         labels = take(labels, clip(places, 0, total - 1), axis=0) if total \
-            else full(shape, 0, int64)
-    labels = where(less(iota(shape, 1), expand_dims(sizes, 1)), labels, 0)
+            else full(shape, 0, int64, logs.device)
+    labels = where(less(iota(shape, 1, device=logs.device), expand_dims(sizes, 1)), labels, 0)
     return check_index(labels, classes, "ctc_loss: targets")
 
 
@@ -115,7 +115,7 @@ def _log_probability(logs: Tensor, labels: Tensor, times: Tensor, sizes: Tensor,
     scores = along(logs, expand_to(spread, (logs.shape[0], n, states)), 2)
     ways = _ways(scores, _may_skip(spread, blank))  # (time, n, states)
     if not logs.shape[0]:
-        reached = full((n, states), _NEVER, logs.dtype)
+        reached = full((n, states), _NEVER, logs.dtype, logs.device)
     else:
         last = expand_to(reshape(maximum(times - 1, 0), (1, n, 1)), (1, n, states))
         reached = reshape(along(ways, last, 0), (n, states))
@@ -135,7 +135,7 @@ def _ways(scores: Tensor, skip: Tensor) -> Tensor:
     """The logarithm of the sum over all ways to each state at each time: (time, n, states)."""
     _, n, states = scores.shape
     skip = cast(skip, scores.dtype)
-    start = where(iota((n, states), 1) < 2, 0.0, _NEVER)
+    start = where(iota((n, states), 1, device=scores.device) < 2, 0.0, _NEVER)
     at: list[Tensor] = []
     for step in unstack(scores):
         if not at:

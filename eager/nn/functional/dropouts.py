@@ -74,7 +74,7 @@ def _scaled(input: Tensor, p: float, shape: tuple[Any, ...]) -> Tensor:
 
 def _kept(input: Tensor, p: float, shape: tuple[Any, ...]) -> Tensor:
     """1 with probability 1 - p, else 0, in the dtype of `input`."""
-    return cast(greater_equal(random.rand(shape), p), input.dtype)
+    return cast(greater_equal(random.rand(shape, device=input.device), p), input.dtype)
 
 
 # ---- for networks of SELUs: mean and variance stay what they are

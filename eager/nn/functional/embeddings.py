@@ -34,7 +34,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     check_integers("one_hot", "class numbers", tensor)
     count = int(tensor.max()) + 1 if num_classes == -1 else num_classes
     shape = (*tensor.shape, count)
-    hit = equal(iota(shape, -1, tensor.dtype), broadcast_to(expand_dims(tensor, -1), shape))
+    numbers = iota(shape, -1, tensor.dtype, tensor.device)
+    hit = equal(numbers, broadcast_to(expand_dims(tensor, -1), shape))
     return astype(hit, dtypes.int64)
 
 
@@ -173,7 +174,7 @@ class _Even:
 
     def max(self, rows: Tensor) -> Tensor:
         return largest(rows, 1) if rows.shape[1] else zeros(rows.shape[0], *rows.shape[2:],
-                                                            dtype=rows.dtype)
+                                                            dtype=rows.dtype, device=rows.device)
 
 
 class _Ragged:
@@ -186,7 +187,7 @@ class _Ragged:
         return add_at(rows, self.numbers, self.count)
 
     def max(self, rows: Tensor) -> Tensor:
-        least = full((self.count, *rows.shape[1:]), -float("inf"), rows.dtype)
+        least = full((self.count, *rows.shape[1:]), -float("inf"), rows.dtype, rows.device)
         numbers = broadcast_to(expand_dims(self.numbers, -1), rows.shape)
         return scatter(least, 0, numbers, rows, "amax")
 
@@ -200,7 +201,7 @@ def _bags(input: Tensor, offsets: Any, closed: bool) -> _Even | _Ragged:
                          f", got input {input.shape} and offsets {given}")
     n, count = input.shape[0], offsets.shape[0] - (1 if closed else 0)
     starts = check_index(offsets, n + 1, f"embedding_bag: offsets into {n} indices")
-    numbers = searchsorted(starts, iota((n,), 0, starts.dtype), side="right") - 1
+    numbers = searchsorted(starts, iota((n,), 0, starts.dtype, starts.device), side="right") - 1
     what = "embedding_bag: the bag of an index (offsets begin with 0, a last one is the size)"
     return _Ragged(check_index(numbers, count, what), count)
 

@@ -232,16 +232,16 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         raise ShapeError(f"affine_grid: theta must be ({n}, {d}, {d + 1}) for the size "
                          f"{tuple(size)}, got {theta.shape}",
                          "the size is (n, c, h, w) or (n, c, d, h, w), and n is the same")
-    bases = [_base(count, bool(align_corners), theta.dtype) for count in space]
+    bases = [_base(count, bool(align_corners), theta) for count in space]
     full = [broadcast_to(reshape(b, tuple(-1 if i == a else 1 for i in range(d))), tuple(space))
             for a, b in enumerate(bases)]
     grid = reshape(stack([*full[::-1], full[0] * 0 + 1], axis=-1), (1, product(space), d + 1))
     return reshape(matmul(grid, matrix_transpose(theta)), (n, *space, d))
 
 
-def _base(count: int, align_corners: bool, dtype: Any) -> Tensor:
+def _base(count: int, align_corners: bool, like: Tensor) -> Tensor:
     """Places from -1 to 1: of the corners, or of the pixels' middles."""
-    at = arange(count, dtype=dtype)
+    at = arange(count, dtype=like.dtype, device=like.device)
     if align_corners:
         return at * (2 / (count - 1)) - 1 if count > 1 else at * 0
     return (at * 2 + 1) / count - 1
@@ -339,7 +339,7 @@ def _pixels(rows: Tensor, n: Any, space: Any, at: list[Tensor]) -> Tensor:
     for place, count in zip(at, space):
         here = logical_and(place >= 0, place <= count - 1)
         inside = here if inside is None else logical_and(inside, here)
-    index = reshape(arange(n), (n, *[1] * len(space)))
+    index = reshape(arange(n, device=rows.device), (n, *[1] * len(space)))
     for place, count in zip(at, space):
         index = index * count + cast(where(inside, place, 0.0).detach(), dtypes.int64)
     return where(expand_dims(inside, -1), take(rows, index, 0), 0.0)

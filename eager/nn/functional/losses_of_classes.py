@@ -200,7 +200,7 @@ def multi_margin_loss(
     rows, labels = _as_rows("multi_margin_loss", input, target)
     named = at_labels(rows, labels, "multi_margin_loss: target")
     gap = rows - expand_dims(named, 1) + margin
-    others = not_equal(iota(rows.shape, 1, labels.dtype), expand_dims(labels, 1))
+    others = not_equal(iota(rows.shape, 1, labels.dtype, rows.device), expand_dims(labels, 1))
     gap = where(logical_and(gap > 0, others), gap, 0.0)
     terms = gap if p == 1 else gap * gap
     losses = sum(terms, 1) / rows.shape[1]
@@ -218,11 +218,12 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     check_same("multilabel_margin_loss", input, target)
     check_integers("multilabel_margin_loss", "class numbers", target)
     rows, labels = (reshape(x, (-1, x.shape[-1])) for x in (input, cast(target, int64)))
-    places = iota(labels.shape, 1)
+    places = iota(labels.shape, 1, device=labels.device)
     named = places < min(where(labels < 0, places, labels.shape[1]), 1, keepdims=True)
     labels = check_index(where(named, labels, 0), labels.shape[1], "multilabel_margin_loss: target")
     named, others = expand_dims(named, 2), expand_dims(rows, 1)  # of (row, j, i)
-    hits = logical_and(equal(iota((*rows.shape, rows.shape[1]), 2), expand_dims(labels, 2)), named)
+    classes = iota((*rows.shape, rows.shape[1]), 2, device=rows.device)
+    hits = logical_and(equal(classes, expand_dims(labels, 2)), named)
     gap = others - sum(where(hits, others, 0.0), 2, keepdims=True) + 1.0
     counts = logical_and(named, logical_not(any(hits, 1, keepdims=True)))
     losses = sum(where(logical_and(gap > 0, counts), gap, 0.0), (1, 2)) / rows.shape[1]

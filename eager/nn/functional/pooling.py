@@ -128,7 +128,7 @@ def _unpools(d: int) -> Any:
         space = _unpooled(name, x.shape[2:], kernel, stride, pad, output_size)
         lead = x.shape[:2]
         places = check_index(flatten(at, 2, -1), product(space), f"{name}: index")
-        empty = full((*lead, product(space)), 0, x.dtype)
+        empty = full((*lead, product(space)), 0, x.dtype, x.device)
         return as_given(reshape(scatter(empty, 2, places, flatten(x, 2, -1)), (*lead, *space)),
                          input)
 
@@ -177,7 +177,7 @@ def _counts(total: Tensor, space: Sizes, kernel: Sizes, stride: Sizes, pad: Size
     """How many elements, or also of the padding, each window has: (1, 1, *out)."""
     if with_pad:
         space, pad = tuple(n + 2 * p for n, p in zip(space, pad, strict=True)), (0,) * len(pad)
-    ones = full((1, 1, *space), 1, total.dtype)
+    ones = full((1, 1, *space), 1, total.dtype, total.device)
     return pool.window_sums(ones, kernel, total.shape[2:], stride, pad)
 
 
@@ -253,7 +253,7 @@ def _adaptive_avg_pools(d: int) -> Any:
         for axis, size in enumerate(sizes, 2):
             if out.shape[axis] is not size and out.shape[axis] != size:
                 out = pool.stretch_sums(out, axis, size) / pool.stretch_lengths(
-                    out.shape[axis], size, (1,) * (d + 1 - axis), out.dtype)
+                    out.shape[axis], size, (1,) * (d + 1 - axis), out.dtype, out.device)
         return as_given(cast(out, x.dtype), given)
 
     return _named(d, adaptive_avg_pool)
@@ -299,9 +299,10 @@ def _adaptive_largest(name: str, d: int, input: Any, output_size: Any, places: b
     if all(map(_divides, sizes, space)):
         kernel = tuple(n // size for n, size in zip(space, sizes, strict=True))
         return _largest(name, d, given, (kernel, kernel, 0), False, places)
-    table = iota((1, 1), 0)  # for each window its elements, as places in all of space
+    # For each window its elements, as places in all of space.
+    table = iota((1, 1), 0, device=x.device)
     for n, size in zip(space, sizes, strict=True):
-        inside = pool.places_of_stretches(n, size)
+        inside = pool.places_of_stretches(n, size, x.device)
         both = reshape(table, (-1, 1, table.shape[1], 1)) * n + reshape(inside, (1, size, 1, -1))
         table = reshape(both, (-1, table.shape[1] * inside.shape[1]))
     values = take(flatten(x.detach(), 2, -1), table, 2)
@@ -353,7 +354,7 @@ def _fractional(
     sizes = _fractions(name, d, x.shape[2:], output_size, output_ratio)
     _check_room(name, x.shape[2:], kernel, sizes)
     shape = (*x.shape[:2], d)
-    u = random.rand(shape) if samples is None else as_tensor(name, samples)
+    u = random.rand(shape, device=x.device) if samples is None else as_tensor(name, samples)
     if u.shape != shape:
         raise ShapeError(f"{name}: _random_samples must be (n, channels, axes) = {shape}, got "
                          f"{u.shape}")
@@ -362,7 +363,7 @@ def _fractional(
         sample = d - 1 - a if d == 2 else a  # in two axes PyTorch takes that of the width first
         begin = _begins(cast(u, x.dtype)[..., sample:sample + 1], n, k, size)
         wide = reshape(begin, (*shape[:2], *[size if b == a else 1 for b in range(d)], *(1,) * d))
-        inside = reshape(arange(k), [k if b == a else 1 for b in range(d)])
+        inside = reshape(arange(k, device=x.device), [k if b == a else 1 for b in range(d)])
         numbers = numbers * n + (wide + inside)
     numbers = reshape(numbers, (*shape[:2], product(sizes), product(kernel)))
     values = gather(flatten(x.detach(), 2, -1), 2, flatten(numbers, 2, -1))
@@ -392,7 +393,7 @@ def _begins(u: Tensor, n: Any, kernel: Any, size: Any) -> Tensor:
     last = n - kernel
     if size == 1:
         return cast(u * 0, dtypes.int64) + last
-    number, alpha = iota((1, 1, size), 2, u.dtype), last / (size - 1)
+    number, alpha = iota((1, 1, size), 2, u.dtype, u.device), last / (size - 1)
     begin = floor((number + u) * alpha) - floor(u * alpha)
     return cast(where(number == size - 1, float(last), begin), dtypes.int64)
 

@@ -42,7 +42,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     if not hard:
         return soft
     chosen = argmax(soft, dim, keepdims=True)
-    one_hot = cast(equal(iota(soft.shape, dim, chosen.dtype), chosen), soft.dtype)
+    numbers = iota(soft.shape, dim, chosen.dtype, soft.device)
+    one_hot = cast(equal(numbers, chosen), soft.dtype)
     return one_hot - soft.detach() + soft
 
 

@@ -36,7 +36,8 @@ def get_total_norm(
         return tensor(0.0)
     order = float(norm_type)
     norms = [vector_norm(x, ord=order) for x in each if x.size]
-    total = vector_norm(stack(norms), ord=order) if norms else tensor(0.0, dtype=each[0].dtype)
+    total = vector_norm(stack(norms), ord=order) if norms else \
+        tensor(0.0, each[0].dtype, each[0].device)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise GradientError(
             f"the norm of order {order:g} of the gradients is {total.item()}, they cannot be "

@@ -171,11 +171,12 @@ class _Orthogonal(Module):
     def _turned(self, x: Tensor) -> Tensor:
         """The first columns of a function of a skew-symmetric matrix, which is orthogonal."""
         n, k = x.shape[-2:]
-        square = concat([tril(x), zeros(*x.shape[:-1], n - k, dtype=x.dtype)], axis=-1)
+        rest = zeros(*x.shape[:-1], n - k, dtype=x.dtype, device=x.device)
+        square = concat([tril(x), rest], axis=-1)
         skew = square - square.mT
         if self.orthogonal_map == "matrix_exp":
             return linalg.matrix_exp(skew)[..., :k]
-        one = eye(n, dtype=x.dtype)
+        one = eye(n, dtype=x.dtype, device=x.device)
         return linalg.solve(one - skew / 2, one + skew / 2)[..., :k]
 
     def right_inverse(self, Q: Tensor) -> Tensor:
@@ -200,10 +201,10 @@ def _reflected(x: Tensor) -> Tensor:
     signs that the diagonal of x holds.
     """
     n, k = x.shape[-2:]
-    v = tril(x, k=-1) + eye(n, k, dtype=x.dtype)
+    v = tril(x, k=-1) + eye(n, k, dtype=x.dtype, device=x.device)
     products = v.mT @ v
-    inverse = triu(products, k=1) + eye(k, dtype=x.dtype) * products / 2
-    out = eye(n, k, dtype=x.dtype) - v @ linalg.solve(inverse, v[..., :k, :].mT)
+    inverse = triu(products, k=1) + eye(k, dtype=x.dtype, device=x.device) * products / 2
+    out = eye(n, k, dtype=x.dtype, device=x.device) - v @ linalg.solve(inverse, v[..., :k, :].mT)
     return out * expand_dims(diagonal(x.detach()).to("int64").to(x.dtype), -2)
 
 
@@ -225,7 +226,7 @@ def _completed(x: Tensor) -> Tensor:
 
 
 def _eye_like(x: Tensor) -> Tensor:
-    return zeros_like(x) + eye(*x.shape[-2:], dtype=x.dtype)
+    return zeros_like(x) + eye(*x.shape[-2:], dtype=x.dtype, device=x.device)
 
 
 def orthogonal(

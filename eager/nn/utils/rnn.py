@@ -13,7 +13,7 @@ from ...ops.join import stack
 from ...ops.pointwise import astype, where
 from ...ops.scatter import sorting
 from ...ops.view import permute_dims, reshape, take, unslice
-from ...tensor import Tensor, from_numpy
+from ...tensor import Tensor, from_numpy, tensor
 from ...utils.arguments import check_choice
 
 __all__ = [
@@ -118,9 +118,9 @@ def pack_padded_sequence(
     step, place = going.nonzero()
     sequence = numbers[place]
     flat = sequence * steps + step if batch_first else step * batch + sequence
-    data = take(reshape(input, (-1, *input.shape[2:])), from_numpy(flat), 0)
+    data = take(reshape(input, (-1, *input.shape[2:])), tensor(flat, device=input.device), 0)
     return PackedSequence(data, from_numpy(going.sum(1)),
-                          None if order is None else from_numpy(order))
+                          None if order is None else tensor(order, device=input.device))
 
 
 def _sizes(name: str, input: Tensor, batch_first: bool) -> tuple[int, int]:
@@ -171,10 +171,11 @@ def pad_packed_sequence(
     places = np.where(inside, (going.cumsum() - going)[:, None] + numbers, 0)
     if batch_first:
         inside, places = inside.T, places.T
-    found = take(sequence.data, from_numpy(np.ascontiguousarray(places)), 0)
+    found = take(sequence.data, tensor(places, device=sequence.data.device), 0)
     mask = inside.reshape(*inside.shape, *(1,) * (found.ndim - 2))
     lengths = inside.sum(1 if batch_first else 0)
-    return where(from_numpy(mask), found, _number(padding_value, found)), from_numpy(lengths)
+    padded = where(tensor(mask, device=found.device), found, _number(padding_value, found))
+    return padded, from_numpy(lengths)
 
 
 def _number(value: Any, like: Tensor) -> Any:

@@ -158,15 +158,15 @@ def _resized(x: Tensor, axis: int, a: Along, how: How) -> Tensor:
     at, weights = taps(places, a, how)
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
     if how.mode == "nearest":
-        out = view.take(x, as_tensor(at[:, 0].astype(np.int64)), axis=axis)
+        out = view.take(x, as_tensor(at[:, 0].astype(np.int64), x), axis=axis)
     else:
         out = None
         for i, w in zip(at.T, weights.T):
-            part = view.take(x, as_tensor(i.astype(np.int64)), axis=axis) * \
-                as_tensor(w.astype(x.dtype).reshape(shape))
+            part = view.take(x, as_tensor(i.astype(np.int64), x), axis=axis) * \
+                as_tensor(w.astype(x.dtype).reshape(shape), x)
             out = part if out is None else out + part
     if how.places == "tf_crop_and_resize":
-        beyond = as_tensor(((places < 0) | (places > a.n - 1)).reshape(shape))
+        beyond = as_tensor(((places < 0) | (places > a.n - 1)).reshape(shape), x)
         out = pointwise.where(beyond, how.outside, out)
     return out
 

@@ -1,0 +1,26 @@
+"""Tensors moved from device to device, as an op: gradients go the way back."""
+
+from __future__ import annotations
+
+from .. import devices
+from ..dispatch import apply
+from ..op import Op, define, each
+from ..tensor import Tensor
+from .declare import alias
+
+transfer_op = define(Op(
+    "transfer", "opaque", lambda x, device: x, lambda xp, x, device: devices.moved(x, device),
+    vjp=each(lambda g, out, x, device: transfer(g, x.device)), onnx="Identity",
+    why={"meaning": "it changes where elements are, not what they are"}))
+
+
+def transfer(x: Tensor, device: str) -> Tensor:
+    """`x` on the device of that name, in a tensor of its own."""
+    if x.device == device:
+        return alias(x)
+    return apply(transfer_op, (x,), {"device": device})
+
+
+def beside(x: Tensor, y: Tensor) -> Tensor:
+    """`x` on the device of `y`; `x` itself where it is there."""
+    return x if x.device == y.device else transfer(x, y.device)
