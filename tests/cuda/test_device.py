@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from fake_cupy import FakeCupy
+from noting_cupy import FakeCupy
 
 import fusewire as fw
 from fusewire.codegen.cuda.device import CupyDevice, gpu
