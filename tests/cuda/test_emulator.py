@@ -149,7 +149,8 @@ FAULTS = {
         __shared__ float tile[16];
         __shared__ float other[16];
         other[threadIdx.x] = 0.0f;
-        tile[threadIdx.x + 1] = 0.0f;  // here
+        float* const next = tile + 1;
+        next[threadIdx.x] = 0.0f;  // here
         """), block=(16,)),
     "behind dynamic shared memory": Planted("out of bounds: a write of 4 bytes at tile[16]", kernel(
         """
@@ -160,6 +161,22 @@ FAULTS = {
         float* nowhere = 0;
         nowhere[threadIdx.x] = 0.0f;  // here
         """)),
+    "behind an array of the thread's own": Planted("index 4 of an array of type 'float [4]'", kernel(
+        """
+        float own[4] = {1.0f, 2.0f, 3.0f, 4.0f};
+        out[0] = own[n / 25];  // here
+        """), block=(1,)),
+    "a division by zero": Planted("a division by zero", kernel("""
+        out[n / (int)threadIdx.x] = 1.0f;  // here
+        """), block=(1,)),
+    "an index that is too large for its type": Planted(
+        "overflow: a product does not fit into 'int'", kernel("""
+        const int i = n * n * n * n * n;  // here
+        out[i % n] = 1.0f;
+        """), block=(1,)),
+    "a shift by all bits": Planted("a shift of 'unsigned int' by 100 bits", kernel("""
+        out[0] = (float)(1u << n);  // here
+        """), block=(1,)),
     "a write to what is read-only": Planted("a write to out, which is read-only", kernel("""
         out[threadIdx.x] = 0.0f;  // here
         """), read_only=True),
