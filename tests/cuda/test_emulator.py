@@ -161,8 +161,8 @@ FAULTS = {
         float* nowhere = 0;
         nowhere[threadIdx.x] = 0.0f;  // here
         """)),
-    "behind an array of the thread's own": Planted("index 4 of an array of type 'float [4]'", kernel(
-        """
+    "behind an array of the thread's own": Planted(
+        "index 4 of an array of type 'float [4]'", kernel("""
         float own[4] = {1.0f, 2.0f, 3.0f, 4.0f};
         out[0] = own[n / 25];  // here
         """), block=(1,)),
