@@ -149,7 +149,8 @@ FAULTS = {
         __shared__ float tile[16];
         __shared__ float other[16];
         other[threadIdx.x] = 0.0f;
-        tile[threadIdx.x + 1] = 0.0f;  // here
+        float* const next = tile + 1;
+        next[threadIdx.x] = 0.0f;  // here
         """), block=(16,)),
     "behind dynamic shared memory": Planted("out of bounds: a write of 4 bytes at tile[16]", kernel(
         """
@@ -160,6 +161,22 @@ FAULTS = {
         float* nowhere = 0;
         nowhere[threadIdx.x] = 0.0f;  // here
         """)),
+    "behind an array of the thread's own": Planted(
+        "index 4 of an array of type 'float [4]'", kernel("""
+        float own[4] = {1.0f, 2.0f, 3.0f, 4.0f};
+        out[0] = own[n / 25];  // here
+        """), block=(1,)),
+    "a division by zero": Planted("a division by zero", kernel("""
+        out[n / (int)threadIdx.x] = 1.0f;  // here
+        """), block=(1,)),
+    "an index that is too large for its type": Planted(
+        "overflow: a product does not fit into 'int'", kernel("""
+        const int i = n * n * n * n * n;  // here
+        out[i % n] = 1.0f;
+        """), block=(1,)),
+    "a shift by all bits": Planted("a shift of 'unsigned int' by 100 bits", kernel("""
+        out[0] = (float)(1u << n);  // here
+        """), block=(1,)),
     "a write to what is read-only": Planted("a write to out, which is read-only", kernel("""
         out[threadIdx.x] = 0.0f;  // here
         """), read_only=True),
@@ -353,14 +370,18 @@ def test_arrays_that_overlap_do_so_in_the_kernel_too() -> None:
 def test_what_is_restricted_overlaps_nothing_that_is_written() -> None:
     source = """
     extern "C" __global__ void add(const float* __restrict__ a, const float* b, float* c) {
-        c[0] = a[0] + b[0];
+        const float sum = a[0] + b[0];
+        c[0] = sum;
     }"""
     x, y = np.ones(4, np.float32), np.ones(4, np.float32)
     module = Module(source)
     module.launch("add", (1,), (1,), [x, x, y])
     module.launch("add", (1,), (1,), [x, y, y])
-    with pytest.raises(KernelFault, match="a is __restrict__, and c, which may be written, over"):
-        module.launch("add", (1,), (1,), [x, y, x[3:]])
+    module.launch("add", (1,), (1,), [x, y, x[3:]])  # which of `a` is not read
+    with pytest.raises(KernelFault, match="a is __restrict__, and what is read here is written at "
+                                          "line 4") as caught:
+        module.launch("add", (1,), (1,), [x, y, x])
+    assert caught.value.line == 3
 
 
 @needs_compiler

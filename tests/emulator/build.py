@@ -27,8 +27,9 @@ COMMON = ("-std=gnu++17", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", 
 MODES = {
     "fast": ("-O1",),
     # Every access calls the run time. Nothing is optimised: each stays as it was written.
-    "check": ("-O0", "-g1", "-fsanitize=thread", "--param=tsan-distinguish-volatile=1",
-              "--param=tsan-instrument-func-entry-exit=0"),
+    "check": ("-O0", "-g1", "-fsanitize=thread,bounds,integer-divide-by-zero",
+              "-fsanitize=signed-integer-overflow,shift-exponent",
+              "--param=tsan-distinguish-volatile=1", "--param=tsan-instrument-func-entry-exit=0"),
 }
 DAYS_KEPT = 7
 

@@ -22,7 +22,7 @@
 #define warpSize 32
 
 // Functions of this header are not looked into: what they do to memory they say themselves.
-#define EMULATOR_UNSEEN __attribute__((no_sanitize("thread")))
+#define EMULATOR_UNSEEN __attribute__((no_sanitize("thread", "undefined")))
 
 // ---- barriers ---------------------------------------------------------------------------------
 

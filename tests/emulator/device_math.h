@@ -194,12 +194,14 @@ inline long long __mul64hi(long long x, long long y) { return (long long)((__int
 
 namespace emulator {
 // Four bytes of a word times four of another, added to a sum; Byte says how they are signed.
-template <class Byte, class Word> inline Word dot(Word x, Word y, Word sum) {
-    for (int i = 0; i < 32; i += 8) sum += (Word)(Byte)(x >> i) * (Word)(Byte)(y >> i);
+template <class Byte> inline unsigned dot(unsigned x, unsigned y, unsigned sum) {
+    for (int i = 0; i < 32; i += 8) sum += (unsigned)((Byte)(x >> i) * (Byte)(y >> i));
     return sum;
 }
 }
-inline int __dp4a(int x, int y, int sum) { return emulator::dot<signed char>(x, y, sum); }
+inline int __dp4a(int x, int y, int sum) {
+    return (int)emulator::dot<signed char>((unsigned)x, (unsigned)y, (unsigned)sum);
+}
 inline unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
     return emulator::dot<unsigned char>(x, y, sum);
 }

@@ -80,10 +80,10 @@ class Module:
         self._run_time.emulator_begin(int(self.checked), *map(ctypes.c_void_p, image))
         self._run_time.emulator_trace_block(ctypes.c_int64(traced))
         memory = placed(kernel.parameters, arguments, apart=self.checked)
-        self._check_overlaps(kernel, memory)
         for part in memory:
             self._run_time.emulator_argument(*part.described())
-        if self._run(name, memory, arguments, sizes, shared, order):
+        if self._run(name, memory, arguments, sizes, shared, order) \
+                or self._broken_promise(kernel, memory):
             raise self._fault(name)
         for part in memory:
             part.give_back()
@@ -137,16 +137,17 @@ class Module:
                 raise TypeError(f"{kernel.name}: {name} is not {argument!r:.80}: {_words(wanted)} "
                                 f"is wanted, and {_words(given)} is given")
 
-    def _check_overlaps(self, kernel: Kernel, memory: Sequence[Memory]) -> None:
-        """What is said to be nobody else's is not written as another argument: the compiler may
-        read it later than that, or from a cache."""
-        declared = kernel.parameters
-        for name, other in overlapping(memory):
-            if "__restrict__" in declared[name] and "const" not in declared[other]:
-                what = f"{name} is __restrict__, and {other}, which may be written, overlaps it"
-                raise KernelFault(kernel.name, [kernel.line], what, self.source)
-
     # ---- what went wrong ------------------------------------------------------------------------
+
+    def _broken_promise(self, kernel: Kernel, memory: Sequence[Memory]) -> bool:
+        """Whether what is read and said to be nobody else's was written as another argument: the
+        compiler may read it later than that, or from a cache."""
+        declared = kernel.parameters
+        return self.checked and any(
+            self._run_time.emulator_restricted(name.encode(), ctypes.c_void_p(begin),
+                                               ctypes.c_void_p(end))
+            for name, other, begin, end in overlapping(memory)
+            if "__restrict__" in declared[name] and "const" not in declared[other])
 
     def _fault(self, name: str) -> KernelFault:
         lines = self._lines(self._run_time.emulator_fault_place())

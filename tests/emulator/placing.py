@@ -81,13 +81,16 @@ def placed(names: Iterable[str], arguments: Sequence[Any], apart: bool) -> list[
     return found
 
 
-def overlapping(memory: Sequence[Memory]) -> list[tuple[str, str]]:
-    """The names of arrays that have bytes in common, both ways around."""
-    rows = [(m, name, a.ctypes.data, a.ctypes.data + a.nbytes)
-            for m in memory for name, a in zip(m.names, m.arrays)]
-    return [(name, other) for m, name, begin, end in rows if len(m.names) > 1
-            for n, other, first, last in rows
-            if n is m and name != other and begin < last and first < end]
+def overlapping(memory: Sequence[Memory]) -> list[tuple[str, str, int, int]]:
+    """The names of arrays that have bytes in common, both ways around, and where these are."""
+    found = []
+    for m in memory:
+        rows = [(name, m.address_of(a), m.address_of(a) + a.nbytes)
+                for name, a in zip(m.names, m.arrays)]
+        found += [(name, other, max(begin, first), min(end, last))
+                  for name, begin, end in rows for other, first, last in rows
+                  if name != other and max(begin, first) < min(end, last)]
+    return found
 
 
 def _owner(array: Any) -> Any:

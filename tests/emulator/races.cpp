@@ -73,6 +73,20 @@ static bool is_written(const Cell& cell) {
         || cell.crowds[ATOMIC].period >= first_of_block;
 }
 
+// After a launch: whether anything there was both read and written. The front end asks for what one
+// parameter promises to be nobody else's, and another may write.
+extern "C" int emulator_restricted(const char* name, const char* begin, const char* end) {
+    Region* region = region_at(begin);
+    for (const char* address = begin; region && address < end; address += region->grain) {
+        const Cell& cell = region->cells[(size_t)(address - region->begin) / region->grain];
+        if (!cell.crowds[READ].block || !cell.crowds[WRITE].block) continue;
+        fault(cell.crowds[READ].place, "%s is __restrict__, and what is read here is written at %s",
+              name, described(cell.crowds[WRITE].place));
+        return 1;
+    }
+    return 0;
+}
+
 void check_cell(Region& region, size_t number, Access access, Place place) {
     Cell& cell = region.cells[number];
     const unsigned long element = number * region.grain / region.element;
