@@ -31,7 +31,7 @@ _SHORT = 48  # elements of a row in which each is compared with each
 _TASK = 4096  # elements that make a task worth while
 _DIGIT = 8  # bits by which keys are dealt out at once
 _HIGHEST = 11  # bits that tell what comes first: sign, exponent and two more of a float32
-_PLACE = np.dtype("int32")
+PLACE = np.dtype("int32")
 _GROUP = 64  # elements of which the least is counted, at most
 _BLOCK = 64  # elements that are left out at once
 _SCRATCH = 1 << 22  # bytes
@@ -86,19 +86,19 @@ class Rows:
         """Nanoseconds for a row."""
         raise NotImplementedError
 
-    def _at(self, row: Index, place: Index) -> tuple[Index, ...]:
+    def at(self, row: Index, place: Index) -> tuple[Index, ...]:
         others = unflat(row, (*self.shape[:self.axis], *self.shape[self.axis + 1:]))
         return (*others[:self.axis], place, *others[self.axis:])
 
     def key_of(self, row: Index, place: Index) -> Value:
         """The key of an element of a row."""
         inline = Inliner(in_memory(self.buffers, (self.node,)))
-        found = inline.value(self.source, self._at(row, place))
+        found = inline.value(self.source, self.at(row, place))
         return key_of(found, self.key, bool(self.node.params["descending"]))
 
     def store(self, row: Index, place: Index, order: Expr) -> Store:
         """Notes which element comes at a place of the row's order."""
-        at = flat(self._at(row, place), self.node.type.shape).expr()
+        at = flat(self.at(row, place), self.node.type.shape).expr()
         return Store(self.buffers[self.node], at, cast(Value(order), INT).expr)
 
 
@@ -147,16 +147,16 @@ class Dealt(Rows):
 
     def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
         super().__init__(node, buffers, machine)
-        self.short = 2 * self.length * (self.key.itemsize + _PLACE.itemsize) <= _SCRATCH
+        self.short = 2 * self.length * (self.key.itemsize + PLACE.itemsize) <= _SCRATCH
         if not self.short and machine.varies(self.rows):
             raise CodegenError(f"{where(node)}: so long rows, of any number, would take any memory")
         size = 2 * self.length * (1 if self.short else self.tasks)
         self.keys = Buffer("keys", self.key, size, self.short)
-        self.order = Buffer("order", _PLACE, size, self.short)
+        self.order = Buffer("order", PLACE, size, self.short)
         self.bits = 8 * self.key.itemsize
         self.highest = min(self.bits, _HIGHEST)
         size = max(1 << self.highest, self.bits // _DIGIT << _DIGIT)
-        self.counts = Buffer("counts", _PLACE, size, scratch=True)
+        self.counts = Buffer("counts", PLACE, size, scratch=True)
         self.half, self.many = Register("half", INT), Register("many", INT)
         self.group = min(_GROUP, self.length // (2 * self.count))
         self.lanes = machine.lanes(max(4, self.key.itemsize))
@@ -190,7 +190,7 @@ class Dealt(Rows):
         """Notes the keys and places of all elements."""
         var, i = counter("i", self.length)
         note = (Store(self.keys, (base + i).expr(), self.key_of(row, i).expr),
-                Store(self.order, (base + i).expr(), cast(i, _PLACE).expr))
+                Store(self.order, (base + i).expr(), cast(i, PLACE).expr))
         return For(var, const(0), const(self.length), note, self.lanes)
 
     def _first(self, base: Index) -> list[Stmt]:
@@ -224,11 +224,11 @@ class Dealt(Rows):
     def _last_of_the_first(self, last: Register) -> list[Stmt]:
         """Finds the highest bits up to which there are as many groups as elements are wanted."""
         var, b = counter("bucket", 1 << self.highest)
-        total = Register("total", _PLACE)
+        total = Register("total", PLACE)
         short = Value(loops.read(total)) < self.count
         found = call("where", short, cast(b, self.key), Value(loops.read(last)))
         more = Value(loops.read(total)) + Value(loops.load(self.counts, b.expr()))
-        return [Assign(total, const(0, _PLACE)), Assign(last, const(0, self.key)),
+        return [Assign(total, const(0, PLACE)), Assign(last, const(0, self.key)),
                 For(var, const(0), const(1 << self.highest),
                     (Assign(last, found.expr), Assign(total, more.expr)))]
 
@@ -253,7 +253,7 @@ class Dealt(Rows):
         more = Value(loops.read(self.many)) + cast(kept, INT)
         return [Assign(own, loops.load(self.keys, (base + i).expr())),
                 Store(self.keys, at.expr(), loops.read(own)),
-                Store(self.order, at.expr(), cast(i, _PLACE).expr),
+                Store(self.order, at.expr(), cast(i, PLACE).expr),
                 Assign(self.many, more.expr)]
 
     # ---- sorting them
@@ -282,16 +282,16 @@ class Dealt(Rows):
     def _summed(self, counts: Index) -> list[Stmt]:
         """Counts become the places of the first key of each digit."""
         var, b = counter("bucket", 1 << _DIGIT)
-        total, own = Register("total", _PLACE), Register("count", _PLACE)
-        return [Assign(total, const(0, _PLACE)), For(var, const(0), const(1 << _DIGIT), (
+        total, own = Register("total", PLACE), Register("count", PLACE)
+        return [Assign(total, const(0, PLACE)), For(var, const(0), const(1 << _DIGIT), (
             Assign(own, loops.load(self.counts, (counts + b).expr())),
             Store(self.counts, (counts + b).expr(), loops.read(total)),
             Assign(total, (Value(loops.read(total)) + Value(loops.read(own))).expr)))]
 
     def _dealt(self, base: Index, i: Index, shift: Value, counts: Index) -> list[Stmt]:
         """Moves a key and its place to where its digit is next."""
-        own, at = Register("own", self.key), Register("at", _PLACE)
-        place, source = Register("place", _PLACE), (base + self._half + i).expr()
+        own, at = Register("own", self.key), Register("at", PLACE)
+        place, source = Register("place", PLACE), (base + self._half + i).expr()
         digit = (counts + atom(_digit(loops.read(own), shift), (0, 255))).expr()
         to = cast(Value(loops.read(at)), INT).expr
         target = (base + self.length - self._half + atom(to, (0, self.length - 1))).expr()
@@ -304,13 +304,13 @@ class Dealt(Rows):
 
     def _cleared(self, size: int) -> Stmt:
         var, b = counter("bucket", size)
-        body = (Store(self.counts, b.expr(), const(0, _PLACE)),)
+        body = (Store(self.counts, b.expr(), const(0, PLACE)),)
         return For(var, const(0), const(size), body, self.machine.lanes())
 
     def _more(self, counts: int, bucket: Value) -> list[Stmt]:
         """One more of a bucket."""
         place = (as_index(counts) + atom(cast(bucket, INT).expr, (0, self.counts.size))).expr()
-        old = Register("old", _PLACE)
+        old = Register("old", PLACE)
         return [Assign(old, loops.load(self.counts, place)),
                 Store(self.counts, place, (Value(loops.read(old)) + 1).expr)]
 

@@ -19,12 +19,12 @@ ORDERS = (0, 1, 7)  # of threads and blocks: forwards, backwards, drawn
 
 
 def ran(function: Callable[..., Any], *given: Any, orders: tuple[int, ...] = ORDERS,
-        interpret: bool = True) -> tuple[list[Any], list[Any]]:
+        interpret: bool = True, mode: str = "check") -> tuple[list[Any], list[Any]]:
     """The results of CUDA C, to the last bit the same in every order, and NumPy's."""
     graph, arrays = recorded(function, *given)
     with np.errstate(all="ignore"):
         wanted = evaluate(graph, [np.copy(a) for a in arrays])
-    found = [compile_on(graph, EmulatedDevice(order))([np.copy(a) for a in arrays])
+    found = [compile_on(graph, EmulatedDevice(order, mode))([np.copy(a) for a in arrays])
              for order in orders]
     if interpret:
         found.append(interpreted(graph, arrays, GPU, LOWERED))

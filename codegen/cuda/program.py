@@ -15,6 +15,7 @@ from ..memory import plan_arena
 from .contract import lower_contract
 from .lower import lower
 from .scan import lower_scan
+from .sort import lower_sort
 from .source import Module, module_of
 
 GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, attention=False)
@@ -22,6 +23,7 @@ GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, attention=F
 
 LOWERED = {
     **KINDS, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
+    "sort": lower_sort,
 }
 _PIECE = 16  # bytes moved at once
 
