@@ -36,18 +36,23 @@ def tiles(program: DeviceExecutable) -> int:
     return sum(len(f.kernel.scratch) for f in program.program.module.functions)
 
 
-@pytest.mark.parametrize("function, shapes, count", [
-    (lambda x: x.T * 2, [(64, 32)], 1),
-    (lambda x: x.T * 2, [(40, 70)], 1),  # tiles that are not full
-    (lambda x, y: fw.relu(x.T + y), [(40, 33), (33, 40)], 1),
-    (lambda x, y: x.T - 3 * y.T, [(40, 33), (40, 33)], 2),
-    (lambda x: fw.permute_dims(x, (0, 2, 1)) * 2, [(3, 50, 33)], 1),
-    (lambda x: fw.permute_dims(x, (0, 3, 1, 2)) * 2, [(2, 6, 5, 40)], 1),  # pixels are one axis
-    (lambda x: fw.permute_dims(x, (2, 0, 1, 3)) * 2, [(3, 5, 33, 20)], 0),  # rows stay rows
-    (lambda x: x.T * 2, [(8, 500)], 0),  # too narrow for a tile
-    (lambda x: x[:, ::2] * 2, [(40, 80)], 0),  # there is no axis along which it lies
-], ids=str)
-def test_what_is_turned(function: Any, shapes: list[Shape], count: int) -> None:
+CASES: dict[str, tuple[Callable[..., Any], list[Shape], int]] = {
+    "whole tiles": (lambda x: x.T * 2, [(64, 32)], 1),
+    "tiles that are not full": (lambda x: x.T * 2, [(40, 70)], 1),
+    "beside one that is not turned": (lambda x, y: fw.relu(x.T + y), [(40, 33), (33, 40)], 1),
+    "two": (lambda x, y: x.T - 3 * y.T, [(40, 33), (40, 33)], 2),
+    "batched": (lambda x: fw.permute_dims(x, (0, 2, 1)) * 2, [(3, 50, 33)], 1),
+    "pixels, which are one axis": (
+        lambda x: fw.permute_dims(x, (0, 3, 1, 2)) * 2, [(2, 6, 5, 40)], 1),
+    "rows that stay rows": (lambda x: fw.permute_dims(x, (2, 0, 1, 3)) * 2, [(3, 5, 33, 20)], 0),
+    "too narrow for a tile": (lambda x: x.T * 2, [(8, 500)], 0),
+    "no axis along which it lies": (lambda x: x[:, ::2] * 2, [(40, 80)], 0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_turned(name: str) -> None:
+    function, shapes, count = CASES[name]
     program, _ = run(function, *shapes)
     assert tiles(program) == count
 

@@ -1,0 +1,75 @@
+"""Ops on a GPU one by one: as a kernel where CuPy has no function for them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from emulated import EmulatedDevice
+from oracle import assert_same
+
+from fusewire.codegen.cuda import eager
+from fusewire.codegen.variants import Variants
+from fusewire.eager import devices, kernels
+from fusewire.eager.op import OPS
+
+
+@pytest.fixture(autouse=True)
+def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy's arrays count as a GPU's, which the emulator is."""
+    runtime = SimpleNamespace(getDevice=lambda: 0)
+    monkeypatch.setattr(devices, "cupy", lambda: SimpleNamespace(cuda=SimpleNamespace(
+        runtime=runtime)))
+    monkeypatch.setattr(devices, "ndarray", np.ndarray)
+    monkeypatch.setattr(eager, "gpu", lambda number: EmulatedDevice())
+    monkeypatch.setattr(eager, "_PROGRAMS", Variants())
+
+
+def both(name: str, *operands: Any, **params: Any) -> tuple[Any, Any]:
+    """What an op gives on the GPU, and on the CPU."""
+    op = OPS[name]
+    return eager.run(op, operands, params), op.impl(kernels, *operands, **params)
+
+
+def test_numbers_beside_arrays_adapt_to_them() -> None:
+    x = np.linspace(-2, 2, 9, dtype=np.float32)
+    for name in ("add", "maximum", "remainder", "pow"):
+        assert_same(*both(name, x, 3))
+        assert_same(*both(name, 2.5, x))
+
+
+def test_integers_divide_as_on_the_cpu() -> None:
+    x, y = np.array([7, -7, 7, -7, 5], np.int32), np.array([2, 2, -2, -2, 0], np.int32)
+    with np.errstate(all="ignore"):
+        assert_same(*both("floor_divide", x, y))
+        assert_same(*both("remainder", x, y))
+
+
+def test_a_program_is_made_once_for_equal_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr(EmulatedDevice, "load", _noting(EmulatedDevice.load, loaded))
+    x = np.ones(4, np.float32)
+    for value in (x, 2 * x, np.ones(5, np.float32)):
+        assert_same(*both("exp", value))
+    assert len(loaded) == 2
+
+
+def _noting(load: Any, loaded: list[str]) -> Any:
+    def noting(self: EmulatedDevice, source: str) -> Any:
+        loaded.append(source)
+        return load(self, source)
+
+    return noting
+
+
+def test_what_has_no_code_is_left_to_others() -> None:
+    opaque = next(op for op in OPS.values() if op.kind == "opaque" and op.name == "eig")
+    assert eager.run(opaque, (np.eye(3, dtype=np.float32),), {}) is None
+
+
+def test_random_numbers_are_those_of_the_cpu() -> None:
+    state = np.array([3, 5], np.int64)
+    got, wanted = both("uniform", state, shape=(37, 5), dtype=np.dtype("float32"))
+    np.testing.assert_array_equal(got, wanted)
