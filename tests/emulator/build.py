@@ -9,7 +9,6 @@ looking at accesses is what takes the time. So kernels are best compiled many to
 from __future__ import annotations
 
 import functools
-import getpass
 import hashlib
 import os
 import re
@@ -153,8 +152,10 @@ def _kept(name: str, make: Callable[[Path, Path], None]) -> Path:
 
 @functools.cache
 def _folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"fusewire-emulator-{getpass.getuser()}"
+    folder = Path(tempfile.gettempdir()) / f"fusewire-emulator-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():  # libraries from there are run
+        raise BuildError(f"{folder} belongs to another user: remove it")
     before = time.time() - DAYS_KEPT * 24 * 3600
     for old in folder.glob("*.so"):
         if old.stat().st_mtime < before:

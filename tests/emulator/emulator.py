@@ -8,8 +8,10 @@ A kernel that reads or writes where it may not, races, or waits for threads that
 seldom trip over a missing barrier.
 
 What it knows of CUDA C: see `device.h` and what that includes. Source may say `#ifdef FW_EMULATOR`.
-What it does not model: memory fences between blocks (one block waiting for another's flag is
-reported as a race), and the order in which a real device rounds fused operations.
+What it does not model: memory fences between blocks (one that waits for another's flag is reported
+as a race), multiplications and additions that a compiler contracts, and how well the fast functions
+of a device approximate. What it does not see: steps outside of a thread's own arrays that go by a
+pointer, global memory that is read before anybody wrote it, and kernels that never end.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import functools
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,7 @@ import numpy as np
 from emulator.build import Kernel, kernels_of, library, run_time
 from emulator.placing import Memory, overlapping, placed
 
-AVAILABLE = shutil.which("g++") is not None
+AVAILABLE = sys.platform == "linux" and shutil.which("g++") is not None
 SHARED_BYTES = 227 * 1024              # of one block
 BLOCK_LIMITS = (1024, 1024, 64)
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
