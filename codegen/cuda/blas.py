@@ -7,6 +7,7 @@ Source: https://docs.nvidia.com/cuda/cublas/#cublasgemmstridedbatchedex
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -57,7 +58,8 @@ class Call(NamedTuple):
 
 def call_of(product: Product, addresses: Mapping[Buffer, int]) -> Call:
     """The call that computes a product, with its buffers at these addresses."""
-    p = product
+    by_rows = _lies_by_rows(product.result, product.rows, product.columns)
+    p = product if by_rows else _turned(product)
     wide = p.left.buffer.dtype == float64
     return Call(
         p.columns, p.rows, p.depth,
@@ -68,11 +70,22 @@ def call_of(product: Product, addresses: Mapping[Buffer, int]) -> Call:
         _NUMBERS[float64 if wide else float32].ctypes.data)
 
 
+def _turned(p: Product) -> Product:
+    """The same product turned: what lies by columns lies by rows in it."""
+    left, right, result = (dataclasses.replace(m, row=m.column, column=m.row)
+                           for m in (p.left, p.right, p.result))
+    return Product(right, left, result, p.batch, p.columns, p.rows, p.depth)
+
+
+def _lies_by_rows(m: Matrix, rows: int, columns: int) -> bool:
+    return (m.column == 1 or columns == 1) and (m.row >= columns or rows == 1)
+
+
 def _operand(m: Matrix, rows: int, columns: int, addresses: Mapping[Buffer, int]) -> Operand:
     """A matrix of so many rows and columns: one whose rows lie in memory is to cuBLAS that matrix
     turned, as it is asked for."""
     address = addresses[m.buffer] + m.first * m.buffer.dtype.itemsize
-    by_rows = (m.column == 1 or columns == 1) and (m.row >= columns or rows == 1)
+    by_rows = _lies_by_rows(m, rows, columns)
     pitch = max(m.row, columns) if by_rows else max(m.column, rows)
     return Operand(AS_IT_IS if by_rows else TURNED, address, _DTYPES[m.buffer.dtype], pitch,
                    m.batch)

@@ -101,6 +101,22 @@ def test_values_are_those_of_the_cpu(device: Any, name: str, rows: int) -> None:
     np.testing.assert_array_equal(found[0], found[1])
 
 
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_large_products_in_every_layout(device: Any, turned: tuple[bool, bool]) -> None:
+    """On a GPU, cuBLAS computes these."""
+    def fn(x: Any, w: Any) -> Any:
+        return (fw.matrix_transpose(x) if turned[0] else x) @ (
+            fw.matrix_transpose(w) if turned[1] else w)
+
+    shapes = [(257, 512), (512, 513)]
+    x, w = (numbers(*(s[::-1] if t else s)) for s, t in zip(shapes, turned))
+    program = compiled(fn, device, x, w)
+    assert [s.kernel.product is not None for s in program.program.module.functions] == [True]
+    wanted = (x.T if turned[0] else x).astype(np.float64) @ (w.T if turned[1] else w)
+    found = device.download(program([device.upload(a) for a in (x, w)])[0])
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
 def test_inputs_may_lie_anywhere(device: Any) -> None:
     """Transposed, and at an address where no 16 bytes can be read at once."""
     arrays = numbers(256, 256), numbers(256, 256)
