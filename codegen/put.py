@@ -6,7 +6,7 @@ The last of several rows for one place stays, so tasks share the columns, not th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..capture.graph import Node
 from ..eager.shapes import product
@@ -29,28 +29,38 @@ _VECTORS = 4  # at once
 def lower_put(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
               ) -> list[Kernel]:
     """The kernels of rows that are written; none where nobody reads the result."""
+    return put_kernels(group, buffers, machine, name, lower, _written)
+
+
+def put_kernels(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
+                copy: Callable[..., list[Kernel]], write: Callable[..., list[Kernel]]
+                ) -> list[Kernel]:
+    """Those that `copy` what is written into, where it is not the result's own memory, and those
+    that `write` rows."""
     (node,) = group.members
     if node.type.size == 0 or node not in buffers:
         return []
     whole, rows, _ = node.inputs
     into = flat_source(whole, lambda n: n in buffers)
-    copies = [] if buffers.get(into) is buffers[node] else _copied(group, buffers, machine, name)
-    return [*copies, _written(node, buffers, machine, name)] if rows.type.size else copies
+    copies = []
+    if buffers.get(into) is not buffers[node]:
+        alias, given = _copied(group, buffers)
+        copies = copy(alias, given, machine, f"{name}_copy")
+    return [*copies, *write(node, buffers, machine, name)] if rows.type.size else copies
 
 
-def _copied(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
-            ) -> list[Kernel]:
-    """What the rows are written into, in the result's memory."""
+def _copied(group: Group, buffers: Mapping[Node, Buffer]) -> tuple[Group, dict[Node, Buffer]]:
+    """What the rows are written into, as a group of its own, in the result's memory."""
     (node,) = group.members
-    copy = Node("alias", (node.inputs[0],), {}, node.type, node.site)
-    given = {copy if n is node else n: b for n, b in buffers.items()}
-    return lower(Group("rows", group.domain, None, [copy], group.reads), given, machine,
-                 f"{name}_copy")
+    alias = Node("alias", (node.inputs[0],), {}, node.type, node.site)
+    given = {alias if n is node else n: b for n, b in buffers.items()}
+    return Group("rows", group.domain, None, [alias], group.reads), given
 
 
-def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str) -> Kernel:
+def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+             ) -> list[Kernel]:
     """The kernel that writes rows, in their order: a task has some of their columns."""
-    _, rows, places = node.inputs
+    places = node.inputs[2]
     count, width = int(places.type.size), int(product(node.type.shape[1:]))
     lanes = min(_VECTORS * machine.lanes(max(4, node.type.dtype.itemsize)),
                 1 << (width - 1).bit_length())
@@ -61,15 +71,28 @@ def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name:
     column, c = counter("i", width)
 
     inline = Inliner(in_memory(buffers))
-    row, within = _split(n, places.type.shape), _split(c, node.type.shape[1:])
-    place = _inside(inline.value(places, row), node.type.shape[0])
-    value = inline.value(rows, (*row, *within)).expr
-    store = loops.Store(buffers[node], flat((place, c), (1, width)).expr(), value)
+    store = row_written(node, buffers, inline, n, c)
     line = For(column, *bounds(task, piece, width), (store,), lanes if lanes > 1 else 0)
     body: tuple[Stmt, ...] = (For(number, const(0), const(count), (line,)),)
     cost = count * width / (2.5 * machine.lanes())
-    return Kernel(name, *buffers_of(body), (), var, tasks, body, cost,
-                  (node.site,) if node.site else ())
+    return [Kernel(name, *buffers_of(body), (), var, tasks, body, cost,
+                   (node.site,) if node.site else ())]
+
+
+def place_of(node: Node, inline: Inliner, n: Index) -> Index:
+    """Where row number `n` is written."""
+    places = node.inputs[2]
+    return _inside(inline.value(places, _split(n, places.type.shape)), node.type.shape[0])
+
+
+def row_written(node: Node, buffers: Mapping[Node, Buffer], inline: Inliner, n: Index, c: Index
+                ) -> loops.Store:
+    """Writes column `c` of row number `n`."""
+    _, rows, places = node.inputs
+    index = (*_split(n, places.type.shape), *_split(c, node.type.shape[1:]))
+    width = int(product(node.type.shape[1:]))
+    at = flat((place_of(node, inline, n), c), (1, width)).expr()
+    return loops.Store(buffers[node], at, inline.value(rows, index).expr)
 
 
 def _split(place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:

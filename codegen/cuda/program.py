@@ -14,6 +14,7 @@ from ..machine import Machine
 from ..memory import plan_arena
 from .contract import lower_contract
 from .lower import lower
+from .put import lower_put
 from .scan import lower_scan
 from .sort import lower_sort
 from .source import Module, module_of
@@ -23,7 +24,7 @@ GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, attention=F
 
 LOWERED = {
     **KINDS, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
-    "sort": lower_sort,
+    "sort": lower_sort, "put": lower_put,
 }
 _PIECE = 16  # bytes moved at once
 
