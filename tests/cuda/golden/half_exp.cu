@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
 k0_exp(const unsigned short* __restrict__ x0, unsigned short* b0) {
     const int lane = threadIdx.x;
     const int task = blockIdx.x;

@@ -3,6 +3,8 @@ k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, flo
     const int lane = threadIdx.x;
     const int task = blockIdx.x;
     float sums_[4];
+    float left[2];
+    float right[2];
     __shared__ __align__(16) float all_rows[320];
     float* const rows = all_rows;
     __shared__ __align__(16) float all_columns[320];
@@ -51,23 +53,40 @@ k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, flo
             const int v27 = (v18 + 3);
             const float v28 = sums_[3];
             float s3_29 = v28;
-            #pragma unroll 4
+            #pragma unroll 8
             for (int k_30 = 0; k_30 < 16; ++k_30) {
-                const int v31 = (k_30 * 20);
-                const int v32 = (v31 + ((t_17 / 8) * 2));
-                const float v33 = rows[v32];
-                float a0_34 = v33;
-                const float v35 = rows[(v32 + 1)];
-                float a1_36 = v35;
-                const int v37 = (v31 + ((t_17 % 8) * 2));
-                const float v38 = columns[v37];
-                float b0_39 = v38;
-                const float v40 = columns[(v37 + 1)];
-                float b1_41 = v40;
-                s0_20 = fmaf(a0_34, b0_39, s0_20);
-                s1_23 = fmaf(a0_34, b1_41, s1_23);
-                s2_26 = fmaf(a1_36, b0_39, s2_26);
-                s3_29 = fmaf(a1_36, b1_41, s3_29);
+                {
+                    __align__(16) float piece31[2];
+                    const int v32 = (k_30 * 20);
+                    fw_move<8>(piece31, &rows[(v32 + ((t_17 / 8) * 2))]);
+                    {
+                        left[0] = piece31[0];
+                    }
+                    {
+                        left[1] = piece31[1];
+                    }
+                }
+                {
+                    __align__(16) float piece33[2];
+                    const int v34 = (k_30 * 20);
+                    fw_move<8>(piece33, &columns[(v34 + ((t_17 % 8) * 2))]);
+                    {
+                        right[0] = piece33[0];
+                    }
+                    {
+                        right[1] = piece33[1];
+                    }
+                }
+                const int v35 = (t_17 * 2);
+                const float v36 = left[0];
+                const float v37 = right[0];
+                s0_20 = fmaf(v36, v37, s0_20);
+                const int v38 = (v35 + 1);
+                const float v39 = right[1];
+                s1_23 = fmaf(v36, v39, s1_23);
+                const float v40 = left[1];
+                s2_26 = fmaf(v40, v37, s2_26);
+                s3_29 = fmaf(v40, v39, s3_29);
             }
             sums_[0] = s0_20;
             sums_[1] = s1_23;
@@ -76,16 +95,39 @@ k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, flo
         }
     }
     {
-        const int t_42 = lane;
-        const int v43 = (t_42 * 4);
-        const float v44 = sums_[0];
-        const int v45 = (((t_42 / 8) * 32) + ((t_42 % 8) * 2));
-        b0[v45] = fw_maximum(v44, 0.0f);
-        const float v46 = sums_[1];
-        b0[(v45 + 1)] = fw_maximum(v46, 0.0f);
-        const float v47 = sums_[2];
-        b0[(v45 + 16)] = fw_maximum(v47, 0.0f);
-        const float v48 = sums_[3];
-        b0[(v45 + 17)] = fw_maximum(v48, 0.0f);
+        const int t_41 = lane;
+        {
+            __align__(16) float piece42[2];
+            {
+                const int v43 = (t_41 * 4);
+                const float v44 = sums_[0];
+                piece42[0] = fw_maximum(v44, 0.0f);
+            }
+            {
+                const int v45 = (t_41 * 4);
+                const float v46 = sums_[1];
+                piece42[1] = fw_maximum(v46, 0.0f);
+            }
+            const int v47 = (((t_41 / 8) * 32) + ((t_41 % 8) * 2));
+            fw_move<8>(&b0[v47], piece42);
+        }
+        {
+            __align__(16) float piece48[2];
+            {
+                const int v49 = (t_41 * 4);
+                const int v50 = (0 + 2);
+                const float v51 = sums_[v50];
+                piece48[0] = fw_maximum(v51, 0.0f);
+            }
+            {
+                const int v52 = (t_41 * 4);
+                const int v53 = (1 + 2);
+                const float v54 = sums_[v53];
+                piece48[1] = fw_maximum(v54, 0.0f);
+            }
+            const int v55 = (((t_41 / 8) * 32) + ((t_41 % 8) * 2));
+            const int v56 = (v55 + 16);
+            fw_move<8>(&b0[v56], piece48);
+        }
     }
 }

@@ -16,7 +16,7 @@ __device__ __forceinline__ float fw_add_f32_of_1024(float x, void* sums, int lan
     x = (x + fw_from_lane(x, 1));
     return x;
 }
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(1024, 1)
 k0_sum(const float* __restrict__ x0, float* k0_sum_part0) {
     const int lane = threadIdx.x;
     const int task = blockIdx.x;
