@@ -83,9 +83,9 @@ def _head(name: str, kernel: Kernel, team: Team, writer: Writer) -> list[str]:
 
 
 def _bounds(block: int) -> str:
-    """Threads of a block, and of large ones how many a processor has to have room for."""
-    many = max(1, _RESIDENT // block)
-    return f"{block}" if block <= 4 * WARP else f"{block}, {many}"
+    """Threads of a block, and how many a processor has to have room for: left open, the compiler
+    aims at more of them than is good, and has threads keep values in memory for it."""
+    return f"{block}, {1 if block <= 4 * WARP else max(1, _RESIDENT // block)}"
 
 
 def _numbers(kernel: Kernel, team: Team) -> list[str]:
