@@ -1,0 +1,100 @@
+"""Whole programs as CUDA C in the emulator: random graphs, and training steps of small models, a few
+steps one after the other; they give what NumPy gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from emulated import EmulatedDevice
+from models.gpt2 import GPT2
+from oracle import assert_same, recorded
+from random_programs import inputs_of, printed, program, run
+
+import fusewire as fw
+from emulator.emulator import AVAILABLE
+from fusewire.capture.evaluate import evaluate
+from fusewire.codegen.cuda.executable import compile_on
+from fusewire.codegen.mixed import compile_mixed
+
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
+
+F = fw.nn.functional
+
+
+def check(fn: Callable[..., Any], *given: Any, order: int, loose: float = 10) -> int:
+    """What the emulator computes is what NumPy computes, node by node; how many arrays that are."""
+    graph, arrays = recorded(fn, *given)
+    device = EmulatedDevice(order)
+    compiled = compile_mixed(graph, lambda part: compile_on(part, device, checks=False))
+    wanted = evaluate(graph, [np.copy(a) for a in arrays])
+    assert wanted
+    for got, expected in zip(compiled([np.copy(a) for a in arrays]), wanted, strict=True):
+        assert_same(got, expected, loose)
+    return len(wanted)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs(seed: int) -> None:
+    steps = program(seed)
+    try:
+        with np.errstate(all="ignore"):
+            check(run, steps, inputs_of(seed), order=seed % 4)
+    except Exception as error:
+        pytest.fail(f"{printed(steps, seed)}\n{type(error).__name__}: {error}")
+
+
+class Digits(fw.nn.Module):
+    """A small network for images of 8 by 8."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = fw.nn.Conv2d(1, 8, 3, padding=1)
+        self.out = fw.nn.Linear(8 * 4 * 4, 10)
+
+    def forward(self, x: fw.Tensor) -> fw.Tensor:
+        return self.out(F.max_pool2d(fw.relu(self.conv(x)), 2).reshape(x.shape[0], -1))
+
+
+def digits() -> tuple[Any, Any, Callable[..., fw.Tensor], list[fw.Tensor]]:
+    rng = np.random.default_rng(0)
+    model = Digits()
+    images = fw.from_numpy(rng.standard_normal((6, 1, 8, 8)).astype(np.float32))
+    labels = fw.from_numpy(rng.integers(0, 10, 6))
+    return (model, fw.optim.Adam(model.parameters(), lr=1e-2),
+            lambda x, t: F.cross_entropy(model(x), t), [images, labels])
+
+
+def small_gpt() -> tuple[Any, Any, Callable[..., fw.Tensor], list[fw.Tensor]]:
+    tokens = np.random.default_rng(0).integers(0, 37, (2, 9))
+    model = GPT2(37, 16, 16, 2, 2)
+
+    def loss(x: fw.Tensor, t: fw.Tensor) -> fw.Tensor:
+        return F.cross_entropy(model(x).reshape(-1, 37), t.reshape(-1))
+
+    return (model, fw.optim.AdamW(model.parameters(), lr=1e-2), loss,
+            [fw.from_numpy(tokens[:, :-1].copy()), fw.from_numpy(tokens[:, 1:].copy())])
+
+
+@pytest.mark.parametrize("make", [digits, small_gpt], ids=lambda make: make.__name__)
+def test_training_steps(make: Callable[[], Any]) -> None:
+    """Each step from where eager steps have led; its loss, the parameters and all that the
+    optimizer keeps are compared."""
+    fw.manual_seed(0)
+    model, optimizer, loss_of, given = make()
+
+    def step(x: fw.Tensor, t: fw.Tensor) -> fw.Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(x, t)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    losses = [step(*given).item()]
+    for order in (0, 1, 2):
+        made = check(step, *given, order=order, loose=200)
+        assert made >= 1 + 3 * len(list(model.parameters()))
+        losses.append(step(*given).item())
+    assert losses == sorted(losses, reverse=True)
