@@ -1,5 +1,5 @@
-"""Whole programs as CUDA C in the emulator: random graphs, and training steps of small models, a few
-steps one after the other; they give what NumPy gives."""
+"""Whole programs as CUDA C in the emulator: random graphs, and a few training steps of small
+models; they give what NumPy gives."""
 
 from __future__ import annotations
 

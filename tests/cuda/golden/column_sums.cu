@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 1)
 k0_sum(const float* __restrict__ x0, float* b0) {
     const int lane = threadIdx.x % 32;
     const int task = blockIdx.x * 4 + threadIdx.x / 32;

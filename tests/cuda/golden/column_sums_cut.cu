@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 1)
 k0_sum(const float* __restrict__ x0, float* k0_sum_part0) {
     const int lane = threadIdx.x % 32;
     const int task = blockIdx.x * 4 + threadIdx.x / 32;
@@ -18,7 +18,7 @@ k0_sum(const float* __restrict__ x0, float* k0_sum_part0) {
         }
     }
 }
-extern "C" __global__ void __launch_bounds__(64)
+extern "C" __global__ void __launch_bounds__(64, 1)
 k1_sum_total(const float* __restrict__ k0_sum_part0, float* b0) {
     const int lane = threadIdx.x % 32;
     const int task = blockIdx.x * 2 + threadIdx.x / 32;

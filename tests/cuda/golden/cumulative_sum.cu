@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, 1)
 k0_cumulative_sum(const float* __restrict__ x0, float* b0) {
     const int lane = threadIdx.x;
     const int task = blockIdx.x;

@@ -6,7 +6,7 @@ __device__ __forceinline__ float fw_maximum_f32_of_32(float x) {
     x = fw_maximum(x, fw_from_lane(x, 1));
     return x;
 }
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 1)
 k0_max(const float* __restrict__ x0, float* b0) {
     const int lane = threadIdx.x % 32;
     const int task = blockIdx.x * 4 + threadIdx.x / 32;

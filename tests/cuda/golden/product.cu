@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(64)
+extern "C" __global__ void __launch_bounds__(64, 1)
 k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, float* b0) {
     const int lane = threadIdx.x;
     const int task = blockIdx.x;

@@ -14,7 +14,7 @@ __device__ __forceinline__ float fw_add_f32_of_32(float x) {
     x = (x + fw_from_lane(x, 1));
     return x;
 }
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 1)
 k0_max_exp_divide(const float* __restrict__ x0, float* b0) {
     const int lane = threadIdx.x % 32;
     const int task = blockIdx.x * 4 + threadIdx.x / 32;

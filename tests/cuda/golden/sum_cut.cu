@@ -35,7 +35,7 @@ k0_sum(const float* __restrict__ x0, float* k0_sum_part0) {
     r0_1 = (r0_1 + fw_add_f32_of_1024(part3, sums, lane));
     if (lane == 0) k0_sum_part0[task] = r0_1;
 }
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, 1)
 k1_sum_total(const float* __restrict__ k0_sum_part0, float* b0) {
     const int lane = threadIdx.x;
     const int task = blockIdx.x;
