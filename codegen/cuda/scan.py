@@ -182,19 +182,23 @@ class TeamScan(Scan):
 
 
 class _Row:
-    """A piece of a row, by a team."""
+    """A piece of a row, by a team. A thread moves its neighbours in one piece where rows begin at a
+    multiple of that; if not, they go through shared memory, so that what threads read and write at
+    once lies side by side."""
 
     def __init__(self, scan: TeamScan, of: Elements, cut: Pieces, line: Index, piece: Index,
                  threads: int) -> None:
         self.scan, self.of, self.cut, self.line, self.piece = scan, of, cut, line, piece
         self.threads, self.each = threads, scan.each
+        self.aligned = of.length % scan.each == 0
         self.carry = Register("carry", scan.wide)  # what comes before the block
         self.own = Buffer("own", scan.wide, threads * self.each, scratch=True)
         self.sums = [Buffer(name, scan.wide, threads, scratch=True) for name in ("sum", "sum2")]
 
     @property
     def scratch(self) -> tuple[Buffer, ...]:
-        return (*(() if self.cut.total else (self.own,)), *self.sums)
+        needed = self.cut.total is None or not self.aligned
+        return (*((self.own,) if needed else ()), *self.sums)
 
     def body(self, beginning: Value) -> list[Stmt]:
         count = self.threads * self.each
@@ -213,8 +217,10 @@ class _Row:
         steps = (self.threads - 1).bit_length()
         last, put = self.sums[steps % 2], self.scan.combined
         whole = loops.load(last, const(self.threads - 1))
-        results = [] if self.cut.total else [self._results(first, last)]
-        return [self._own_sums(first), *map(self._step, range(steps)), *results,
+        make = self._results if self.aligned else self._spread
+        results = [] if self.cut.total else [make(first, last)]
+        fetched = [] if self.aligned else [self._fetched(first)]
+        return [*fetched, self._own_sums(first), *map(self._step, range(steps)), *results,
                 Assign(self.carry, put(Value(loops.read(self.carry)), Value(whole)).expr)]
 
     def _lanes(self, lane: loops.Var, body: list[Stmt]) -> For:
@@ -223,26 +229,55 @@ class _Row:
     def _own_sums(self, first: Index) -> For:
         """Each thread combines its neighbours."""
         (lane, t), (var, n) = counter("t", self.threads), counter("n", self.each)
-        total = Register("s", self.scan.wide)
-        place = (self.line, first + t * self.each + n, as_index(0))
+        total, at = Register("s", self.scan.wide), t * self.each + n
+        element = self.of.read((self.line, first + at, as_index(0))) if self.aligned \
+            else Value(loops.load(self.own, at.expr()))
         step: list[Stmt] = [Assign(total, self.scan.combined(
-            Value(loops.read(total)), self.of.read(place)).expr)]
+            Value(loops.read(total)), element).expr)]
         if self.cut.total is None:
-            step.append(Store(self.own, (t * self.each + n).expr(), loops.read(total)))
+            step.append(Store(self.own, at.expr(), loops.read(total)))
         return self._lanes(lane, [
-            Assign(total, self.scan.nothing.expr), *self._inside(first, t, var, n, step),
+            Assign(total, self.scan.nothing.expr), self._neighbours(first, t, var, step),
             Store(self.sums[0], t.expr(), loops.read(total))])
 
-    def _inside(self, first: Index, t: Index, var: loops.Var, n: Index, body: list[Stmt]
-                ) -> list[Stmt]:
+    def _neighbours(self, first: Index, t: Index, var: loops.Var, body: list[Stmt]) -> Stmt:
         """Something for each of a thread's neighbours, those behind the row left out."""
-        aligned = self.of.length % self.each == 0
-        inside = first + t * self.each + (0 if aligned else n) < self.of.length
-        if inside is not True and not aligned:
-            body = [If(inside.expr, tuple(body))]
-        found: Stmt = For(var, const(0), const(self.each), tuple(body), 0, self.each)
-        return [If(inside.expr, (found,))] if inside is not True and aligned else [found]
+        found = For(var, const(0), const(self.each), tuple(body), 0, self.each)
+        inside = first + t * self.each < self.of.length
+        return If(inside.expr, (found,)) if self.aligned and inside is not True else found
 
+    # ---- through shared memory
+    def _elements(self, first: Index, make: Callable[[Index, Index], list[Stmt]]) -> For:
+        """Something for each element of a block."""
+        count = self.threads * self.each
+        lane, u = counter("u", count)
+        return For(lane, const(0), const(count), tuple(make(u, first + u)), self.threads)
+
+    def _fetched(self, first: Index) -> For:
+        """The elements of a block, and behind the row what changes nothing."""
+        def fetched(u: Index, k: Index) -> list[Stmt]:
+            own = Register("own", self.scan.wide)
+            found = Assign(own, self.of.read((self.line, k, as_index(0))).expr)
+            inside = k < self.of.length
+            return [Assign(own, self.scan.nothing.expr),
+                    found if inside is True else If(inside.expr, (found,)),
+                    Store(self.own, u.expr(), loops.read(own))]
+
+        return self._elements(first, fetched)
+
+    def _spread(self, first: Index, sums: Buffer) -> For:
+        """The results, element by element."""
+        def spread(u: Index, k: Index) -> list[Stmt]:
+            put = self.scan.combined
+            before = put(Value(loops.read(self.carry)), self._sum(sums, u // self.each, 1))
+            own = Value(loops.load(self.own, u.expr()))
+            result = self.of.write((self.line, k, as_index(0)), put(before, own).expr)
+            inside = k < self.of.length
+            return [result if inside is True else If(inside.expr, (result,))]
+
+        return self._elements(first, spread)
+
+    # ---- what threads have
     def _step(self, step: int) -> For:
         """Each thread's sum takes in that of the thread 2 ** step before it."""
         lane, t = counter("t", self.threads)
@@ -265,6 +300,6 @@ class _Row:
         result = self.of.write(place, put(Value(loops.read(before)), own).expr)
         return self._lanes(lane, [
             Assign(before, put(Value(loops.read(self.carry)), self._sum(sums, t, 1)).expr),
-            *self._inside(first, t, var, n, [result])])
+            self._neighbours(first, t, var, [result])])
 
 
