@@ -28,7 +28,6 @@ from ..eager.errors import CodegenError
 from ..eager.settings import settings
 from .again import program_of
 from .anysize import AnySize, check_places, compile_any_size
-from .attention.choice import has_kernel
 from .compose import OFTEN, Lowered, lower_sections
 from .donate import in_place
 from .executable import Executable, Interface, Plan, interface_of
@@ -38,7 +37,7 @@ from .fuse import given as is_given
 from .index import lowering_for
 from .keeping import KeepingExecutable
 from .kept import Kept, kept_launches, kept_part
-from .launches import KINDS, Launch, Lower, Lowering, Packed
+from .launches import CPU, Kinds, Launch, Lowering, Packed
 from .llvm.program import NativeProgram, Slot, Step, Written
 from .llvm.program import write as write_program
 from .llvm.target import Target, host
@@ -162,7 +161,7 @@ def machine_of(target: Target, threads: int | None = None) -> Machine:
 
 
 def lower_graph(graph: Graph, machine: Machine, checks: bool = True,
-                kinds: Mapping[str, Lower] = KINDS) -> Lowered:
+                kinds: Kinds = CPU) -> Lowered:
     """The kernels of a graph on their buffers, and the plan of its arguments, before any code.
     `kinds`: how a group of each kind becomes kernels."""
     with lowering_for(machine):
@@ -192,7 +191,7 @@ def _joined(graph: Graph, machine: Machine) -> Graph:
 def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
                    given: Collection[Node] | None) -> Lowered:
     with phase("passes"):
-        ready, found = extract_checks(run(graph, passes_for(lowering.machine)))
+        ready, found = extract_checks(run(graph, passes_for(lowering.machine, lowering.kinds)))
     if not checks:
         ready, found = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
     check_supported(ready)
@@ -210,10 +209,10 @@ def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
         group, plan.buffers, f"k{number}_{_label(group)}", kept, packed)]
 
 
-def passes_for(machine: Machine) -> list[Pass]:
+def passes_for(machine: Machine, kinds: Kinds = CPU) -> list[Pass]:
     """What a graph goes through before its nodes become groups."""
     return [
-        _opening(machine),
+        _opening(machine, kinds),
         *CLEANING,
         join_puts,
         join_pieces,
@@ -225,10 +224,10 @@ def passes_for(machine: Machine) -> list[Pass]:
 
 
 @functools.cache
-def _opening(machine: Machine) -> Pass:
+def _opening(machine: Machine, kinds: Kinds) -> Pass:
     """The pass that opens composites, but for those that there is a kernel for."""
     def decompose(graph: Graph) -> Graph:
-        return open_composites(graph, lambda node: not has_kernel(node, machine))
+        return open_composites(graph, lambda node: not kinds.has_kernel(node, machine))
 
     return decompose
 

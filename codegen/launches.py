@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..capture.graph import Node
-from .attention.choice import attention_kernels
+from .attention.choice import attention_kernels, has_kernel
 from .contract import lower_contract
 from .copies import places_of
 from .forms import Form, Place, form_of, shifted
@@ -32,11 +32,19 @@ def _contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name:
     return lower_contract(group, buffers, machine, name, kept) if tiled is None else tiled
 
 
-KINDS: dict[str, Lower] = {
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """How a group of each kind becomes kernels; `contract` is told what is kept, too. And whether
+    a composite has kernels, as a group of its own: it is opened if not."""
+
+    lower: Mapping[str, Lower]
+    has_kernel: Callable[[Node, Machine], bool]
+
+
+CPU = Kinds({
     "rows": lower, "columns": lower, "contract": _contract, "scan": lower_scan, "sort": lower_sort,
     "put": lower_put, "composite": attention_kernels,
-}
-"""How a group of each kind becomes kernels for the CPU; `contract` is told what is kept, too."""
+}, has_kernel)
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ class _Lowered:
 class Lowering:
     """Makes kernels of groups. Those of a form that was met before are made of its kernels."""
 
-    def __init__(self, machine: Machine, kinds: Mapping[str, Lower] = KINDS) -> None:
+    def __init__(self, machine: Machine, kinds: Kinds = CPU) -> None:
         self.machine, self.kinds = machine, kinds
         self._made: dict[Any, _Lowered] = {}
 
@@ -116,7 +124,8 @@ class Lowering:
         values = [n for n in (*group.reads, *group.members) if n in places]
         buffers = {new.get(n, n): places[n].buffer for n in values}
         more = (kept,) if group.kind == "contract" else ()
-        return _Lowered(self.kinds[group.kind](moved, buffers, self.machine, name, *more), numbers)
+        lower = self.kinds.lower[group.kind]
+        return _Lowered(lower(moved, buffers, self.machine, name, *more), numbers)
 
 
 def _values(group: Group, places: Mapping[Node, Place]) -> dict[Buffer, frozenset[Node]]:

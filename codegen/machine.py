@@ -15,7 +15,7 @@ class Machine:
     of 3 by 3 are computed, 0 for none; `dot`: whether products of bfloat16 are made of pairs;
     `dot16`: whether those of integers of 16 bits are; `dot8`: whether those of integers of 8 bits
     are made of four; `finer`: how many times smaller than a processor's its tasks are, and how many
-    times more of them there may be; `attention`: whether there are kernels of attention for it.
+    times more of them there may be.
     """
 
     vector_bytes: int = 64
@@ -27,7 +27,6 @@ class Machine:
     dot16: bool = False
     dot8: bool = False
     finer: int = 1
-    attention: bool = True
 
     def varies(self, size: int) -> bool:
         """Whether a size is known at run time only: then loops are to be right for any."""

@@ -22,7 +22,7 @@ from ..eager.dispatch import evaluate
 from ..eager.errors import CodegenError, FusewireError
 from ..eager.op import OPS
 from ..eager.tensor import Tensor
-from .attention.choice import has_kernel
+from .launches import CPU, Kinds
 from .machine import Machine
 from .partition import Call, Part, Step, only_shows, partition
 from .report import bytes_of, kernel_table
@@ -44,11 +44,12 @@ class Native(Protocol):
     def assembly(self) -> str: ...
 
 
-def compile_mixed(graph: Graph, native: Callable[[Graph], Native]) -> MixedExecutable:
-    """The graph with everything compiled by `native` that it can compile."""
+def compile_mixed(graph: Graph, native: Callable[[Graph], Native], kinds: Kinds = CPU
+                  ) -> MixedExecutable:
+    """The graph with everything compiled by `native`, as `kinds`, that it can compile."""
     with phase("passes"):
         opened = open_composites(graph, lambda node: not (
-            why_no_code(node) or has_kernel(node, Machine())))
+            why_no_code(node) or kinds.has_kernel(node, Machine())))
         ready, checks = extract_checks(opened)
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
     refused: dict[Node, str] = {}

@@ -3,7 +3,7 @@ interpreter, and native code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from fusewire.capture.names import Names
 from fusewire.capture.recording import record
 from fusewire.codegen.compile import lower_graph
 from fusewire.codegen.interpret import run
-from fusewire.codegen.launches import KINDS, Lower
+from fusewire.codegen.launches import CPU, Kinds
 from fusewire.codegen.loops import Buffer
 from fusewire.codegen.machine import Machine
 
@@ -34,7 +34,7 @@ def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
 
 
 def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = None,
-                kinds: Mapping[str, Lower] = KINDS) -> list[Any]:
+                kinds: Kinds = CPU) -> list[Any]:
     """The graph's outputs, its kernels run by the interpreter, the tasks of each last to first."""
     plan, launches = lower_graph(graph, machine or Machine(), kinds=kinds)
     memory: dict[Any, Any] = {}

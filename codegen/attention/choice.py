@@ -31,7 +31,7 @@ _WAYS: Mapping[str, _Way] = {"attention": _Way(0, Forward), "attention_back": _W
 
 def has_kernel(node: Node, machine: Machine) -> bool:
     """Whether a composite becomes a kernel of its own; it is opened if not."""
-    if node.op not in _WAYS or machine.open or not machine.attention:
+    if node.op not in _WAYS or machine.open:
         return False
     way = _WAYS[node.op]
     behind = way.before + 3

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from ...capture.graph import Graph
 from ..compile import lower_graph, slot_of
 from ..executable import Interface, interface_of
-from ..launches import KINDS, Launch
+from ..launches import CPU, Kinds, Launch
 from ..llvm.program import Slot
 from ..loops import Buffer, Kernel
 from ..machine import Machine
 from ..memory import plan_arena
+from .attention.choice import attention_kernels, has_kernel
 from .contract import lower_contract
 from .lower import lower
 from .put import lower_put
@@ -19,13 +20,13 @@ from .scan import lower_scan
 from .sort import lower_sort
 from .source import Module, module_of
 
-GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, attention=False)
+GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256)
 """What the choice of loops goes by on every GPU: a vector is what the lanes of a warp read."""
 
-LOWERED = {
-    **KINDS, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
-    "sort": lower_sort, "put": lower_put,
-}
+LOWERED = Kinds({
+    **CPU.lower, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
+    "sort": lower_sort, "put": lower_put, "composite": attention_kernels,
+}, has_kernel)
 _PIECE = 16  # bytes moved at once
 
 

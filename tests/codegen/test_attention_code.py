@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from attentions import Case, distances, exact
 from loop_kernels import TARGETS
 from oracle import interpreted, recorded
 
@@ -18,45 +18,6 @@ from fusewire.codegen.llvm.target import named
 from fusewire.codegen.machine import Machine
 
 BOUND = 3e-6  # of an error, beside the largest element
-
-
-@dataclass(frozen=True)
-class Case:
-    """Sizes of an attention and its mask: none, "bool", "numbers", or "nothing" for some."""
-
-    queries: int
-    keys: int
-    width: int = 16
-    values: int = 16
-    heads: int = 2
-    groups: int = 1
-    causal: bool = False
-    mask: str = ""
-
-    def function(self) -> Callable[..., Any]:
-        """The attention and the gradients of query, key and value."""
-        def both(q: Any, k: Any, v: Any, g: Any, *mask: Any) -> Any:
-            q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-            out = F.scaled_dot_product_attention(
-                q, k, v, mask[0] if mask else None, is_causal=self.causal,
-                enable_gqa=self.groups > 1)
-            return (out.detach(), *fw.grad(out, [q, k, v], g))
-
-        return both
-
-    def arrays(self, seed: int = 0) -> list[Any]:
-        rng = np.random.default_rng(seed)
-        few = self.heads // self.groups
-        shapes = ((2, self.heads, self.queries, self.width), (2, few, self.keys, self.width),
-                  (2, few, self.keys, self.values), (2, self.heads, self.queries, self.values))
-        made = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
-        if self.mask == "numbers":
-            made.append(rng.standard_normal((self.queries, self.keys)).astype(np.float32))
-        elif self.mask:
-            made.append(rng.random((2, 1, self.queries, self.keys)) < 0.7)
-            if self.mask == "nothing":
-                made[-1][:, :, self.queries // 2] = False
-        return made
 
 
 CASES = {
@@ -77,16 +38,6 @@ CASES = {
     "numbers added": Case(21, 40, mask="numbers"),
     "queries that look at nothing": Case(21, 40, mask="nothing"),
 }
-
-
-def exact(case: Case, arrays: list[Any]) -> list[Any]:
-    """The same op by op, in float64."""
-    wide = [a.astype(np.float64) if a.dtype != bool else a for a in arrays]
-    return [x.numpy() for x in case.function()(*map(fw.from_numpy, wide))]
-
-
-def distances(found: Any, right: list[Any]) -> list[float]:
-    return [float(abs(a - b).max() / max(1, abs(b).max())) for a, b in zip(found, right)]
 
 
 def names(function: Callable[..., Any], *arrays: Any) -> list[str]:

@@ -1,0 +1,70 @@
+"""Attentions of various sizes, with their gradients, and how far results are from float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import fusewire as fw
+import fusewire.nn.functional as F
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes of an attention and its mask: none, "bool", "numbers", or "nothing" for some."""
+
+    queries: int
+    keys: int
+    width: int = 16
+    values: int = 16
+    heads: int = 2
+    groups: int = 1
+    causal: bool = False
+    mask: str = ""
+
+    def function(self) -> Callable[..., Any]:
+        """The attention and the gradients of query, key and value."""
+        def both(q: Any, k: Any, v: Any, g: Any, *mask: Any) -> Any:
+            q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+            out = F.scaled_dot_product_attention(
+                q, k, v, mask[0] if mask else None, is_causal=self.causal,
+                enable_gqa=self.groups > 1)
+            return (out.detach(), *fw.grad(out, [q, k, v], g))
+
+        return both
+
+    def forward(self) -> Callable[..., Any]:
+        """The attention alone, of the same arrays."""
+        def attention(q: Any, k: Any, v: Any, g: Any, *mask: Any) -> Any:
+            return (F.scaled_dot_product_attention(
+                q, k, v, mask[0] if mask else None, is_causal=self.causal,
+                enable_gqa=self.groups > 1),)
+
+        return attention
+
+    def arrays(self, seed: int = 0) -> list[Any]:
+        rng = np.random.default_rng(seed)
+        few = self.heads // self.groups
+        shapes = ((2, self.heads, self.queries, self.width), (2, few, self.keys, self.width),
+                  (2, few, self.keys, self.values), (2, self.heads, self.queries, self.values))
+        made = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+        if self.mask == "numbers":
+            made.append(rng.standard_normal((self.queries, self.keys)).astype(np.float32))
+        elif self.mask:
+            made.append(rng.random((2, 1, self.queries, self.keys)) < 0.7)
+            if self.mask == "nothing":
+                made[-1][:, :, self.queries // 2] = False
+        return made
+
+
+def exact(case: Case, arrays: list[Any]) -> list[Any]:
+    """The same op by op, in float64."""
+    wide = [a.astype(np.float64) if a.dtype != bool else a for a in arrays]
+    return [x.numpy() for x in case.function()(*map(fw.from_numpy, wide))]
+
+
+def distances(found: Any, right: list[Any]) -> list[float]:
+    return [float(abs(a - b).max() / max(1, abs(b).max())) for a, b in zip(found, right)]

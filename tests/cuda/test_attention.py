@@ -1,0 +1,134 @@
+"""Attention on a GPU, in the emulator, which finds races: sizes around those of tiles, masks,
+groups, few queries; what there is no kernel for; and what the kernels take of a GPU."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from attentions import Case, distances, exact
+from emulated import EmulatedDevice
+from oracle import assert_same, interpreted, recorded, tensors
+from samples import ROWS, Row
+
+import fusewire as fw
+from fusewire.capture.evaluate import evaluate
+from fusewire.capture.graph import Graph
+from fusewire.codegen.cuda import nvrtc
+from fusewire.codegen.cuda.executable import compile_on
+from fusewire.codegen.cuda.program import GPU, LOWERED, program_of
+
+BOUND = 3e-6  # of an error, beside the largest element
+
+CASES = {
+    "whole tiles": Case(64, 64, 16, 16, heads=1, causal=True),
+    "one more than a tile": Case(65, 33, 8, 8, heads=1),
+    "one more than a tile, causal": Case(65, 65, 8, 8, heads=1, causal=True),
+    "widths that are no quads": Case(20, 40, 7, 5, heads=1, mask="nothing"),
+    "wide": Case(5, 17, 256, 200, heads=1),
+    "wide, in tiles of 32": Case(33, 33, 128, 128, heads=1, causal=True),
+    "fewer keys": Case(40, 9, 8, 8, heads=1, causal=True),
+    "one query": Case(1, 33),
+    "one query, groups": Case(1, 50, 8, 8, heads=4, groups=2),
+    "few queries, groups, causal": Case(5, 50, 8, 8, heads=6, groups=3, causal=True),
+    "groups": Case(20, 20, 8, 8, heads=6, groups=3, causal=True),
+    "a mask": Case(20, 37, 8, 8, mask="bool"),
+    "a causal mask": Case(37, 37, 8, 8, mask="bool", causal=True, groups=2),
+    "numbers added": Case(21, 40, 8, 8, mask="numbers"),
+    "numbers added, causal": Case(40, 40, 8, 8, mask="numbers", causal=True),
+    "queries that look at nothing": Case(21, 40, 8, 8, mask="nothing"),
+    "long keys": Case(1, 300, 8, 8),
+    "long keys, groups, causal": Case(3, 300, 8, 8, heads=4, groups=2, causal=True),
+    "long keys, mask": Case(2, 300, 8, 12, mask="nothing"),
+}
+
+
+def graph_of(case: Case) -> tuple[Graph, list[Any]]:
+    return recorded(case.forward(), *map(fw.from_numpy, case.arrays()))
+
+
+def names(graph: Graph) -> list[str]:
+    return [f.name.split("_", 1)[1] for f in program_of(graph).module.functions]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_close_to_float64(name: str) -> None:
+    case = CASES[name]
+    graph, given = graph_of(case)
+    program = compile_on(graph, EmulatedDevice(len(name) % 3))
+    assert max(distances(program(list(given)), exact(case, case.arrays()))) < BOUND
+
+
+@pytest.mark.parametrize("name", ["a causal mask", "long keys, mask"])
+def test_the_order_of_threads_does_not_matter(name: str) -> None:
+    graph, given = graph_of(CASES[name])
+    found = [compile_on(graph, EmulatedDevice(order))(list(given)) for order in (0, 1, 7)]
+    assert all((a == b).all() for other in found[1:] for a, b in zip(found[0], other))
+
+
+@pytest.mark.parametrize("name", ["widths that are no quads", "few queries, groups, causal"])
+def test_kernels_mean_the_same_to_the_interpreter(name: str) -> None:
+    case = CASES[name]
+    graph, given = graph_of(case)
+    found = interpreted(graph, given, GPU, LOWERED)
+    assert max(distances(found, exact(case, case.arrays()))) < BOUND
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r.op.startswith("attention")], ids=str)
+def test_samples_give_what_numpy_gives(row: Row) -> None:
+    """Those in float64 are opened."""
+    given = [tensors(a) for a in row.inputs(np.random.default_rng(0))]
+    call = row.call
+    graph, arrays = recorded(lambda given: [call(*xs) for xs in given], given)
+    want = evaluate(graph, [np.copy(a) for a in arrays])
+    found = compile_on(graph, EmulatedDevice())([np.copy(a) for a in arrays])
+    for a, b in zip(found, want):
+        assert_same(a, b, row.tolerance / 2e-6)
+
+
+@pytest.mark.parametrize("why, case, kernels", [
+    ("it fits", Case(70, 70), ["attention"]),
+    ("keys are shared", Case(1, 300), ["attention", "attention_total"]),
+    ("no shared memory for so wide heads", Case(70, 70, 400, 8), [])])
+def test_which_have_kernels(why: str, case: Case, kernels: list[str]) -> None:
+    assert [n for n in names(graph_of(case)[0]) if n.startswith("attention")] == kernels
+
+
+def test_nan_stays_in_its_row_and_infinite_scores_are_nan() -> None:
+    case = Case(20, 80, 8, 8)
+    arrays = case.arrays()
+    arrays[0][0, 0, 3, 0] = np.nan
+    arrays[0][1, 1, 5] = np.inf
+    graph, given = recorded(case.forward(), *map(fw.from_numpy, arrays))
+    (out,) = compile_on(graph, EmulatedDevice())(list(given))
+    gone = np.isnan(out)
+    assert gone[0, 0, 3].all() and gone[1, 1, 5].all() and gone.sum() == 2 * 8
+
+
+def test_scores_of_a_whole_tile_may_be_minus_infinity() -> None:
+    """They weigh nothing beside those that come later; where all are, there is no weight."""
+    case = Case(2, 80, 8, 8, heads=1)
+    q, k, v, g = case.arrays()
+    q[:] = abs(q)
+    k[0, :, :64] = -np.inf
+    k[1] = -np.inf
+    with np.errstate(invalid="ignore"):
+        graph, given = recorded(case.forward(), *map(fw.from_numpy, (q, k, v, g)))
+        (out,) = compile_on(graph, EmulatedDevice())(list(given))
+        (right,) = case.forward()(*map(fw.from_numpy, (q, k, v, g)))
+    assert_same(out, right.numpy(), 1e-5 / 2e-6)
+    assert np.isnan(out[1]).all() and np.isfinite(out[0]).all()
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("case", [
+    Case(256, 256, 64, 64, heads=32, causal=True), Case(250, 250, 128, 128, mask="bool"),
+    Case(1, 2048, 64, 64, heads=8, groups=4)])
+def test_threads_keep_all_they_need_in_registers(case: Case, arch: str) -> None:
+    made = nvrtc.compile(program_of(graph_of(case)[0]).module.source, arch)
+    for taken in made.resources.values():
+        assert taken.spill_loads == taken.spill_stores == taken.stack == 0
+        assert taken.registers <= 168 and taken.shared <= 48 << 10
