@@ -1,0 +1,45 @@
+"""NVRTC compiles the kernels of every op, forward and backward, for the GPUs that we name, and none
+takes more than a processor has for it; those that differ in numbers alone are compiled once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_kernels import Kernels
+from oracle import recorded
+from row_programs import TREES, backward, cases, forward, weighted
+from samples import ROWS
+
+from fusewire.codegen.cuda.executable import compile_on
+from fusewire.codegen.mixed import compile_mixed
+
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
+
+WHOLE = [row for row in ROWS if row not in TREES]
+AT_ONCE = 50  # rows of a module
+ARCHS = ("sm_80", "sm_90")
+
+
+def add(kernels: Kernels, label: str, fn: Callable[..., Any], *given: Any) -> None:
+    kernels.label = label
+    graph, _ = recorded(fn, *given)
+    compile_mixed(graph, lambda part: compile_on(part, kernels, checks=False))
+
+
+@pytest.mark.parametrize("start", range(0, len(WHOLE), AT_ONCE))
+def test_kernels_of_all_ops(start: int) -> None:
+    kernels = Kernels()
+    with np.errstate(all="ignore"):
+        for row in WHOLE[start:start + AT_ONCE]:
+            add(kernels, str(row), forward(row), cases(row))
+            given, us = weighted(row, cases(row, requires_grad=True)) if row.grad else ([], [])
+            if given:
+                add(kernels, f"gradient of {row}", backward(row), given, us)
+    for arch in ARCHS:
+        taken = kernels.compiled(arch)
+        assert taken
+        assert not {label: t for label, t in taken.items() if t.too_much}, arch

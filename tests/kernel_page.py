@@ -1,0 +1,100 @@
+"""Writes docs/cuda-kernels.md: what the main kernels take of a GPU, and how well they use memory.
+
+    python tests/kernel_page.py > docs/cuda-kernels.md
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from emulated import EmulatedDevice
+from kinds import adam
+from oracle import recorded, tensors
+
+import fusewire as fw
+import fusewire.nn.functional as F
+from emulator.traffic import Traffic
+from fusewire.codegen.cuda import nvrtc
+from fusewire.codegen.cuda.executable import compile_on
+
+HEAD = """# CUDA kernels: what they take
+
+Made by `python tests/kernel_page.py > docs/cuda-kernels.md`; a test checks that it is what that writes.
+
+Registers of a thread and bytes of shared memory are NVRTC 12.6's for sm_80 and sm_90. No kernel spills registers to memory.
+Traffic is counted in the emulator for the first block: the 32-byte sectors that its warps move, over those that the bytes
+which they ask for would fill, and the turns of shared memory over those without conflicts of banks. 1 is ideal.
+
+| what | kernel | blocks x threads | registers sm_80 / sm_90 | shared | sectors | banks |
+|---|---|---|---|---|---|---|
+"""
+
+
+def causal(q: Any, k: Any, v: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def weight_gradient(x: Any, w: Any) -> Any:
+    own = w.detach().requires_grad_()
+    return fw.grad(F.conv2d(x, own, padding=1).sum(), own)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "bias and ReLU": (lambda x, b: fw.relu(x + b), ((512, 256), (256,))),
+    "a matrix turned": (lambda x: x.T * 2, ((256, 256),)),
+    "softmax of rows": (lambda x: fw.softmax(x, -1), ((64, 1024),)),
+    "layer norm": (lambda x, w, b: F.layer_norm(x, w.shape, w, b), ((64, 768), (768,), (768,))),
+    "sums of columns": (lambda x: x.sum(0), ((4096, 64),)),
+    "sum of everything": (lambda x: x.sum(), ((1 << 18,),)),
+    "log-softmax of 50,000 classes": (lambda x: fw.log_softmax(x, -1)[:, 3], ((4, 50_000),)),
+    "product, 256 by 256": (lambda x, y: x @ y, ((256, 256), (256, 256))),
+    "product, both turned": (lambda x, y: x.T @ y.T, ((256, 256), (256, 256))),
+    "product, 1536 by 1536": (lambda x, y: x @ y, ((1536, 32), (32, 1536))),
+    "convolution, 3 by 3": (lambda x, w: F.conv2d(x, w, padding=1), ((4, 16, 28, 28),
+                                                                    (32, 16, 3, 3))),
+    "its gradient by the weight": (weight_gradient, ((4, 16, 28, 28), (32, 16, 3, 3))),
+    "max pooling": (lambda x: F.max_pool2d(x, 2), ((4, 16, 28, 28),)),
+    "causal attention": (causal, ((1, 2, 128, 64),) * 3),
+    "Adam": (adam, ((1 << 14,),) * 4),
+    "dropout": (lambda x: F.dropout(x, 0.5), ((256, 256),)),
+    "running sums of rows": (lambda x: fw.cumulative_sum(x, axis=1), ((64, 1024),)),
+    "order of rows": (lambda x: fw.argsort(x, axis=1), ((8, 1000),)),
+}
+
+
+def page() -> str:
+    """The whole page."""
+    return HEAD + "".join(f"| {' | '.join(row)} |\n" for name in CASES for row in rows(name))
+
+
+def rows(name: str) -> Iterable[tuple[str, ...]]:
+    """A row for each kernel of a case."""
+    function, shapes = CASES[name]
+    rng = np.random.default_rng(0)
+    fw.manual_seed(0)
+    graph, arrays = recorded(function, *tensors(
+        [rng.standard_normal(shape).astype(np.float32) for shape in shapes]))
+    device = EmulatedDevice(traced=True)
+    program = compile_on(graph, device)
+    program(list(arrays))
+    taken = [nvrtc.compile(program.code, arch).resources for arch in ("sm_80", "sm_90")]
+    for f in program.program.module.functions:
+        found = [t[f.name] for t in taken]
+        assert not any(r.spill_stores or r.spill_loads for r in found), f.name
+        registers = " / ".join(str(r.registers) for r in found)
+        moved = device.moved[f.name]
+        yield (name, re.sub(r"^k\d+_", "", f.name), f"{f.grid} x {f.block}", registers,
+               f"{found[-1].shared + f.shared:,}", ratio(moved, "global"), ratio(moved, "shared"))
+
+
+def ratio(moved: Iterable[Traffic], memory: str) -> str:
+    """What was moved over what would have been moved at best."""
+    own = [t for t in moved if t.memory == memory]
+    return f"{sum(t.cost for t in own) / sum(t.ideal for t in own):.2f}" if own else ""
+
+
+if __name__ == "__main__":
+    print(page(), end="")
