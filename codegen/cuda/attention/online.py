@@ -18,7 +18,7 @@ from ...attention.shares import LOG2E
 from ...index import Index
 from ...loops import BOOL, Buffer, Expr, For, Register, Stmt, const
 from ...nest import counter
-from ...values import Value, call
+from ...values import Value, call, cast
 from .rows import NEVER, Rows
 from .tiles import FLOAT, OWN, Block, Own, Thread, Tile, block, dots
 
@@ -85,7 +85,7 @@ class Online:
                     self.scores.store(thread, i * self.tile.each + j, Value(loops.read(masked))),
                     loops.Update(top, "maximum", loops.read(masked))]
             if self.heads.masked:
-                out.append(loops.Update(some, "or", seen.expr))
+                out.append(loops.Update(some, "or", cast(seen, BOOL).expr))
         if self.heads.masked:
             out.append(self._part(thread, self.seen, i, Value(loops.read(some))))
         return [*out, self._part(thread, self.parts, i, Value(loops.read(top)))]

@@ -10,7 +10,7 @@ from ...attention.shares import LOG2E
 from ...index import Index, as_index
 from ...inline import Indices
 from ...loops import BOOL
-from ...values import Value, call
+from ...values import Value, call, cast
 
 NEVER = -float("inf")
 
@@ -59,10 +59,15 @@ class Rows:
         if h.causal:
             inside = call("and", inside, key <= self.query(row))
         if not h.masked:
-            return call("where", inside, score, NEVER), inside
+            return _one_of(inside, score, NEVER), inside
         mask = h.mask(self.head(unit, row), self.query(row), least(key, h.keys - 1))
         if mask.dtype == BOOL:
             seen = call("and", inside, mask)
-            return call("where", seen, score, NEVER), seen
-        value = call("where", inside, score + mask * LOG2E, NEVER)
+            return _one_of(seen, score, NEVER), seen
+        value = _one_of(inside, score + mask * LOG2E, NEVER)
         return value, call("and", inside, call("ne", mask, NEVER))
+
+
+def _one_of(condition: Any, value: Value, other: float) -> Value:
+    """A value where something holds that may be known, and a number elsewhere."""
+    return cast(call("where", condition, value, other), value.dtype)
