@@ -30,6 +30,7 @@ CASES = {
     "wide": Case(5, 17, 256, 200, heads=1),
     "wide, in tiles of 32": Case(33, 33, 128, 128, heads=1, causal=True),
     "fewer keys": Case(40, 9, 8, 8, heads=1, causal=True),
+    "many heads, fewer keys": Case(40, 9, 8, 8, heads=64),
     "one query": Case(1, 33),
     "one query, groups": Case(1, 50, 8, 8, heads=4, groups=2),
     "few queries, groups, causal": Case(5, 50, 8, 8, heads=6, groups=3, causal=True),
