@@ -22,11 +22,12 @@ from fusewire.codegen.cuda.executable import compile_on
 
 HEAD = """# CUDA kernels: what they take
 
-Made by `python tests/kernel_page.py > docs/cuda-kernels.md`; a test checks that it is what that writes.
+Made by `python tests/kernel_page.py > docs/cuda-kernels.md`, which a test checks.
 
-Registers of a thread and bytes of shared memory are NVRTC 12.6's for sm_80 and sm_90. No kernel spills registers to memory.
-Traffic is counted in the emulator for the first block: the 32-byte sectors that its warps move, over those that the bytes
-which they ask for would fill, and the turns of shared memory over those without conflicts of banks. 1 is ideal.
+Registers of a thread and bytes of shared memory are those of NVRTC 12.6 for sm_80 and sm_90. No
+kernel spills registers to memory. Traffic is counted in the emulator, for the first block: the
+sectors of 32 bytes that its warps move, over those that would hold the bytes they ask for, and the
+turns of shared memory, over those without conflicts of banks. 1 is ideal.
 
 | what | kernel | blocks x threads | registers sm_80 / sm_90 | shared | sectors | banks |
 |---|---|---|---|---|---|---|

@@ -121,18 +121,20 @@ class Contraction:
         return cast(inline.value(node, tuple(where[a] for a in self.letters[operand])), self.dtype)
 
     def steps(self, operand: int) -> bool:
-        """Whether summed elements that follow each other lie side by side in memory."""
+        """Whether neighbouring threads are to read summed elements: where more of these than of the
+        operand's rows or columns lie side by side in memory."""
         mine = self.columns if operand == self.column_operand else self.rows
         local = {a: variable(f"a{a}", self.size[a]) for a in self.size}
         found = loops.parts([self.element(operand, local).expr])
         loads = [e for e in found if isinstance(e, loops.Load)]
 
-        def moves(letters: list[str]) -> bool:
-            long = [a for a in letters if self.size[a] > 1]
-            var = next(iter(local[long[-1]].terms)) if long else None
-            return var is not None and any(factor(e.index, var) == 1 for e in loads)
+        def beside(letters: list[str]) -> int:
+            last = [a for a in letters if self.size[a] > 1][-1:]
+            var = next(iter(local[last[0]].terms)) if last else None
+            near = var is not None and any(factor(e.index, var) == 1 for e in loads)
+            return self.size[last[0]] if near else 0
 
-        return moves(self.summed) and not moves(mine)
+        return beside(self.summed) > beside(mine)
 
 
 def lower_contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,

@@ -30,7 +30,8 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def both(name: str, *operands: Any, **params: Any) -> tuple[Any, Any]:
     """What an op gives on the GPU, and on the CPU."""
     op = OPS[name]
-    return eager.run(op, operands, params), op.impl(kernels, *operands, **params)
+    with np.errstate(all="ignore"):
+        return eager.run(op, operands, params), op.impl(kernels, *operands, **params)
 
 
 def test_numbers_beside_arrays_adapt_to_them() -> None:
@@ -42,9 +43,8 @@ def test_numbers_beside_arrays_adapt_to_them() -> None:
 
 def test_integers_divide_as_on_the_cpu() -> None:
     x, y = np.array([7, -7, 7, -7, 5], np.int32), np.array([2, 2, -2, -2, 0], np.int32)
-    with np.errstate(all="ignore"):
-        assert_same(*both("floor_divide", x, y))
-        assert_same(*both("remainder", x, y))
+    assert_same(*both("floor_divide", x, y))
+    assert_same(*both("remainder", x, y))
 
 
 def test_a_program_is_made_once_for_equal_types(monkeypatch: pytest.MonkeyPatch) -> None:
