@@ -11,7 +11,7 @@ from .codegen.decorator import compile
 from .codegen.llvm.threads import get_num_threads, set_num_threads
 from .codegen.profile import profile
 from .eager import advice as _advice
-from .eager import amp, autograd, fft, func, linalg, nn, optim, random, special, utils
+from .eager import amp, autograd, cuda, fft, func, linalg, nn, optim, random, special, utils
 from .eager import hints as _hints
 from .eager import methods as _methods
 from .eager.amp.autocast import autocast, get_autocast_dtype, is_autocast_enabled
@@ -62,7 +62,8 @@ __version__ = "0.1.0"
 # So that `import fusewire.nn.functional as F`, `from fusewire.utils.data import DataLoader` work as
 # users of PyTorch expect, though the modules live under `eager`. All of them, or an import of one
 # that is left out would make its classes a second time.
-_FRONTS = ("amp", "autograd", "fft", "func", "linalg", "nn", "optim", "random", "special", "utils")
+_FRONTS = ("amp", "autograd", "cuda", "fft", "func", "linalg", "nn", "optim", "random", "special",
+           "utils")
 for _name, _module in list(_sys.modules.items()):
     if _name.startswith(f"{__name__}.eager.") and _name.split(".")[2] in _FRONTS:
         _sys.modules[_name.replace(".eager.", ".", 1)] = _module

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
-from . import amp, autograd, fft, func, linalg, nn, optim, random, special, utils
+from . import amp, autograd, cuda, fft, func, linalg, nn, optim, random, special, utils
 from .errors import FusewireError
 from .tensor import Tensor
 
@@ -155,8 +155,9 @@ class Missing:
 
 def install(package: Any) -> None:
     """Makes the modules of `package`, and tensors, say what to use instead of missing names."""
-    inner = {"amp": amp, "autograd": autograd, "fft": fft, "func": func, "linalg": linalg,
-             "nn": nn, "nn.functional": nn.functional, "nn.init": nn.init, "nn.utils": nn.utils,
+    inner = {"amp": amp, "autograd": autograd, "cuda": cuda, "fft": fft, "func": func,
+             "linalg": linalg, "nn": nn, "nn.functional": nn.functional, "nn.init": nn.init,
+             "nn.utils": nn.utils,
              "nn.utils.rnn": nn.utils.rnn, "optim": optim, "random": random,
              "optim.lr_scheduler": optim.lr_scheduler, "optim.swa_utils": optim.swa_utils,
              "special": special, "utils": utils, "utils.data": utils.data}

@@ -96,7 +96,7 @@ def is_autocast_available(device_type: str) -> bool:
 
 def is_autocast_enabled(device_type: str = "cpu") -> bool:
     """Whether autocast is in force on a device, in this thread."""
-    return device_type == "cpu" and interpreter.STATE.casting is not None
+    return is_autocast_available(device_type) and interpreter.STATE.casting is not None
 
 
 def get_autocast_dtype(device_type: str) -> Any:

@@ -43,7 +43,8 @@ class _ChannelNorm(Scaled):
         kept = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, **how) if kept else None)
         self.register_buffer("running_var", ones(num_features, **how) if kept else None)
-        self.register_buffer("num_batches_tracked", zeros((), dtype=int64) if kept else None)
+        counted = zeros((), dtype=int64, device=device) if kept else None
+        self.register_buffer("num_batches_tracked", counted)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:

@@ -50,7 +50,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """`tensor` with every element set to `val`."""
     with no_grad():
-        return update(tensor, full(tensor.shape, val, tensor.dtype))
+        return update(tensor, full(tensor.shape, val, tensor.dtype, tensor.device))
 
 
 def zeros_(tensor: Tensor) -> Tensor:

@@ -222,7 +222,7 @@ class _LazyNorm(LazyModuleMixin):
         if track_running_stats:
             self.running_mean: Any = UninitializedBuffer(**how)
             self.running_var: Any = UninitializedBuffer(**how)
-            self.num_batches_tracked: Any = zeros((), dtype=int64)
+            self.num_batches_tracked: Any = zeros((), dtype=int64, device=device)
 
     def initialize_parameters(self, input: Any) -> None:
         """Takes num_features from `input`."""

@@ -39,7 +39,7 @@ def run(
     x: (n, input) packed; sizes: how many sequences go on at each step; reverse: from the end.
     """
     eagerly = interpreter.STATE.active is None  # a recording fuses plain ops
-    if together is not None and eagerly:
+    if together is not None and eagerly and not x.is_cuda:
         found = together(kind, x, sizes, state, w, reverse)
         if found is not None:
             return found

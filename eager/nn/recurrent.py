@@ -157,25 +157,25 @@ class RNNBase(_Recurrent):
         if not steps:
             raise ShapeError(f"{type(self).__name__}: sequences have no steps in {x.shape}")
         if not self.proj_size and stays_whole(x, *state or (), *self.parameters(recurse=False)):
-            return self._whole(x, () if state is None else self._initial(state, batch, x.dtype))
-        state = self._initial(state, batch, x.dtype)
+            return self._whole(x, () if state is None else self._initial(state, batch, x))
+        state = self._initial(state, batch, x)
         out, last = self._layers(reshape(x, (-1, self.input_size)), [batch] * steps, state)
         return reshape(out, (steps, batch, self._width * self._directions)), last
 
     def _packed(self, input: PackedSequence, state: State | None) -> tuple[PackedSequence, Any]:
         self._check_width(input.data.shape)
         sizes = input.batch_sizes.tolist()
-        state = _picked(self._initial(state, sizes[0], input.data.dtype), input.sorted_indices)
+        state = _picked(self._initial(state, sizes[0], input.data), input.sorted_indices)
         out, last = self._layers(input.data, sizes, state)
         return (PackedSequence(out, *input[1:]),
                 self._as_hx(_picked(last, input.unsorted_indices)))
 
-    def _initial(self, state: State | None, batch: int, dtype: Any) -> State:
+    def _initial(self, state: State | None, batch: int, like: Tensor) -> State:
         """`state`, checked; zeros for None."""
         lead = (self.num_layers * self._directions, batch)
         wanted = [(*lead, self._width), (*lead, self.hidden_size)][:KINDS[self.mode].states]
         if state is None:
-            return tuple(zeros(shape, dtype=dtype) for shape in wanted)
+            return tuple(zeros(shape, dtype=like.dtype, device=like.device) for shape in wanted)
         for s, shape, name in zip(state, wanted, "hc"):
             if s.shape != shape:
                 raise ShapeError(f"{type(self).__name__}: {name} of hx must be (layers * directions"
@@ -313,7 +313,8 @@ class RNNCellBase(_Recurrent):
         self._check_width(input.shape)
         shape = (*input.shape[:-1], self.hidden_size)
         if state is None:
-            state = (zeros(shape, dtype=input.dtype),) * KINDS[self.mode].states
+            zero = zeros(shape, dtype=input.dtype, device=input.device)
+            state = (zero,) * KINDS[self.mode].states
         for s in state:
             if s.shape != shape:
                 raise ShapeError(f"{type(self).__name__}: for the input {input.shape} each tensor "
