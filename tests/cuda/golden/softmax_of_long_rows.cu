@@ -48,36 +48,34 @@ k0_max_exp_divide(const float* __restrict__ x0, float* b0) {
         const int k_3 = lane + turn4 * 1024;
         if (k_3 < 3001) {
             const int v5 = (task * 3001);
-            const int v6 = (v5 + k_3);
-            const float v7 = x0[v6];
-            part2 = fw_maximum(part2, v7);
+            const float v6 = x0[(v5 + k_3)];
+            part2 = fw_maximum(part2, v6);
         }
     }
     r0_1 = fw_maximum(r0_1, fw_maximum_f32_of_1024(part2, sums, lane));
-    float r2_8 = 0.0f;
-    float part9 = -0.0f;
+    float r2_7 = 0.0f;
+    float part8 = -0.0f;
     #pragma unroll
-    for (int turn11 = 0; turn11 < 3; ++turn11) {
-        const int k_10 = lane + turn11 * 1024;
-        if (k_10 < 3001) {
-            const int v12 = (task * 3001);
-            const float v13 = x0[(v12 + k_10)];
-            const float v14 = expf((v13 - r0_1));
-            float t0_15 = v14;
-            part9 = (part9 + v14);
-            row0[k_10] = t0_15;
+    for (int turn10 = 0; turn10 < 3; ++turn10) {
+        const int k_9 = lane + turn10 * 1024;
+        if (k_9 < 3001) {
+            const int v11 = (task * 3001);
+            const float v12 = x0[(v11 + k_9)];
+            const float v13 = expf((v12 - r0_1));
+            float t0_14 = v13;
+            part8 = (part8 + v13);
+            row0[k_9] = t0_14;
         }
     }
-    r2_8 = (r2_8 + fw_add_f32_of_1024(part9, sums, lane));
+    r2_7 = (r2_7 + fw_add_f32_of_1024(part8, sums, lane));
     #pragma unroll
-    for (int turn17 = 0; turn17 < 3; ++turn17) {
-        const int k_16 = lane + turn17 * 1024;
-        if (k_16 < 3001) {
-            const float v18 = row0[k_16];
-            float t0_19 = (v18 / r2_8);
-            const int v20 = (task * 3001);
-            const int v21 = (v20 + k_16);
-            b0[v21] = t0_19;
+    for (int turn16 = 0; turn16 < 3; ++turn16) {
+        const int k_15 = lane + turn16 * 1024;
+        if (k_15 < 3001) {
+            const float v17 = row0[k_15];
+            float t0_18 = (v17 / r2_7);
+            const int v19 = (task * 3001);
+            b0[(v19 + k_15)] = t0_18;
         }
     }
 }
