@@ -16,12 +16,17 @@ from ..eager.shapes import TensorType
 from ..eager.tensor import Tensor
 from .dims import Dim
 from .graph import Node, Nodes
+from .places import devices_of
 
 
 class _Value(TensorType):
     """The `data` of a tensor without values: its type and the node it stands for."""
 
     node: Node
+
+    def place(self) -> str:
+        """The name of the device that the node is on."""
+        return devices_of([self.node])[0]
 
 
 def as_tensor(node: Node) -> Tensor:

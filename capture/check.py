@@ -15,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..eager.devices import host
 from ..eager.errors import ArgumentError, CheckError
 from .evaluate import evaluate_node
 from .graph import SPECIAL, Graph, Node
@@ -98,6 +99,7 @@ class Difference:
 
 def differences(graph: Graph, arrays: Sequence[Any], found: Sequence[Any]) -> list[Difference]:
     """The outputs that are further off than rounding can be."""
+    arrays, found = list(map(host, arrays)), list(map(host, found))
     exact = _values(graph, arrays, None)
     moved = [_values(graph, arrays, np.random.default_rng(seed)) for seed in range(_MOVED)]
     return [_difference(node, np.asarray(value), exact[i])

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from ..eager import devices, interpreter
+from ..eager import interpreter
 from ..eager.errors import CaptureError, CodegenError
 from ..eager.forking import held_while_forking, in_child
 from ..eager.settings import settings
@@ -119,8 +119,7 @@ class Compiled(Insight):
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if (interpreter.in_use and (interpreter.STATE.active is not None or devices.in_use)) \
-                or not settings.compile:  # there is no code for tensors on a GPU yet
+        if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:
             return self.original(*args, **kwargs)
         if self.check is None and not watching.on:
             for program in self.programs:

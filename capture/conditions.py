@@ -4,10 +4,12 @@ of a guard), `{1}` and so on (the values at others), and the guard's constants.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..eager import devices
 from .hooked import hooks_of
 
 
@@ -41,7 +43,13 @@ def _of_objects(constants: Mapping[str, Any]) -> str:
     return f"len({{{{id({{0}}), {others}}}}}) == {len(constants) + 1}"
 
 
-_TENSOR = "type({0}) is {T} and {0}._data.dtype == {D} and {0}.edge is "
+def _tensor(edge: str, constants: Mapping[str, Any]) -> str:
+    """A tensor of a type, on a GPU where the guard names one (`P`, its number)."""
+    place = "type({0}._data) is DEVICES.ndarray and {0}._data.device.id == {P}" \
+        if "P" in constants else "type({0}._data) is not DEVICES.ndarray"
+    return "type({0}) is {T} and {0}._data.dtype == {D} and " \
+        f"{{0}}.edge is {edge} and {place} and {_of_shape(constants)}"
+
 
 CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "is": "{0} is {K}",
@@ -66,8 +74,8 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "another object": "{0} is not {1}",
     "different objects": _of_objects,
     "same values": "{0}._data is {1}._data",
-    "tensor": lambda constants: f"{_TENSOR}None and {_of_shape(constants)}",
-    "tensor on tape": lambda constants: f"{_TENSOR}not None and {_of_shape(constants)}",
+    "tensor": functools.partial(_tensor, "None"),
+    "tensor on tape": functools.partial(_tensor, "not None"),
     "leaf": "type({0}.edge) is {L}",
     "hooks": "HOOKS({0}.edge) == {K}",
     "no gradient": "{0}._grad is None",
@@ -76,7 +84,7 @@ CONDITIONS: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "sizes": _of_sizes,
 }
 
-SCOPE: dict[str, Any] = {"IS": operator.is_, "LACKS": lacks, "HOOKS": hooks_of}
+SCOPE: dict[str, Any] = {"IS": operator.is_, "LACKS": lacks, "HOOKS": hooks_of, "DEVICES": devices}
 """What the texts use beside values and constants."""
 
 

@@ -198,7 +198,8 @@ class _Writer:
 
     def _head(self) -> Iterator[str]:
         empty = "" if self.at.kwargs else "kwargs or "
-        yield f"    if {empty}INTERPRETER.in_use or MODE.enabled is not GRAD: return UNSEEN"
+        yield f"    if {empty}INTERPRETER.in_use != INTERPRETER.devices " \
+            "or MODE.enabled is not GRAD: return UNSEEN"
 
     def _looks(self, forget: Callable[[Any], None]) -> Iterator[str]:
         for path, may_go in self.pins.looks.items():

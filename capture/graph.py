@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..eager.devices import CPU
 from ..eager.op import OPS
 from ..eager.shapes import TensorType
 
@@ -100,9 +101,10 @@ class Nodes:
         found = OPS[op].result(*[n.type for n in inputs], **params)
         return self.make(op, inputs, params, found, site)
 
-    def input(self, name: str, type: TensorType) -> Node:
-        """A value given from outside, told apart by name."""
-        return self.make("input", (), {"name": name}, type)
+    def input(self, name: str, type: TensorType, device: str = CPU) -> Node:
+        """A value given from outside, told apart by name, and the device that it is on."""
+        where = {} if device == CPU else {"device": device}
+        return self.make("input", (), {"name": name, **where}, type)
 
     def const(self, value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Node:
         """A small literal: a Python scalar, or a flat tuple of them for a `shape`."""

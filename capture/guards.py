@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..eager import devices
 from ..eager.tensor import Tensor
 from . import hooked
 from .conditions import SCOPE, text_of
@@ -308,10 +309,13 @@ def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard
     edge = recorder.state.edges.get(first, tensor.edge)
     on_tape = edge is not None
     shape = recorder.shape_at(path, array.shape)
+    device = devices.of(array)
     says = f"{describe(path)} is {array.dtype.name}[{', '.join(map(str, shape))}]" \
-        f"{', requires_grad' if on_tape else ''}"
+        f"{', requires_grad' if on_tape else ''}{f' on {device}' if devices.in_use else ''}"
     known = tuple([n if type(n) is int else None for n in shape])
     names = {"T": type(tensor), "D": array.dtype, "S": known}
+    if device != devices.CPU:
+        names["P"] = array.device.id
     yield Guard(path, "tensor on tape" if on_tape else "tensor", names, says, "sizes")
     if recorder.went_back:
         for same, names in hooked.condition(edge):

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..eager import devices
 from ..eager.errors import is_our_file, is_ours
 from .bytecode import names_of, reads_by_name
 from .impure import impure, passed_on
@@ -215,7 +216,7 @@ def _is_followed(filename: str) -> bool:
     name = filename.replace("\\", "/")
     if is_our_file(filename):
         return any(part in name for part in _FOLLOWED)
-    return not name.startswith(_NUMPY)
+    return not name.startswith((_NUMPY, *devices.folders))
 
 
 class _Watched(dict[str, bool]):

@@ -33,6 +33,7 @@ from .guards import Source
 from .loops import Enter
 from .measured import Measure
 from .passes.specialise import plain_sizes, specialise
+from .places import devices_of
 from .reading import Reader, compile_gather
 from .recorder import Recorder
 from .replayed import Back, Held
@@ -72,7 +73,9 @@ class Variant:
         self.way = way
         self.passed = frozenset(ordered([p.entry for p in points], level.below))
         nodes = way.names.nodes
-        given = [nodes.input(f"g{p.number}", p.node.type) for p in points]
+        places = devices_of([p.node for p in points])
+        given = [nodes.input(f"g{p.number}", p.node.type, device)
+                 for p, device in zip(points, places)]
         with building(OnTape(nodes, way.sizes)), way.sizes.listening(asks):
             found = gradients_between(
                 [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in given],

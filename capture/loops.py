@@ -304,7 +304,7 @@ class Loops:
         outer = self._heads[-1].enter.token if self._heads else self._outside[0]
         token = (self._since or outer, self._position, depth)
         values, formulas = self._carried(now, variant, counters, subject)
-        phis = tuple(recorder.names.phi((token, i), v.type) for i, v in enumerate(values))
+        phis = recorder.names.phis(token, values)
         symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
         enter = Enter(token, phis, values, symbols, formulas, site)
         head = _Head(self, enter, place, now, variant, counters, depth)
@@ -389,7 +389,7 @@ class Loops:
         phis = []
         for key, tensor in found.items():
             node = head.enter.phis[key[1]] if key[0] == "slot" else key[1]
-            phi = recorder.names.phi((token, "back", tuple(given), key), node.type)
+            phi = recorder.names.phi((token, "back", tuple(given), key), node)
             self.dependent[phi] = head.depth
             recorder.learn(tensor._data, phi)
             phis.append(phi)

@@ -281,7 +281,7 @@ class Meetings:
         (token, depth), recorder = at, self.recorder
         values, formulas = [found.nodes[i] for i in tensors], [found.numbers[n] for n in names]
         (formulas if type(found.subject) is Formula else values).append(found.subject)
-        phis = tuple(recorder.names.phi((token, i), v.type) for i, v in enumerate(values))
+        phis = recorder.names.phis(token, values)
         symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
         return Meet(fork.key, phis, tuple(values), symbols, tuple(formulas),
                     recorder.path[fork.start].site)

@@ -15,7 +15,8 @@ from .paths import Members, Path
 
 _ROOT = __name__.partition(".")[0]
 _EXAMPLES = f"{_ROOT}.export.demo"  # written as a user would
-_LIBRARY = frozenset((*sys.stdlib_module_names, "numpy", "ml_dtypes", _ROOT)) - {"__main__"}
+_LIBRARY = frozenset((*sys.stdlib_module_names, "numpy", "ml_dtypes", "cupy", "cupyx",
+                      _ROOT)) - {"__main__"}
 _WITH_STATE = (functools.cached_property, functools.partialmethod, functools.singledispatchmethod)
 EMPTY = object()  # the contents of a closure cell that nothing was assigned to
 

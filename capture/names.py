@@ -5,6 +5,7 @@ So two runs that go the same way have the same decisions, and where they part ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..eager.op import Op
@@ -13,6 +14,7 @@ from .dims import Sizes
 from .formulas import Formula
 from .graph import Node, Nodes
 from .paths import Path
+from .places import devices_of
 
 
 class Names:
@@ -32,9 +34,9 @@ class Names:
         self.held: dict[int, Any] = {}  # objects that paths begin with, by id
         self._numbered: dict[Any, int] = {}
 
-    def tensor(self, path: Path, type: TensorType) -> Node:
-        """The input that is the tensor at `path`."""
-        node = self.nodes.input(f"x{self._number(path)}", type)
+    def tensor(self, path: Path, type: TensorType, device: str) -> Node:
+        """The input that is the tensor at `path`, on this device."""
+        node = self.nodes.input(f"x{self._number(path)}", type, device)
         self.paths[node] = path
         return node
 
@@ -44,9 +46,14 @@ class Names:
         self.numbers[node] = formula
         return node
 
-    def phi(self, key: Any, type: TensorType) -> Node:
-        """The input that is what a loop carries from turn to turn."""
-        return self.nodes.input(f"p{self._number(key)}", type)
+    def phi(self, key: Any, like: Node) -> Node:
+        """The input that is what a loop carries from turn to turn, of the type of a node."""
+        (device,) = devices_of([like])
+        return self.nodes.input(f"p{self._number(key)}", like.type, device)
+
+    def phis(self, token: Any, values: Sequence[Node]) -> tuple[Node, ...]:
+        """The inputs that are what a place carries, which begins with these values."""
+        return tuple([self.phi((token, i), v) for i, v in enumerate(values)])
 
     def measured(self, op: Op, x: Node, sizes: Sizes, value: int) -> Node:
         """What an op makes of `x` whose size, now `value`, only the values of `x` tell: a size of

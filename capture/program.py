@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..eager import interpreter
+from ..eager.devices import CPU
 from ..eager.tape import is_grad_enabled
 from .formulas import Formula
 from .guards import Guard, compile_each
@@ -164,8 +165,13 @@ def _difference(guard: Guard, read: Reader) -> list[tuple[int, int, int]] | None
         return [] if is_number_at(guard.path, read) else None
     value = read(guard.path)
     if guard.of != "sizes" or type(value) is not guard.constants["T"] \
-            or value._data.dtype != guard.constants["D"]:
+            or value._data.dtype != guard.constants["D"] or _device(guard) != value.device:
         return None
     before, now = guard.constants["S"], value._data.shape
     found = [(i, a, b) for i, (a, b) in enumerate(zip(before, now)) if a not in (None, b)]
     return found if found and len(before) == len(now) else None
+
+
+def _device(guard: Guard) -> str:
+    """The device that a tensor has to be on."""
+    return f"cuda:{guard.constants['P']}" if "P" in guard.constants else CPU

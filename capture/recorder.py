@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..eager import interpreter
+from ..eager import devices, interpreter
 from ..eager.dispatch import evaluate
 from ..eager.errors import DTypeError, FusewireError, GraphError, ShapeError
 from ..eager.memory import SMALLEST
@@ -412,7 +412,7 @@ class Recorder:
             path = Path("lost", len(self.sources))
         kind = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)
         with self.sizes.listening(False):
-            node = self.sources[path] = self.names.tensor(path, kind)
+            node = self.sources[path] = self.names.tensor(path, kind, devices.of(tensor._data))
         self.learn(tensor._data, node)
         return node
 

@@ -17,6 +17,7 @@ from .guards import Source
 from .names import Names
 from .passes.specialise import plain_sizes, sizes_of
 from .paths import Path
+from .places import devices_of
 from .reading import compile_gather
 
 Registers = dict[Node, Any]  # arrays that earlier stages of a call have computed
@@ -168,8 +169,8 @@ def operand(value: Any, node: Node) -> Any:
 def cut(nodes: Sequence[Node], wanted: Sequence[Node], inputs: Sequence[Node]) -> Graph:
     """The graph of `nodes` in which `inputs`, whatever computes them elsewhere, are given."""
     made = Nodes()
-    new = {n: made.input(n.params["name"] if n.op == "input" else f"r{i}", n.type)
-           for i, n in enumerate(inputs)}
+    new = {n: made.input(n.params["name"] if n.op == "input" else f"r{i}", n.type, device)
+           for i, (n, device) in enumerate(zip(inputs, devices_of(inputs)))}
     for n in nodes:
         if n not in new:
             new[n] = made.make(n.op, [new[i] for i in n.inputs], n.params, n.type, n.site)

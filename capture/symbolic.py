@@ -79,8 +79,8 @@ class Common(Names):
         self.numbers[node] = formula
         return node
 
-    def phi(self, key: Any, type: TensorType) -> Node:
-        return self.nodes.input(f"phi {self._number(key)}", type)
+    def phi(self, key: Any, like: Node) -> Node:
+        return self.nodes.input(f"phi {self._number(key)}", like.type)
 
     def reads(self, array: Any, path: Path | None) -> Node:
         """The node of a tensor from outside: of a path, or else of these values."""

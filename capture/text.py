@@ -40,7 +40,7 @@ def _literal(node: Node) -> str:
 
 
 def _call(node: Node, names: dict[Node, str]) -> str:
-    params = {} if node.op == "input" else node.params
+    params = {k: v for k, v in node.params.items() if node.op != "input" or k != "name"}
     args = [names[i] for i in node.inputs] + [f"{k}={_param(v)}" for k, v in params.items()]
     return f"{node.op}({', '.join(args)})"
 
@@ -77,7 +77,8 @@ def _parse_call(made: Nodes, env: dict[str, Node], found: re.Match[str]) -> Node
     call = ast.parse(found["call"], mode="eval").body
     assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
     if call.func.id == "input":
-        return made.input(found["name"], kind)
+        return made.input(found["name"], kind, **{
+            k.arg or "": _parse_param("", k.value) for k in call.keywords})
     args = [_value(made, env, a) for a in call.args]
     params = {k.arg: _parse_param(k.arg or "", k.value) for k in call.keywords}
     return made.make(call.func.id, args, params, kind)  # type: ignore[arg-type]

@@ -164,8 +164,8 @@ def turned(recorder: Any, turn: Turn, slots: tuple[int, ...]) -> Turned:
     key = turn.jump, slots
     if key not in made:
         shadows = _shadows(recorder, turn)
-        given = {i: recorder.names.phi((turn.jump.token, "gradient", i),
-                                       turn.jump.values[i].type) for i in slots}
+        given = {i: recorder.names.phi((turn.jump.token, "gradient", i), turn.jump.values[i])
+                 for i in slots}
         stops = {k: shadows[id(e)] for k, e in turn.stops.items()}
         outputs = [Tensor(as_tensor(turn.jump.values[i])._data, shadows[id(turn.ends[i].edge)])
                    for i in slots]

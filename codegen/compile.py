@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from ..capture.passes.puts import join_puts
 from ..capture.passes.simplify import join_slices, simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import CLEANING, Pass, run
+from ..capture.places import is_elsewhere
 from ..eager.errors import CodegenError
 from ..eager.settings import settings
 from .again import program_of
@@ -55,16 +56,21 @@ from .voids import fill_voids
 
 Program = Executable | MixedExecutable | SizedExecutable
 
+# Set with CuPy: compiles what is on GPUs, in part or as a whole.
+elsewhere: Callable[[Graph], MixedExecutable | SizedExecutable] | None = None
+
 
 def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     """A callable that takes the graph's inputs as arrays and gives its outputs as arrays."""
+    if elsewhere is not None and is_elsewhere(graph):
+        return elsewhere(graph)
     if has_symbols(graph):
         return SizedExecutable(graph, lambda known: compile_graph(known, target),
                                lambda graph, least: compile_open(graph, least, target))
     if not any(map(why_no_code, graph.nodes())):
         with contextlib.suppress(CodegenError):  # an op may be made of ops that have no code
             return compile_native(graph, target)
-    return compile_mixed(graph, lambda part: compile_native(part, target, checks=False))
+    return compile_mixed(graph, lambda part: compile_native(part.graph, target, checks=False))
 
 
 def compile_native(graph: Graph, target: Target | None = None, checks: bool = True) -> Executable:

@@ -13,6 +13,7 @@ from ..capture.dynamic import Dynamic, check_dynamic
 from ..capture.graph import Graph
 from ..capture.passes.specialise import has_symbols
 from ..capture.stage import Backend
+from ..eager import devices
 from ..eager.errors import CaptureError
 from ..eager.nn import module
 from ..eager.nn.module import Module
@@ -95,5 +96,6 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 
 module.compiler = compile
+devices.code = [f"{__package__}.cuda.eager", f"{__package__}.cuda.placed"]
 direct.native = collect
 hook.observer = Observer if LAYOUT is not None else None

@@ -44,7 +44,7 @@ class Native(Protocol):
     def assembly(self) -> str: ...
 
 
-def compile_mixed(graph: Graph, native: Callable[[Graph], Native], kinds: Kinds = CPU
+def compile_mixed(graph: Graph, native: Callable[[Part], Native], kinds: Kinds = CPU
                   ) -> MixedExecutable:
     """The graph with everything compiled by `native`, as `kinds`, that it can compile."""
     with phase("passes"):
@@ -58,7 +58,7 @@ def compile_mixed(graph: Graph, native: Callable[[Graph], Native], kinds: Kinds 
         programs: list[Native | None] = []
         for step in steps:
             try:
-                programs.append(native(step.graph) if isinstance(step, Part) else None)
+                programs.append(native(step) if isinstance(step, Part) else None)
             except CodegenError as error:
                 assert isinstance(step, Part)
                 refused |= dict.fromkeys(step.members, error.message)

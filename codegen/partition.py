@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..capture.graph import SPECIAL, Graph, Node, Nodes, users
+from ..capture.places import Place, places_of
+from ..eager.devices import CPU
 from ..eager.dispatch import LARGE
 from ..eager.op import OPS
 from .support import why_no_code
@@ -44,6 +46,7 @@ class Part(NamedTuple):
     reads: tuple[Node, ...]
     makes: tuple[Node, ...]
     members: tuple[Node, ...]
+    device: str
 
 
 Step = Call | Part
@@ -53,10 +56,12 @@ def partition(graph: Graph, refused: Mapping[Node, str], checked: Collection[Nod
     """The steps of a graph in an order in which they can run. `refused`: nodes for which there is
     no code though their kind has some; `checked`: what may turn out to be out of range."""
     nodes = graph.nodes()
-    no_code = {n: why for n in nodes if n.op not in SPECIAL and (why := why_no_code(n))}
+    places = places_of(nodes)
+    no_code = {n: why for n in nodes if n.op not in SPECIAL and (why := why_no_code(n))
+               and not (n.op == "transfer" and places[n.inputs[0]] is None)}
     no_code |= refused
     while True:
-        plan = _Levels(graph, nodes, no_code)
+        plan = _Levels(graph, nodes, no_code, places)
         small = [n for members in plan.parts().values() if not plan.is_worth_it(members)
                  for n in members]
         if not small:
@@ -67,8 +72,10 @@ def partition(graph: Graph, refused: Mapping[Node, str], checked: Collection[Nod
 class _Levels:
     """Who computes each node, and at which level."""
 
-    def __init__(self, graph: Graph, nodes: Sequence[Node], no_code: Mapping[Node, str]) -> None:
+    def __init__(self, graph: Graph, nodes: Sequence[Node], no_code: Mapping[Node, str],
+                 places: Mapping[Node, Place]) -> None:
         self.nodes, self.no_code, self.outputs = nodes, no_code, set(graph.outputs)
+        self.device = {n: place or CPU for n, place in places.items()}
         self.base: dict[Node, Node | None] = {}
         for n in nodes:
             self.base[n] = self._base(n)
@@ -113,19 +120,19 @@ class _Levels:
             return 0
         return self.level[node] + 1 if node in self.called else self.level[node]
 
-    def parts(self) -> dict[int, list[Node]]:
-        """The nodes of each part, by its level."""
-        found: dict[int, list[Node]] = {}
+    def parts(self) -> dict[tuple[int, str], list[Node]]:
+        """The nodes of each part, by its level and device."""
+        found: dict[tuple[int, str], list[Node]] = {}
         for n, level in self.level.items():
             if n not in self.called:
-                found.setdefault(level, []).append(n)
+                found.setdefault((level, self.device[n]), []).append(n)
         return found
 
     def is_worth_it(self, members: Iterable[Node]) -> bool:
-        """Whether native code for these nodes gains anything over calls of NumPy."""
+        """Whether code for these nodes gains anything over calls of a library."""
         work = [n for n in members if self.base[n] is n]
         return len(work) > FEW or any(
-            v.type.size >= LARGE for n in work for v in (n, *n.inputs))
+            self.device[n] != CPU or v.type.size >= LARGE for n in work for v in (n, *n.inputs))
 
     def steps(self) -> list[Step]:
         """Calls and parts by their levels."""
@@ -136,8 +143,10 @@ class _Levels:
                 why = self.no_code.get(n, "NumPy shows it without moving anything")
                 calls.setdefault(self.level[n], []).append(Call(n, why))
         found: list[Step] = []
-        for level in sorted({*calls, *parts}):
-            found += calls[level] if level in calls else [self._part(parts[level], wanted)]
+        for level in sorted({*calls, *(level for level, _ in parts)}):
+            found += calls.get(level, ())
+            found += [self._part(members, device, wanted)
+                      for (at, device), members in parts.items() if at == level]
         return found
 
     def _wanted(self) -> set[Node]:
@@ -148,7 +157,7 @@ class _Levels:
             found.update(i for i in read if i is not None and self.level.get(i) != level)
         return found
 
-    def _part(self, members: Sequence[Node], wanted: Collection[Node]) -> Part:
+    def _part(self, members: Sequence[Node], device: str, wanted: Collection[Node]) -> Part:
         makes, inside = tuple(n for n in members if n in wanted), set(members)
         needed: set[Node] = set()
         stack = list(makes)
@@ -165,7 +174,7 @@ class _Levels:
                 new[n] = made.input(f"x{len(reads)}", n.type)
                 reads.append(n)
         graph = Graph(tuple(new[n] for n in reads), tuple(new[n] for n in makes))
-        return Part(graph, tuple(reads), makes, tuple(members))
+        return Part(graph, tuple(reads), makes, tuple(members), device)
 
 
 def only_shows(node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..eager.dtypes import kind
@@ -15,14 +15,17 @@ from .loops import Buffer, Call, Expr, For, Kernel, Load, Stmt
 Work = dict[Any, float]  # "flops", and elements by ("read", buffer) and ("written", buffer)
 
 
-def kernel_facts(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:
+Limit = Callable[[float, float, int], float]  # of operations, bytes, bytes of a number: seconds
+
+
+def kernel_facts(kernels: Sequence[Kernel], limit: Limit = limit) -> list[dict[str, Any]]:
     """A row per kernel: name, the user's lines, bytes moved, operations, tasks, and the seconds
-    below which it cannot go on this machine, which the first call measures."""
-    known = {k: _facts(k) for k in dict.fromkeys(kernels)}
+    below which it cannot go, by default on this machine, which the first call measures."""
+    known = {k: _facts(k, limit) for k in dict.fromkeys(kernels)}
     return [known[k] for k in kernels]
 
 
-def _facts(kernel: Kernel) -> dict[str, Any]:
+def _facts(kernel: Kernel, limit: Limit) -> dict[str, Any]:
     work: Work = defaultdict(float)
     _add_work(kernel.body, kernel.tasks, work)
     size = sum(_moved(b, work["read", b]) for b in kernel.inputs) + \

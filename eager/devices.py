@@ -11,6 +11,7 @@ import ctypes
 import functools
 import importlib
 import importlib.util
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,7 +19,6 @@ from typing import Any, NamedTuple
 
 from . import interpreter
 from .errors import DeviceError
-from .traced import Traced
 
 CPU = "cpu"
 OLDEST = 12000  # the oldest version of CUDA that CuPy 14 runs on, as drivers count: 12.0
@@ -32,6 +32,8 @@ class _Missing:
 
 ndarray: Any = _Missing  # the class of arrays on a GPU
 in_use = False  # whether arrays can be on a GPU: CuPy is imported
+folders: tuple[str, ...] = ()  # what the files of CuPy begin with, once it is imported
+code: list[str] = []  # modules of an upper layer, which are imported with CuPy
 
 
 class Driver(NamedTuple):
@@ -109,7 +111,7 @@ def cupyx(name: str) -> Any:
 
 
 def _imported() -> Any:
-    global ndarray, in_use
+    global ndarray, in_use, folders
     found = probe()
     if found.why_not:
         raise DeviceError(f'device "cuda" is not available: {found.why_not}', found.help)
@@ -118,6 +120,9 @@ def _imported() -> Any:
     except ImportError as error:
         raise DeviceError(f'device "cuda" is not available: CuPy cannot be imported: {error}',
                           "see https://docs.cupy.dev/en/stable/install.html") from None
+    folders = (os.path.dirname(str(module.__file__)).replace("\\", "/"),)  # and of cupyx beside it
+    for name in code:
+        importlib.import_module(name)
     ndarray, in_use = module.ndarray, True
     interpreter.count_devices()
     return module
@@ -184,7 +189,8 @@ def of(array: Any) -> str:
     """The name of the device that an array, or what stands in its place, is on."""
     if isinstance(array, ndarray):
         return f"cuda:{array.device.id}"
-    return array.place() if isinstance(array, Traced) else CPU  # type: ignore[no-any-return]
+    place = getattr(type(array), "place", None)  # of a value of a transform, or of a graph
+    return CPU if place is None else str(place(array))
 
 
 def moved(array: Any, device: str) -> Any:

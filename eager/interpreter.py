@@ -74,7 +74,7 @@ class Symbol:
 rows: Callable[[Any, Any], Any] | None = None
 in_use = 0  # how many threads have an interpreter or an autocast, and 1 once tensors may be on a
 # GPU: while 0, ops need not ask
-_devices = 0  # that 1
+devices = 0  # that 1
 _LOCK = held_while_forking(threading.Lock())
 
 
@@ -119,16 +119,16 @@ STATE = _State()
 
 def count_devices() -> None:
     """From now on tensors may be on a GPU, so ops have to ask where theirs are."""
-    global in_use, _devices
+    global in_use, devices
     with _LOCK:
-        in_use, _devices = in_use + 1 - _devices, 1
+        in_use, devices = in_use + 1 - devices, 1
 
 
 @in_child
 def _forget_other_threads() -> None:
     global in_use
     STATE._counted = (STATE.active is not None) + STATE._casts
-    in_use = STATE._counted + _devices
+    in_use = STATE._counted + devices
 
 
 def set_casting(value: Any) -> Any:

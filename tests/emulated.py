@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,12 @@ class EmulatedDevice:
         return np.array(array, order="C")
 
     copy = upload
+    bandwidth = 1e9
+
+    def seconds(self, work: Callable[[], None]) -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
 
     def ready(self, array: Any) -> Any:
         """An array that owns its memory: where others begin, the emulator looks at."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,11 @@ class FakeDevice:
         return np.array(array, order="C")
 
     copy = upload
+    bandwidth = 1e9
+
+    def seconds(self, work: Callable[[], None]) -> float:
+        work()
+        return 0.0
 
     def ready(self, array: Any) -> Any:
         return np.ascontiguousarray(array)

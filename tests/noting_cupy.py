@@ -20,7 +20,8 @@ class FakeCupy:
         self.cuda = SimpleNamespace(
             Device=lambda number: _Context(
                 self, f"device {number}", compute_capability="90", attributes={
-                    "MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 227 << 10}),
+                    "MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 227 << 10,
+                    "MemoryClockRate": 2619000, "GlobalMemoryBusWidth": 5120}),
             Module=lambda: _Module(self),
             Stream=lambda non_blocking: _Stream(self, "stream"),
             get_current_stream=lambda: _Stream(self, "default"),

@@ -35,8 +35,9 @@ def gpu(number: int = 0) -> CupyDevice:
 
 
 class CupyDevice:
-    """A GPU by its number: its architecture (such as "sm_90"), its multiprocessors, and the bytes
-    of shared memory that a block can have."""
+    """A GPU by its number: its architecture (such as "sm_90"), its multiprocessors, the bytes of
+    shared memory that a block can have, and those that its memory, which works on both edges of its
+    clock, can move in a second."""
 
     def __init__(self, cupy: Any, number: int = 0) -> None:
         self._cupy, self._device = cupy, cupy.cuda.Device(number)
@@ -44,6 +45,7 @@ class CupyDevice:
         self.arch = f"sm_{self._device.compute_capability}"
         self.multiprocessors: int = about["MultiProcessorCount"]
         self.shared_limit: int = about["MaxSharedMemoryPerBlockOptin"]
+        self.bandwidth = 2e3 * about["MemoryClockRate"] * about["GlobalMemoryBusWidth"] / 8
         self._cuda = cupy.cuda.runtime.driverGetVersion() // 1000
         self._modules: WeakValueDictionary[str, CupyModule] = WeakValueDictionary()
 
@@ -84,6 +86,16 @@ class CupyDevice:
         if array.flags.c_contiguous and array.data.ptr % _ALIGN == 0:
             return array
         return self.copy(array)
+
+    def seconds(self, work: Callable[[], None]) -> float:
+        """How long the GPU takes for what `work` launches, by its own clock."""
+        with self._device:
+            began, ended = self._cupy.cuda.Event(), self._cupy.cuda.Event()
+            began.record()
+            work()
+            ended.record()
+            ended.synchronize()
+            return float(self._cupy.cuda.get_elapsed_time(began, ended)) / 1e3
 
     def synchronize(self) -> None:
         """Waits until all that was launched is done."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +15,7 @@ from ...eager.shapes import TensorType
 from ..executable import Interface
 from ..llvm.program import Arena, Slot
 from ..loops import Buffer
-from ..report import bytes_of, kernel_facts
+from ..report import bytes_of, kernel_facts, kernel_table
 from .program import Program, Step, program_of
 from .source import Function
 
@@ -48,6 +50,13 @@ class Device(Protocol):
         """The array as kernels read it, itself where it is so: its elements one after the other, in
         memory that begins at a multiple of 16 bytes."""
 
+    def seconds(self, work: Callable[[], None]) -> float:
+        """How long the device takes for what `work` launches."""
+
+    @property
+    def bandwidth(self) -> float:
+        """The bytes that its memory can move in a second."""
+
 
 def compile_on(graph: Graph, device: Device, checks: bool = True) -> DeviceExecutable:
     """The program of a graph, on a device; CodegenError where something in it has no code."""
@@ -72,13 +81,15 @@ class DeviceExecutable:
             given[i] = self.device.copy(given[i])
         results = [self.device.empty(t.shape, t.dtype) for t in self.interface.results]
         table = [*given, *self._constants, *results]
-        self._launch(table)
+        for launch in self._launches(table):
+            launch()
         found = [table[i] for i in self.interface.outputs]
         for check in self.interface.after:
             check.require(found[check.output])
         return [a.reshape(shape) for a, shape in zip(found, self.interface.shapes)]
 
-    def _launch(self, table: Sequence[Array]) -> None:
+    def _launches(self, table: Sequence[Array]) -> Iterator[Callable[[], None]]:
+        """What launches each step."""
         arena = self.device.empty((self.program.arena,), _BYTE)
         scratch = self.device.empty((self.program.scratch,), _BYTE)
         for step in self.program.steps:
@@ -86,13 +97,23 @@ class DeviceExecutable:
             arguments = _arguments(step, function, table, arena)
             if function.scratch:
                 arguments.append(Region(scratch, 0, _BYTE, function.scratch))
-            self._module.launch(function, arguments)
+            yield functools.partial(self._module.launch, function, arguments)
 
     # ---- what is told of it
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
-        """A row per kernel, without times: these only the device itself could tell."""
+        """A row per kernel with its median time on made-up inputs."""
+        given = [self.device.upload(np.ones(t.shape, t.dtype)) for t in self.interface.inputs]
+        results = [self.device.empty(t.shape, t.dtype) for t in self.interface.results]
+        runs = list(self._launches([*given, *self._constants, *results]))
+        times = [[self.device.seconds(run) for run in runs] for _ in range(repeats)]
         functions = self.program.module.functions
-        return kernel_facts([functions[s.function].kernel for s in self.program.steps])
+        facts = kernel_facts([functions[s.function].kernel for s in self.program.steps],
+                             lambda flops, size, width: size / self.device.bandwidth)
+        return [{**row, "seconds": statistics.median(t)} for row, t in zip(facts, zip(*times))]
+
+    def explain(self) -> str:
+        """The kernels as a table."""
+        return kernel_table(self.rows())
 
     @property
     def memory(self) -> Memory:
@@ -106,6 +127,11 @@ class DeviceExecutable:
     def code(self) -> str:
         """The CUDA C of the program."""
         return self.program.module.source
+
+    @property
+    def assembly(self) -> str:
+        """A note: nothing here can read the code of a GPU."""
+        return "// cuobjdump --dump-sass, of CUDA's toolkit, shows the code of a GPU"
 
 
 def _arguments(step: Step, function: Function, table: Sequence[Array], arena: Array

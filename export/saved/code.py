@@ -20,6 +20,7 @@ from ...codegen.llvm.target import host
 from ...codegen.mixed import MixedExecutable
 from ...codegen.partition import Call, Part
 from ...codegen.sized import Met, SizedExecutable
+from ...eager.devices import CPU
 from ...eager.errors import CodegenError
 from .description import Kind, Reading, Writing, record
 
@@ -91,7 +92,7 @@ def _read_step(row: list[Any], order: tuple[Node, ...], of: Reading) -> Call | P
     if len(row) == 2:
         return Call(order[row[0]], row[1])
     reads, makes = (tuple([order[i] for i in ends]) for ends in row[:2])
-    return Part(Graph((), (), of.value(row[2])), reads, makes, ())
+    return Part(Graph((), (), of.value(row[2])), reads, makes, (), CPU)
 
 
 # ---- any size

@@ -13,6 +13,7 @@ from ...capture.effects import Effect
 from ...capture.guards import Guard, Source, compile_check
 from ...capture.leaf import Leaf
 from ...capture.names import Names
+from ...capture.places import is_elsewhere
 from ...capture.reading import Reader
 from ...capture.replay import MISSING, Replay
 from ...codegen.llvm.target import Target, host
@@ -146,6 +147,9 @@ def _described(recorded: Recorded, saving: Saving, writing: Writing) -> dict[str
 def _program(program: Replay, saving: Saving, writing: Writing) -> list[Any]:
     if program.casting is not None:
         raise Unsaved("it was recorded under autocast", "convert the model, or call it without")
+    if any(is_elsewhere(stage.graph) for stage in program.stages()):
+        raise Unsaved("it computes on a GPU, and what is saved runs on the CPU",
+                      'bring what it reads to the CPU, model.to("cpu"), call it there, and save')
     parts = saving.live(program.guards), program.root, program.grad_enabled, program.varying
     return [writing.value(part) for part in parts]
 

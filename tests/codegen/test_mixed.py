@@ -126,7 +126,7 @@ def test_inputs_constants_and_views_can_be_outputs() -> None:
 
 def test_a_part_without_code_after_all_is_called(eager_to_compile: None) -> None:
     """The compiler has the last word on what it can do."""
-    def refuses(part: Graph) -> Any:
+    def refuses(part: Part) -> Any:
         raise fw.CodegenError("not this one")
 
     graph = parse("""

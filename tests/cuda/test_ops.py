@@ -33,7 +33,7 @@ def check(row: Row, fn: Callable[..., Any], *given: Any) -> None:
     """What the emulator computes is what NumPy computes, node by node."""
     graph, arrays = recorded(fn, *given)
     device = EmulatedDevice(ORDERS[ROWS.index(row) % len(ORDERS)])
-    program = compile_mixed(graph, lambda part: compile_on(part, device, checks=False))
+    program = compile_mixed(graph, lambda part: compile_on(part.graph, device, checks=False))
     wanted = evaluate(graph, [np.copy(a) for a in arrays])
     for got, expected in zip(program([np.copy(a) for a in arrays]), wanted, strict=True):
         if is_small(expected.dtype):  # one number off where it lies in the middle of two

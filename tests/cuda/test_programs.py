@@ -28,7 +28,7 @@ def check(fn: Callable[..., Any], *given: Any, order: int, loose: float = 10) ->
     """What the emulator computes is what NumPy computes, node by node; how many arrays that are."""
     graph, arrays = recorded(fn, *given)
     device = EmulatedDevice(order)
-    compiled = compile_mixed(graph, lambda part: compile_on(part, device, checks=False))
+    compiled = compile_mixed(graph, lambda part: compile_on(part.graph, device, checks=False))
     wanted = evaluate(graph, [np.copy(a) for a in arrays])
     assert wanted
     for got, expected in zip(compiled([np.copy(a) for a in arrays]), wanted, strict=True):

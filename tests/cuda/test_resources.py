@@ -27,7 +27,7 @@ ARCHS = ("sm_80", "sm_90")
 def add(kernels: Kernels, label: str, fn: Callable[..., Any], *given: Any) -> None:
     kernels.label = label
     graph, _ = recorded(fn, *given)
-    compile_mixed(graph, lambda part: compile_on(part, kernels, checks=False))
+    compile_mixed(graph, lambda part: compile_on(part.graph, kernels, checks=False))
 
 
 @pytest.mark.parametrize("start", range(0, len(WHOLE), AT_ONCE))

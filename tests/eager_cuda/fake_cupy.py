@@ -37,14 +37,14 @@ STATE = _State()
 def _wrap(value: Any, device: int | None = None) -> Any:
     """NumPy's results as arrays of ours, in tuples too."""
     if isinstance(value, (np.ndarray, np.generic)):
-        return _made(np.asarray(value), STATE.device if device is None else device)
+        return made(np.asarray(value), STATE.device if device is None else device)
     if isinstance(value, (tuple, list)):
         items = [_wrap(v, device) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
 
-def _made(host: Any, device: int) -> ndarray:
+def made(host: Any, device: int) -> ndarray:
     if host.dtype.kind not in _KINDS and host.dtype != ml_dtypes.bfloat16:
         raise ValueError(f"Unsupported dtype {host.dtype}")
     out = object.__new__(ndarray)
@@ -203,7 +203,7 @@ class ndarray:
         return types.SimpleNamespace(ptr=self._host.ctypes.data, device=self.device)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
-        return _made(self._host.view() if dtype is None else self._host.view(dtype), self._device)
+        return made(self._host.view() if dtype is None else self._host.view(dtype), self._device)
 
     def tolist(self) -> Any:
         return self._host.tolist()
@@ -341,12 +341,12 @@ def _method(name: str, shown: str | None) -> Any:
         if name in ("sum", "prod") and len(places) > 2 and places[2] is None:
             given.update(zip(("axis", "dtype", "out", "keepdims"), places))
             places = []
-        return _wrap(_quiet(getattr(_host_of(self), name), *places, **given), self._device)
+        return _wrap(_quiet(getattr(host_of(self), name), *places, **given), self._device)
 
     return called
 
 
-def _host_of(x: ndarray) -> Any:
+def host_of(x: ndarray) -> Any:
     """The memory of an array; of bool and small floats in what CuPy computes with."""
     return x._host
 
@@ -354,7 +354,7 @@ def _host_of(x: ndarray) -> Any:
 def _attribute(name: str) -> Any:
     def get(self: Any) -> Any:
         found = getattr(self._host, name)
-        return _made(found, self._device) if isinstance(found, np.ndarray) else found
+        return made(found, self._device) if isinstance(found, np.ndarray) else found
 
     def set(self: Any, value: Any) -> None:
         setattr(self._host, name, _unwrap(value))
@@ -513,6 +513,7 @@ def _built() -> Any:
         as_strided=lambda x, shape=None, strides=None: _wrap(
             np.lib.stride_tricks.as_strided(_unwrap(x), shape, strides))))
     made.__version__ = NAMES["version"]
+    made.__file__ = f"{__file__}/__init__.py"
     for own in (ndarray, ufunc, array, asarray, from_dlpack):
         setattr(made, own.__name__, own)
     made.asnumpy = lambda a, **how: a.get() if isinstance(a, ndarray) else np.asarray(a)
@@ -555,6 +556,6 @@ def installed() -> Iterator[Any]:
         devices.driver, devices.importlib.util.find_spec = driver, find
         devices.probe.cache_clear()
         if devices.in_use:
-            devices.in_use, devices.ndarray = False, devices._Missing
-            interpreter.in_use, interpreter._devices = interpreter.in_use - 1, 0
+            devices.in_use, devices.ndarray, devices.folders = False, devices._Missing, ()
+            interpreter.in_use, interpreter.devices = interpreter.in_use - 1, 0
         STATE.device, STATE.stream = 0, None

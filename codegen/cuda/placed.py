@@ -1,0 +1,80 @@
+"""Graphs with values on GPUs: each part is compiled for the device that it is on.
+
+What belongs to a device is told by the graph (see `capture/places.py`); between devices nothing
+goes but by `transfer`. What is made of nothing is made on the device that it is wanted on.
+"""
+
+from __future__ import annotations
+
+from ...capture.graph import Graph, Node, Nodes, rebuild
+from ...capture.passes.specialise import has_symbols
+from ...capture.places import Place, places_of
+from ...eager.devices import CPU
+from .. import compile as native
+from ..mixed import MixedExecutable, Native, compile_mixed
+from ..partition import Part
+from ..sized import SizedExecutable
+from .device import gpu
+from .executable import compile_on
+from .program import LOWERED
+
+
+def compile_placed(graph: Graph) -> MixedExecutable | SizedExecutable:
+    """A callable that takes the graph's inputs, each on its device, and gives its outputs, each on
+    its own."""
+    if has_symbols(graph):
+        return SizedExecutable(graph, compile_placed)
+    return compile_mixed(settled(graph), _compiled, LOWERED)
+
+
+def _compiled(part: Part) -> Native:
+    if part.device == CPU:
+        return native.compile_native(part.graph, checks=False)
+    return compile_on(without_transfers(part.graph), gpu(int(part.device.partition(":")[2])),
+                      checks=False)
+
+
+def settled(graph: Graph) -> Graph:
+    """The graph with a `transfer` wherever a node reads what is on another device, and none of
+    what is made of nothing but of its leaves, as those can be made anywhere."""
+    nodes = Nodes()
+    places = places_of([*graph.inputs, *graph.nodes()])
+    moved: dict[tuple[Node, str], Node] = {}
+    new: dict[Node, Node] = {}
+
+    def move(node: Node, device: str) -> Node:
+        """`node` of the old graph, on a device."""
+        if (node, device) not in moved:
+            if places[node] is None and node.inputs:
+                moved[node, device] = nodes.again(node, [move(i, device) for i in node.inputs])
+            else:
+                moved[node, device] = nodes.make(
+                    "transfer", (new[node],), {"device": device}, node.type, node.site)
+        return moved[node, device]
+
+    def visit(node: Node) -> Node:
+        place = places[node]
+        if node.op == "transfer":
+            return move(node.inputs[0], str(place))
+        if place in (None, CPU):
+            return nodes.again(node, [new[i] for i in node.inputs])
+        return nodes.again(node, [_beside(i, place) for i in node.inputs])
+
+    def _beside(node: Node, device: Place) -> Node:
+        if places[node] == device or (places[node] is None and not node.inputs):
+            return new[node]
+        return move(node, str(device))
+
+    for node in (*graph.inputs, *graph.nodes()):
+        new[node] = visit(node)
+    return Graph(tuple([new[i] for i in graph.inputs]), tuple([new[o] for o in graph.outputs]),
+                 graph.donated, graph.kept)
+
+
+def without_transfers(graph: Graph) -> Graph:
+    """The graph of one device, in which nothing has to be moved."""
+    return rebuild(graph, lambda nodes, node, inputs: inputs[0] if node.op == "transfer"
+                   else nodes.again(node, inputs))
+
+
+native.elsewhere = compile_placed

@@ -1,0 +1,216 @@
+"""`fw.compile` on tensors of a GPU: the same decorator, kernels of CUDA, run by the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from emulated_gpu import EmulatedGpu, emulated_gpus
+
+import fusewire as fw
+from fusewire import nn
+from fusewire.capture.compiled import CaptureWarning
+from fusewire.codegen.mixed import MixedExecutable
+from fusewire.nn import functional as F
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture(autouse=True)
+def gpus() -> Iterator[list[EmulatedGpu]]:
+    with emulated_gpus() as found:
+        yield found
+
+
+def numbers(*shape: int) -> fw.Tensor:
+    return fw.tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32))
+
+
+def same(fn: Callable[..., Any], *args: fw.Tensor, calls: int = 4) -> Any:
+    """The compiled function, whose every call on a GPU gives what the function gives on the CPU."""
+    compiled = fw.compile(fn)
+    want = fn(*args)
+    for _ in range(calls):
+        got = compiled(*[x.cuda() for x in args])
+        assert got.device == "cuda:0"
+        np.testing.assert_allclose(got.cpu().numpy(), want.numpy(), 1e-5, 1e-6)
+    assert compiled.stats.recordings == 1 and not compiled.refusals
+    return compiled
+
+
+def parts(compiled: Any) -> list[str]:
+    """What computes a recorded call: the device of each program, and the ops that are called."""
+    (stage,) = compiled.programs[0].stages()
+    assert isinstance(stage.executable, MixedExecutable)
+    return [getattr(s, "device", "") or s.node.op for s in stage.executable.steps]
+
+
+def test_a_function_is_one_program_of_kernels(gpus: list[EmulatedGpu]) -> None:
+    compiled = same(lambda x, y: (x * y + 1).tanh().sum(1), numbers(3, 40), numbers(3, 40))
+    assert gpus[0].launches == ["k0_sum"] * 3 and not gpus[1].launches
+    assert parts(compiled) == ["cuda:0"]
+
+
+def test_each_device_has_a_recording_of_its_own(gpus: list[EmulatedGpu]) -> None:
+    f = fw.compile(lambda x: x * 2 + 1)
+    for x in [numbers(5), numbers(5).to("cuda:1"), numbers(5).to("cuda:0")] * 4:
+        assert f(x).device == x.device
+        np.testing.assert_array_equal(f(x).cpu().numpy(), numbers(5).numpy() * 2 + 1)
+    assert f.stats.recordings == 3 and gpus[0].launches and gpus[1].launches
+    assert [why.partition(" on ")[2] for why in f.misses] == ["cpu", "cuda:1"]
+
+
+def test_tensors_go_from_device_to_device_inside() -> None:
+    @fw.compile
+    def f(x: fw.Tensor) -> tuple[fw.Tensor, ...]:
+        y = (x.exp() + 1).to("cuda:0")
+        z = (y * y).sqrt().to("cuda:1") * 3
+        return y, z, x + 1, fw.zeros(2, device="cuda") + 1
+
+    for _ in range(4):
+        y, z, w, v = f(numbers(4, 4))
+        assert [t.device for t in (y, z, w, v)] == ["cuda:0", "cuda:1", "cpu", "cuda:0"]
+        np.testing.assert_allclose(z.cpu().numpy(), 3 * (np.exp(numbers(4, 4).numpy()) + 1), 1e-6)
+        assert v.cpu().tolist() == [1.0, 1.0]
+    assert f.stats.recordings == 1
+
+
+def test_numbers_of_the_cpu_beside_arrays_of_a_gpu() -> None:
+    @fw.compile
+    def f(x: fw.Tensor, scale: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+        more = scale * scale + 1
+        return x * more, more
+
+    for n in range(4):
+        y, more = f(numbers(6).cuda(), fw.tensor(float(n)))
+        assert (y.device, more.device) == ("cuda:0", "cpu")
+        np.testing.assert_allclose(y.cpu().numpy(), numbers(6).numpy() * (n * n + 1), 1e-6)
+
+
+def test_what_is_made_of_nothing_is_made_where_it_is_wanted() -> None:
+    compiled = same(lambda x: x + fw.arange(6, dtype=fw.float32, device=x.device) * 2, numbers(6))
+    assert parts(compiled) == ["cuda:0"]
+
+
+def test_decisions_on_values() -> None:
+    @fw.compile
+    def f(x: fw.Tensor) -> fw.Tensor:
+        if x.sum() > 0:
+            return x * 2
+        while x.max() > -8:
+            x = x * 2
+        return x
+
+    for x in [fw.ones(3), -fw.ones(3), fw.ones(3), -2 * fw.ones(3)] * 3:
+        want = f.original(x)
+        np.testing.assert_array_equal(f(x.cuda()).cpu().numpy(), want.numpy())
+    assert not f.refusals
+
+
+def test_numbers_that_differ_from_call_to_call() -> None:
+    f = fw.compile(lambda x, n: x * n + n)
+    for n in (1.0, 2.5, 3.5, -4.0, 5.0):
+        np.testing.assert_array_equal(f(numbers(5).cuda(), n).cpu().numpy(),
+                                      numbers(5).numpy() * np.float32(n) + np.float32(n))
+    assert f.stats.recordings <= 2
+
+
+def test_sizes_that_differ_from_call_to_call() -> None:
+    f = fw.compile(lambda x: F.softmax(x, 1))
+    for n in (3, 4, 5, 4, 5, 6, 5):
+        np.testing.assert_allclose(f(numbers(n, 7).cuda()).cpu().numpy(),
+                                   F.softmax(numbers(n, 7), 1).numpy(), 1e-5)
+    assert f.stats.recordings <= 2
+
+
+def test_gradients_go_back_through_a_compiled_function() -> None:
+    f = fw.compile(lambda x, w: F.gelu(x @ w).sum())
+    for _ in range(3):
+        x, w = numbers(4, 5), numbers(5, 3)
+        grads = []
+        for device in ("cpu", "cuda"):
+            leaves = [t.detach().to(device) for t in (x, w)]
+            for t in leaves:
+                t.requires_grad = True
+            f(*leaves).backward()
+            assert all(t.grad.device == t.device for t in leaves)
+            grads.append([t.grad.cpu().numpy() for t in leaves])
+        for got, want in zip(*grads):
+            np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+
+
+def test_changes_in_place() -> None:
+    @fw.compile
+    def f(x: fw.Tensor) -> None:
+        x += 1
+        x[0] = x[1] * 2
+
+    x, y = numbers(4), numbers(4).cuda()
+    for _ in range(4):
+        f.original(x)
+        f(y)
+        np.testing.assert_array_equal(y.cpu().numpy(), x.numpy())
+
+
+def test_an_index_out_of_range_is_an_error() -> None:
+    f = fw.compile(lambda w, i: w[i] * 2)
+    w = numbers(5, 3).cuda()
+    for _ in range(3):
+        assert f(w, fw.tensor([0, 4], device="cuda")).shape == (2, 3)
+    with pytest.raises(IndexError, match="7 is out of range for axis 0 with size 5"):
+        f(w, fw.tensor([0, 7], device="cuda"))
+
+
+def test_training_with_dropout_is_that_of_the_cpu() -> None:
+    """The same numbers are drawn, and the optimizer's state is where its parameters are."""
+    losses = {}
+    for device in ("cpu", "cuda"):
+        fw.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 4))
+        model.to(device)
+        optimizer = fw.optim.AdamW(model.parameters(), lr=1e-2)
+
+        @fw.compile(fullgraph=True)
+        def step(x: fw.Tensor, t: fw.Tensor, model: Any = model, optimizer: Any = optimizer
+                 ) -> fw.Tensor:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), t)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        x, t = numbers(12, 8).to(device), fw.arange(12).to(device) % 4
+        losses[device] = [step(x, t).item() for _ in range(5)]
+        assert step.stats.recordings == 1
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], 1e-4)
+
+
+def test_what_cannot_be_recorded_runs_as_it_is() -> None:
+    @fw.compile
+    def f(x: fw.Tensor) -> fw.Tensor:
+        with open(__file__, encoding="utf-8") as file:
+            return x * 2 + len(file.read(3))
+
+    with pytest.warns(CaptureWarning):
+        for _ in range(6):
+            assert f(fw.ones(2, device="cuda")).tolist() == [5.0, 5.0]
+
+
+def test_code_is_compared_with_numpy() -> None:
+    f = fw.compile(lambda x: x.exp().sum(0), check="always")
+    for _ in range(3):
+        np.testing.assert_allclose(f(numbers(3, 4).cuda()).cpu().numpy(),
+                                   np.exp(numbers(3, 4).numpy()).sum(0), 1e-5)
+
+
+def test_what_is_known_of_it_can_be_read() -> None:
+    f = same(lambda x: x.exp().sum(0), numbers(3, 4))
+    assert "__global__" in f.code() and "k0_sum" in f.explain()
+
+
+def test_it_is_not_saved(tmp_path: Any) -> None:
+    f = same(lambda x: x.exp(), numbers(3))
+    with pytest.raises(fw.ExportError, match="computes on a GPU"):
+        f.save(tmp_path / "f.fw")
