@@ -36,6 +36,14 @@ def _facts(kernel: Kernel, limit: Limit) -> dict[str, Any]:
             "flops": flops, "tasks": kernel.tasks, "limit": limit(flops, size, 8 if wide else 4)}
 
 
+def at_once(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The row of kernels that run at once, from the rows of each."""
+    lines = ", ".join([*dict.fromkeys(r["line"] for r in rows if r["line"])][:3])
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    sums = {of: sum(r[of] for r in rows) for of in ("bytes", "flops", "tasks", "limit")}
+    return {"name": rows[0]["name"] + more, "line": lines, **sums}
+
+
 def bytes_of(types: Iterable[TensorType]) -> int:
     """What values of these types take in memory."""
     return sum(t.size * t.dtype.itemsize for t in types)

@@ -61,7 +61,7 @@ class _Loaded:
             self._device.moved[function.name] = traffic(self._module, *how)
         else:
             self._module.launch(*how, order=self._device.order)
-        if function.kernel.product is not None:
+        if function.product is not None:
             _assert_a_library_gives_it(function, arguments)
 
 
@@ -75,9 +75,9 @@ def _memory(region: Region) -> Any:
 
 def _assert_a_library_gives_it(function: Function, arguments: Sequence[Region]) -> None:
     """What a kernel says that it computes, cuBLAS would compute it, called as it is on a GPU."""
-    product = function.kernel.product
+    product = function.product
     assert product is not None
-    memory = {b: _memory(a) for b, a in zip(function.kernel.arguments, arguments)}
+    memory = {b: _memory(a) for b, a in zip(function.arguments, arguments)}
     call = blas.call_of(product, {b: a.ctypes.data for b, a in memory.items()})
     first = _seen(call.first, product.right.buffer, call.rows, call.depth, call.batch)
     second = _seen(call.second, product.left.buffer, call.depth, call.columns, call.batch)
@@ -99,10 +99,11 @@ def _seen(operand: blas.Operand, buffer: Buffer, rows: int, columns: int, batch:
 def run_kernels(kernels: Sequence[Kernel], memory: Sequence[dict[Buffer, Any]], order: int = 0
                 ) -> str:
     """Runs kernels by hand as one module, each on arrays by buffer; the module's source."""
-    module = module_of((f"k{n}", k, frozenset(k.arguments)) for n, k in enumerate(kernels))
+    module = module_of([(f"k{n}", [k]) for n, k in enumerate(kernels)],
+                       {k: frozenset(k.arguments) for k in kernels})
     loaded = EmulatedDevice(order).load(module.source)
     for function, own in zip(module.functions, memory, strict=True):
-        arguments = [Region(own[b], 0, b.dtype, own[b].size) for b in function.kernel.arguments]
+        arguments = [Region(own[b], 0, b.dtype, own[b].size) for b in function.arguments]
         if function.scratch:
             byte = np.dtype("uint8")
             arguments.append(Region(np.full(function.scratch, 0xCB, byte), 0, byte,

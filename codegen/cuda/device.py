@@ -140,9 +140,9 @@ class CupyModule:
         if function.grid == 0:  # CuPy would make it 1
             return
         with self._device:
-            product = function.kernel.product
+            product = function.product
             if product is not None:
-                places = dict(zip(function.kernel.arguments, map(_address, arguments)))
+                places = dict(zip(function.arguments, map(_address, arguments)))
                 self._multiply(product, places)
                 return
             kernel = self._functions.get(function.name)

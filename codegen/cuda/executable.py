@@ -15,7 +15,7 @@ from ...eager.shapes import TensorType
 from ..executable import Interface
 from ..llvm.program import Arena, Slot
 from ..loops import Buffer
-from ..report import bytes_of, kernel_facts, kernel_table
+from ..report import at_once, bytes_of, kernel_facts, kernel_table
 from .program import Program, Step, program_of
 from .source import Function
 
@@ -101,15 +101,18 @@ class DeviceExecutable:
 
     # ---- what is told of it
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
-        """A row per kernel with its median time on made-up inputs."""
+        """A row per launch with its median time on made-up inputs."""
         given = [self.device.upload(np.ones(t.shape, t.dtype)) for t in self.interface.inputs]
         results = [self.device.empty(t.shape, t.dtype) for t in self.interface.results]
         runs = list(self._launches([*given, *self._constants, *results]))
         times = [[self.device.seconds(run) for run in runs] for _ in range(repeats)]
         functions = self.program.module.functions
-        facts = kernel_facts([functions[s.function].kernel for s in self.program.steps],
-                             lambda flops, size, width: size / self.device.bandwidth)
+        facts = [at_once(kernel_facts(functions[s.function].kernels, self._limit))
+                 for s in self.program.steps]
         return [{**row, "seconds": statistics.median(t)} for row, t in zip(facts, zip(*times))]
+
+    def _limit(self, flops: float, size: float, width: int) -> float:
+        return size / self.device.bandwidth
 
     def explain(self) -> str:
         """The kernels as a table."""
@@ -137,7 +140,7 @@ class DeviceExecutable:
 def _arguments(step: Step, function: Function, table: Sequence[Array], arena: Array
                ) -> list[Region]:
     return [_region(slot, buffer, table, arena)
-            for slot, buffer in zip(step.slots, function.kernel.arguments)]
+            for slot, buffer in zip(step.slots, function.arguments)]
 
 
 def _region(slot: Slot, buffer: Buffer, table: Sequence[Array], arena: Array) -> Region:

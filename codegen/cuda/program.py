@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...capture.graph import Graph
@@ -19,6 +20,7 @@ from .put import lower_put
 from .scan import lower_scan
 from .sort import lower_sort
 from .source import Module, module_of
+from .together import together
 
 GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256)
 """What the choice of loops goes by on every GPU: a vector is what the lanes of a warp read."""
@@ -56,14 +58,19 @@ class Program:
 def program_of(graph: Graph, checks: bool = True) -> Program:
     """The program of a graph; CodegenError where something in it has no code."""
     plan, launches = lower_graph(graph, GPU, checks, LOWERED)
-    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], plan.arguments)
-    kernels = list(dict.fromkeys(x.kernel for x in launches))
-    number = {k: n for n, k in enumerate(kernels)}
-    aligned = _aligned(launches)
-    module = module_of((f"k{n}_{_plain(k.name)}", k, aligned[k]) for k, n in number.items())
-    steps = tuple([Step(number[x.kernel], tuple([slot_of(p, slots) for p in x.places]))
-                   for x in launches])
-    return Program(interface_of(plan), module, steps, arena)
+    rows = together(launches)
+    slots, arena = plan_arena([[p.buffer for x in row for p in x.places] for row in rows],
+                              plan.arguments)
+    number = {k: n for n, k in enumerate(dict.fromkeys(map(_kernels, rows)))}
+    functions = [(f"k{n}_{_label(kernels)}", kernels) for kernels, n in number.items()]
+    steps = [Step(number[_kernels(row)], tuple([slot_of(p, slots) for x in row for p in x.places]))
+             for row in rows]
+    module = module_of(functions, _aligned(launches))
+    return Program(interface_of(plan), module, tuple(steps), arena)
+
+
+def _kernels(row: Sequence[Launch]) -> tuple[Kernel, ...]:
+    return tuple([x.kernel for x in row])
 
 
 def _aligned(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:
@@ -76,6 +83,8 @@ def _aligned(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:
     return found
 
 
-def _plain(name: str) -> str:
-    _, _, label = name.partition("_")  # the number of its group is the function's own
-    return "".join(c if c.isalnum() else "_" for c in label or name)
+def _label(kernels: Sequence[Kernel]) -> str:
+    """What a function is called after its number."""
+    _, _, label = kernels[0].name.partition("_")  # the number of its group is the function's own
+    plain = "".join(c if c.isalnum() else "_" for c in label or kernels[0].name)
+    return plain if len(kernels) == 1 else f"{plain}_and_{len(kernels) - 1}"

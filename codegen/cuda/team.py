@@ -31,7 +31,8 @@ from ..loops import (
 from .narrow import Ranges
 
 WARP = 32
-_BLOCK = 128  # threads of a block whose teams are smaller
+MIXED = 256  # threads of a block whose teams are smaller, beside other kernels
+_BLOCK = 128  # the same, of one kernel alone
 _WIDEST = 1024
 _SHARED = 47 << 10  # bytes of shared memory that every kernel may have, less what sums need
 _OWN = 64  # elements of a thread's own scratch
@@ -66,13 +67,14 @@ class Team:
         return -(-tasks // self.teams)
 
 
-def team_of(kernel: Kernel) -> Team:
-    """How a kernel lies on threads."""
+def team_of(kernel: Kernel, alone: bool = True) -> Team:
+    """How a kernel lies on threads: alone, or in blocks beside those of other kernels."""
     lanes = max([s.lanes for s in walk(kernel.body) if isinstance(s, For)], default=0)
     turned = any(isinstance(s, Transpose) for s in walk(kernel.body))
     wanted = max(lanes, WARP if turned else 0)
     threads = 1 if not wanted else min(_WIDEST, _power_of_two(max(wanted, WARP)))
-    block = threads if threads > WARP else min(_BLOCK, _few(kernel.tasks, threads))
+    small = min(_BLOCK, _few(kernel.tasks, threads)) if alone else MIXED
+    block = threads if threads > WARP else small
     own = _owned(kernel, threads)
     shared, device, left = [], [], _SHARED
     for b in kernel.scratch:

@@ -45,7 +45,7 @@ def device(cupy: FakeCupy) -> CupyDevice:
 
 
 def function(name: str = "doubled", grid: int = 4, block: int = 32, shared: int = 0) -> Function:
-    return Function(name, ANY, grid, block, 0, shared)
+    return Function(name, (ANY,), grid, block, 0, shared)
 
 
 @needs_nvrtc
@@ -56,7 +56,7 @@ def test_a_product_is_cublas(cupy: FakeCupy, device: CupyDevice) -> None:
     kernel = Kernel("product", (x, y), (out,), (), Var("task"), 1, (), product=product)
     module, arrays = device.load(SOURCE), [device.empty((b.size,), FLOAT) for b in (x, y, out)]
     cupy.calls.clear()
-    module.launch(Function("doubled", kernel, 4, 32, 0),
+    module.launch(Function("doubled", (kernel,), 4, 32, 0),
                   [Region(a, 0, FLOAT, a.shape[0]) for a in arrays])
     (call,) = cupy.calls
     first, second, to = (a.data.ptr for a in arrays)

@@ -52,7 +52,7 @@ def product_in(case: Case, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> Produ
     program = compile_on(graph, EmulatedDevice())
     for got, wanted in zip(program(list(arrays)), evaluate(graph, arrays)):
         assert_same(got, wanted, 10)
-    return program.program.module.functions[0].kernel.product
+    return program.program.module.functions[0].product
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,4 +72,4 @@ def test_a_product_says_where_its_matrices_lie(name: str, dtype: str,
 def test_small_products_are_not_worth_a_call() -> None:
     graph, _ = recorded(lambda x, y: x @ y, fw.ones(40, 70), fw.ones(70, 50))
     program = compile_on(graph, EmulatedDevice())
-    assert program.program.module.functions[0].kernel.product is None
+    assert program.program.module.functions[0].product is None

@@ -77,8 +77,8 @@ def test_gradients() -> None:
 def test_how_many_teams_there_are(count: int, width: int, teams: list[int]) -> None:
     made = program(lambda x, v, i: index_put(x, v, i), numbers(8, width), numbers(count, width),
                    places(count, below=8)).program
-    tasks = {made.module.functions[s.function].name: made.module.functions[s.function].kernel.tasks
-             for s in made.steps}
+    functions = [made.module.functions[s.function] for s in made.steps]
+    tasks = {f.name: f.kernels[0].tasks for f in functions}
     assert [n for name, n in tasks.items() if not name.endswith("copy")] == teams
 
 

@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(1024) turned(float* x) {
 }
 """
 NO_LOOPS = Kernel("turned", (), (), (), Var("task"), 1, ())
-TURNED = Function("turned", NO_LOOPS, 1, 1024, 0, 160_000)
+TURNED = Function("turned", (NO_LOOPS,), 1, 1024, 0, 160_000)
 
 
 @pytest.fixture(scope="module", params=[EMULATED, REAL])
@@ -111,7 +111,7 @@ def test_large_products_in_every_layout(device: Any, turned: tuple[bool, bool]) 
     shapes = [(257, 512), (512, 513)]
     x, w = (numbers(*(s[::-1] if t else s)) for s, t in zip(shapes, turned))
     program = compiled(fn, device, x, w)
-    assert [s.kernel.product is not None for s in program.program.module.functions] == [True]
+    assert [s.product is not None for s in program.program.module.functions] == [True]
     wanted = (x.T if turned[0] else x).astype(np.float64) @ (w.T if turned[1] else w)
     found = device.download(program([device.upload(a) for a in (x, w)])[0])
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)

@@ -92,7 +92,7 @@ def test_along_other_axes_and_of_views() -> None:
 ])
 def test_how_many_teams_there_are(shape: tuple[int, int], teams: list[int]) -> None:
     made = program(order(), fw.from_numpy(np.zeros(shape, np.float32))).program
-    assert [made.module.functions[s.function].kernel.tasks for s in made.steps] == teams
+    assert [made.module.functions[s.function].kernels[0].tasks for s in made.steps] == teams
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

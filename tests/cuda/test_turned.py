@@ -33,7 +33,7 @@ def run(function: Callable[..., Any], *shapes: Shape, traced: bool = False
 
 def tiles(program: DeviceExecutable) -> int:
     """How many arrays the program turns."""
-    return sum(len(f.kernel.scratch) for f in program.program.module.functions)
+    return sum(len(k.scratch) for f in program.program.module.functions for k in f.kernels)
 
 
 CASES: dict[str, tuple[Callable[..., Any], list[Shape], int]] = {
