@@ -3,8 +3,10 @@
 Calls and parts take turns: at an odd level stand calls, at an even one a part, and everything is
 put at the lowest level that it can have. So there are as many parts as there are calls that wait
 for each other with native code in between, no part waits for itself, and each is as large as can
-be. Views of something that is no larger are made where they are read: by each part again, and by
-NumPy, which mostly moves nothing then, for a call.
+be. A part is of one device; where a level has several, the CPU's comes first, as others may read
+numbers that it makes, and it reads nothing of theirs but by a call. Views of something that is no
+larger are made where they are read: by each part again, and by NumPy, which mostly moves nothing
+then, for a call.
 """
 
 from __future__ import annotations
@@ -145,8 +147,9 @@ class _Levels:
         found: list[Step] = []
         for level in sorted({*calls, *(level for level, _ in parts)}):
             found += calls.get(level, ())
+            here = {device: members for (at, device), members in parts.items() if at == level}
             found += [self._part(members, device, wanted)
-                      for (at, device), members in parts.items() if at == level]
+                      for device, members in sorted(here.items(), key=lambda x: x[0] != CPU)]
         return found
 
     def _wanted(self) -> set[Node]:
@@ -154,7 +157,8 @@ class _Levels:
         found = set(self.outputs)
         for n, level in self.level.items():
             read = n.inputs if n in self.called else [self.base[i] for i in n.inputs]
-            found.update(i for i in read if i is not None and self.level.get(i) != level)
+            found.update(i for i in read if i is not None and (
+                self.level.get(i) != level or self.device[i] != self.device[n]))
         return found
 
     def _part(self, members: Sequence[Node], device: str, wanted: Collection[Node]) -> Part:
@@ -171,7 +175,7 @@ class _Levels:
             if n in needed and (n in inside or self.base[n] is not n):
                 new[n] = made.make(n.op, [new[i] for i in n.inputs], n.params, n.type, n.site)
             elif n in needed:
-                new[n] = made.input(f"x{len(reads)}", n.type)
+                new[n] = made.input(f"x{len(reads)}", n.type, self.device[n])
                 reads.append(n)
         graph = Graph(tuple(new[n] for n in reads), tuple(new[n] for n in makes))
         return Part(graph, tuple(reads), makes, tuple(members), device)

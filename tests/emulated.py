@@ -12,7 +12,7 @@ import numpy as np
 from emulator.emulator import Module
 from emulator.traffic import Traffic, traffic
 from fusewire.codegen.cuda import blas
-from fusewire.codegen.cuda.executable import Region
+from fusewire.codegen.cuda.protocol import Places, Region
 from fusewire.codegen.cuda.source import Function, module_of
 from fusewire.codegen.loops import Buffer, Kernel
 from fusewire.eager.dtypes import is_small
@@ -38,6 +38,18 @@ class EmulatedDevice:
         return np.array(array, order="C")
 
     copy = upload
+
+    def write(self, array: Any, values: Any) -> None:
+        array[...] = values
+
+    def is_free(self, arrays: list[Any], which: int) -> bool:
+        return False
+
+    def places(self, arrays: Sequence[Any]) -> Places | None:
+        return None
+
+    def capture(self, work: Callable[[], None], arrays: Sequence[Any]) -> Any:
+        raise NotImplementedError
     bandwidth = 1e9
 
     def seconds(self, work: Callable[[], None]) -> float:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import sys
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from eager_cuda import fake_cupy
 from emulated import EmulatedDevice
 
 from fusewire.codegen.cuda import eager, placed
-from fusewire.codegen.cuda.executable import Region
+from fusewire.codegen.cuda.protocol import Places, Region
 from fusewire.codegen.cuda.source import Function
 from fusewire.eager import devices
+from fusewire.eager.tensor import Tensor
 
 
 class EmulatedGpu:
@@ -22,7 +27,12 @@ class EmulatedGpu:
 
     def __init__(self, number: int) -> None:
         self.number, self.emulated = number, EmulatedDevice()
-        self.launches: list[str] = []  # the names of the kernels that ran
+        self.launches: list[str] = []  # the names of the kernels that were launched
+        self.graphs = 0  # how many were
+        self._captured: list[Any] | None = None
+        arrays = [self.empty((1,), np.uint8)]
+        _tensor = Tensor(arrays[0])
+        self._alone = holders(arrays, 0)
 
     def load(self, source: str) -> Any:
         return _Loaded(self, self.emulated.load(source))
@@ -35,6 +45,28 @@ class EmulatedGpu:
 
     def copy(self, array: Any) -> Any:
         return self.upload(fake_cupy.host_of(array))
+
+    def write(self, array: Any, values: Any) -> None:
+        fake_cupy.host_of(array)[...] = values
+
+    def is_free(self, arrays: list[Any], which: int) -> bool:
+        return holders(arrays, which) == self._alone
+
+    def places(self, arrays: Sequence[Any]) -> Places:
+        return Places(0, tuple(fake_cupy.host_of(a).ctypes.data for a in arrays))
+
+    def capture(self, work: Any, arrays: Sequence[Any]) -> Any:
+        """Its launches, each on the memory that it was on."""
+        self._captured = []
+        work()
+        noted, self._captured = self._captured, None
+
+        def launch() -> None:
+            self.graphs += 1
+            for run in noted:
+                run()
+
+        return SimpleNamespace(launch=launch)
 
     @property
     def bandwidth(self) -> float:
@@ -55,9 +87,18 @@ class _Loaded:
         self._gpu, self._module = gpu, module
 
     def launch(self, function: Function, arguments: Sequence[Region]) -> None:
-        self._gpu.launches.append(function.name)
-        self._module.launch(function, [a._replace(array=fake_cupy.host_of(a.array))
-                                       for a in arguments])
+        memory = [a._replace(array=fake_cupy.host_of(a.array)) for a in arguments]
+        run = functools.partial(self._module.launch, function, memory)
+        if self._gpu._captured is None:
+            self._gpu.launches.append(function.name)
+            run()
+        else:
+            self._gpu._captured.append(run)
+
+
+def holders(arrays: list[Any], which: int) -> tuple[int, ...]:
+    """How many references there are to an array of a list, and to its memory."""
+    return sys.getrefcount(arrays[which]), sys.getrefcount(arrays[which]._host)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.codegen.cuda.executable import Region
+from fusewire.codegen.cuda.protocol import Places, Region
 from fusewire.codegen.cuda.source import Function
 
 
@@ -31,6 +31,18 @@ class FakeDevice:
         return np.array(array, order="C")
 
     copy = upload
+
+    def write(self, array: Any, values: Any) -> None:
+        array[...] = values
+
+    def is_free(self, arrays: list[Any], which: int) -> bool:
+        return False
+
+    def places(self, arrays: Sequence[Any]) -> Places | None:
+        return None
+
+    def capture(self, work: Callable[[], None], arrays: Sequence[Any]) -> Any:
+        raise NotImplementedError
     bandwidth = 1e9
 
     def seconds(self, work: Callable[[], None]) -> float:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -16,10 +17,11 @@ import numpy as np
 
 from ...eager import devices
 from ...eager.errors import CodegenError
+from ...eager.tensor import Tensor
 from ..loops import Buffer, Product
 from . import blas, store
-from .executable import Array, Region
 from .nvrtc import Compiled
+from .protocol import Array, Launch, Places, Region
 from .source import Function
 
 _BLOCKS = 2**31 - 1  # of a grid
@@ -80,6 +82,28 @@ class CupyDevice:
         with self._device:
             return self._cupy.array(array, order="C")
 
+    def write(self, array: Array, values: Any) -> None:
+        """Copies an array of NumPy's into one of the GPU's, after all launched before."""
+        with self._device:
+            array.set(values)
+
+    def is_free(self, arrays: list[Array], which: int) -> bool:
+        """Whether nobody but this list and one tensor holds an array of it, and its memory."""
+        return _holders(arrays, which) == self._alone
+
+    @functools.cached_property
+    def _alone(self) -> tuple[int, ...]:
+        """What `_holders` gives where there are no others."""
+        arrays = [self.empty((1,), np.uint8)]
+        _tensor = Tensor(arrays[0])
+        return _holders(arrays, 0)
+
+    def places(self, arrays: Sequence[Array]) -> Places:
+        """Where arrays are: CuPy's current stream, and their addresses."""
+        with self._device:
+            stream = self._cupy.cuda.get_current_stream().ptr
+        return Places(stream, tuple([a.data.ptr for a in arrays]))
+
     def ready(self, array: Array) -> Array:
         """The array as kernels read it, itself where it is so: its elements one after the other, in
         memory that begins where they may move several at once."""
@@ -87,7 +111,7 @@ class CupyDevice:
             return array
         return self.copy(array)
 
-    def seconds(self, work: Callable[[], None]) -> float:
+    def seconds(self, work: Launch) -> float:
         """How long the GPU takes for what `work` launches, by its own clock."""
         with self._device:
             began, ended = self._cupy.cuda.Event(), self._cupy.cuda.Event()
@@ -102,7 +126,7 @@ class CupyDevice:
         with self._device:
             self._cupy.cuda.get_current_stream().synchronize()
 
-    def capture(self, work: Callable[[], None], arrays: Sequence[Array]) -> CupyGraph:
+    def capture(self, work: Launch, arrays: Sequence[Array]) -> CupyGraph:
         """What `work` launches, as a graph; nothing of it runs now.
 
         The graph has the places of arguments that they have now, and keeps `arrays`, all that are
@@ -180,6 +204,13 @@ class CupyGraph(NamedTuple):
         """Has all of them run, after all launched before."""
         with self.device:
             self.graph.launch()
+
+
+def _holders(arrays: list[Array], which: int) -> tuple[int, ...]:
+    """How many references there are to an array of a list, to where it begins, and to its memory:
+    what other arrays may share."""
+    return (sys.getrefcount(arrays[which]), sys.getrefcount(arrays[which].data),
+            sys.getrefcount(arrays[which].data.mem))
 
 
 def check_launch(function: Function, own: int, limit: int) -> None:

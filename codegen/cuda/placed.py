@@ -30,13 +30,14 @@ def compile_placed(graph: Graph) -> MixedExecutable | SizedExecutable:
 def _compiled(part: Part) -> Native:
     if part.device == CPU:
         return native.compile_native(part.graph, checks=False)
+    numbers = [i for i, n in enumerate(part.graph.inputs) if "device" not in n.params]
     return compile_on(without_transfers(part.graph), gpu(int(part.device.partition(":")[2])),
-                      checks=False)
+                      checks=False, numbers=numbers)
 
 
 def settled(graph: Graph) -> Graph:
-    """The graph with a `transfer` wherever a node reads what is on another device, and none of
-    what is made of nothing but of its leaves, as those can be made anywhere."""
+    """The graph with a `transfer` wherever a node reads what is on another device, but for numbers,
+    and none of what is made of nothing but of its leaves, as those can be made anywhere."""
     nodes = Nodes()
     places = places_of([*graph.inputs, *graph.nodes()])
     moved: dict[tuple[Node, str], Node] = {}
@@ -61,7 +62,8 @@ def settled(graph: Graph) -> Graph:
         return nodes.again(node, [_beside(i, place) for i in node.inputs])
 
     def _beside(node: Node, device: Place) -> Node:
-        if places[node] == device or (places[node] is None and not node.inputs):
+        is_number = places[node] == CPU and not node.type.shape
+        if places[node] == device or is_number or (places[node] is None and not node.inputs):
             return new[node]
         return move(node, str(device))
 

@@ -11,7 +11,7 @@ from noting_cupy import FakeCupy
 
 import fusewire as fw
 from fusewire.codegen.cuda.device import CupyDevice, gpu
-from fusewire.codegen.cuda.executable import Device, Region
+from fusewire.codegen.cuda.protocol import Device, Region
 from fusewire.codegen.cuda.source import Function
 from fusewire.codegen.loops import Buffer, Kernel, Matrix, Product, Var
 from fusewire.eager import devices

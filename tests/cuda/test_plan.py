@@ -12,7 +12,8 @@ from fake_device import FakeDevice
 import fusewire as fw
 from fusewire.capture.builder import build
 from fusewire.capture.graph import Graph, Nodes
-from fusewire.codegen.cuda.executable import Region, compile_on
+from fusewire.codegen.cuda.executable import compile_on
+from fusewire.codegen.cuda.protocol import Region
 from fusewire.codegen.cuda.source import Function
 from fusewire.eager.shapes import TensorType
 

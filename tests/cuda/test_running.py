@@ -15,7 +15,8 @@ from emulator.emulator import AVAILABLE
 from fusewire.capture.builder import build
 from fusewire.capture.graph import Graph, Nodes
 from fusewire.codegen.cuda.device import gpu
-from fusewire.codegen.cuda.executable import DeviceExecutable, Region, compile_on
+from fusewire.codegen.cuda.executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.protocol import Region
 from fusewire.codegen.cuda.source import Function
 from fusewire.codegen.loops import Kernel, Var
 from fusewire.eager import devices
