@@ -36,14 +36,14 @@ class Case:
 
         return both
 
-    def arrays(self, seed: int = 0) -> list[Any]:
+    def arrays(self, seed: int = 0, dtype: Any = np.float32) -> list[Any]:
         rng = np.random.default_rng(seed)
         few = self.heads // self.groups
         shapes = ((2, self.heads, self.queries, self.width), (2, few, self.keys, self.width),
                   (2, few, self.keys, self.values), (2, self.heads, self.queries, self.values))
-        made = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+        made = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
         if self.mask == "numbers":
-            made.append(rng.standard_normal((self.queries, self.keys)).astype(np.float32))
+            made.append(rng.standard_normal((self.queries, self.keys)).astype(dtype))
         elif self.mask:
             made.append(rng.random((2, 1, self.queries, self.keys)) < 0.7)
             if self.mask == "nothing":

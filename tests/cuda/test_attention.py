@@ -96,6 +96,22 @@ def test_samples_give_what_numpy_gives(row: Row) -> None:
         assert_same(a, b, row.tolerance / 2e-6)
 
 
+@pytest.mark.parametrize("dtype", [fw.float16, fw.bfloat16], ids=str)
+@pytest.mark.parametrize("case", [
+    Case(20, 37, 8, 8, heads=4, groups=2, mask="bool"), Case(21, 40, 7, 5, mask="numbers"),
+    Case(40, 40, 8, 8, causal=True, mask="numbers"), Case(5, 17, 8, 12, mask="nothing")])
+def test_floats_of_16_bits_are_read_as_they_lie(case: Case, dtype: Any) -> None:
+    """What lies between is float32, and is rounded once, as NumPy has it."""
+    graph, given = graph_of(case, case.arrays(dtype=dtype))
+    first, *then = names(graph)
+    assert [first, *(n for n in then if n != "cast")] == ["attention", *WAY_BACK]
+    found = compile_on(graph, EmulatedDevice())(list(given))
+    for a, b in zip(found, evaluate(graph, list(given)), strict=True):
+        assert a.dtype == b.dtype == dtype
+        unit = float(fw.finfo(dtype).eps)
+        np.testing.assert_allclose(a.astype(float), b.astype(float), unit, BOUND)
+
+
 @pytest.mark.parametrize("why, case, kernels", [
     ("both ways", Case(70, 70), ["attention", *WAY_BACK]),
     ("keys are shared", Case(1, 300), ["attention", "attention_total", *WAY_BACK]),
@@ -111,8 +127,11 @@ def test_nan_stays_in_its_row_and_infinite_scores_are_nan() -> None:
     arrays[0][0, 0, 3, 0] = np.nan
     arrays[0][1, 1, 5] = np.inf
     graph, given = graph_of(case, arrays)
-    out, *_ = compile_on(graph, EmulatedDevice())(list(given))
-    gone = np.isnan(out)
+    found = compile_on(graph, EmulatedDevice())(list(given))
+    with np.errstate(invalid="ignore"):
+        right = evaluate(graph, list(given))
+    assert all((np.isnan(a) == np.isnan(b)).all() for a, b in zip(found, right, strict=True))
+    gone = np.isnan(found[0])
     assert gone[0, 0, 3].all() and gone[1, 1, 5].all() and gone.sum() == 2 * 8
 
 
@@ -129,6 +148,16 @@ def test_scores_of_a_whole_tile_may_be_minus_infinity() -> None:
         right, *_ = case.function()(*map(fw.from_numpy, (q, k, v, g)))
     assert_same(out, right.numpy(), 1e-5 / 2e-6)
     assert np.isnan(out[1]).all() and np.isfinite(out[0]).all()
+
+
+def test_rows_behind_the_last_one_take_nothing() -> None:
+    """Not even beside a last row whose scores are so low that others would be infinite powers."""
+    case = Case(21, 40, 8, 8)
+    arrays = case.arrays()
+    arrays[0][:, :, -1], arrays[1] = 100, -abs(arrays[1])
+    graph, given = graph_of(case, arrays)
+    found = compile_on(graph, EmulatedDevice())(list(given))
+    assert max(distances(found, exact(case, arrays))) < 10 * BOUND
 
 
 def test_gradients_of_what_looks_at_nothing_are_not_looked_at() -> None:

@@ -137,7 +137,8 @@ class Back:
 
     # ---- scores of a thread
     def powers(self, score: Value, unit: Index, row: Index, key: Index) -> Value:
-        """How much a row takes of a key, from their score; nothing if it is behind the last."""
+        """How much a row takes of a key, from their score. One behind the last row takes nothing:
+        its own score, 0, may be far above those of that row."""
         masked, _ = self.rows.masked(score, unit, row, key)
         log = self.of_row(self.logs, unit, least(row, self.rows.count - 1))
         log = cast(call("where", row < self.rows.count, log, -NEVER), FLOAT)
@@ -146,7 +147,6 @@ class Back:
     def of_score(self, power: Value, product: Value, unit: Index, row: Index) -> Value:
         """The gradient of a score, but for the scale."""
         along = self.of_row(self.along, unit, least(row, self.rows.count - 1))
-        along = cast(call("where", row < self.rows.count, along, 0.0), FLOAT)
         of_score: Value = power * (product - along)
         return of_score
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....capture.graph import Node
+from ....eager.dtypes import is_small
 from ...attention.heads import Heads
 from ...fuse import Group
 from ...loops import Buffer, Kernel
@@ -37,8 +38,9 @@ def has_kernel(node: Node, machine: Machine) -> bool:
         return False
     way = _WAYS[node.op]
     behind = way.before + 3
-    if any(n.type.dtype != _FLOAT for n in node.inputs[:behind]) or any(
-            n.type.dtype not in (_FLOAT, _BOOL) for n in node.inputs[behind:]):
+    if any(n.type.dtype != _FLOAT for n in node.inputs[:behind]) or not all(
+            n.type.dtype in (_FLOAT, _BOOL) or is_small(n.type.dtype)
+            for n in node.inputs[behind:]):
         return False
     heads = Heads(node, way.before, {}, machine, "")
     if 0 in (heads.heads, heads.queries, heads.keys, heads.width, heads.values):
