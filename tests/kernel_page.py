@@ -40,6 +40,11 @@ def causal(q: Any, k: Any, v: Any) -> Any:
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def causal_back(*given: Any) -> Any:
+    own = [x.detach().requires_grad_() for x in given]
+    return fw.grad(causal(*own).sum(), own)
+
+
 def weight_gradient(x: Any, w: Any) -> Any:
     own = w.detach().requires_grad_()
     return fw.grad(F.conv2d(x, own, padding=1).sum(), own)
@@ -61,6 +66,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "its gradient by the weight": (weight_gradient, ((4, 16, 28, 28), (32, 16, 3, 3))),
     "max pooling": (lambda x: F.max_pool2d(x, 2), ((4, 16, 28, 28),)),
     "causal attention": (causal, ((1, 2, 128, 64),) * 3),
+    "its gradients": (causal_back, ((1, 2, 128, 64),) * 3),
     "Adam": (adam, ((1 << 14,),) * 4),
     "dropout": (lambda x: F.dropout(x, 0.5), ((256, 256),)),
     "running sums of rows": (lambda x: fw.cumulative_sum(x, axis=1), ((64, 1024),)),

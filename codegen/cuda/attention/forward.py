@@ -21,26 +21,21 @@ from ...tasks import bounds, buffers_of
 from ...values import Value, call
 from .online import Online, finite
 from .rows import NEVER, Rows
-from .tiles import FLOAT, OWN, Sums, Thread, Tile, Weights, fits, guarded
+from .tiles import ENOUGH, FLOAT, OWN, SHARED, Sums, Thread, Tile, Weights, chosen, fits, guarded
 from .tiles import block as blocks_of
 
-_ENOUGH = 128  # teams that keep most processors busy
 _LONG = 128  # keys that are worth a team
-_SHARED = 46 << 10  # bytes of memory that the threads of a team share
 TILES = (Tile(64, 32, 128), Tile(32, 32, 128), Tile(16, 16, 64))
 
 
 def tile_of(heads: Heads) -> Tile | None:
-    """The largest tile that there is room for and are enough of, the smallest where there never
-    are; None where there is no room."""
-    found = None
-    for tile in TILES:
-        if fits(tile, heads.values) and _bytes(heads, tile) <= _SHARED:
-            found, rows = tile, Rows(heads, tile.rows // 2)
-            if rows.count > tile.rows // 2 and \
-                    rows.units * -(-rows.count // tile.rows) >= _ENOUGH:
-                break
-    return found
+    """The tile of an attention; None where none fits."""
+    def teams(tile: Tile) -> int:
+        rows = Rows(heads, tile.rows // 2)
+        return rows.units * -(-rows.count // tile.rows) if rows.count > tile.rows // 2 else 0
+
+    return chosen(TILES, lambda tile: fits(tile, heads.values) and _bytes(heads, tile) <= SHARED,
+                  teams)
 
 
 def _bytes(heads: Heads, tile: Tile) -> int:
@@ -61,7 +56,7 @@ class Forward:
         self.tile, self.rows = tile, Rows(heads, tile.rows // 2)
         self.blocks = -(-self.rows.count // tile.rows)
         teams = self.rows.units * self.blocks
-        wanted = min(-(-2 * _ENOUGH // teams), h.keys // _LONG) if teams < _ENOUGH else 1
+        wanted = min(-(-2 * ENOUGH // teams), h.keys // _LONG) if teams < ENOUGH else 1
         self.columns = -(-h.keys // tile.columns)  # tiles of keys
         self.each = -(-self.columns // max(1, wanted))  # of a share
         self.shares = -(-self.columns // self.each)

@@ -52,7 +52,7 @@ class Online:
         if h.masked:
             known += [self._part(thread, self.seen, i, Value(loops.const(False, BOOL)))
                       for i in range(OWN)]
-        return [queries_in(self.queries, rows, self.tile, self.unit, self.first),
+        return [queries_in(self.queries, self.tile, self.tile.rows, rows, self.unit, self.first),
                 thread.loop(known)]
 
     def step(self, number: Index, keep: Keep | None = None) -> list[Stmt]:
@@ -163,8 +163,8 @@ def finite(top: Value) -> Value:
     return call("where", call("eq", top, NEVER), 0.0, top)  # type: ignore[no-any-return]
 
 
-def queries_in(into: Block, rows: Rows, tile: Tile, unit: Index, first: Index) -> For:
-    """Reads the queries of a tile's rows, scaled."""
+def queries_in(into: Block, tile: Tile, count: int, rows: Rows, unit: Index, first: Index) -> For:
+    """Reads so many rows' queries, scaled."""
     h = rows.heads
-    return into.filled(tile, tile.rows, first, rows.count, lambda r, e: rows.element(
+    return into.filled(tile, count, first, rows.count, lambda r, e: rows.element(
         h.given[0], unit, r, e) * (h.scale * LOG2E))

@@ -64,7 +64,7 @@ class Rows:
         if mask.dtype == BOOL:
             seen = call("and", inside, mask)
             return _one_of(seen, score, NEVER), seen
-        value = _one_of(inside, score + mask * LOG2E, NEVER)
+        value = _one_of(inside, score + cast(mask, score.dtype) * LOG2E, NEVER)
         return value, call("and", inside, call("ne", mask, NEVER))
 
 

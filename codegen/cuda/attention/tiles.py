@@ -24,6 +24,8 @@ FLOAT = np.dtype("float32")
 OWN = 4  # rows of a thread
 QUAD = 4  # columns that are moved at once
 _MOST = 64  # sums of a thread
+ENOUGH = 128  # teams that keep most processors busy
+SHARED = 46 << 10  # bytes of memory that the threads of a team share
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,15 @@ class Tile:
         """Runs body(i) for i < count, as turns of all threads."""
         var, i = counter("i", count)
         return For(var, const(0), const(count), tuple(body(i)), self.threads)
+
+
+def chosen(tiles: Sequence[Tile], room: Callable[[Tile], bool], teams: Callable[[Tile], int]
+           ) -> Tile | None:
+    """The largest tile that there is room for and are enough of, the smallest where there never
+    are; None where there is no room."""
+    fitting = [tile for tile in tiles if room(tile)]
+    return next((tile for tile in fitting if teams(tile) >= ENOUGH),
+                fitting[-1] if fitting else None)
 
 
 class Thread:
