@@ -19,6 +19,7 @@ import fusewire as fw
 from emulator.emulator import AVAILABLE
 from fusewire.capture.evaluate import evaluate
 from fusewire.codegen.cuda.executable import compile_on
+from fusewire.codegen.cuda.program import LOWERED
 from fusewire.codegen.mixed import compile_mixed
 from fusewire.eager.dtypes import is_small
 
@@ -33,7 +34,8 @@ def check(row: Row, fn: Callable[..., Any], *given: Any) -> None:
     """What the emulator computes is what NumPy computes, node by node."""
     graph, arrays = recorded(fn, *given)
     device = EmulatedDevice(ORDERS[ROWS.index(row) % len(ORDERS)])
-    program = compile_mixed(graph, lambda part: compile_on(part.graph, device, checks=False))
+    program = compile_mixed(
+        graph, lambda part: compile_on(part.graph, device, checks=False), LOWERED)
     wanted = evaluate(graph, [np.copy(a) for a in arrays])
     for got, expected in zip(program([np.copy(a) for a in arrays]), wanted, strict=True):
         if is_small(expected.dtype):  # one number off where it lies in the middle of two

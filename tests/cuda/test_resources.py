@@ -15,6 +15,7 @@ from row_programs import TREES, backward, cases, forward, weighted
 from samples import ROWS
 
 from fusewire.codegen.cuda.executable import compile_on
+from fusewire.codegen.cuda.program import LOWERED
 from fusewire.codegen.mixed import compile_mixed
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
@@ -27,7 +28,7 @@ ARCHS = ("sm_80", "sm_90")
 def add(kernels: Kernels, label: str, fn: Callable[..., Any], *given: Any) -> None:
     kernels.label = label
     graph, _ = recorded(fn, *given)
-    compile_mixed(graph, lambda part: compile_on(part.graph, kernels, checks=False))
+    compile_mixed(graph, lambda part: compile_on(part.graph, kernels, checks=False), LOWERED)
 
 
 @pytest.mark.parametrize("start", range(0, len(WHOLE), AT_ONCE))
