@@ -200,7 +200,7 @@ def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
         ready, found = extract_checks(run(graph, passes_for(lowering.machine, lowering.kinds)))
     if not checks:
         ready, found = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
-    check_supported(ready)
+    check_supported(ready, lowering.kinds)
     if lowering.machine.open:
         check_places(ready, lowering.machine)
     values, shapes = strip_reshapes(ready)
@@ -256,10 +256,10 @@ def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Grap
     return replace(graph, outputs=tuple(outputs))
 
 
-def check_supported(graph: Graph) -> None:
+def check_supported(graph: Graph, kinds: Kinds = CPU) -> None:
     """Raises CodegenError for a value that no native code can be made for, by its line."""
     for node in graph.nodes():
-        why = why_no_code(node)
+        why = why_no_code(node, kinds.opaque)
         if why:
             raise CodegenError(f"{node.site or node.op}: {why}")
 

@@ -37,14 +37,14 @@ _MOST_ALIKE = 8  # values of a kernel, before reading the same is no reason to j
 _NEEDS_OTHERS = "a scan or an order, whose elements need others, has a kernel of its own"
 _ALONE = {"scan": _NEEDS_OTHERS, "sort": _NEEDS_OTHERS,
           "put": "rows written at places known at run time have a kernel of their own",
-          "composite": "an op that is kept whole has a kernel of its own"}
+          **dict.fromkeys(("composite", "opaque"), "an op kept whole has a kernel of its own")}
 
 
 @dataclass
 class Group:
     """Nodes computed by one kernel. `axes`: what is reduced, None while nothing is."""
 
-    kind: str  # rows, columns, contract, scan, sort, put, composite, or pieces: a kernel for each
+    kind: str  # rows, columns, contract, one of _ALONE, or pieces: a kernel for each
     domain: tuple[int, ...]
     axes: tuple[int, ...] | None
     members: list[Node] = field(default_factory=list)
@@ -236,7 +236,7 @@ def reads_of(
     if node.kind in ("contract", "sort", "composite") or is_pieces(node):
         for n in node.inputs:
             inline.value(n, axis_variables(n.type.shape))
-    elif node.kind == "put":
+    elif node.kind in ("put", "opaque"):
         for n in node.inputs:  # one after the other: what two of them read is found twice
             Inliner(leaf).value(n, axis_variables(n.type.shape))
     elif node.kind in ("reduce", "scan"):

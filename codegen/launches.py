@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..capture.graph import Node
@@ -34,11 +34,18 @@ def _contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name:
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """How a group of each kind becomes kernels; `contract` is told what is kept, too. And whether
-    a composite has kernels, as a group of its own: it is opened if not."""
+    """How a group of each kind becomes kernels; `contract` is told what is kept, too. Whether a
+    composite has kernels, as a group of its own: it is opened if not. And how opaque ops become
+    kernels, by their names: others stay calls of a library."""
 
     lower: Mapping[str, Lower]
     has_kernel: Callable[[Node, Machine], bool]
+    opaque: Mapping[str, Lower] = field(default_factory=dict)
+
+    def of(self, group: Group) -> Lower:
+        """How a group becomes kernels."""
+        (node, *_) = group.members
+        return self.opaque[node.op] if group.kind == "opaque" else self.lower[group.kind]
 
 
 CPU = Kinds({
@@ -124,8 +131,7 @@ class Lowering:
         values = [n for n in (*group.reads, *group.members) if n in places]
         buffers = {new.get(n, n): places[n].buffer for n in values}
         more = (kept,) if group.kind == "contract" else ()
-        lower = self.kinds.lower[group.kind]
-        return _Lowered(lower(moved, buffers, self.machine, name, *more), numbers)
+        return _Lowered(self.kinds.of(group)(moved, buffers, self.machine, name, *more), numbers)
 
 
 def _values(group: Group, places: Mapping[Node, Place]) -> dict[Buffer, frozenset[Node]]:

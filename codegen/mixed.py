@@ -54,17 +54,22 @@ def compile_mixed(graph: Graph, native: Callable[[Part], Native], kinds: Kinds =
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
     refused: dict[Node, str] = {}
     while True:
-        steps = partition(ready, refused, checked)
+        steps = partition(ready, refused, checked, kinds.opaque)
         programs: list[Native | None] = []
         for step in steps:
             try:
                 programs.append(native(step) if isinstance(step, Part) else None)
             except CodegenError as error:
                 assert isinstance(step, Part)
-                refused |= dict.fromkeys(step.members, error.message)
+                refused |= dict.fromkeys(_without_code(step) or step.members, error.message)
                 break
         else:
             return MixedExecutable(ready, steps, programs, checks, len(graph.outputs))
+
+
+def _without_code(part: Part) -> list[Node]:
+    """The nodes of a part that some back ends have kernels for: others refuse it for these."""
+    return [n for n in part.members if why_no_code(n)]
 
 
 def call_by_call(graph: Graph) -> MixedExecutable:

@@ -6,7 +6,7 @@ The last of several rows for one place stays, so tasks share the columns, not th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..capture.graph import Node
 from ..eager.shapes import product
@@ -82,25 +82,25 @@ def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name:
 def place_of(node: Node, inline: Inliner, n: Index) -> Index:
     """Where row number `n` is written."""
     places = node.inputs[2]
-    return _inside(inline.value(places, _split(n, places.type.shape)), node.type.shape[0])
+    return inside(inline.value(places, split(n, places.type.shape)), node.type.shape[0])
 
 
 def row_written(node: Node, buffers: Mapping[Node, Buffer], inline: Inliner, n: Index, c: Index
                 ) -> loops.Store:
     """Writes column `c` of row number `n`."""
     _, rows, places = node.inputs
-    index = (*_split(n, places.type.shape), *_split(c, node.type.shape[1:]))
+    index = (*split(n, places.type.shape), *split(c, node.type.shape[1:]))
     width = int(product(node.type.shape[1:]))
     at = flat((place_of(node, inline, n), c), (1, width)).expr()
     return loops.Store(buffers[node], at, inline.value(rows, index).expr)
 
 
-def _split(place: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
+def split(place: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     """The index of an element by its place in row-major memory."""
     return tuple([i if n > 1 else as_index(0) for n, i in zip(shape, unflat(place, shape))])
 
 
-def _inside(value: Value, size: int) -> Index:
+def inside(value: Value, size: int) -> Index:
     """An index as one of 0 ... size - 1: it is checked around the program, and until then nothing
     outside may be touched."""
     inside = call("minimum", call("maximum", cast(value, INT), 0), size - 1)

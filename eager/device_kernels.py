@@ -117,20 +117,27 @@ def scatter(combine: str, out: Any, places: Any, values: Any) -> None:
 def add_rows(g: Any, i: Any, size: int, axis: int) -> Any:
     """Zeros with `size` elements along `axis`, and each of `g` added at its index.
 
-    By atomic additions, in no fixed order: sums of floats may differ in their last bits from call
-    to call. (CuPy's own `add.reduceat` takes differences of running sums, which lose digits.)
+    Rows in the order of their places are added to the one that comes 1, 2, 4, ... behind, where
+    that has the same place: the same sums in every run. (CuPy's `add.at` adds in no fixed order,
+    and its `add.reduceat` takes differences of running sums, which lose digits.)
     """
     xp = cupy()
     lead, rest = g.shape[:axis], g.shape[axis + i.ndim:]
-    work = summed_in(g.dtype)
-    out = xp.zeros((*lead, size, *rest), work)
-    rows = g.reshape(*lead, -1, *rest).astype(work, copy=False)
-    if work.kind in "iu":  # of 64 bits there are atomic additions without signs only
-        wide = out.astype(np.uint64)
-        xp.add.at(wide, (*[slice(None)] * axis, i.reshape(-1)), rows.astype(np.uint64))
-        return wide.astype(g.dtype)
-    xp.add.at(out, (*[slice(None)] * axis, i.reshape(-1)), rows)
-    return out.astype(g.dtype, copy=False)
+    out = xp.zeros((*lead, size, *rest), g.dtype)
+    order = xp.argsort(i.reshape(-1))
+    places = i.reshape(-1)[order]
+    rows = g.reshape(*lead, order.size, *rest).take(order, axis=axis)
+    rows = xp.moveaxis(rows.astype(summed_in(g.dtype), copy=False), axis, 0)
+    step = 1
+    while step < order.size:
+        alike = (places[step:] == places[:-step]).reshape(-1, *[1] * (rows.ndim - 1))
+        rows[step:] += xp.where(alike, rows[:-step], rows.dtype.type(0))
+        step *= 2
+    last = xp.ones(places.shape, bool)
+    last[:-1] = places[1:] != places[:-1]
+    target = (*[slice(None)] * axis, places[last])
+    out[target] = xp.moveaxis(rows[last], 0, axis)
+    return out
 
 
 def real(x: Any) -> Any:

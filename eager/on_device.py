@@ -2,7 +2,8 @@
 
 Most implementations of ops are the same for NumPy and CuPy, whose functions take each other's
 place. Where CuPy computes something else than NumPy, or nothing, an op's entry says so
-(`why["cupy"]`): such an op runs as compiled code, or not at all.
+(`why["cupy"]`): such an op runs as compiled code, or not at all. Where it takes long
+(`why["fast cupy"]`), compiled code comes first.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def run(op: Op, arrays: Sequence[Any], params: dict[str, Any], device: str) -> A
     """The result of an op on arrays of a GPU and numbers, as an array there."""
     with devices.current(device):
         reason = _why_not_cupy(op, arrays, params)
-        if (reason or op.draws or op.kind == "composite") and compiled is not None:
+        if (reason or _is_better_compiled(op)) and compiled is not None:
             found = compiled(op, arrays, params)
             if found is not None:
                 return found
@@ -79,6 +80,11 @@ def _why_not_cupy(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> str:
     if op.kind == "pointwise" and _drops_fraction(arrays, params):
         return "CuPy makes other integers of nan and of floats that do not fit"
     return op.why.get("cupy", "")
+
+
+def _is_better_compiled(op: Op) -> bool:
+    """Whether code of ours comes first, though CuPy's functions would do."""
+    return op.draws or op.kind == "composite" or "fast cupy" in op.why
 
 
 def _drops_fraction(arrays: Sequence[Any], params: dict[str, Any]) -> bool:

@@ -33,7 +33,8 @@ KINDS = ("pointwise", "reduce", "scan", "view", "sort", "contract", "create", "p
 class Op:
     """One entry. `onnx` is an operator's name where the mapping is 1:1; `why` gives, by the name of
     a fact (vjp, onnx, meaning), the reason for its absence; as "small floats" the reason why its
-    meaning does not hold for float16 and bfloat16."""
+    meaning does not hold for float16 and bfloat16, as "cupy" why CuPy does not compute it, and as
+    "fast cupy" why it takes long there."""
 
     name: str
     kind: str

@@ -18,6 +18,7 @@ from .contract import lower_contract
 from .lower import lower
 from .put import lower_put
 from .scan import lower_scan
+from .scatter import lower_add_at
 from .sort import lower_sort
 from .source import Module, module_of
 from .together import together
@@ -28,7 +29,7 @@ GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256)
 LOWERED = Kinds({
     **CPU.lower, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
     "sort": lower_sort, "put": lower_put, "composite": attention_kernels,
-}, has_kernel)
+}, has_kernel, {"add_at": lower_add_at})
 _PIECE = 16  # bytes moved at once
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...capture.graph import Node
-from ...eager.dtypes import int64
-from ...eager.shapes import TensorType, product
+from ...eager.shapes import product
 from .. import loops
 from ..fuse import Group
 from ..index import Index, atom
@@ -26,7 +25,7 @@ from ..put import place_of, put_kernels, row_written
 from ..tasks import bounds, buffers_of
 from ..values import Value, call
 from .lower import lower
-from .sort import lower_sort
+from .sort import order_of
 from .team import WARP
 
 _FEW = 1024  # rows of which each is compared with all later ones
@@ -86,18 +85,8 @@ class Rows:
     # ---- many of them
     def many(self, machine: Machine, name: str) -> list[Kernel]:
         """The order of the places, and a thread for each element."""
-        order = Buffer(f"{name}_order", INT, self.count)
-        return [*self._ordered(order, machine, f"{name}_order"), self._by_order(name, order)]
-
-    def _ordered(self, order: Buffer, machine: Machine, name: str) -> list[Kernel]:
-        places, site = self.node.inputs[2], self.node.site
-        shape = (self.count,)
-        line = Node("reshape", (places,), {"shape": shape},
-                    TensorType(shape, places.type.dtype), site)
-        params = {"axis": 0, "descending": False, "count": self.count}
-        node = Node("argsort", (line,), params, TensorType(shape, int64), site)
-        group = Group("sort", shape, None, [node], {places})
-        return lower_sort(group, {**self.buffers, node: order}, machine, name)
+        order, first = order_of(self.node.inputs[2], self.buffers, machine, f"{name}_order")
+        return [*first, self._by_order(name, order)]
 
     def _by_order(self, name: str, order: Buffer) -> Kernel:
         """Each element, unless the next row in the order has the same place."""

@@ -12,10 +12,11 @@ Only as many elements of a piece are kept as are wanted of the row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...capture.graph import Node
+from ...eager.shapes import TensorType
 from .. import loops
 from ..fuse import Group
 from ..index import Index, atom
@@ -56,6 +57,19 @@ def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name
     length = node.inputs[0].type.shape[node.params["axis"]]
     made = (Compared if length <= _SHORT else Merged)(node, buffers, machine)
     return made.kernels(name)
+
+
+def order_of(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+             ) -> tuple[Buffer, list[Kernel]]:
+    """The order of all elements of a node, equal ones as they come, and the kernels that find it;
+    `buffers`: what lies in memory."""
+    shape = (int(node.type.size),)
+    line = Node("reshape", (node,), {"shape": shape}, TensorType(shape, node.type.dtype), node.site)
+    params = {"axis": 0, "descending": False, "count": shape[0]}
+    order = Node("argsort", (line,), params, TensorType(shape, INT), node.site)
+    made = Buffer(name, INT, shape[0])
+    group = Group("sort", shape, None, [order], {node})
+    return made, lower_sort(group, {**buffers, order: made}, machine, name)
 
 
 def _equal(x: Expr, y: Expr) -> Value:

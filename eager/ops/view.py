@@ -435,7 +435,8 @@ scatter_op = define(Op(
     "add_at", "opaque", _scatter_result, _scatter_impl, None,
     each(lambda g, out, x, i, size, axis: apply(take_op, (g, i), {"axis": axis}), None),
     why={"meaning": "several elements may be added to one place, known only at run time",
-         "onnx": "written as ScatterND with reduction='add'"},
+         "onnx": "written as ScatterND with reduction='add'",
+         "fast cupy": "it adds rows in no fixed order, or in many passes over them"},
     bounds=lambda g, i, size, axis: ((1, size),), batch=batching.added_at))
 
 

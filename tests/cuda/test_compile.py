@@ -13,6 +13,7 @@ import fusewire as fw
 from fusewire import nn
 from fusewire.capture.compiled import CaptureWarning
 from fusewire.codegen.mixed import MixedExecutable
+from fusewire.eager.ops.view import add_at
 from fusewire.nn import functional as F
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -214,3 +215,27 @@ def test_it_is_not_saved(tmp_path: Any) -> None:
     f = same(lambda x: x.exp(), numbers(3))
     with pytest.raises(fw.ExportError, match="computes on a GPU"):
         f.save(tmp_path / "f.fw")
+
+
+ROWS = fw.tensor([3, 0, 3, 1, 3, 0])
+
+
+def test_rows_that_meet_in_one_place_are_added_by_kernels() -> None:
+    def gradient(w: fw.Tensor, i: fw.Tensor) -> fw.Tensor:
+        w = w.detach().requires_grad_()
+        return fw.grad((w[i] * w[0]).tanh().sum(), [w])[0]
+
+    compiled = same(gradient, numbers(5, 3), ROWS)
+    assert parts(compiled) == ["cuda:0"]
+
+
+def test_rows_added_on_the_cpu_are_a_call_between_kernels() -> None:
+    def f(x: fw.Tensor, i: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        rows = add_at((x.exp() * 3).tanh() + x, i, 5).sin() * 2 + 1
+        return rows.exp().to(y.device) * y + 1
+
+    compiled, given = fw.compile(f), (numbers(6, 3), ROWS, numbers(5, 3))
+    for _ in range(4):
+        got = compiled(*given[:2], given[2].cuda())
+        np.testing.assert_allclose(got.cpu().numpy(), f(*given).numpy(), 1e-5, 1e-6)
+    assert parts(compiled) == ["cpu", "add_at", "cpu", "transfer", "cuda:0"]

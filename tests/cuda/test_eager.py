@@ -73,3 +73,12 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
     state = np.array([3, 5], np.int64)
     got, wanted = both("uniform", state, shape=(37, 5), dtype=np.dtype("float32"))
     np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("count", [9, 200])
+def test_rows_that_meet_in_one_place(count: int) -> None:
+    drawn = np.random.default_rng(1)
+    x, i = drawn.standard_normal((count, 3)).astype(np.float32), drawn.integers(0, 4, count)
+    assert_same(*both("add_at", x, i, size=5, axis=0), 10)
+    with pytest.raises(IndexError, match="add_at: index: 3 is out of range"):
+        eager.run(OPS["add_at"], (x, i), {"size": 3, "axis": 0})

@@ -17,6 +17,7 @@ import fusewire as fw
 from emulator.emulator import AVAILABLE
 from fusewire.capture.evaluate import evaluate
 from fusewire.codegen.cuda.executable import compile_on
+from fusewire.codegen.cuda.program import LOWERED
 from fusewire.codegen.mixed import compile_mixed
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
@@ -28,7 +29,8 @@ def check(fn: Callable[..., Any], *given: Any, order: int, loose: float = 10) ->
     """What the emulator computes is what NumPy computes, node by node; how many arrays that are."""
     graph, arrays = recorded(fn, *given)
     device = EmulatedDevice(order)
-    compiled = compile_mixed(graph, lambda part: compile_on(part.graph, device, checks=False))
+    compiled = compile_mixed(
+        graph, lambda part: compile_on(part.graph, device, checks=False), LOWERED)
     wanted = evaluate(graph, [np.copy(a) for a in arrays])
     assert wanted
     for got, expected in zip(compiled([np.copy(a) for a in arrays]), wanted, strict=True):

@@ -139,11 +139,7 @@ class ufunc:
         raise AssertionError("CuPy gives differences of running sums, which lose digits")
 
     def at(self, a: Any, indices: Any, b: Any = None) -> None:
-        if self.__name__ not in ("add", "subtract", "maximum", "minimum"):
-            raise NotImplementedError(f"`cupy_{self.__name__}.at` is not supported yet")
-        if a.dtype.char not in "ILQifdFDe":
-            raise TypeError(f"cupyx.scatter_add does not take {a.dtype}")
-        getattr(np, self.__name__).at(_unwrap(a), _unwrap(indices), _unwrap(b))
+        raise AssertionError("CuPy does it by atomic operations, in no fixed order")
 
 
 def _special() -> Any:

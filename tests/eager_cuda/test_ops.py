@@ -12,6 +12,7 @@ from samples import ROWS, Row
 import fusewire as fw
 from fusewire.eager import devices, kernels, on_device
 from fusewire.eager.op import OPS, Op
+from fusewire.eager.ops.view import add_at
 
 ASKED: set[str] = set()  # ops that the hook was asked for
 
@@ -83,3 +84,16 @@ def test_few_ops_need_code_of_ours() -> None:
     """The others run by CuPy alone, but in bfloat16 and where floats become integers."""
     needed = {op.name for op in OPS.values() if "cupy" in op.why and op.kind != "opaque"}
     assert needed == {"bitwise_left_shift", "bitwise_right_shift", "floor_divide", "remainder"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex64", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("count", [1, 2, 3, 64, 1000])
+def test_rows_that_meet_in_one_place_are_each_added_once(count: int, dtype: str) -> None:
+    """Without code of ours, too, which is asked for first."""
+    drawn = np.random.default_rng(count)
+    x = drawn.integers(0, 2, (2, count, 3)).astype(dtype)  # whole numbers: every sum is exact
+    i = drawn.integers(0, 7, count) // 2
+    here, there = (add_at(fw.tensor(x, device=d), fw.tensor(i, device=d), 5, axis=1)
+                   for d in ("cpu", "cuda:0"))
+    assert there.device == "cuda:0" and "add_at" in ASKED
+    np.testing.assert_array_equal(there.cpu().numpy(), here.numpy())
