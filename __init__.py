@@ -7,6 +7,7 @@ from .codegen import back as _back
 from .codegen import large as _large
 from .codegen import sequences as _sequences
 from .codegen.cuda import eager as _cuda
+from .codegen.cuda import shown as _shown
 from .codegen.decorator import compile
 from .codegen.llvm.threads import get_num_threads, set_num_threads
 from .codegen.profile import profile
