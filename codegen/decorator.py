@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
-from ..capture import direct, hook
+from ..capture import direct, hook, insight
 from ..capture.check import Checked, checking, interval
 from ..capture.compiled import Compiled
 from ..capture.dynamic import Dynamic, check_dynamic
@@ -96,6 +97,8 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 
 module.compiler = compile
+insight.KINDS["cuda"] = lambda stage: importlib.import_module(
+    f"{__package__}.cuda.shown").code_of_stage(stage)
 devices.code = [f"{__package__}.cuda.eager", f"{__package__}.cuda.placed"]
 direct.native = collect
 hook.observer = Observer if LAYOUT is not None else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from .report import bytes_of, kernel_table
 from .support import why_no_code
 
 Run = Callable[[list[Any]], Sequence[Any]]
+Made = TypeVar("Made")
 
 
 class Native(Protocol):
@@ -47,6 +48,14 @@ class Native(Protocol):
 def compile_mixed(graph: Graph, native: Callable[[Part], Native], kinds: Kinds = CPU
                   ) -> MixedExecutable:
     """The graph with everything compiled by `native`, as `kinds`, that it can compile."""
+    ready, steps, programs, checks = made_in_parts(graph, native, kinds)
+    return MixedExecutable(ready, steps, programs, checks, len(graph.outputs))
+
+
+def made_in_parts(graph: Graph, native: Callable[[Part], Made], kinds: Kinds
+                  ) -> tuple[Graph, list[Step], list[Made | None], list[Check]]:
+    """The graph as it is cut, its steps with what `native` makes of those that are parts, and the
+    checks of its values. A part that `native` refuses by a CodegenError is cut again."""
     with phase("passes"):
         opened = open_composites(graph, lambda node: not (
             why_no_code(node) or kinds.has_kernel(node, Machine())))
@@ -54,8 +63,8 @@ def compile_mixed(graph: Graph, native: Callable[[Part], Native], kinds: Kinds =
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
     refused: dict[Node, str] = {}
     while True:
-        steps = partition(ready, refused, checked, kinds.opaque)
-        programs: list[Native | None] = []
+        steps = list(partition(ready, refused, checked, kinds.opaque))
+        programs: list[Made | None] = []
         for step in steps:
             try:
                 programs.append(native(step) if isinstance(step, Part) else None)
@@ -64,7 +73,7 @@ def compile_mixed(graph: Graph, native: Callable[[Part], Native], kinds: Kinds =
                 refused |= dict.fromkeys(_without_code(step) or step.members, error.message)
                 break
         else:
-            return MixedExecutable(ready, steps, programs, checks, len(graph.outputs))
+            return ready, steps, programs, checks
 
 
 def _without_code(part: Part) -> list[Node]:
@@ -167,7 +176,7 @@ class MixedExecutable:
         return self._text(lambda program: program.assembly)
 
     def _text(self, of: Callable[[Native], str]) -> str:
-        return "\n".join(of(p) if p is not None else _comment(s)
+        return "\n".join(of(p) if p is not None else f"; {comment(s)}"
                          for s, p in zip(self.steps, self.programs))
 
 
@@ -224,9 +233,10 @@ def _name(call: Call) -> str:
     return f"call of {call.node.op}"
 
 
-def _comment(step: Step) -> str:
+def comment(step: Step) -> str:
+    """What a call does in the place of code, by line, and why."""
     assert isinstance(step, Call)
-    return f"; {_name(step)} {step.node.site}: {step.why}"
+    return f"{_name(step)} {step.node.site}: {step.why}"
 
 
 def _facts(call: Call) -> dict[str, Any]:

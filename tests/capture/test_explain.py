@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import fusewire as fw
 from fusewire.capture.compiled import CaptureWarning
 from fusewire.capture.explanation import Explanation, Part
+from fusewire.codegen.cuda import nvrtc
 from fusewire.eager.errors import ArgumentError, CodegenError
 
 HERE = Path(__file__).name
@@ -190,11 +192,50 @@ def test_code_that_was_not_needed_yet_is_made() -> None:
     assert "define " in f.code()
 
 
-def test_code_for_cuda_is_not_there() -> None:
-    with pytest.raises(CodegenError, match="no code for CUDA: fusewire computes on the CPU"):
-        decides().code("cuda")
-    with pytest.raises(ArgumentError, match=r"code\('ptx'\): there is \"llvm\" and \"asm\""):
+def test_other_code_is_not_there() -> None:
+    with pytest.raises(ArgumentError, match=r"code\('ptx'\): there is 'llvm', 'asm', 'cuda'"):
         decides().code("ptx")
+
+
+# ---- code for a GPU, of what ran on the CPU
+
+def test_code_for_cuda_is_that_of_the_recording() -> None:
+    @fw.compile
+    def f(x: Any) -> Any:
+        return fw.tanh(x) * 2
+
+    f(fw.ones(300, 7))
+    launch, *code = f.code("cuda").splitlines()
+    assert re.fullmatch(rf"// k0_multiply<<<3, 256>>>  {HERE}:\d+.*", launch)
+    assert 'extern "C" __global__ void __launch_bounds__(256, 2)' in code
+    if sys.platform != "darwin":  # for which there is no compiler of CUDA C
+        assert nvrtc.compile("\n".join(code), "sm_80").resources.keys() >= {"k0_multiply"}
+
+
+def test_every_stage_has_code_for_cuda() -> None:
+    assert decides().code("cuda").count('extern "C" __global__') >= 2
+
+
+def test_code_for_cuda_of_sizes_that_vary_is_for_those_that_were_met() -> None:
+    @fw.compile(dynamic=True)
+    def f(x: Any) -> Any:
+        return x.exp().sum(-1)
+
+    f(fw.ones(5, 1231))
+    with pytest.raises(CodegenError, match="the sizes of this recording vary, and no call has run"):
+        f.code("cuda")
+    f(fw.ones(5, 1231))
+    assert "1231" in f.code("cuda")
+
+
+def test_code_for_cuda_names_calls_that_have_none() -> None:
+    @fw.compile
+    def f(x: Any) -> Any:
+        return fw.linalg.qr(fw.exp(x * 2)).Q.tanh()
+
+    f(fw.rand(2000, 100))
+    before, call, after = f.code("cuda").partition("\n// call of qr ")
+    assert call and "// k0_exp<<<" in before and "// k0_tanh<<<" in after
 
 
 # ---- stats and clear

@@ -1,6 +1,6 @@
 """Every op, forward and backward, gives as CUDA C what NumPy gives, for all inputs of a row; a
-sample of them also for floats of other sizes. Threads and blocks take turns in another order from
-row to row, and the emulator looks at each access to memory."""
+sample of them also for floats of other sizes. In the emulator, threads and blocks take turns in
+another order from row to row, and each access to memory is looked at."""
 
 from __future__ import annotations
 
@@ -9,33 +9,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import EmulatedDevice
+from gpus import from_here
 from oracle import assert_same, recorded, units_apart
 from row_programs import OF_FLOATS, TREES, backward, cases, cases_in, forward, weighted
 from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
-from emulator.emulator import AVAILABLE
 from fusewire.capture.evaluate import evaluate
-from fusewire.codegen.cuda.executable import compile_on
 from fusewire.codegen.cuda.program import LOWERED
 from fusewire.codegen.mixed import compile_mixed
 from fusewire.eager.dtypes import is_small
-
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 
 WHOLE = [row for row in ROWS if row not in TREES]
 DTYPES = {"float16": fw.float16, "bfloat16": fw.bfloat16, "float64": fw.float64}
 ORDERS = (0, 1, 2, 3, 4)  # of threads and blocks: forwards, backwards, by seeds
 
 
-def check(row: Row, fn: Callable[..., Any], *given: Any) -> None:
-    """What the emulator computes is what NumPy computes, node by node."""
+def check(make_device: Any, row: Row, fn: Callable[..., Any], *given: Any) -> None:
+    """What a device computes is what NumPy computes, node by node."""
     graph, arrays = recorded(fn, *given)
-    device = EmulatedDevice(ORDERS[ROWS.index(row) % len(ORDERS)])
-    program = compile_mixed(
-        graph, lambda part: compile_on(part.graph, device, checks=False), LOWERED)
+    device = make_device(ORDERS[ROWS.index(row) % len(ORDERS)])
+    program = compile_mixed(graph, lambda part: from_here(part.graph, device), LOWERED)
     wanted = evaluate(graph, [np.copy(a) for a in arrays])
     for got, expected in zip(program([np.copy(a) for a in arrays]), wanted, strict=True):
         if is_small(expected.dtype):  # one number off where it lies in the middle of two
@@ -46,32 +41,32 @@ def check(row: Row, fn: Callable[..., Any], *given: Any) -> None:
 
 
 @pytest.mark.parametrize("row", WHOLE, ids=str)
-def test_every_op(row: Row) -> None:
+def test_every_op(make_device: Any, row: Row) -> None:
     with np.errstate(all="ignore"):
-        check(row, forward(row), cases(row))
+        check(make_device, row, forward(row), cases(row))
 
 
 @pytest.mark.parametrize("row", [r for r in WHOLE if r.grad], ids=str)
-def test_every_gradient(row: Row) -> None:
+def test_every_gradient(make_device: Any, row: Row) -> None:
     with np.errstate(all="ignore"):
         given, us = weighted(row, cases(row, requires_grad=True))
         if given:
-            check(row, backward(row), given, us)
+            check(make_device, row, backward(row), given, us)
 
 
 @pytest.mark.parametrize("row", sample(OF_FLOATS, 40, seed=2), ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_floats_of_other_sizes(row: Row, dtype: str) -> None:
+def test_floats_of_other_sizes(make_device: Any, row: Row, dtype: str) -> None:
     with np.errstate(all="ignore"):
         given = cases_in(row, DTYPES[dtype])
         if given:
-            check(row, forward(row), given)
+            check(make_device, row, forward(row), given)
 
 
 @pytest.mark.parametrize("row", sample([r for r in OF_FLOATS if r.grad], 25, seed=3), ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_gradients_of_other_sizes(row: Row, dtype: str) -> None:
+def test_gradients_of_other_sizes(make_device: Any, row: Row, dtype: str) -> None:
     with np.errstate(all="ignore"):
         given, us = weighted(row, cases_in(row, DTYPES[dtype], requires_grad=True))
         if given:
-            check(row, backward(row), given, us)
+            check(make_device, row, backward(row), given, us)

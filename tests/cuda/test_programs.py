@@ -1,5 +1,5 @@
-"""Whole programs as CUDA C in the emulator: random graphs, and a few training steps of small
-models; they give what NumPy gives."""
+"""Whole programs as CUDA C: random graphs, and a few training steps of small models; they give what
+NumPy gives."""
 
 from __future__ import annotations
 
@@ -8,29 +8,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import EmulatedDevice
+from gpus import from_here
 from models.gpt2 import GPT2
 from oracle import assert_same, recorded
 from random_programs import inputs_of, printed, program, run
 
 import fusewire as fw
-from emulator.emulator import AVAILABLE
 from fusewire.capture.evaluate import evaluate
-from fusewire.codegen.cuda.executable import compile_on
 from fusewire.codegen.cuda.program import LOWERED
 from fusewire.codegen.mixed import compile_mixed
-
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 
 F = fw.nn.functional
 
 
-def check(fn: Callable[..., Any], *given: Any, order: int, loose: float = 10) -> int:
-    """What the emulator computes is what NumPy computes, node by node; how many arrays that are."""
+def check(device: Any, fn: Callable[..., Any], *given: Any, loose: float = 10) -> int:
+    """What a device computes is what NumPy computes, node by node; how many arrays that are."""
     graph, arrays = recorded(fn, *given)
-    device = EmulatedDevice(order)
-    compiled = compile_mixed(
-        graph, lambda part: compile_on(part.graph, device, checks=False), LOWERED)
+    compiled = compile_mixed(graph, lambda part: from_here(part.graph, device), LOWERED)
     wanted = evaluate(graph, [np.copy(a) for a in arrays])
     assert wanted
     for got, expected in zip(compiled([np.copy(a) for a in arrays]), wanted, strict=True):
@@ -39,11 +33,11 @@ def check(fn: Callable[..., Any], *given: Any, order: int, loose: float = 10) ->
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_programs(seed: int) -> None:
+def test_random_programs(make_device: Any, seed: int) -> None:
     steps = program(seed)
     try:
         with np.errstate(all="ignore"):
-            check(run, steps, inputs_of(seed), order=seed % 4)
+            check(make_device(seed % 4), run, steps, inputs_of(seed))
     except Exception as error:
         pytest.fail(f"{printed(steps, seed)}\n{type(error).__name__}: {error}")
 
@@ -81,7 +75,7 @@ def small_gpt() -> tuple[Any, Any, Callable[..., fw.Tensor], list[fw.Tensor]]:
 
 
 @pytest.mark.parametrize("make", [digits, small_gpt], ids=lambda make: make.__name__)
-def test_training_steps(make: Callable[[], Any]) -> None:
+def test_training_steps(make_device: Any, make: Callable[[], Any]) -> None:
     """Each step from where eager steps have led; its loss, the parameters and all that the
     optimizer keeps are compared."""
     fw.manual_seed(0)
@@ -96,7 +90,7 @@ def test_training_steps(make: Callable[[], Any]) -> None:
 
     losses = [step(*given).item()]
     for order in (0, 1, 2):
-        made = check(step, *given, order=order, loose=200)
+        made = check(make_device(order), step, *given, loose=200)
         assert made >= 1 + 3 * len(list(model.parameters()))
         losses.append(step(*given).item())
     assert losses == sorted(losses, reverse=True)

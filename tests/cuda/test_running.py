@@ -1,4 +1,4 @@
-"""Kernels in the emulator, and on a GPU where there is one: `pytest -m gpu`."""
+"""Kernels on a device: values, memory, graphs; and what the driver says of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from emulated import EmulatedDevice
+from gpus import GPU
 
 import fusewire as fw
-from emulator.emulator import AVAILABLE
 from fusewire.capture.builder import build
 from fusewire.capture.graph import Graph, Nodes
-from fusewire.codegen.cuda.device import gpu
 from fusewire.codegen.cuda.executable import DeviceExecutable, compile_on
 from fusewire.codegen.cuda.protocol import Region
 from fusewire.codegen.cuda.source import Function
@@ -47,13 +46,6 @@ class Emulated(EmulatedDevice):
         return SimpleNamespace(launch=lambda: [launch() for launch in noted])
 
 
-EMULATED = pytest.param(
-    lambda: Emulated(mode="fast"), id="emulator",
-    marks=pytest.mark.skipif(not AVAILABLE, reason="no g++ here"))
-REAL = pytest.param(
-    gpu, id="gpu", marks=[pytest.mark.gpu, pytest.mark.skipif(
-        not devices.available(), reason=f"not here: {devices.why_not()}")])
-
 F32 = np.dtype("float32")
 REVERSED = """
 extern "C" __global__ void __launch_bounds__(1024) turned(float* x) {
@@ -67,9 +59,9 @@ NO_LOOPS = Kernel("turned", (), (), (), Var("task"), 1, ())
 TURNED = Function("turned", (NO_LOOPS,), 1, 1024, 0, 160_000)
 
 
-@pytest.fixture(scope="module", params=[EMULATED, REAL])
-def device(request: pytest.FixtureRequest) -> Any:
-    return request.param()
+@pytest.fixture(scope="module")
+def device(make_device: Any) -> Any:
+    return Emulated(mode="fast") if make_device is EmulatedDevice else make_device()
 
 
 def compiled(fn: Any, device: Any, *arrays: Any) -> DeviceExecutable:
@@ -151,3 +143,18 @@ def test_a_graph_runs_what_was_launched(device: Any) -> None:
     np.testing.assert_array_equal(device.download(array), x)
     graph.launch()
     np.testing.assert_array_equal(device.download(array), x[::-1])
+
+
+@pytest.mark.parametrize("make_device", [GPU], indirect=True)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_driver_finds_what_the_compiler_said(device: Any, name: str) -> None:
+    """How many registers a kernel takes, and so how many of its threads a block can have."""
+    program = compiled(FUNCTIONS[name], device, numbers(400, 257), numbers(257, 257)).program
+    loaded, driver = device.load(program.module.source), devices.cupy().cuda.driver
+    for function in program.module.functions:
+        kernel, said = loaded._module.get_function(function.name), loaded.resources[function.name]
+        found = {name: driver.funcGetAttribute(getattr(driver, f"CU_FUNC_ATTRIBUTE_{name}"),
+                                               kernel.ptr)
+                 for name in ("NUM_REGS", "MAX_THREADS_PER_BLOCK")}
+        assert found["NUM_REGS"] == said.registers and said.spill_stores == 0, function.name
+        assert found["MAX_THREADS_PER_BLOCK"] >= function.block

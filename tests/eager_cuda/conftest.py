@@ -1,4 +1,5 @@
-"""Every test here has two GPUs, which are not there, and so no kernels of ours run on them."""
+"""Every test here has two GPUs, which are not there, and so no kernels of ours run on them; but for
+tests with BOTH, which run on a GPU as well: `pytest -m gpu`."""
 
 from __future__ import annotations
 
@@ -8,11 +9,14 @@ from typing import Any
 import pytest
 from eager_cuda import fake_cupy
 
-from fusewire.eager import on_device
+from fusewire.eager import devices, on_device
 
 
 @pytest.fixture(autouse=True)
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def cupy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    if getattr(request, "param", "stand-in") == "gpu":
+        yield devices.cupy()
+        return
     monkeypatch.setattr(on_device, "compiled", None)
     with fake_cupy.installed() as module:
         yield module

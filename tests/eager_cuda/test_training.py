@@ -7,6 +7,7 @@ import io
 
 import numpy as np
 import pytest
+from eager_cuda.places import BOTH
 
 import fusewire as fw
 from fusewire import nn
@@ -41,31 +42,36 @@ def batch(kind):
 
 OPTIMIZERS = [
     lambda p: fw.optim.SGD(p, 0.1, momentum=0.9, weight_decay=1e-3),
-    lambda p: fw.optim.AdamW(p, 1e-2), lambda p: fw.optim.RMSprop(p, 1e-2),
-    lambda p: fw.optim.Adagrad(p, 1e-2), lambda p: fw.optim.Adafactor(p, 1e-2)]
+    lambda p: fw.optim.Adam(p, 1e-2), lambda p: fw.optim.AdamW(p, 1e-2),
+    lambda p: fw.optim.RMSprop(p, 1e-2), lambda p: fw.optim.Adagrad(p, 1e-2),
+    lambda p: fw.optim.Adafactor(p, 1e-2)]
 
 
-def trained(model, optimizer, x, y, steps=3):
-    losses = []
-    for _ in range(steps):
+def trained(model, optimizer, x, y, steps=3, run=lambda step: step):
+    """The losses of a few steps, each of which `run` has made something of."""
+    def step(x, y):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        losses.append(loss.item())
-    return losses
+        return loss
+
+    ran = run(step)
+    return [ran(x, y).item() for _ in range(steps)]
 
 
-@pytest.mark.parametrize("make", OPTIMIZERS, ids="sgd adamw rmsprop adagrad adafactor".split())
+@BOTH
+@pytest.mark.parametrize("run", [lambda step: step, fw.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("make", OPTIMIZERS, ids="sgd adam adamw rmsprop adagrad adafactor".split())
 @pytest.mark.parametrize("kind", [digits, Text])
-def test_a_training_run_is_that_of_the_cpu(kind, make):
+def test_a_training_run_is_that_of_the_cpu(kind, make, run):
     x, y = batch(kind)
     here = kind()
     there = copy.deepcopy(here).to("cuda")
     assert {p.device for p in there.parameters()} == {"cuda:0"}
     first = trained(here, make(here.parameters()), x, y)
-    second = trained(there, make(there.parameters()), x.to("cuda"), y.to("cuda"))
+    second = trained(there, make(there.parameters()), x.to("cuda"), y.to("cuda"), run=run)
     np.testing.assert_allclose(second, first, rtol=1e-4)
     moved = there.state_dict()
     assert {x.device for x in moved.values()} == {"cuda:0"}
@@ -86,12 +92,14 @@ def test_layers_made_on_a_device():
     assert nn.Linear(2, 2).to("cuda", fw.float64).weight.dtype == fw.float64
 
 
+@BOTH
 def test_a_lazy_layer_gets_its_parameters_where_it_was_sent():
     model = nn.LazyLinear(3).to("cuda")
     assert model(fw.ones(2, 5, device="cuda")).device == "cuda:0"
     assert model.weight.device == "cuda:0"
 
 
+@BOTH
 def test_states_are_loaded_to_where_the_model_is():
     model, file = digits().to("cuda"), io.BytesIO()
     optimizer = fw.optim.AdamW(model.parameters(), 1e-2)
@@ -112,6 +120,7 @@ def test_a_model_on_another_device_than_its_input_is_named():
         nn.Sequential(nn.Linear(2, 2)).to("cuda")(fw.ones(1, 2))
 
 
+@BOTH
 def test_dropout_is_that_of_the_cpu():
     layer = nn.Dropout(0.5)
     fw.manual_seed(2)
@@ -120,6 +129,7 @@ def test_dropout_is_that_of_the_cpu():
     np.testing.assert_array_equal(layer(fw.ones(4, 9, device="cuda")).cpu().numpy(), here.numpy())
 
 
+@BOTH
 def test_a_compiled_function_gives_what_it_computes():
     compiled = fw.compile(lambda x: (x * 2).sum())
     assert compiled(fw.ones(3)).item() == 6.0
@@ -127,6 +137,7 @@ def test_a_compiled_function_gives_what_it_computes():
     assert (out.item(), out.device) == (6.0, "cuda:0")
 
 
+@BOTH
 def test_transforms():
     x = fw.tensor([1.0, 2.0, 3.0], device="cuda")
     assert fw.func.vmap(lambda v: v * 2)(x).tolist() == [2.0, 4.0, 6.0]

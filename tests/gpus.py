@@ -1,0 +1,30 @@
+"""Where CUDA C runs in tests: in the emulator, and with `pytest -m gpu` on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from emulated import EmulatedDevice
+
+from emulator.emulator import AVAILABLE
+from fusewire.capture.graph import Graph
+from fusewire.codegen.cuda.device import gpu
+from fusewire.codegen.cuda.executable import compile_on
+from fusewire.eager import devices
+
+NEEDS_GPU = [pytest.mark.gpu, pytest.mark.skipif(
+    not devices.available(), reason=f"{devices.why_not()}: {devices.probe().help}")]
+
+EMULATOR = pytest.param(EmulatedDevice, id="emulator", marks=pytest.mark.skipif(
+    not AVAILABLE, reason="the emulator compiles with g++"))
+GPU = pytest.param(lambda order=0: gpu(), id="gpu", marks=NEEDS_GPU)
+"""What makes a device, whose threads take turns in an order of this number where that is known."""
+
+
+def from_here(part: Graph, device: Any) -> Callable[[list[Any]], list[Any]]:
+    """A part of a graph on a device, from arrays of NumPy's to arrays of NumPy's: what has no code
+    is computed by NumPy, whose results are looked at elsewhere."""
+    program = compile_on(part, device, checks=False)
+    return lambda arrays: [devices.host(a) for a in program([device.upload(a) for a in arrays])]
