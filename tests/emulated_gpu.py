@@ -12,6 +12,7 @@ from eager_cuda import fake_cupy
 from emulated import EmulatedDevice
 
 from fusewire.codegen.cuda import eager, placed
+from fusewire.codegen.cuda.cost import FIRST, Choice
 from fusewire.codegen.cuda.executable import Region
 from fusewire.codegen.cuda.source import Function
 from fusewire.eager import devices
@@ -19,6 +20,8 @@ from fusewire.eager import devices
 
 class EmulatedGpu:
     """The GPU of a number: the emulator, on arrays of the stand-in."""
+
+    choice: Choice = FIRST
 
     def __init__(self, number: int) -> None:
         self.number, self.emulated = number, EmulatedDevice()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fusewire.codegen.cuda.cost import FIRST, Choice
 from fusewire.codegen.cuda.executable import Region
 from fusewire.codegen.cuda.source import Function
 
@@ -19,6 +20,7 @@ class FakeDevice:
 
     launches: list[tuple[Function, list[Region]]] = field(default_factory=list)
     made: list[Any] = field(default_factory=list)
+    choice: Choice = FIRST
 
     def load(self, source: str) -> _Noting:
         return _Noting(self)

@@ -16,6 +16,7 @@ from ..executable import Interface
 from ..llvm.program import Arena, Slot
 from ..loops import Buffer
 from ..report import bytes_of, kernel_facts, kernel_table
+from .cost import Choice
 from .program import Program, Step, program_of
 from .source import Function
 
@@ -41,6 +42,10 @@ class Loaded(Protocol):
 class Device(Protocol):
     """Where programs run, and their arrays are."""
 
+    @property
+    def choice(self) -> Choice:
+        """What decides between ways to compute the same."""
+
     def load(self, source: str) -> Loaded: ...
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array: ...
     def upload(self, array: Any) -> Array: ...
@@ -60,7 +65,7 @@ class Device(Protocol):
 
 def compile_on(graph: Graph, device: Device, checks: bool = True) -> DeviceExecutable:
     """The program of a graph, on a device; CodegenError where something in it has no code."""
-    return DeviceExecutable(program_of(graph, checks), device)
+    return DeviceExecutable(program_of(graph, checks, device.choice), device)
 
 
 class DeviceExecutable:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 
 from ...capture.graph import Graph
 from ..compile import lower_graph, slot_of
@@ -14,6 +15,7 @@ from ..machine import Machine
 from ..memory import plan_arena
 from .attention.choice import attention_kernels, has_kernel
 from .contract import lower_contract
+from .cost import FIRST, Choice
 from .lower import lower
 from .put import lower_put
 from .scan import lower_scan
@@ -53,9 +55,10 @@ class Program:
         return max([f.scratch for f in self.module.functions], default=0)
 
 
-def program_of(graph: Graph, checks: bool = True) -> Program:
-    """The program of a graph; CodegenError where something in it has no code."""
-    plan, launches = lower_graph(graph, GPU, checks, LOWERED)
+def program_of(graph: Graph, checks: bool = True, choice: Choice = FIRST) -> Program:
+    """The program of a graph; CodegenError where something in it has no code. Where there are
+    several ways with the same numbers, `choice` decides."""
+    plan, launches = lower_graph(graph, GPU, checks, _kinds(choice))
     slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], plan.arguments)
     kernels = list(dict.fromkeys(x.kernel for x in launches))
     number = {k: n for n, k in enumerate(kernels)}
@@ -64,6 +67,11 @@ def program_of(graph: Graph, checks: bool = True) -> Program:
     steps = tuple([Step(number[x.kernel], tuple([slot_of(p, slots) for p in x.places]))
                    for x in launches])
     return Program(interface_of(plan), module, steps, arena)
+
+
+def _kinds(choice: Choice) -> Kinds:
+    return replace(LOWERED, lower={**LOWERED.lower, "contract": functools.partial(
+        LOWERED.lower["contract"], choice=choice)})
 
 
 def _aligned(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:
