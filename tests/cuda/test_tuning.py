@@ -98,13 +98,13 @@ def test_an_unknown_gpu_is_like_the_newest_one_before_it() -> None:
 
 # ---- times
 @dataclass
-class Clock:
-    """Takes a turn for each time that it is asked, and says these times one after the other."""
+class Clock(FakeDevice):
+    """A device on which the n-th thing that is timed takes the n-th of these times."""
 
-    times: Callable[[int], float]
+    times: Callable[[int], float] = float
     asked: int = 0
 
-    def __call__(self, work: Callable[[], None]) -> float:
+    def seconds(self, work: Callable[[], None]) -> float:
         work()
         self.asked += 1
         return self.times(self.asked - 1)
@@ -143,8 +143,12 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     settings.disk_mb, settings.disk_dir = before
 
 
+def timed(times: Callable[[int], float]) -> Clock:
+    return Clock(times=times)
+
+
 def measured(clock: Clock, name: str = "NVIDIA A100") -> Measured:
-    return Measured(ANY, device=FakeDevice(), name=name, clock=clock)
+    return Measured(ANY, device=clock, name=name)
 
 
 def chosen(clock: Clock, name: str = "NVIDIA A100") -> str:
@@ -166,25 +170,25 @@ def faster(asked: int) -> float:
 
 def test_the_fastest_way_is_taken(folder: Path) -> None:
     """The model's first one, if it is that."""
-    clock = Clock(slower)
+    clock = timed(slower)
     assert chosen(clock) == program_of(small()).module.source == source_of(0)
     assert 2 <= clock.asked <= 4
-    other = Clock(faster)
+    other = timed(faster)
     assert chosen(other, "NVIDIA H100") == source_of(other.asked - 1) != source_of(0)
 
 
 def test_times_are_taken_once(folder: Path) -> None:
-    first = chosen(Clock(faster))
+    first = chosen(timed(faster))
     tuning._KNOWN.clear()  # as another process begins
-    again = Clock(slower)
+    again = timed(slower)
     assert chosen(again) == first and again.asked == 0
     settings.disk_mb = 0
     assert chosen(again) == first and again.asked == 0  # and kept in memory
 
 
 def test_what_is_remembered_is_of_a_gpu_and_a_kernel(folder: Path) -> None:
-    chosen(Clock(faster))
-    others = Clock(faster)
+    chosen(timed(faster))
+    others = timed(faster)
     chosen(others, "NVIDIA H100")
     assert others.asked > 0
     larger = graph_of(lambda x, y: fw.relu(x @ y), (70, 40), (40, 51))[0]
@@ -196,20 +200,20 @@ def test_what_is_remembered_is_of_a_gpu_and_a_kernel(folder: Path) -> None:
 
 @pytest.mark.parametrize("image", [b"", b"damaged", b"\xff\xfe"])
 def test_damaged_entries_are_measured_again(folder: Path, image: bytes) -> None:
-    first = chosen(Clock(faster))
+    first = chosen(timed(faster))
     (entry,) = folder.glob("*.fastest")
     entry.write_bytes(image)
     tuning._KNOWN.clear()
-    again = Clock(faster)
+    again = timed(faster)
     assert chosen(again) == first and again.asked > 0
 
 
 def test_entries_that_name_no_way_are_measured_again(folder: Path) -> None:
-    first = chosen(Clock(faster))
+    first = chosen(timed(faster))
     (entry,) = folder.glob("*.fastest")
     disk.save(entry.name, b"1024x1024x99/1")
     tuning._KNOWN.clear()
-    assert chosen(Clock(faster)) == first
+    assert chosen(timed(faster)) == first
 
 
 def test_ways_that_the_gpu_does_not_take_are_left_out(folder: Path) -> None:
@@ -218,29 +222,28 @@ def test_ways_that_the_gpu_does_not_take_are_left_out(folder: Path) -> None:
             return 1.0
         raise fw.CodegenError("too much shared memory")
 
-    assert chosen(Clock(fails)) == source_of(1)
+    assert chosen(timed(fails)) == source_of(1)
 
     def fails_always(asked: int) -> float:
         raise MemoryError
 
-    assert chosen(Clock(fails_always), "a small one") == source_of(0)
+    assert chosen(timed(fails_always), "a small one") == source_of(0)
     assert len(list(folder.glob("*.fastest"))) == 1
 
 
 def test_what_takes_much_memory_is_not_measured(folder: Path,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_BYTES", 1000)
-    clock = Clock(faster)
+    clock = timed(faster)
     assert chosen(clock) == source_of(0) and clock.asked == 0
 
 
 def test_kernels_are_timed_on_memory_of_their_own(folder: Path) -> None:
     """With all of their arguments, whatever their dtypes; indices are 0."""
-    device = FakeDevice()
-    choice = Measured(ANY, device=device, name="a GPU", clock=Clock(faster))
+    device = timed(faster)
     given = fw.ones(9, 40), fw.tensor([3, 1]), fw.ones(40, 50, dtype=fw.bfloat16)
     graph, _ = recorded(lambda x, i, y: fw.take(x, i, axis=0) @ y.astype(fw.float32), *given)
-    program_of(graph, choice=choice)
+    program_of(graph, choice=measured(device))
     assert len(device.launches) >= 2
     for function, regions in device.launches:
         assert [(r.dtype, r.size) for r in regions] == \
