@@ -74,6 +74,9 @@ KNOBS: dict[str, Knob] = {
                      "the folder it is kept in; empty: the user's folder for caches"),
     "cpu": Knob("FUSEWIRE_CPU", PROCESSOR, "",
                 "the processor to generate code for, such as x86-64-v3; empty: this one"),
+    "tune": Knob("FUSEWIRE_TUNE", SWITCH, True,
+                 "1: on a GPU, kernels that give the same numbers are timed, once, and the fastest "
+                 "is remembered on disk; 0: a model of costs chooses"),
     "winograd": Knob("FUSEWIRE_WINOGRAD", _one_of(0, 2, 4), 4,
                      "convolutions of 3 by 3 in float32 by Winograd's way, in tiles of 4 x 4 or "
                      "2 x 2 results; 0: all directly"),
@@ -98,6 +101,7 @@ class Settings:
     disk_mb: int
     disk_dir: str
     cpu: str
+    tune: bool
     winograd: int
     bf16_dot: bool
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fusewire.codegen.cuda import nvrtc
+from fusewire.codegen.cuda.cost import FIRST, Choice
 from fusewire.codegen.cuda.nvrtc import Resources
 from fusewire.codegen.cuda.prelude import PRELUDE
 
@@ -52,6 +53,7 @@ class Kernels:
     label: str = ""  # of what is added next
     helpers: dict[str, None] = field(default_factory=dict)
     found: dict[str, Text] = field(default_factory=dict)
+    choice: Choice = FIRST
 
     def load(self, source: str) -> Any:
         """Adds the functions of a source."""

@@ -12,6 +12,7 @@ import numpy as np
 from emulator.emulator import Module
 from emulator.traffic import Traffic, traffic
 from fusewire.codegen.cuda import blas
+from fusewire.codegen.cuda.cost import FIRST, Choice
 from fusewire.codegen.cuda.protocol import Places, Region
 from fusewire.codegen.cuda.source import Function, module_of
 from fusewire.codegen.loops import Buffer, Kernel
@@ -21,6 +22,8 @@ from fusewire.eager.dtypes import is_small
 class EmulatedDevice:
     """Runs modules in the emulator, with threads and blocks in an order of their own; `traced`
     notes how well the first block of each function uses memory, in `moved`."""
+
+    choice: Choice = FIRST
 
     def __init__(self, order: int = 0, mode: str = "check", traced: bool = False) -> None:
         self.order, self.mode, self.traced = order, mode, traced
@@ -52,7 +55,7 @@ class EmulatedDevice:
         raise NotImplementedError
     bandwidth = 1e9
 
-    def seconds(self, work: Callable[[], None]) -> float:
+    def seconds(self, work: Callable[[], None], graph: bool = True) -> float:
         began = time.perf_counter()
         work()
         return time.perf_counter() - began

@@ -16,14 +16,18 @@ from eager_cuda import fake_cupy
 from emulated import EmulatedDevice
 
 from fusewire.codegen.cuda import eager, placed
+from fusewire.codegen.cuda.cost import FIRST, Choice
 from fusewire.codegen.cuda.protocol import Places, Region
 from fusewire.codegen.cuda.source import Function
+from fusewire.codegen.variants import Variants
 from fusewire.eager import devices
 from fusewire.eager.tensor import Tensor
 
 
 class EmulatedGpu:
     """The GPU of a number: the emulator, on arrays of the stand-in."""
+
+    choice: Choice = FIRST
 
     def __init__(self, number: int) -> None:
         self.number, self.emulated = number, EmulatedDevice()
@@ -72,7 +76,7 @@ class EmulatedGpu:
     def bandwidth(self) -> float:
         return self.emulated.bandwidth
 
-    def seconds(self, work: Any) -> float:
+    def seconds(self, work: Any, graph: bool = True) -> float:
         return self.emulated.seconds(work)
 
     def ready(self, array: Any) -> Any:
@@ -106,7 +110,8 @@ def emulated_gpus() -> Iterator[list[EmulatedGpu]]:
     """A context in which this machine has two GPUs, which are emulated."""
     gpus = [EmulatedGpu(0), EmulatedGpu(1)]
     with fake_cupy.installed(), mock.patch.object(eager, "gpu", gpus.__getitem__), \
-            mock.patch.object(placed, "gpu", gpus.__getitem__):
+            mock.patch.object(placed, "gpu", gpus.__getitem__), \
+            mock.patch.object(eager, "_PROGRAMS", Variants()):
         devices.cupy()
         devices.folders += (os.path.dirname(__file__) + "/emulat",)  # no code of users
         yield gpus

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fusewire.codegen.cuda.cost import FIRST, Choice
 from fusewire.codegen.cuda.protocol import Places, Region
 from fusewire.codegen.cuda.source import Function
 
@@ -19,6 +20,7 @@ class FakeDevice:
 
     launches: list[tuple[Function, list[Region]]] = field(default_factory=list)
     made: list[Any] = field(default_factory=list)
+    choice: Choice = FIRST
 
     def load(self, source: str) -> _Noting:
         return _Noting(self)
@@ -45,7 +47,7 @@ class FakeDevice:
         raise NotImplementedError
     bandwidth = 1e9
 
-    def seconds(self, work: Callable[[], None]) -> float:
+    def seconds(self, work: Callable[[], None], graph: bool = True) -> float:
         work()
         return 0.0
 

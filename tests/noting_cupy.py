@@ -28,7 +28,11 @@ class FakeCupy:
             device=SimpleNamespace(get_cublas_handle=lambda: "handle"),
             cublas=SimpleNamespace(
                 gemmStridedBatchedEx=lambda *words: self.note("multiply", *words)),
-            runtime=SimpleNamespace(driverGetVersion=lambda: 12040),
+            runtime=SimpleNamespace(
+                driverGetVersion=lambda: 12040,
+                getDeviceProperties=lambda number: {"name": b"NVIDIA H100"}),
+            Event=lambda: _Event(self),
+            get_elapsed_time=lambda begin, end: 40.0,  # ms
             driver=SimpleNamespace(
                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
                 funcSetAttribute=lambda *words: self.note("allow", *words)))
@@ -75,6 +79,17 @@ class _Stream(_Context):
 
     def synchronize(self) -> None:
         self.cupy.note("wait", self.name)
+
+
+class _Event:
+    def __init__(self, cupy: FakeCupy) -> None:
+        self.cupy = cupy
+
+    def record(self) -> None:
+        self.cupy.note("event")
+
+    def synchronize(self) -> None:
+        self.cupy.note("wait", "event")
 
 
 class _Module:

@@ -10,13 +10,12 @@ What is a large product of matrices as they lie in memory says so: a library may
 
 Operands are read through whatever views stand before them, so the windows of a convolution are
 never written to memory. Where the tiles are few and the sums long, teams share the summed elements,
-and a second kernel adds up what they have in order.
+and a second kernel adds up what they have in order. Which tiles these are stands in `tiles.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from ...capture.graph import Node
@@ -33,39 +32,13 @@ from ..nest import counter
 from ..pack import factor
 from ..tasks import bounds, buffers_of
 from ..values import BUILDER, Value, call, cast
+from .cost import FIRST, Choice
 from .product import is_worth_a_library, product_of
-
-_PAD = 4  # keeps columns of a block in shared memory out of the same banks
-_ENOUGH = 512  # teams that keep every processor busy
-_UNROLLED = 16  # turns of a loop whose threads have one row: more need registers that are not there
-_DEEP = 256  # summed elements that are worth a team
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A team's `rows` by `columns` of the result, of which a thread has `own` by `own`, and how
-    many summed elements lie in shared memory at once."""
-
-    rows: int
-    columns: int
-    own: int
-    depth: int = 16
-
-    @property
-    def threads(self) -> int:
-        return self.rows * self.columns // self.own ** 2
-
-    @property
-    def piece(self) -> int:
-        """How many neighbouring rows or columns a thread has."""
-        return min(4, self.own)
-
-
-_TILES = (Tile(128, 128, 8), Tile(64, 64, 4), Tile(32, 32, 4), Tile(16, 16, 2))
+from .tiles import Sizes, Way, ways
 
 
 class Contraction:
-    """The letters of a contraction by what they do, and its tiles."""
+    """The letters of a contraction by what they do."""
 
     def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
                  ) -> None:
@@ -83,36 +56,18 @@ class Contraction:
         self.columns = [a for a in out if a in other and a not in mine]
         self.summed = [a for a in first if a not in out]
         self.depth = self.count(self.summed)
-        self.tile = self._fitting()
-        self.grid = (self.count(self.batch), -(-self.count(self.rows) // self.tile.rows),
-                     -(-self.count(self.columns) // self.tile.columns))
         self.is_plain = is_worth_a_library(self)
-        self.shares = 1 if self.is_plain else self._shares()
 
     def count(self, letters: list[str]) -> int:
         """How many elements these letters count."""
         return int(product(self.size[a] for a in letters))
 
     @property
-    def tiles(self) -> int:
-        return int(product(self.grid))
-
-    def _fitting(self) -> Tile:
-        """The largest tile of which there are enough, and which is not mostly empty."""
-        rows, columns, batch = map(self.count, (self.rows, self.columns, self.batch))
-        if self.dtype.itemsize > 4:
-            return _TILES[2]
-        for tile in _TILES[:-1]:
-            teams = batch * -(-rows // tile.rows) * -(-columns // tile.columns)
-            full = rows * columns * batch / (teams * tile.rows * tile.columns)
-            if teams >= _ENOUGH // 4 and full >= 0.5:
-                return tile
-        return _TILES[-1] if min(rows, columns) <= 16 else _TILES[2]
-
-    def _shares(self) -> int:
-        """Among how many teams the summed elements of a tile are shared."""
-        wanted = min(-(-_ENOUGH // max(1, self.tiles)), self.depth // _DEEP)
-        return max(1, wanted) if self.tiles < _ENOUGH // 4 else 1
+    def sizes(self) -> Sizes:
+        """What tiles are chosen by."""
+        read = sum(self.buffers[n].size * n.type.dtype.itemsize for n in self.group.reads)
+        return Sizes(self.count(self.batch), self.count(self.rows), self.count(self.columns),
+                     self.depth, self.dtype.itemsize, read)
 
     def element(self, operand: int, where: dict[str, Index]) -> Value:
         """An element of an operand, read through the views before it."""
@@ -138,33 +93,38 @@ class Contraction:
 
 
 def lower_contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-                   kept: Collection[Buffer] = ()) -> list[Kernel]:
-    """The kernels of a group that begins with a contraction."""
-    return Team(Contraction(group, buffers, machine, name)).kernels()
+                   kept: Collection[Buffer] = (), choice: Choice = FIRST) -> list[Kernel]:
+    """The kernels of a group that begins with a contraction. Which of its tiles these have is the
+    model's choice, or of who measures them."""
+    of = Contraction(group, buffers, machine, name)
+    if of.is_plain:
+        return Team(of, ways(of.sizes, whole=True)[0]).kernels()
+    return choice.best({str(w): Team(of, w).kernels for w in ways(of.sizes, choice.chip)})
 
 
 class Team:
     """The statements of a task of a contraction."""
 
-    def __init__(self, of: Contraction) -> None:
-        self.of, self.tile = of, of.tile
-        tile, dtype = of.tile, of.dtype
-        self.pitch = (tile.rows + _PAD, tile.columns + _PAD)
+    def __init__(self, of: Contraction, way: Way) -> None:
+        self.of, (self.tile, self.shares) = of, way
+        self.grid = of.sizes.grid(self.tile)
+        tile, dtype = self.tile, of.dtype
         self.blocks = [Buffer(n, dtype, tile.depth * p, scratch=True)
-                       for n, p in zip(("rows", "columns"), self.pitch)]
+                       for n, p in zip(("rows", "columns"), tile.pitch)]
         self.sums = Buffer("sums", dtype, tile.threads * tile.own ** 2, scratch=True)
         self.factors = [Buffer(n, dtype, tile.threads * tile.own, scratch=True)
                         for n in ("left", "right")]
-        self.partial = Buffer(f"{of.name}_part", dtype, of.shares * of.node.type.size)
+        self.partial = Buffer(f"{of.name}_part", dtype, self.shares * of.node.type.size)
 
     def kernels(self) -> list[Kernel]:
         """The tiles, and what adds up the shares of a tile."""
         of = self.of
-        var, task = counter("task", of.tiles * of.shares)
-        share, number = task % of.shares, task // of.shares
+        tasks = product(self.grid) * self.shares
+        var, task = counter("task", tasks)
+        share, number = task % self.shares, task // self.shares
         body = self._statements(number, share)
         scratch = (*self.blocks, self.sums, *self.factors)
-        made = Kernel(of.name, *buffers_of(tuple(body)), scratch, var, of.tiles * of.shares,
+        made = Kernel(of.name, *buffers_of(tuple(body)), scratch, var, tasks,
                       tuple(body), self._cost(), _sites(of),
                       product=product_of(of, self.result) if of.is_plain else None)
         return [made, self._total()] if self.in_parts else [made]
@@ -172,7 +132,7 @@ class Team:
     @property
     def in_parts(self) -> bool:
         """Whether what the tiles give lies in memory before the rest of the group is computed."""
-        return self.of.shares > 1 or (self.of.is_plain and len(self.of.group.members) > 1)
+        return self.shares > 1 or (self.of.is_plain and len(self.of.group.members) > 1)
 
     @property
     def result(self) -> Buffer:
@@ -186,10 +146,10 @@ class Team:
     def _statements(self, number: Index, share: Index) -> list[Stmt]:
         of, tile = self.of, self.tile
         blocks = -(-of.depth // tile.depth)
-        each = -(-blocks // of.shares)
+        each = -(-blocks // self.shares)
         var, block = counter("block", blocks)
-        column, number = number % of.grid[2], number // of.grid[2]
-        row, batch = number % of.grid[1], number // of.grid[1]
+        column, number = number % self.grid[2], number // self.grid[2]
+        row, batch = number % self.grid[1], number // self.grid[1]
         self.fixed = dict(zip(of.batch, unflat(batch, [of.size[a] for a in of.batch])))
         self.first = row * tile.rows, column * tile.columns
         body = [*self._read(0, block), *self._read(1, block), self._multiply()]
@@ -211,7 +171,7 @@ class Team:
         else:
             k, own = i // wide, i % wide
         value = self._operand(operand, side, self.first[side] + own, block * tile.depth + k)
-        store = loops.Store(self.blocks[side], (k * self.pitch[side] + own).expr(), value.expr)
+        store = loops.Store(self.blocks[side], (k * self.tile.pitch[side] + own).expr(), value.expr)
         return [For(lane, const(0), const(count), (store,), tile.threads)]
 
     def _operand(self, operand: int, side: int, own: Index, k: Index) -> Value:
@@ -252,7 +212,7 @@ class Team:
         gave = [loops.Store(self.sums, self._own(t, n).expr(), loops.read(r))
                 for n, r in enumerate(sums)]
         return self._lanes([*took, For(var, const(0), const(self.tile.depth), tuple(steps), 0,
-                                          _UNROLLED // own), *gave], lane)
+                                          self.tile.unrolled), *gave], lane)
 
     def _factors(self, side: int, thread: Index, k: Index) -> list[Stmt]:
         """Reads a thread's rows or columns for one summed element, a piece after the other."""
@@ -260,7 +220,7 @@ class Team:
         out: list[Stmt] = []
         for number in range(0, own, piece):
             var, n = counter("n", piece)
-            place = k * self.pitch[side] + self._place(side, thread, number) + n
+            place = k * self.tile.pitch[side] + self._place(side, thread, number) + n
             value = loops.load(self.blocks[side], place.expr())
             store = loops.Store(self.factors[side], (thread * own + number + n).expr(), value)
             out.append(For(var, const(0), const(piece), (store,), 0, piece))
@@ -332,11 +292,11 @@ class Team:
         tasks = -(-size // lanes)
         var, task = counter("task", tasks)
         lane, i = counter("i", size)
-        number, p = counter("p", of.shares)
+        number, p = counter("p", self.shares)
         total = Register("total", of.dtype)
         add = loops.Update(total, "add", loops.load(self.partial, (p * size + i).expr()))
         body = (loops.Assign(total, loops.const(0, of.dtype)),
-                For(number, const(0), const(of.shares), (add,), 0, 4),
+                For(number, const(0), const(self.shares), (add,), 0, 4),
                 *stores(of, unflat(i, of.node.type.shape), Value(loops.read(total))))
         loop = (For(lane, *bounds(task, lanes, size), body, lanes),)
         return Kernel(of.name + "_total", *buffers_of(loop), (), var, tasks, loop, float(size),

@@ -17,17 +17,21 @@ import numpy as np
 
 from ...eager import devices
 from ...eager.errors import CodegenError
+from ...eager.settings import settings
 from ...eager.tensor import Tensor
 from ..loops import Buffer, Product
 from . import blas, store
+from .cost import Choice, chip_of
 from .nvrtc import Compiled
 from .protocol import Array, Launch, Places, Region
 from .source import Function
+from .tuning import Measured
 
 _BLOCKS = 2**31 - 1  # of a grid
 _THREADS = 1024  # of a block
 _SHARED = 48 << 10  # bytes of a block that need no leave
 _ALIGN = 16  # bytes that kernels move at once
+_TIMED = 20  # times that something runs to be timed
 
 
 @functools.cache
@@ -37,19 +41,29 @@ def gpu(number: int = 0) -> CupyDevice:
 
 
 class CupyDevice:
-    """A GPU by its number: its architecture (such as "sm_90"), its multiprocessors, the bytes of
-    shared memory that a block can have, and those that its memory, which works on both edges of its
-    clock, can move in a second."""
+    """A GPU by its number: its name, its architecture (such as "sm_90"), its multiprocessors, the
+    bytes of shared memory that a block can have, and those that its memory, which works on both
+    edges of its clock, can move in a second."""
 
     def __init__(self, cupy: Any, number: int = 0) -> None:
         self._cupy, self._device = cupy, cupy.cuda.Device(number)
         about = self._device.attributes
+        self.name: str = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
         self.arch = f"sm_{self._device.compute_capability}"
         self.multiprocessors: int = about["MultiProcessorCount"]
         self.shared_limit: int = about["MaxSharedMemoryPerBlockOptin"]
         self.bandwidth = 2e3 * about["MemoryClockRate"] * about["GlobalMemoryBusWidth"] / 8
         self._cuda = cupy.cuda.runtime.driverGetVersion() // 1000
         self._modules: WeakValueDictionary[str, CupyModule] = WeakValueDictionary()
+
+    @property
+    def choice(self) -> Choice:
+        """What decides between ways to compute the same: times on this GPU, unless the setting
+        `tune` forbids it."""
+        chip = chip_of(self.arch, self.multiprocessors)
+        if not settings.tune:
+            return Choice(chip)
+        return Measured(chip, device=self, name=self.name)
 
     def load(self, source: str) -> CupyModule:
         """The kernels of a source, compiled now or before; they stay on the GPU for as long as
@@ -111,15 +125,27 @@ class CupyDevice:
             return array
         return self.copy(array)
 
-    def seconds(self, work: Launch) -> float:
-        """How long the GPU takes for what `work` launches, by its own clock."""
+    def seconds(self, work: Launch, graph: bool = True) -> float:
+        """How long the GPU takes for what `work` launches, the least of some times. It is launched
+        as a graph of many turns, so that the GPU never waits for Python, if it can be."""
+
+        def turns() -> None:
+            for _ in range(_TIMED):
+                work()
+
         with self._device:
-            began, ended = self._cupy.cuda.Event(), self._cupy.cuda.Event()
-            began.record()
-            work()
-            ended.record()
-            ended.synchronize()
-            return float(self._cupy.cuda.get_elapsed_time(began, ended)) / 1e3
+            work()  # loads what it launches
+            launch = self.capture(turns, []).launch if graph else turns
+            return min(self._elapsed(launch) for _ in range(3)) / _TIMED
+
+    def _elapsed(self, launch: Launch) -> float:
+        cuda = self._cupy.cuda
+        begin, end = cuda.Event(), cuda.Event()
+        begin.record()
+        launch()
+        end.record()
+        end.synchronize()
+        return float(cuda.get_elapsed_time(begin, end)) * 1e-3
 
     def synchronize(self) -> None:
         """Waits until all that was launched is done."""

@@ -22,7 +22,7 @@ def compile_on(graph: Graph, device: Device, checks: bool = True, numbers: Colle
                ) -> DeviceExecutable:
     """The program of a graph, on a device; CodegenError where something in it has no code.
     `numbers`: the inputs that are arrays of the CPU, of one element each."""
-    return DeviceExecutable(program_of(graph, checks), device, numbers)
+    return DeviceExecutable(program_of(graph, checks, device.choice), device, numbers)
 
 
 class DeviceExecutable:
@@ -58,8 +58,9 @@ class DeviceExecutable:
         table = [a if i in self._numbers else self.device.upload(a) for i, a in enumerate(given)]
         results = [self.device.empty(t.shape, t.dtype) for t in self.interface.results]
         runs = self._running.launches([*table, *self._constants, *results])
-        times = [[self.device.seconds(run) for run in runs] for _ in range(repeats)]
         functions = self.program.module.functions
+        times = [[self.device.seconds(run, functions[step.function].product is None)
+                  for run, step in zip(runs, self.program.steps)] for _ in range(repeats)]
         facts = [at_once(kernel_facts(functions[s.function].kernels, self._limit))
                  for s in self.program.steps]
         return [{**row, "seconds": statistics.median(t)} for row, t in zip(facts, zip(*times))]

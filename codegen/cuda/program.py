@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...capture.graph import Graph
 from ..compile import lower_graph, slot_of
@@ -15,6 +16,7 @@ from ..machine import Machine
 from ..memory import plan_arena
 from .attention.choice import attention_kernels, has_kernel
 from .contract import lower_contract
+from .cost import FIRST, Choice
 from .lower import lower
 from .put import lower_put
 from .scan import lower_scan
@@ -56,9 +58,10 @@ class Program:
         return max([f.scratch for f in self.module.functions], default=0)
 
 
-def program_of(graph: Graph, checks: bool = True) -> Program:
-    """The program of a graph; CodegenError where something in it has no code."""
-    plan, launches = lower_graph(graph, GPU, checks, LOWERED)
+def program_of(graph: Graph, checks: bool = True, choice: Choice = FIRST) -> Program:
+    """The program of a graph; CodegenError where something in it has no code. Where there are
+    several ways with the same numbers, `choice` decides."""
+    plan, launches = lower_graph(graph, GPU, checks, _kinds(choice))
     rows = together(launches)
     slots, arena = plan_arena([[p.buffer for x in row for p in x.places] for row in rows],
                               plan.arguments)
@@ -72,6 +75,11 @@ def program_of(graph: Graph, checks: bool = True) -> Program:
 
 def _kernels(row: Sequence[Launch]) -> tuple[Kernel, ...]:
     return tuple([x.kernel for x in row])
+
+
+def _kinds(choice: Choice) -> Kinds:
+    return replace(LOWERED, lower={**LOWERED.lower, "contract": functools.partial(
+        LOWERED.lower["contract"], choice=choice)})
 
 
 def _aligned(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from .cost import Choice
 from .source import Function
 
 Array = Any  # of a device
@@ -36,6 +37,10 @@ class Places(NamedTuple):
 class Device(Protocol):
     """Where programs run, and their arrays are."""
 
+    @property
+    def choice(self) -> Choice:
+        """What decides between ways to compute the same."""
+
     def load(self, source: str) -> Loaded: ...
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array: ...
     def upload(self, array: Any) -> Array: ...
@@ -58,8 +63,8 @@ class Device(Protocol):
         """What `work` launches, all on `arrays` and those of the call, as a graph with a method
         `launch`; nothing of it runs now."""
 
-    def seconds(self, work: Launch) -> float:
-        """How long the device takes for what `work` launches."""
+    def seconds(self, work: Launch, graph: bool = True) -> float:
+        """How long the device takes for what `work` launches, as a graph if it can be."""
 
     @property
     def bandwidth(self) -> float:

@@ -10,11 +10,14 @@ import pytest
 from noting_cupy import FakeCupy
 
 import fusewire as fw
+from fusewire.codegen.cuda.cost import CHIPS, Choice
 from fusewire.codegen.cuda.device import CupyDevice, gpu
 from fusewire.codegen.cuda.protocol import Device, Region
 from fusewire.codegen.cuda.source import Function
+from fusewire.codegen.cuda.tuning import Measured
 from fusewire.codegen.loops import Buffer, Kernel, Matrix, Product, Var
 from fusewire.eager import devices
+from fusewire.eager.settings import settings
 
 needs_nvrtc = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
 
@@ -69,6 +72,7 @@ def test_a_gpu_tells_what_it_is(device: CupyDevice) -> None:
     found: Device = device
     assert found is device
     assert (device.arch, device.multiprocessors, device.shared_limit) == ("sm_90", 132, 227 << 10)
+    assert device.name == "NVIDIA H100"
 
 
 @needs_nvrtc
@@ -137,6 +141,24 @@ def test_a_capture_that_fails_ends(cupy: FakeCupy, device: CupyDevice) -> None:
     with pytest.raises(ZeroDivisionError):
         device.capture(work, [])
     assert cupy.calls[-1] == ("end",) and cupy.inside == []
+
+
+def test_time_is_that_of_a_graph_between_events(cupy: FakeCupy, device: CupyDevice) -> None:
+    """Of 20 turns, so that launches by Python are not part of it, after one that loads the code."""
+    assert device.seconds(lambda: cupy.note("work", *cupy.inside[:1])) == 40e-3 / 20
+    work = ("work", "device 1")
+    assert cupy.calls[0] == work and cupy.calls.count(work) == 21
+    timed = cupy.calls[cupy.calls.index(("end",)) + 1:]
+    graph = ("graph", "device 1", "device 1")
+    assert timed == [("event",), graph, ("event",), ("wait", "event")] * 3
+
+
+def test_the_setting_says_whether_ways_are_timed(
+    device: CupyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(device.choice, Measured)
+    monkeypatch.setattr(settings, "tune", False)
+    assert device.choice == Choice(CHIPS[90])
 
 
 def test_arrays_come_and_go(cupy: FakeCupy, device: CupyDevice) -> None:

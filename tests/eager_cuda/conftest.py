@@ -4,11 +4,13 @@ tests with BOTH, which run on a GPU as well: `pytest -m gpu`."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from eager_cuda import fake_cupy
 
+import fusewire as fw
+from fusewire.codegen.cuda import eager, placed
 from fusewire.eager import devices, on_device
 
 
@@ -17,6 +19,12 @@ def cupy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     if getattr(request, "param", "stand-in") == "gpu":
         yield devices.cupy()
         return
+
+    def no_kernels(number: int) -> NoReturn:
+        raise fw.CodegenError("kernels of ours need a GPU that is there")
+
+    assert eager.run  # is imported, or CuPy would bring it back
     monkeypatch.setattr(on_device, "compiled", None)
+    monkeypatch.setattr(placed, "gpu", no_kernels)
     with fake_cupy.installed() as module:
         yield module
