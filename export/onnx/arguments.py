@@ -12,6 +12,7 @@ import numpy as np
 
 from ...capture.dims import Sizes
 from ...capture.symbolic import Given
+from ...eager.devices import CPU, host, moved
 from ...eager.errors import DTypeError, ExportError, ShapeError
 from ...eager.nn.module import Module
 from ...eager.tensor import Tensor
@@ -27,8 +28,9 @@ class Arguments:
     values: Mapping[str, Any]
     kwargs: frozenset[str]  # the names in `values` that are passed by name
     names: tuple[str, ...]
-    arrays: tuple[Any, ...]
+    arrays: tuple[Any, ...]  # on the CPU
     axes: tuple[Axes, ...]
+    devices: tuple[str, ...]
 
     def call(self, tensors: Sequence[Tensor]) -> Any:
         """(args, kwargs) of the call with other tensors."""
@@ -54,10 +56,14 @@ class Arguments:
 
     def given(self, sizes: Sizes, arrays: Sequence[Any]) -> list[Given]:
         """The tensors to record with, over `arrays`, and their shapes with symbolic sizes."""
-        return [Given(name, Tensor(array.view()),
-                      tuple(sizes.named(axes[i]) if i in axes else n
-                            for i, n in enumerate(array.shape)))
-                for name, array, axes in zip(self.names, arrays, self.axes)]
+        return [Given(name, tensor, tuple(sizes.named(axes[i]) if i in axes else n
+                                          for i, n in enumerate(tensor.shape)))
+                for name, tensor, axes in zip(self.names, self.placed(arrays), self.axes)]
+
+    def placed(self, arrays: Sequence[Any]) -> list[Tensor]:
+        """Tensors of these values, each on its own device."""
+        return [Tensor(a.view() if place == CPU else moved(a, place))
+                for a, place in zip(arrays, self.devices)]
 
 
 class _Many(tuple[Any, ...]):
@@ -80,15 +86,16 @@ def arguments(fn: Callable[..., Any], args: Any, input_names: Sequence[str] | No
         dynamic = {key: spec for key, spec in dynamic.items()
                    if key not in ignored or key in values or key in names}
     axes = _axes(values, names, [tensor for _, tensor in found], dynamic)
-    arrays = tuple(tensor._data for _, tensor in found)
-    return Arguments(fn, values, frozenset(kwargs), names, arrays, axes)
+    arrays = tuple(host(tensor._data) for _, tensor in found)
+    places = tuple(tensor.device for _, tensor in found)
+    return Arguments(fn, values, frozenset(kwargs), names, arrays, axes, places)
 
 
 def further(call: Arguments, args: Any) -> Arguments:
     """Another call of the same function, with tensors of the same names, dtypes and axes."""
     values, _ = _bound(call.fn, args)
     found = [leaf for name, value in values.items() for leaf in leaves(value, name)]
-    arrays = tuple(tensor._data for _, tensor in found)
+    arrays = tuple(host(tensor._data) for _, tensor in found)
     if [_kind(value) for value in values.values()] != [_kind(v) for v in call.values.values()]:
         raise ExportError("export: an example differs from the others in more than the values of "
                           "its tensors", "numbers, texts and structure are part of the model")

@@ -17,6 +17,7 @@ from ...capture.planning import walk
 from ...capture.symbolic import called, dotted, modules_of
 from ...capture.symbolic import walk as find_all
 from ...capture.tree import Ends, Fork, Loop
+from ...eager.devices import host
 from ...eager.nn.module import Module
 from .arguments import Arguments
 from .constants import Named
@@ -72,7 +73,7 @@ def build(ways: Explored, call: Arguments, results: Results, held: Sequence[Held
         ready = run_passes(ready, [lambda g: fold_channels(g, fixed)])
     now = dict(zip((*graph.inputs, *graph.outputs), (*ready.inputs, *ready.outputs)))
     constants = {now[n]: Named(names.get(id(outside[n].array)) or dotted(outside[n].path),
-                               outside[n].array) for n in others if n in outside}
+                               host(outside[n].array)) for n in others if n in outside}
     numbers = {now[n]: ways.names.numbers[n] for n in others if n in ways.names.numbers}
     writer = Writer(opset)
     titles = [*call.names, *(h.name for h in held)]
@@ -83,7 +84,7 @@ def build(ways: Explored, call: Arguments, results: Results, held: Sequence[Held
     made = Flow(converter, results.nodes).write(ways.root)
     _name_outputs(writer, [r.value for r in made], results.names)
     for h in held:  # what a call begins with that gives nothing else
-        writer.start(h.name, ways.names.outside[h.node].array)
+        writer.start(h.name, host(ways.names.outside[h.node].array))
     return _assembled(writer, inputs, zip(results.names, made))
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...capture.dims import Condition
 from ...capture.symbolic import unchanged
+from ...eager.devices import host
 from ...eager.errors import ExportError, FusewireError
-from ...eager.tensor import Tensor
 from .arguments import Arguments, drawn, leaves
 from .compare import check_valid, compare, rounding_of, runner
 from .files import Files
@@ -101,10 +101,10 @@ def _eager(call: Arguments, arrays: Sequence[Any], held: Sequence[Held]) -> list
     found = []
     with unchanged(call.fn):  # each run starts from the state that was recorded
         for _ in range(_STEPS if held else 1):
-            args, kwargs = call.call([Tensor(a.view()) for a in arrays])
+            args, kwargs = call.call(call.placed(arrays))
             result = call.fn(*args, **kwargs)
-            found.append([t._data for t in (*(t for _, t in leaves(result, "")),
-                                            *(h.tensors[0] for h in held))])
+            found.append([host(t._data) for t in (*(t for _, t in leaves(result, "")),
+                                                  *(h.tensors[0] for h in held))])
     return found
 
 

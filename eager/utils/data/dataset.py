@@ -56,7 +56,8 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
         # past the dispatcher: samples are data, also when a worker reads them in another thread
-        return tuple([Tensor(np.asarray(t._data[index])) for t in self.tensors])
+        found = [t._data[index] for t in self.tensors]
+        return tuple([Tensor(np.asarray(x) if isinstance(x, np.generic) else x) for x in found])
 
     def batch(self, indices: Sequence[int]) -> list[Tensor]:
         """The samples at `indices`, stacked: (len(indices), ...) for each of the tensors."""
