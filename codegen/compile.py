@@ -184,7 +184,7 @@ def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collecti
         return _lower_at_once(graph, lowering, checks, given)
     return lower_sections(graph, sections, graph.inputs if given is None else given,
                           lambda part, given: _lower_parts(part, lowering, checks, given),
-                          apart=bool(lowering.machine.open))
+                          apart=bool(lowering.machine.open), in_order=lowering.machine.in_order)
 
 
 def _joined(graph: Graph, machine: Machine) -> Graph:

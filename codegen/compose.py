@@ -32,12 +32,13 @@ _BYTE = np.dtype(np.uint8)
 
 
 def lower_sections(graph: Graph, sections: Sequence[Section], given: Collection[Node],
-                   lower: Lower, apart: bool) -> Lowered:
+                   lower: Lower, apart: bool, in_order: bool) -> Lowered:
     """The plan and the launches of a graph that was cut into sections.
 
     lower(part, given) does this for one of them. `given` are the inputs that are arguments of the
     whole program, whose elements can be checked before it runs. Values that lie `apart` are each a
-    buffer of their own, as where sizes, and so places in a common one, are not known.
+    buffer of their own, as where sizes, and so places in a common one, are not known. Calls that
+    need not run `in_order` have no temporaries in common.
     """
     sections = [s._replace(graph=replace(s.graph, kept=_kept(s, graph))) for s in sections]
     bodies = _lower_each(sections, given, lower)
@@ -45,7 +46,7 @@ def lower_sections(graph: Graph, sections: Sequence[Section], given: Collection[
         graph = replace(graph, donated={})  # nothing may be overwritten before
         sections = [s._replace(graph=replace(s.graph, donated={})) for s in sections]
         bodies = _lower_each(sections, given, lower)
-    composer = _Composer(graph, apart)
+    composer = _Composer(graph, apart, in_order)
     for section, body in zip(sections, bodies):
         composer.add(section, *body)
     return composer.plan(), composer.launches
@@ -82,8 +83,9 @@ def _fails_late(section: Section, given: Collection[Node], plan: Plan) -> bool:
 class _Composer:
     """Puts the calls of sections together."""
 
-    def __init__(self, graph: Graph, apart: bool) -> None:
-        self.graph, self.outputs, self.apart = graph, set(graph.outputs), apart
+    def __init__(self, graph: Graph, apart: bool, in_order: bool) -> None:
+        self.graph, self.outputs = graph, set(graph.outputs)
+        self.apart, self.in_order = apart or not in_order, in_order
         self.launches: list[Launch] = []
         self.owner: dict[Buffer, Node] = {}  # inputs, constants and results, by their memory
         self.places = {n: self._owned(n, n.params["name"]) for n in graph.inputs}
@@ -98,9 +100,11 @@ class _Composer:
     def add(self, section: Section, plan: Plan, launches: Sequence[Launch]) -> None:
         """Adds all calls of a section."""
         lasting = _Lasting(plan, launches)
-        fixed = {**self._temporaries(plan, launches, lasting.sources), **self._constants(plan)}
+        constants, places = self._constants(plan), dict[Buffer, Place]()
         for call in section.calls:
-            where = {**fixed, **self._inputs(plan, call)}
+            if not places or not self.in_order:
+                places = self._temporaries(plan, launches, lasting.sources)
+            where = {**places, **constants, **self._inputs(plan, call)}
             again = lasting.place(where)
             self._add_outputs(plan, call, where)
             moved = [Launch(x.kernel, tuple([_moved(p, where) for p in x.places]))

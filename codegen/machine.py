@@ -15,7 +15,8 @@ class Machine:
     of 3 by 3 are computed, 0 for none; `dot`: whether products of bfloat16 are made of pairs;
     `dot16`: whether those of integers of 16 bits are; `dot8`: whether those of integers of 8 bits
     are made of four; `finer`: how many times smaller than a processor's its tasks are, and how many
-    times more of them there may be.
+    times more of them there may be; `in_order`: whether kernels run as they come, one after the
+    other; else what need not share memory does not, so that they can be put in another order.
     """
 
     vector_bytes: int = 64
@@ -27,6 +28,7 @@ class Machine:
     dot16: bool = False
     dot8: bool = False
     finer: int = 1
+    in_order: bool = True
 
     def varies(self, size: int) -> bool:
         """Whether a size is known at run time only: then loops are to be right for any."""

@@ -25,7 +25,7 @@ from .sort import lower_sort
 from .source import Module, module_of
 from .together import together
 
-GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256)
+GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, in_order=False)
 """What the choice of loops goes by on every GPU: a vector is what the lanes of a warp read."""
 
 LOWERED = Kinds({
@@ -62,7 +62,7 @@ def program_of(graph: Graph, checks: bool = True, choice: Choice = FIRST) -> Pro
     """The program of a graph; CodegenError where something in it has no code. Where there are
     several ways with the same numbers, `choice` decides."""
     plan, launches = lower_graph(graph, GPU, checks, _kinds(choice))
-    rows = together(launches)
+    rows = together(launches, plan.arguments)
     slots, arena = plan_arena([[p.buffer for x in row for p in x.places] for row in rows],
                               plan.arguments)
     number = {k: n for n, k in enumerate(dict.fromkeys(map(_kernels, rows)))}

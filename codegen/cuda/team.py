@@ -62,6 +62,11 @@ class Team:
         """Teams of a block."""
         return self.block // self.threads
 
+    @property
+    def bytes_shared(self) -> int:
+        """Shared memory of a block, without what sums need."""
+        return self.teams * sum(-(-b.size * b.dtype.itemsize // 16) * 16 for b in self.shared)
+
     def grid(self, tasks: int) -> int:
         """Blocks for so many tasks."""
         return -(-tasks // self.teams)

@@ -58,7 +58,8 @@ def graph_of(case: Case, arrays: list[Any] | None = None) -> tuple[Graph, list[A
 
 
 def names(graph: Graph) -> list[str]:
-    return [f.name.split("_", 1)[1] for f in program_of(graph).module.functions]
+    functions = program_of(graph).module.functions
+    return [k.name.split("_", 1)[1] for f in functions for k in f.kernels]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,6 +12,7 @@ import pytest
 from emulated import EmulatedDevice
 from fake_device import FakeDevice
 from oracle import assert_same, recorded
+from repeating import repeated, training_of
 
 import fusewire as fw
 from emulator.emulator import AVAILABLE, KernelFault
@@ -22,7 +23,7 @@ from fusewire.codegen.cuda.program import Program, program_of
 from fusewire.codegen.cuda.source import Function
 from fusewire.codegen.forms import Place
 from fusewire.codegen.launches import Launch
-from fusewire.codegen.loops import Buffer, Kernel, Var
+from fusewire.codegen.loops import Buffer, For, Kernel, Var, const
 
 runs = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 
@@ -98,23 +99,15 @@ def test_large_kernels_are_launched_alone() -> None:
     assert (count("small", "small"), count("small", "large"), count("large", "large")) == (1, 2, 2)
 
 
-def test_memory_that_waits_is_bounded() -> None:
-    """64 kernels of 2 MiB each: a launch keeps no more than 64 MiB from being used again."""
-    given = [fw.ones(1 << 18) for _ in range(64)]
-    functions = launched(program_of(recorded(lambda *xs: tuple([x * 2 for x in xs]), *given)[0]))
-    assert [len(f.kernels) for f in functions] == [32, 32]
-
-
 # ---- what has to come after what
 
 
-def kernel(reads: tuple[Buffer, ...], writes: tuple[Buffer, ...], tasks: int = 1) -> Kernel:
-    return Kernel("k_any", reads, writes, (), Var("task"), tasks, ())
-
-
-def launch(reads: list[Buffer], writes: list[Buffer], tasks: int = 1) -> Launch:
+def launch(reads: list[Buffer], writes: list[Buffer], tasks: int = 1, lanes: int = 0) -> Launch:
+    """A launch of a kernel of its own, whose teams have so many threads."""
     own = {b: Buffer(b.name, F32, b.size) for b in [*reads, *writes]}
-    made = kernel(tuple([own[b] for b in reads]), tuple([own[b] for b in writes]), tasks)
+    body = (For(Var("i"), const(0), const(8), (), lanes),) if lanes else ()
+    made = Kernel("k_any", tuple([own[b] for b in reads]), tuple([own[b] for b in writes]), (),
+                  Var("task"), tasks, body)
     place = {mine: Place(b) for b, mine in own.items()}
     return Launch(made, tuple([place[b] for b in made.arguments]))
 
@@ -147,6 +140,33 @@ def test_what_is_ready_early_waits_for_others() -> None:
     assert together.together([early, large, last, free]) == [(large,), (last,), (early, free)]
 
 
+def test_who_waits_for_one_that_waits_does_so_behind_it() -> None:
+    """As updates do whose gradients are small products."""
+    gradients, weights = ([Buffer(f"{name}{n}", F32, 8) for n in range(3)] for name in "gw")
+    products = [launch([A], [g]) for g in gradients]
+    updates = [launch([g], [w]) for g, w in zip(gradients, weights)]
+    in_turn = [x for pair in zip(products, updates) for x in pair]
+    assert together.together(in_turn) == [tuple(products), tuple(updates)]
+
+
+def test_only_what_a_large_kernel_needs_waits_no_longer() -> None:
+    early, needed, large, late = (launch([A], [B]), launch([C], [D]), launch([D], [D], HUGE),
+                                  launch([A], [Buffer("e", F32, 8)]))
+    rows = together.together([early, needed, large, late])
+    assert rows == [(early, needed), (large,), (late,)]
+    last = launch([D], [Buffer("f", F32, 8)])
+    rows = together.together([needed, last, large, late])
+    assert rows == [(needed,), (last,), (large,), (late,)]
+
+
+def test_memory_that_waits_is_bounded() -> None:
+    """16 temporaries of 8 MiB: no more than 64 MiB are in use for longer than they would be."""
+    buffers = [Buffer(f"b{n}", F32, 1 << 21) for n in range(16)]
+    launches = [launch([], [b]) for b in buffers]
+    assert [len(row) for row in together.together(launches)] == [8, 8]
+    assert [len(row) for row in together.together(launches, buffers)] == [16]
+
+
 def after(rows: list[tuple[Launch, ...]], buffers: list[Buffer]) -> dict[Buffer, Any]:
     """What lies in memory in the end, as a formula; launches of a row see what was there before."""
     memory: dict[Buffer, Any] = {b: b.name for b in buffers}
@@ -167,14 +187,21 @@ def test_any_order_of_launches_computes_the_same(seed: int) -> None:
     rng = random.Random(seed)
     buffers = [Buffer(f"b{n}", F32, 8) for n in range(rng.choice([4, 12, 30]))]
     launches = [launch(rng.sample(buffers, rng.randint(0, 3)), rng.sample(buffers, 1),
-                       rng.choice([1, 1, 1, HUGE])) for _ in range(40)]
+                       rng.choice([1, 1, 1, HUGE]), rng.choice([0, 64, 128])) for _ in range(60)]
     rows = together.together(launches)
     assert sorted(map(id, launches)) == sorted(id(x) for row in rows for x in row)
-    assert len(rows) < 40
+    assert len(rows) < 60 or len(buffers) == 4
     assert after(rows, buffers) == after([(x,) for x in launches], buffers)
 
 
 # ---- what is computed
+
+
+def compare(program: Any, graph: Any, arrays: list[Any]) -> None:
+    """What a program computes is what NumPy computes, node by node."""
+    got = program([np.copy(a) for a in arrays])
+    for mine, wanted in zip(got, evaluate(graph, [np.copy(a) for a in arrays]), strict=True):
+        assert_same(mine, wanted, 200)
 
 
 @runs
@@ -182,11 +209,29 @@ def test_any_order_of_launches_computes_the_same(seed: int) -> None:
 @pytest.mark.parametrize("order", [0, 1, 5])
 def test_updates_are_those_of_numpy(name: str, order: int) -> None:
     graph, arrays = updates(name, SHAPES * 3)
-    got = compile_on(graph, EmulatedDevice(order))([np.copy(a) for a in arrays])
-    wanted = evaluate(graph, [np.copy(a) for a in arrays])
-    assert len(wanted) >= len(SHAPES) * 6
-    for mine, expected in zip(got, wanted, strict=True):
-        assert_same(mine, expected, 10)
+    assert len(graph.outputs) >= len(SHAPES) * 6
+    compare(compile_on(graph, EmulatedDevice(order)), graph, arrays)
+
+
+@runs
+def test_layers_and_turns_have_their_small_kernels_together() -> None:
+    """Of six equal layers: their products one after the other, and back two at a time, by the
+    weights and by what they read; before the last one is the loss, and behind it are the updates.
+    """
+    graph, arrays = training_of(6)
+    program = compile_on(graph, EmulatedDevice(1))
+    functions = launched(program.program)
+    assert len(functions) <= 15
+    assert len(functions[-1].kernels) == 12 and len({f.name for f in functions}) <= 6
+    compare(program, graph, arrays)
+
+
+@runs
+@pytest.mark.parametrize("seed", range(12))
+def test_random_turns(seed: int) -> None:
+    fn, arrays = repeated(np.random.default_rng(seed))
+    graph, given = recorded(fn, *[fw.from_numpy(a) for a in arrays])
+    compare(compile_on(graph, EmulatedDevice(seed % 4)), graph, given)
 
 
 @runs
@@ -201,8 +246,7 @@ def test_kernels_of_all_kinds_in_one_launch() -> None:
     program = compile_on(graph, EmulatedDevice(2))
     functions = launched(program.program)
     assert max(len(f.kernels) for f in functions) >= 5 and len(functions) <= 6
-    for mine, expected in zip(program(arrays), evaluate(graph, arrays), strict=True):
-        assert_same(mine, expected, 10)
+    compare(program, graph, arrays)
 
 
 @runs
