@@ -247,7 +247,7 @@ def test_kernels_are_timed_on_memory_of_their_own(folder: Path) -> None:
     assert len(device.launches) >= 2
     for function, regions in device.launches:
         assert [(r.dtype, r.size) for r in regions] == \
-            [(b.dtype, b.size) for b in function.kernel.arguments]
+            [(b.dtype, b.size) for b in function.arguments]
         assert all(r.array.nbytes == r.size * r.dtype.itemsize and not r.array.any()
                    for r in regions)
 
