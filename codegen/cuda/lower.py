@@ -207,10 +207,23 @@ def _columns(nest: Nest) -> list[Kernel]:
 def _column(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]],
             limits: tuple[Expr, Expr]) -> list[Stmt]:
     """A thread's sweep over the elements of a column, or some of them."""
+    if nest.inner <= SHORT:
+        return _window(nest, sweep, kept)
     var, k = counter("k", nest.inner)
     where: Indices = nest.axes.where([*kept, *decode(k, _runs(nest, nest.axes.inner))])
-    unroll = nest.inner if nest.inner <= SHORT else 4
-    return [For(var, *limits, tuple(nest.body.step(sweep, where)), 0, unroll)]
+    return [For(var, *limits, tuple(nest.body.step(sweep, where)), 0, 4)]
+
+
+def _window(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]]) -> list[Stmt]:
+    """A thread's sweep over few elements, a loop for each axis: what lies side by side in a window
+    is moved at once."""
+    runs = _runs(nest, nest.axes.inner)
+    counters = [counter("k", size) for _, size in runs]
+    places = [(run, k) for (run, _), (_, k) in zip(runs, counters)]
+    body = nest.body.step(sweep, nest.axes.where([*kept, *places]))
+    for (_, size), (var, _) in zip(reversed(runs), reversed(counters)):
+        body = [For(var, const(0), const(size), tuple(body), 0, size)]
+    return body
 
 
 def _cut_columns(nest: Nest) -> list[Kernel]:

@@ -7,7 +7,8 @@ from ..loops import INT, Call, Const, Expr, Var
 
 Range = tuple[int, int]  # lowest and highest value
 _MOST = (1 << 31) - 1
-_OPS = {"add", "sub", "mul", "idiv", "imod", "minimum", "maximum", "where", "neg"}
+_BITS = {"and", "xor", "shl", "shr"}
+_OPS = {"add", "sub", "mul", "idiv", "imod", "minimum", "maximum", "where", "neg", *_BITS}
 
 
 class Ranges:
@@ -48,7 +49,9 @@ class Ranges:
         known = [self.of(x) for x in parts]
         if e.op in ("minimum", "maximum") and None in known:
             return self._one_end(e, known)
-        return None if None in known else _combined(e.op, known)  # type: ignore[arg-type]
+        if None in known:
+            return None
+        return (_of_bits if e.op in _BITS else _combined)(e.op, known)  # type: ignore[arg-type]
 
     def _one_end(self, e: Call, known: list[Range | None]) -> Range | None:
         """min(max(x, 0), 7) lies in 0 ... 7, whatever x is."""
@@ -62,6 +65,17 @@ class Ranges:
             return None
         low, high = (bound[0], other[1]) if e.op == "minimum" else (other[0], bound[1])
         return (min(low, other[0]), high) if e.op == "minimum" else (low, max(high, other[1]))
+
+
+def _of_bits(op: str, known: list[Range]) -> Range | None:
+    """Most of numbers below 0, and shifts out of the word, are left to 64 bits."""
+    (a, b), (c, d) = known
+    if op == "and" and max(a, c) >= 0:
+        return 0, min(high for low, high in known if low >= 0)
+    if a < 0 or c < 0 or (op != "xor" and d >= 31):
+        return None
+    return {"xor": (0, (1 << max(b, d).bit_length()) - 1),
+            "shl": (a << c, b << d), "shr": (a >> d, b >> c)}[op]
 
 
 def _combined(op: str, known: list[Range]) -> Range:

@@ -19,7 +19,7 @@ from ...capture.graph import Node
 from ...eager.shapes import TensorType
 from .. import loops
 from ..fuse import Group
-from ..index import Index, atom
+from ..index import Index, as_index, atom
 from ..loops import (
     BOOL,
     INT,
@@ -45,6 +45,8 @@ _SHORT = 64  # elements of a row in which each is compared with each
 _BLOCK = 128  # threads of a team that has some short rows
 _WIDEST = 1024  # threads of a team
 _SHARED = 40 << 10  # bytes of keys and places that a team sorts
+_BANKS = 128  # bytes that all banks of shared memory give at once
+_WORD = 4  # bytes of a bank
 _MERGING = 256  # threads of a team that merges
 
 
@@ -196,51 +198,67 @@ class Merged(TeamRows):
         key = Assign(own, self.key_of(row, place).expr)
         some = [key] if inside is True else [Assign(own, self.last), If(inside.expr, (key,))]
         return self._lanes(lane, self.piece, [
-            *some, Store(self.keys, u.expr(), loops.read(own)),
-            Store(self.places, u.expr(), cast(place, PLACE).expr)])
+            *some, Store(self.keys, self._at(self.keys, u), loops.read(own)),
+            Store(self.places, self._at(self.places, u), cast(place, PLACE).expr)])
 
     def _network(self) -> list[Stmt]:
         """Sorted runs of 1, 2, 4, ... are made into ones of twice that size: the first of one is
         compared with the last of the next and so on, and then those ever closer to each other."""
         steps = (self.piece - 1).bit_length()
-        far = Register("far", INT)
-        (stage, s), (step, _) = counter("stage", steps), counter("step", steps)
-        distance = atom(loops.read(far), (1, self.piece // 2))
-        half = Assign(far, loops.call("shr", (loops.read(far), const(1)), INT))
+        (stage, s), (step, n) = counter("stage", steps), counter("step", steps)
+        closer = loops.call("maximum", ((s - 1 - n).expr(), const(0)), INT)  # never below it
         return [For(stage, const(0), const(steps), (
-            Assign(far, loops.call("shl", (const(1), s.expr()), INT)),
-            self._compared(distance, True),
-            For(step, const(0), s.expr(), (half, self._compared(distance, False)))))]
+            self._compared(self._distance(s.expr()), True),
+            For(step, const(0), s.expr(), (self._compared(self._distance(closer), False),))))]
+
+    def _distance(self, power: Expr) -> Index:
+        return atom(loops.call("shl", (const(1), power), INT), (1, self.piece // 2))
+
+    def _at(self, b: Buffer, u: Index) -> Expr:
+        """Where an element is in shared memory. Threads side by side read elements that are a power
+        of two apart: half of the banks. So of each two parts as long as there are banks the second
+        one lies the other way round: its elements are in the other half."""
+        banks = _BANKS // b.dtype.itemsize
+        if b.dtype.itemsize < _WORD or banks >= b.size:
+            return u.expr()
+        is_second = self._bits("and", self._bits("shr", u, banks.bit_length() - 1), 1)
+        return self._bits("xor", u, is_second * (banks - 1)).expr()
+
+    def _bits(self, op: str, x: Index, y: Index | int) -> Index:
+        """Part of a place, by its bits."""
+        made = loops.call(op, (x.expr(), as_index(y).expr()), INT)
+        return atom(made, (0, self.piece - 1))
 
     def _compared(self, distance: Index, mirrored: bool) -> For:
         """Each thread puts two keys in order."""
         lane, t = counter("t", self.piece // 2)
-        within = atom(loops.call("and", (t.expr(), (distance - 1).expr()), INT),
-                      (0, self.piece // 2 - 1))
-        low = t * 2 - within
-        high = low + (distance * 2 - 1 - within * 2 if mirrored else distance)
-        at = [atom(i.expr(), (0, self.piece - 1)).expr() for i in (low, high)]
+        low = self._bits("and", t, distance * -1) * 2 + self._bits("and", t, distance - 1)
+        high = self._bits("xor", low, distance * 2 - 1 if mirrored else distance)
+        pair = low, high
+        at = {b: [self._at(b, i) for i in pair] for b in (self.keys, self.places)}
         keys, places = ([Register(f"{kind}{n}", dtype) for n in (1, 2)]
                         for kind, dtype in (("key", self.key), ("place", PLACE)))
         (k1, k2), (p1, p2) = ([loops.read(r) for r in pair] for pair in (keys, places))
         swap = call("or", _less(k2, k1), call("and", _equal(k1, k2), _less(p2, p1)))
-        read = [Assign(r, loops.load(b, i)) for b, pair in ((self.keys, keys),
-                                                           (self.places, places))
-                for r, i in zip(pair, at)]
-        swapped = (Store(self.keys, at[0], k2), Store(self.keys, at[1], k1),
-                   Store(self.places, at[0], p2), Store(self.places, at[1], p1))
-        return self._lanes(lane, self.piece // 2, [*read, If(swap.expr, swapped)])
+        read = [Assign(r, loops.load(b, i))
+                for b, own in ((self.keys, keys), (self.places, places))
+                for r, i in zip(own, at[b])]
+        swapped = [Store(b, i, value) for b, values in ((self.keys, (k2, k1)),
+                                                        (self.places, (p2, p1)))
+                   for i, value in zip(at[b], values)]
+        return self._lanes(lane, self.piece // 2, [*read, If(swap.expr, tuple(swapped))])
 
     def _kept(self, row: Index, number: Index, runs: Runs | None) -> Stmt:
         """The first elements of a piece, as a run or as the order."""
         size = self.count if runs is None else runs.size
         lane, u = counter("u", size)
-        place = loops.load(self.places, u.expr())
+        place = loops.load(self.places, self._at(self.places, u))
         if runs is None:
             return self._lanes(lane, size, [self.store(row, u, place)])
         at = (runs.at(row, number) + u).expr()
         return self._lanes(lane, size, [
-            Store(runs.keys, at, loops.load(self.keys, u.expr())), Store(runs.places, at, place)])
+            Store(runs.keys, at, loops.load(self.keys, self._at(self.keys, u))),
+            Store(runs.places, at, place)])
 
     # ---- pairs of runs
     def _merged(self, name: str, runs: Runs, merged: Runs, last: bool) -> Kernel:

@@ -24,7 +24,8 @@ from .text import Text, unwritten, uses
 from .types import held, literal, small
 
 _SHORT = 40  # characters of a value that is written where it is read, if that is one place
-_WHOLE = {"add": "+", "sub": "-", "mul": "*", "idiv": "/", "imod": "%"}
+_WHOLE = {"add": "+", "sub": "-", "mul": "*", "idiv": "/", "imod": "%", "and": "&",
+          "xor": "^", "shl": "<<", "shr": ">>"}
 
 
 class Values(Text):

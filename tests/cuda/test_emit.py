@@ -326,7 +326,7 @@ GOLDEN: dict[str, tuple[Callable[..., Any], ...]] = {
     "product": (lambda a, b: fw.relu(a @ b), lambda: (ones(16, 40), ones(40, 16))),
     "cumulative_sum": (lambda x: fw.cumsum(x, -1), lambda: (ones(1, 100),)),
     "transposed": (lambda x: x.T + 1, lambda: (ones(65, 127),)),
-    "max_pool": (lambda x: fw.nn.functional.max_pool2d(x, 2), lambda: (ones(2, 3, 8, 8),)),
+    "max_pool": (lambda x: fw.nn.functional.max_pool2d(x, 2), lambda: (ones(2, 3, 16, 16),)),
     "embedding": (lambda w, i: fw.nn.functional.embedding(i, w),
                   lambda: (ones(50, 17), fw.arange(7))),
     "three_at_once": (lambda x, y, z: (x * 2, y * 2, z + 1),
