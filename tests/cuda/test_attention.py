@@ -12,6 +12,7 @@ import pytest
 from attentions import Case, distances, exact
 from cuda_kernels import Taken
 from emulated import EmulatedDevice
+from emulated_gpu import emulated_gpus
 from oracle import assert_same, interpreted, recorded, tensors
 from samples import ROWS, Row
 
@@ -111,6 +112,24 @@ def test_floats_of_16_bits_are_read_as_they_lie(case: Case, dtype: Any) -> None:
         assert a.dtype == b.dtype == dtype
         unit = float(fw.finfo(dtype).eps)
         np.testing.assert_allclose(a.astype(float), b.astype(float), unit, BOUND)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_compiled_functions_on_a_gpu_run_them(dtype: Any) -> None:
+    case = Case(20, 20, 8, 8, causal=True)
+    given = list(map(fw.from_numpy, case.arrays(dtype=dtype)))
+    right = case.function()(*given)
+    compiled = fw.compile(case.function())
+    with emulated_gpus() as gpus:
+        for _ in range(3):
+            found = compiled(*[x.cuda() for x in given])
+        for a, b in zip(found, right, strict=True):
+            assert (a.device, a.dtype) == ("cuda:0", b.dtype)
+            np.testing.assert_allclose(
+                a.cpu().numpy(), b.numpy(), 2 * float(fw.finfo(b.dtype).eps), BOUND)
+    ran = [name.split("_", 1)[1] for name in gpus[0].launches]
+    assert [n for n in ran if n.startswith("attention")][-5:] == ["attention", *WAY_BACK]
+    assert not compiled.refusals
 
 
 @pytest.mark.parametrize("why, case, kernels", [
