@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..capture.costs import phase
 from ..capture.graph import Graph, Node, Nodes, params_key, topological
 from ..capture.passes.checks import Check, extract_checks
-from ..capture.passes.decompose import open_composites
+from ..capture.passes.decompose import open_calls, open_composites
 from ..capture.passes.layout import turn_products
 from ..capture.passes.pieces import join_pieces
 from ..capture.passes.products import join_products
@@ -231,9 +231,10 @@ def passes_for(machine: Machine, kinds: Kinds = CPU) -> list[Pass]:
 
 @functools.cache
 def _opening(machine: Machine, kinds: Kinds) -> Pass:
-    """The pass that opens composites, but for those that there is a kernel for."""
+    """The pass that opens composites, but for those that there is a kernel for, and calls."""
     def decompose(graph: Graph) -> Graph:
-        return open_composites(graph, lambda node: not kinds.has_kernel(node, machine))
+        opened = open_composites(graph, lambda node: not kinds.has_kernel(node, machine))
+        return open_calls(opened) if kinds.opens_calls else opened
 
     return decompose
 
@@ -259,7 +260,7 @@ def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Grap
 def check_supported(graph: Graph, kinds: Kinds = CPU) -> None:
     """Raises CodegenError for a value that no native code can be made for, by its line."""
     for node in graph.nodes():
-        why = why_no_code(node, kinds.opaque)
+        why = why_no_code(node, kinds.runs)
         if why:
             raise CodegenError(f"{node.site or node.op}: {why}")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..capture.graph import Node
+from ..capture.passes.decompose import instead_of
 from .attention.choice import attention_kernels, has_kernel
 from .contract import lower_contract
 from .copies import places_of
@@ -35,12 +36,18 @@ def _contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name:
 @dataclass(frozen=True, eq=False)
 class Kinds:
     """How a group of each kind becomes kernels; `contract` is told what is kept, too. Whether a
-    composite has kernels, as a group of its own: it is opened if not. And how opaque ops become
-    kernels, by their names: others stay calls of a library."""
+    composite has kernels, as a group of its own: it is opened if not. How opaque ops become
+    kernels, by their names; and whether others are opened, where it is known how: they are calls
+    of a library if not."""
 
     lower: Mapping[str, Lower]
     has_kernel: Callable[[Node, Machine], bool]
     opaque: Mapping[str, Lower] = field(default_factory=dict)
+    opens_calls: bool = False
+
+    def runs(self, call: Node) -> bool:
+        """Whether an opaque node becomes kernels."""
+        return call.op in self.opaque or (self.opens_calls and instead_of(call) is not None)
 
     def of(self, group: Group) -> Lower:
         """How a group becomes kernels."""

@@ -63,7 +63,7 @@ def made_in_parts(graph: Graph, native: Callable[[Part], Made], kinds: Kinds
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
     refused: dict[Node, str] = {}
     while True:
-        steps = list(partition(ready, refused, checked, kinds.opaque))
+        steps = list(partition(ready, refused, checked, kinds.runs))
         programs: list[Made | None] = []
         for step in steps:
             try:

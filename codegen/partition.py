@@ -11,7 +11,7 @@ then, for a call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..capture.graph import SPECIAL, Graph, Node, Nodes, users
@@ -55,13 +55,13 @@ Step = Call | Part
 
 
 def partition(graph: Graph, refused: Mapping[Node, str], checked: Collection[Node],
-              opaque: Container[str] = ()) -> list[Step]:
+              runs: Callable[[Node], bool]) -> list[Step]:
     """The steps of a graph in an order in which they can run. `refused`: nodes for which there is
-    no code though their kind has some; `checked`: what may turn out to be out of range; `opaque`:
-    ops of that kind for which there is code."""
+    no code though their kind has some; `checked`: what may turn out to be out of range; `runs`:
+    whether there is code for an opaque one."""
     nodes = graph.nodes()
     places = places_of(nodes)
-    no_code = {n: why for n in nodes if n.op not in SPECIAL and (why := why_no_code(n, opaque))
+    no_code = {n: why for n in nodes if n.op not in SPECIAL and (why := why_no_code(n, runs))
                and not (n.op == "transfer" and places[n.inputs[0]] is None)}
     no_code |= refused
     while True:

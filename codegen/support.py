@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable
 from typing import Any
 
 from ..capture.graph import SPECIAL, Node
@@ -17,16 +17,16 @@ def is_supported(dtype: Any) -> bool:
     return (kind(dtype), dtype.itemsize) in _KINDS
 
 
-def why_no_code(node: Node, opaque: Container[str] = ()) -> str:
-    """The reason why no native code can be made for a node; an empty text where it can. `opaque`:
-    those ops for which there are kernels though nothing is known of them but their names."""
+def why_no_code(node: Node, runs: Callable[[Node], bool] = lambda call: False) -> str:
+    """The reason why no native code can be made for a node; an empty text where it can. `runs`:
+    whether an opaque one becomes kernels all the same."""
     for dtype in (node.type.dtype, *(i.type.dtype for i in node.inputs)):
         if not is_supported(dtype):
             return f"no code can be made for {dtype.name} yet"
     if node.op in SPECIAL:
         return ""
     op, reason = OPS[node.op], ""
-    if op.kind == "opaque" and node.op not in opaque:
+    if op.kind == "opaque" and not runs(node):
         reason = op.why.get("meaning", "it is a call of a library")
     elif any(is_small(x.type.dtype) for x in (node, *node.inputs)):
         reason = op.why.get("small floats", "")

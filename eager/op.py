@@ -14,7 +14,8 @@ create      value(k, index, *scalars, **params) -> scalar: an element computed f
 put         none: its first input, in which one row of the second after the other is written to the
             place that the third has for it
 composite   decompose(*tensors, **params) -> tensor, in terms of other ops
-opaque      none: runs as a call of a library
+opaque      none: runs as a call of a library; or instead(**params) -> decompose, as of a composite,
+            or None: by which other ops a back end without the library does it, for these params
 """
 
 from __future__ import annotations

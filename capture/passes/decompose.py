@@ -1,12 +1,16 @@
-"""Opens composites: each is replaced by the ops it is made of, but for those asked to be kept."""
+"""Opens composites: each is replaced by the ops it is made of, but for those asked to be kept.
+And calls of libraries, where there is no such library."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 from ...eager.op import OPS
 from ..builder import build
 from ..graph import Graph, Node, Nodes, rebuild
+
+Decompose = Callable[..., Any]  # decompose(*tensors, **params) -> tensor
 
 
 def decompose(graph: Graph, keep: Collection[str] = ()) -> Graph:
@@ -16,12 +20,31 @@ def decompose(graph: Graph, keep: Collection[str] = ()) -> Graph:
 
 def open_composites(graph: Graph, opens: Callable[[Node], bool]) -> Graph:
     """The graph without those composites that `opens` says yes to."""
+    return _opened(graph, lambda node: OPS[node.op].meaning
+                   if node.kind == "composite" and opens(node) else None)
+
+
+def open_calls(graph: Graph) -> Graph:
+    """The graph without those calls of a library that are known to be made of other ops."""
+    return _opened(graph, instead_of)
+
+
+def instead_of(node: Node) -> Decompose | None:
+    """What gives the same as a call of a library by other ops; None where that is not known, and
+    for other nodes."""
+    instead = OPS[node.op].meaning if node.kind == "opaque" else None
+    found: Decompose | None = None if instead is None else instead(**node.params)
+    return found
+
+
+def _opened(graph: Graph, made_of: Callable[[Node], Decompose | None]) -> Graph:
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node.kind != "composite" or not opens(node):
+        decompose = made_of(node)
+        if decompose is None:
             return nodes.again(node, inputs)
-        return build(nodes, OPS[node.op].meaning, inputs, dict(node.params), node.site)
+        return build(nodes, decompose, inputs, dict(node.params), node.site)
 
-    while any(n.kind == "composite" and opens(n) for n in graph.nodes()):
+    while any(made_of(n) is not None for n in graph.nodes()):
         graph = rebuild(graph, visit)
     return graph

@@ -31,7 +31,7 @@ GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, in_order=Fa
 LOWERED = Kinds({
     **CPU.lower, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
     "sort": lower_sort, "put": lower_put, "composite": attention_kernels,
-}, has_kernel, {"add_at": lower_add_at})
+}, has_kernel, {"add_at": lower_add_at}, opens_calls=True)
 _PIECE = 16  # bytes moved at once
 
 

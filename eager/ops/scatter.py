@@ -10,13 +10,15 @@ from .. import dtypes
 from ..dispatch import apply
 from ..errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from ..op import Op, Source, define, each
-from ..shapes import TensorType, axis_of, broadcast
+from ..shapes import TensorType, axis_of, broadcast, product
 from ..tensor import Tensor, as_tensor
 from .batching import shifted
+from .check import check_index
 from .complex import conj_of
 from .create import full, iota, ones_like, zeros_like
 from .measured import where_true
 from .pointwise import cast, equal, where
+from .put import index_put
 from .reduce import products_of_others
 from .view import add_at, broadcast_to, from_front, permute_dims, reshape, take_op
 
@@ -198,10 +200,36 @@ _SCATTER_VJPS: dict[str | None, Any] = {
     None: _replaced_vjp, "add": _added_vjp, "prod": _multiplied_vjp, "amax": _extreme_vjp,
     "amin": _extreme_vjp}
 
+def _added_instead(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
+    wide = dtypes.summed_in(x.dtype)
+    sums = add_at(reshape(cast(src, wide), (-1,)), _flat_places(x, i, axis), x.size)
+    return cast(cast(x, wide) + reshape(sums, x.shape), x.dtype)
+
+
+def _put_instead(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: None) -> Tensor:
+    out = index_put(reshape(x, (-1,)), reshape(src, (-1,)), _flat_places(x, i, axis))
+    return reshape(out, x.shape)
+
+
+def _flat_places(x: Tensor, i: Tensor, axis: int) -> Tensor:
+    """The places in row-major order that the indices `i` along an axis of `x` stand for; counts
+    are made wherever they are read."""
+    inside = cast(check_index(i, x.shape[axis], "scatter: index"), dtypes.int64)
+    flat, step = inside * product(x.shape[axis + 1:]), 1
+    for a in reversed(range(i.ndim)):
+        flat = flat if a == axis else flat + iota(i.shape, a) * step
+        step *= x.shape[a]
+    return reshape(flat, (-1,))
+
+
+_INSTEAD: dict[str | None, Any] = {"add": _added_instead, None: _put_instead}
+
 scatter_op = define(Op(
-    "scatter", "opaque", _scatter_result, _scatter_impl, None, _scatter_vjp, "ScatterElements",
-    why={"meaning": "several values may go to one place, known only at run time"},
-    batch=shifted("axis")))
+    "scatter", "opaque", _scatter_result, _scatter_impl, lambda axis, reduce: _INSTEAD.get(reduce),
+    _scatter_vjp, "ScatterElements",
+    why={"meaning": "several values may go to one place, known only at run time",
+         "fast cupy": "it adds values in no fixed order, or in many passes over them"},
+    bounds=lambda x, i, src, axis, reduce: ((1, x.shape[axis]),), batch=shifted("axis")))
 
 
 def _scatter(x: Tensor, indices: Tensor, src: Tensor, axis: int, reduce: str | None) -> Tensor:

@@ -59,8 +59,13 @@ def _sort_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int, descending: bool) ->
     return apply(scatter_op, (zeros_like(x), order, g), {"axis": axis, "reduce": "add"})
 
 
+def _in_order(x: Tensor, axis: int, descending: bool) -> Tensor:
+    return along(x, sorting(x, axis, descending), axis)
+
+
 sort_op = define(Op(
-    "sort", "opaque", lambda x, axis, descending: x, _sort_impl, None, each(_sort_vjp), "TopK",
+    "sort", "opaque", lambda x, axis, descending: x, _sort_impl, lambda **params: _in_order,
+    each(_sort_vjp), "TopK",
     why={"meaning": "NumPy sorts values in vectors, faster than places are found"},
     batch=shifted("axis")))
 

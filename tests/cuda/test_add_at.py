@@ -12,7 +12,8 @@ from oracle import recorded
 import fusewire as fw
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.cuda.executable import compile_on
-from fusewire.codegen.mixed import MixedExecutable
+from fusewire.codegen.cuda.program import LOWERED
+from fusewire.codegen.mixed import MixedExecutable, compile_mixed
 from fusewire.eager.ops.view import add_at
 
 LONG = 150  # rows of one place that fill a piece, wherever they begin
@@ -119,6 +120,19 @@ def test_gradients_of_an_embedding() -> None:
     assert_bits(gradients, w, places(7, 10, below=20), u, interpret=False)
 
 
+@pytest.mark.parametrize("reduce", ["add", None])
+@pytest.mark.parametrize(("x", "i", "axis"), [((5,), (70,), 0), ((3, 4), (2, 6), 1),
+                                              ((4, 9, 2), (50, 7, 2), 0), ((3, 2), (0, 2), 0)])
+def test_single_elements(x: tuple[int, ...], i: tuple[int, ...], axis: int, reduce: str | None
+                         ) -> None:
+    """`scatter` is made of `add_at`, or of rows that are written, by places in all of the array."""
+    whole = [np.random.default_rng(0).integers(-9, 9, shape) for shape in (x, i)]
+    for dtype in ("float32", "float16", "int32", "bool"):
+        given, values = (fw.from_numpy(w.astype(dtype)) for w in whole)
+        assert_bits(lambda x, i, v: fw.scatter(x, axis, i, v, reduce), given,
+                    places(*i, below=x[axis]), values, interpret=False, orders=(0, 7))
+
+
 @pytest.mark.parametrize("count", [4, 200])
 @pytest.mark.parametrize("bad", [-1, 5])
 def test_places_out_of_range(count: int, bad: int) -> None:
@@ -128,6 +142,20 @@ def test_places_out_of_range(count: int, bad: int) -> None:
     at[count // 2] = bad
     with pytest.raises(IndexError, match=f"add_at: index: {bad} is out of range"):
         run([drawn(count).numpy(), at])
+
+
+@pytest.mark.parametrize("bad", [-6, 5])
+@pytest.mark.parametrize("apart", [False, True])
+def test_places_of_single_elements_out_of_range(bad: int, apart: bool) -> None:
+    """Whether the kernels look at them, or what is around a part of a graph."""
+    x, at, values = drawn(5, 2), np.array([[0], [-5], [4]]), drawn(3, 1)
+    graph = recorded(lambda x, i, v: fw.scatter(x, 0, i, v, "add"), x, fw.from_numpy(at), values)[0]
+    run = compile_mixed(graph, lambda part: compile_on(part.graph, EmulatedDevice(), False),
+                        LOWERED) if apart else compile_on(graph, EmulatedDevice())
+    run([x.numpy(), at, values.numpy()])
+    at[2] = bad
+    with pytest.raises(IndexError, match=f"scatter: index: {bad} is out of range"):
+        run([x.numpy(), at, values.numpy()])
 
 
 @pytest.mark.parametrize(("count", "size", "width", "teams"), [
@@ -140,8 +168,8 @@ def test_how_many_teams_there_are(count: int, size: int, width: int, teams: list
         return add_at(v, i, size)
 
     made = program(sums, fw.zeros(count, width), fw.zeros(count, dtype=fw.int64)).program
-    functions = [made.module.functions[s.function] for s in made.steps]
-    assert [k.tasks for f in functions for k in f.kernels] == teams
+    ran = [k for s in made.steps for k in made.module.functions[s.function].kernels]
+    assert [k.tasks for k in ran] == teams
     assert made.arena < 60 * count + 9 * size + 4 * width * count // 50  # none of size by count
 
 

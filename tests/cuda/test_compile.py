@@ -229,6 +229,15 @@ def test_rows_that_meet_in_one_place_are_added_by_kernels() -> None:
     assert parts(compiled) == ["cuda:0"]
 
 
+@pytest.mark.parametrize("reduce", ["add", None])
+def test_calls_of_numpy_are_made_of_other_ops(reduce: str | None) -> None:
+    def f(x: fw.Tensor, i: fw.Tensor) -> fw.Tensor:
+        return fw.scatter(fw.sort(x.tanh(), 0), 0, i, x.exp() * 2, reduce) + 1
+
+    compiled = same(f, numbers(6, 3), fw.tensor([[3, 0, 1], [2, 2, 2], [5, 4, 1]] * 2))
+    assert parts(compiled) == ["cuda:0"]
+
+
 def test_rows_added_on_the_cpu_are_a_call_between_kernels() -> None:
     def f(x: fw.Tensor, i: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
         rows = add_at((x.exp() * 3).tanh() + x, i, 5).sin() * 2 + 1

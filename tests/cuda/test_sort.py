@@ -55,6 +55,18 @@ def test_nan_comes_last_and_zeros_are_equal(length: int) -> None:
                     orders=(0, 7))
 
 
+@pytest.mark.parametrize("shape", [(3, 40), (2, 300), (300, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool"])
+def test_values_in_order(shape: tuple[int, int], dtype: str) -> None:
+    """What is a call of NumPy on the CPU: by the order, from where the values are read."""
+    x = numbers(shape, dtype)
+    if "float" in dtype:
+        x[1, ::7] = float("nan")
+    for axis, descending in ((0, False), (1, True)):
+        assert_bits(lambda x, a=axis, d=descending: fw.sort(x * 1, a, d), x, interpret=False,
+                    orders=(0, 7))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "uint64"])
 def test_the_largest_integers(dtype: str) -> None:
     """Equal to what fills up a piece: places tell them apart."""

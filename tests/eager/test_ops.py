@@ -196,9 +196,14 @@ def meant_composite(op: Op, operands: Any, params: Any, out: Any, index: Any) ->
     return op.meaning(*operands, **params)._data[index]
 
 
+def meant_opaque(op: Op, operands: Any, params: Any, out: Any, index: Any) -> Any:
+    instead = op.meaning(**params)
+    return out[index] if instead is None else instead(*operands, **params)._data[index]
+
+
 MEANT = {"pointwise": meant_pointwise, "reduce": meant_reduce, "scan": meant_scan,
          "view": meant_view, "create": meant_create, "contract": meant_contract,
-         "composite": meant_composite}
+         "composite": meant_composite, "opaque": meant_opaque}
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if fw.eager.op.OPS[r.op].meaning], ids=str)
