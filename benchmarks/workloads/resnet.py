@@ -11,17 +11,9 @@ from ..workload import Inputs, Workload
 from .convolution import convolved, known, normed
 from .weights import normal
 
-BATCH, PIXELS, CLASSES = 32, 32, 10
+PIXELS, CLASSES = 32, 10
 BLOCKS = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1),  # channels, channels, stride
           (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
-
-
-def inputs() -> Inputs:
-    return {"x": normal(11, BATCH, 3, PIXELS, PIXELS), "weights": weights_of(module)}
-
-
-def train_inputs() -> Inputs:
-    return inputs() | {"labels": np.random.default_rng(7).integers(0, CLASSES, BATCH)}
 
 
 def module(library: Any) -> Any:
@@ -84,25 +76,36 @@ def products() -> tuple[int, int]:
 PRODUCTS, FIRST = products()
 PARAMETERS = 11_173_962
 
-WORKLOADS = [
-    Workload(
-        name="resnet_infer",
-        about=f"ResNet-18 on {BATCH} images of {PIXELS} by {PIXELS}: scores",
-        inputs=inputs,
-        makers=inferences(module, jax, images=True),
-        flops=2 * BATCH * PRODUCTS,  # the limit is that of direct convolution
-        size=4 * (PARAMETERS + BATCH * 3 * PIXELS ** 2),
-        tolerance=1e-3,
-    ),
-    Workload(
-        name="resnet_train_step",
-        about="the same: forward, cross entropy, backward, SGD with momentum",
-        inputs=train_inputs,
-        makers=model_trainings(module, jax_train, "SGD", 0.02, images=True),
-        flops=2 * BATCH * (3 * PRODUCTS - FIRST),
-        size=20 * PARAMETERS,  # a parameter, its gradient and its mean: 3 read, 2 written
-        tolerance=2e-3,
-        training=True,
-        memory=True,
-    ),
-]
+def workloads(batch: int) -> list[Workload]:
+    def inputs() -> Inputs:
+        return {"x": normal(11, batch, 3, PIXELS, PIXELS), "weights": weights_of(module)}
+
+    def train_inputs() -> Inputs:
+        return inputs() | {"labels": np.random.default_rng(7).integers(0, CLASSES, batch)}
+
+    return [
+        Workload(
+            name="resnet_infer",
+            about=f"ResNet-18 on {batch} images of {PIXELS} by {PIXELS}: scores",
+            inputs=inputs,
+            makers=inferences(module, jax, images=True),
+            flops=2 * batch * PRODUCTS,  # the limit is that of direct convolution
+            size=4 * (PARAMETERS + batch * 3 * PIXELS ** 2),
+            tolerance=1e-3,
+        ),
+        Workload(
+            name="resnet_train_step",
+            about="the same: forward, cross entropy, backward, SGD with momentum",
+            inputs=train_inputs,
+            makers=model_trainings(module, jax_train, "SGD", 0.02, images=True),
+            flops=2 * batch * (3 * PRODUCTS - FIRST),
+            size=20 * PARAMETERS,  # a parameter, its gradient and its mean: 3 read, 2 written
+            tolerance=2e-3,
+            training=True,
+            memory=True,
+        ),
+    ]
+
+
+WORKLOADS = workloads(32)
+ON_GPU = workloads(256)[:1]
