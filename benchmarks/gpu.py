@@ -11,7 +11,7 @@ import numpy as np
 
 import fusewire as fw
 from fusewire.codegen.cuda.device import gpu
-from fusewire.codegen.cuda.executable import Region
+from fusewire.codegen.cuda.protocol import Region
 from fusewire.codegen.cuda.source import Function
 from fusewire.codegen.loops import Kernel, Var
 from fusewire.eager import devices
