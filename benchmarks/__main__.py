@@ -75,7 +75,7 @@ def write(place: Path, found: object) -> None:
     place.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def prepare_environment(device: str) -> None:
+def prepare_environment(device: str = "cpu") -> None:
     """As many threads for every library as fusewire takes, and no code compiled in earlier
     runs."""
     affinity = getattr(os, "sched_getaffinity", None)
