@@ -10,28 +10,45 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+SETTINGS = {
+    "cpu": {"JAX_PLATFORMS": "cpu"},
+    # float32 is multiplied as such by all, not rounded to 10 bits, and jax takes no memory ahead
+    "cuda": {"NVIDIA_TF32_OVERRIDE": "0", "JAX_DEFAULT_MATMUL_PRECISION": "highest",
+             "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 where a workload has no time of fusewire, 2 for wrong usage."""
-    prepare_environment()
+    """The exit status: 0, 1 where a workload has no time of fusewire, 2 for wrong usage, or where
+    there is no such device."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    device = device_of(given)
+    prepare_environment(device)
     # Only now, since NumPy and the other libraries read these settings when they are imported.
     import fusewire as fw
 
+    from . import place
     from .fresh import alone, measured_afresh
     from .run import Row, measure_all
     from .table import kernel_text, text
-    from .workloads import WORKLOADS
+    from .workloads import ON_GPU, WORKLOADS
 
     fw.settings.disk_mb = 0  # as the environment says, to which it may have come too late
-    options = parser(list(WORKLOADS)).parse_args(arguments)
-    chosen = [WORKLOADS[name] for name in options.workloads or WORKLOADS]
+    known = WORKLOADS if device == place.CPU else ON_GPU
+    options = parser(list(known)).parse_args(given)
+    try:
+        place.use(device)
+    except fw.DeviceError as error:
+        print(f"python -m benchmarks: {error}", file=sys.stderr)
+        return 2
+    chosen = [known[name] for name in options.workloads or known]
     if options.alone:
         write(options.json, alone(chosen[0], *options.alone))
         return 0
     rows: list[Row] = []
     for row in measure_all(chosen, options.peers, options.rounds, options.kernels):
-        if options.fresh:
-            row |= measured_afresh(WORKLOADS[row["workload"]], row, options.peers, options.rounds)
+        if options.fresh and device == place.CPU:
+            row |= measured_afresh(known[row["workload"]], row, options.peers, options.rounds)
         rows.append(row)
         if options.json:  # as far as it goes, for a run that is stopped
             write(options.json, rows)
@@ -41,18 +58,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(row["fusewire"] is None for row in rows))
 
 
+def device_of(given: Sequence[str]) -> str:
+    """The device that arguments name, before anything is imported."""
+    made = argparse.ArgumentParser(add_help=False)
+    _add_device(made)
+    return made.parse_known_args(given)[0].device
+
+
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu",
+                        help="where to run: a GPU has workloads of its own (default: cpu)")
+
+
 def write(place: Path, found: object) -> None:
     """Writes results for a program to read."""
     place.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def prepare_environment() -> None:
-    """As many threads for every library as fusewire takes, and no code compiled in earlier runs."""
+def prepare_environment(device: str = "cpu") -> None:
+    """As many threads for every library as fusewire takes, and no code compiled in earlier
+    runs."""
     affinity = getattr(os, "sched_getaffinity", None)
     threads = len(affinity(0)) if affinity else os.cpu_count() or 1
     for name in ("OMP", "MKL", "OPENBLAS"):
         os.environ.setdefault(f"{name}_NUM_THREADS", str(threads))
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    for name, value in SETTINGS[device].items():
+        os.environ.setdefault(name, value)
     # Threads of OpenMP that spin for long take the processor from whichever library is next.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     os.environ["FUSEWIRE_DISK_MB"] = "0"
@@ -66,6 +97,7 @@ def parser(names: list[str]) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     made.add_argument("workloads", nargs="*", metavar="workload", type=_one_of(names),
                       help=f"which to run (default: all): {', '.join(names)}")
+    _add_device(made)
     made.add_argument("--peers", type=lambda text: [p for p in text.split(",") if p],
                       default=["torch", "jax", "onnxruntime", "numpy"], metavar="A,B",
                       help='libraries to compare with (default: all four; "" for none)')
@@ -73,9 +105,11 @@ def parser(names: list[str]) -> argparse.ArgumentParser:
                       help="samples of each, at most (default: %(default)s)")
     made.add_argument("--fresh", action=argparse.BooleanOptionalAction, default=True,
                       help="measure in fresh processes as well: code from disk, peak memory, and "
-                           "others with an allocator that keeps memory (default: yes)")
+                           "others with an allocator that keeps memory (default: yes; not for "
+                           "a GPU)")
     made.add_argument("--alone", nargs=2, metavar=("VARIANT", "FOLDER"), help=argparse.SUPPRESS)
-    made.add_argument("--kernels", action="store_true", help="show fusewire's kernels as well")
+    made.add_argument("--kernels", action="store_true",
+                      help="show fusewire's kernels as well; not for a GPU")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE")
     return made
 

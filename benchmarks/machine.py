@@ -6,11 +6,15 @@ import fusewire as fw
 from fusewire.codegen import limits
 from fusewire.export.demo.environment import processor, version
 
+from . import gpu, place
+
 LIBRARIES = ("fusewire", "numpy", "torch", "jax", "onnxruntime")
 
 
 def describe() -> dict[str, str | float]:
-    """Names and measured numbers of this machine."""
+    """Names and measured numbers of this machine, or of its GPU where workloads run there."""
+    if place.device != place.CPU:
+        return gpu.describe()
     versions = {name: version(name) for name in LIBRARIES}
     threads = fw.get_num_threads()
     return {"processor": processor(), "threads": threads,
@@ -21,7 +25,9 @@ def describe() -> dict[str, str | float]:
 
 
 def limit(flops: float, size: float) -> float:
-    """`limits.limit` with the bandwidth of this moment, at this size."""
+    """`limits.limit` with the bandwidth of this moment, at this size; or what limits the GPU."""
+    if place.device != place.CPU:
+        return gpu.limit(flops, size)
     threads = fw.get_num_threads()
     near = 1 << max(20, int(size).bit_length() - 1)
     moving = size / limits.bandwidth(near, threads) if size else 0.0

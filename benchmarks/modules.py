@@ -16,6 +16,7 @@ import numpy as np
 
 import fusewire as fw
 
+from . import place
 from .peers import fusewire_maker, onnx_file, torch_maker
 from .training import torch_training, trainings
 from .workload import Call, Inputs, Maker
@@ -51,7 +52,7 @@ def loaded(build: Build, library: Any, inputs: Inputs, tensor: Callable[[Any], A
     model = build(library)
     given = {name: tensor(array) for name, array in inputs["weights"].items()}
     model.load_state_dict(given, strict=False)  # counts of batches are not among them
-    return model
+    return place.moved(model)
 
 
 def inferences(build: Build, jax: Scores, images: bool = False) -> dict[str, Maker]:
@@ -81,7 +82,8 @@ def _torch(build: Build, compiled: bool, channels_last: bool, inputs: Inputs) ->
     given = arguments(inputs)
     if channels_last:  # the first input is what has channels
         model = model.to(memory_format=torch.channels_last)
-        first = torch.from_numpy(given["x"]).contiguous(memory_format=torch.channels_last)
+        x = place.moved(torch.from_numpy(given["x"]))
+        first = x.contiguous(memory_format=torch.channels_last)
         return torch_maker(lambda: lambda *rest: model(first, *rest), False)(
             {name: array for name, array in given.items() if name != "x"})
     return torch_maker(lambda: model, compiled)(given)
@@ -90,10 +92,10 @@ def _torch(build: Build, compiled: bool, channels_last: bool, inputs: Inputs) ->
 def _jax(scores: Scores, inputs: Inputs) -> Call:
     import jax
 
-    run = jax.jit(scores)
+    run, wait = jax.jit(scores), place.unless_queued(jax.block_until_ready)
     weights, *rest = jax.tree.map(jax.numpy.asarray,
                                   (inputs["weights"], *arguments(inputs).values()))
-    return lambda: jax.block_until_ready(run(weights, *rest))
+    return lambda: wait(run(weights, *rest))
 
 
 def _onnx(build: Build, inputs: Inputs) -> Call:

@@ -16,6 +16,7 @@ import numpy as np
 
 import fusewire as fw
 
+from . import place
 from .workload import Inputs, Maker
 
 Function = Callable[..., Any]
@@ -38,7 +39,7 @@ def pure(fusewire: Function, torch: Callable[[], Function], jax: Callable[[], Fu
 
 def fusewire_maker(function: Function, compiled: bool) -> Maker:
     def make(inputs: Inputs) -> functools.partial[Any]:
-        tensors = [fw.from_numpy(a) for a in inputs.values()]
+        tensors = [place.moved(fw.from_numpy(a)) for a in inputs.values()]
         return functools.partial(fw.compile(function) if compiled else function, *tensors)
 
     return make
@@ -50,8 +51,8 @@ def torch_gradients(factory: Callable[[], Function], names: str, compiled: bool)
     def make(inputs: Inputs) -> Callable[[], Any]:
         import torch
 
-        given = [torch.tensor(inputs[n], requires_grad=True) for n in names]
-        dy, function = torch.from_numpy(inputs["dy"]), factory()
+        given = [place.moved(torch.tensor(inputs[n])).requires_grad_() for n in names]
+        dy, function = place.moved(torch.from_numpy(inputs["dy"])), factory()
         function = torch.compile(function) if compiled else function
 
         def call() -> Any:
@@ -67,7 +68,8 @@ def torch_maker(factory: Callable[[], Function], compiled: bool) -> Maker:
     def make(inputs: Inputs) -> Callable[[], Any]:
         import torch
 
-        function, tensors = factory(), [torch.from_numpy(a) for a in inputs.values()]
+        function = factory()
+        tensors = [place.moved(torch.from_numpy(a)) for a in inputs.values()]
         function = torch.compile(function) if compiled else function
         mode = torch.no_grad if compiled else torch.inference_mode
 
@@ -85,8 +87,8 @@ def jax_maker(factory: Callable[[], Function]) -> Maker:
         import jax
 
         arrays = [jax.numpy.asarray(a) for a in inputs.values()]
-        function = jax.jit(factory())
-        return lambda: jax.block_until_ready(function(*arrays))
+        function, wait = jax.jit(factory()), place.unless_queued(jax.block_until_ready)
+        return lambda: wait(function(*arrays))
 
     return make
 
@@ -150,7 +152,7 @@ def arrays_of(result: Any) -> list[np.ndarray]:
     if isinstance(result, (list, tuple)):
         return [array for part in result for array in arrays_of(part)]
     if hasattr(result, "detach"):  # tensors of torch and of fusewire
-        result = result.detach()
+        result = result.detach().cpu()
     if str(getattr(result, "dtype", "")) == "torch.bfloat16":  # NumPy has none
         result = result.float()
     return [np.asarray(result.numpy() if hasattr(result, "numpy") else result)]

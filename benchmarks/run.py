@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import machine
+from . import machine, place
 from .peers import arrays_of, installed, warm_up
 from .timing import Timing, interleaved
 from .workload import Call, Inputs, Maker, Workload, library
@@ -49,9 +49,12 @@ def measure_all(
 
 
 def _usable(peer: str) -> bool:
-    if not installed(peer):
-        say(f"{peer} is not installed: left out")
-    return installed(peer)
+    why = "" if installed(peer) else "is not installed"
+    if not why and place.device != place.CPU and not place.has_gpu(peer):
+        why = f"does not run on {place.device} here"
+    if why:
+        say(f"{peer} {why}: left out")
+    return not why
 
 
 def measure(
@@ -64,7 +67,7 @@ def measure(
         say(f"  {note}")
     times = interleaved(ready.calls, rounds) if ready.calls else {}
     row = _row(workload, ready, times)
-    if kernels and "fusewire" in ready.calls:
+    if kernels and "fusewire" in ready.calls and place.device == place.CPU:
         row["kernels"] = ready.calls["fusewire"].func.kernels()
     return row
 

@@ -5,6 +5,9 @@ spell meets all of them. A sample is the mean of as many calls as fill 10 ms, af
 timed. Before it, the threads of the library before go to sleep: some look for work for a tenth of
 a second, and would share a processor with whoever is next. Linux counts how long our threads waited
 for a processor that somebody else had: samples with more than 3 % of that are left out.
+
+On a GPU the calls of a sample queue up, and the sample ends when the last one is done. The clock is
+the CPU's: libraries use streams of their own, and an event of one says nothing of another's.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from .place import finish
 
 SAMPLE_SECONDS = 0.01
 SETTLING = 5  # calls after which nobody compiles or prepares anything
@@ -69,6 +74,7 @@ def _seconds(call: Call, count: int) -> float:
     start = time.perf_counter()
     for _ in range(count):
         call()
+    finish()
     return time.perf_counter() - start
 
 
@@ -76,6 +82,7 @@ def _sample(call: Call, repeats: int) -> tuple[float, float]:
     """Seconds per call, and the share of them that our threads waited for a processor."""
     _let_others_sleep()
     call()
+    finish()
     before = waited()
     seconds = _seconds(call, repeats)
     return seconds / repeats, (waited() - before) / seconds

@@ -9,6 +9,7 @@ from typing import Any
 import fusewire as fw
 from fusewire.export.demo.train import training_step
 
+from . import place
 from .workload import Inputs, Maker
 
 ARGUMENTS: dict[str, dict[str, float]] = {"SGD": {"momentum": 0.9}}  # other than the learning rate
@@ -21,8 +22,9 @@ def fusewire_training(
     def make(inputs: Inputs) -> functools.partial[Any]:
         model = build(inputs)
         model.load_state_dict(inputs["weights"], strict=False)  # counts of batches are missing
-        step = training_step(model, _stepper(fw, model, optimizer, lr=lr))
-        tensors = [fw.from_numpy(inputs[name]) for name in ("x", "labels")]
+        model = place.moved(model)
+        step = training_step(model, stepper(fw, model.parameters(), optimizer, lr=lr))
+        tensors = [place.moved(fw.from_numpy(inputs[name])) for name in ("x", "labels")]
         return functools.partial(fw.compile(step) if compiled else step, *tensors)
 
     return make
@@ -38,8 +40,9 @@ def torch_training(
         model = build(inputs)
         given = {k: torch.tensor(v) for k, v in inputs["weights"].items()}
         model.load_state_dict(given, strict=False)
-        stepper = _stepper(torch, model, optimizer, lr=lr, fused=fused or None)
-        x, labels = (torch.from_numpy(inputs[name]) for name in ("x", "labels"))
+        model = place.moved(model)
+        made = stepper(torch, model.parameters(), optimizer, lr=lr, fused=fused or None)
+        x, labels = (place.moved(torch.from_numpy(inputs[name])) for name in ("x", "labels"))
 
         def loss_of(x: Any, labels: Any) -> Any:
             return torch.nn.functional.cross_entropy(model(x), labels)
@@ -48,9 +51,9 @@ def torch_training(
 
         def step() -> Any:
             loss = loss_of(x, labels)
-            stepper.zero_grad()
+            made.zero_grad()
             loss.backward()
-            stepper.step()
+            made.step()
             return loss
 
         return step
@@ -58,9 +61,9 @@ def torch_training(
     return make
 
 
-def _stepper(library: Any, model: Any, optimizer: str, **given: Any) -> Any:
-    return getattr(library.optim, optimizer)(model.parameters(), **given,
-                                             **ARGUMENTS.get(optimizer, {}))
+def stepper(library: Any, parameters: Any, optimizer: str, **given: Any) -> Any:
+    """The optimizer of a library, of fusewire's or torch's, for these parameters."""
+    return getattr(library.optim, optimizer)(parameters, **given, **ARGUMENTS.get(optimizer, {}))
 
 
 def jax_training(scores: Callable[[Inputs], Callable[..., Any]], optimizer: str, lr: float
@@ -86,11 +89,11 @@ def jax_training(scores: Callable[[Inputs], Callable[..., Any]], optimizer: str,
         zeros = functools.partial(jax.tree.map, jnp.zeros_like, weights)
         state = [(weights, zeros(), zeros(), jnp.float32(0), jax.random.key(0))]
         x, labels = jnp.asarray(inputs["x"]), jnp.asarray(inputs["labels"].astype("int32"))
-        run = jax.jit(step, donate_argnums=0)
+        run, wait = jax.jit(step, donate_argnums=0), place.unless_queued(jax.block_until_ready)
 
         def call() -> Any:
             state[0], loss = run(state[0], x, labels)
-            return jax.block_until_ready(loss)
+            return wait(loss)
 
         return call
 

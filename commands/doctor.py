@@ -6,9 +6,11 @@ import argparse
 
 import fusewire as fw
 
+from ..eager import devices
 from ..eager.settings import KNOBS, settings
 from ..export.demo.environment import environment
 from .support.command import Command, Failed, Found
+from .support.gpus import gpus
 from .support.screen import GREEN, Screen, painted
 
 
@@ -17,40 +19,45 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
-    rows = environment()
+    rows = environment() | gpus()
     screen.table(rows)
-    problem = _self_test()
+    problem = "; ".join(filter(None, map(_self_test, devices.names())))
     found: Found = {"environment": rows, "self_test": problem or "passed",
                     "settings": {name: getattr(settings, name) for name in KNOBS}}
     if not problem:
         width = max(map(len, rows))
-        screen.table({"self-test".ljust(width): painted("passed", GREEN)})
+        where = f" on {', '.join(devices.names())}"
+        screen.table({"self-test".ljust(width): painted("passed", GREEN) + where})
     screen.say(f"\n{settings!r}")
     if problem:
         raise Failed(f"self-test: {problem}", found=found)
     return found
 
 
-def _self_test() -> str:
-    """What is wrong with compiling a small function, or an empty text."""
+def _self_test(device: str) -> str:
+    """What is wrong with compiling a small function for a device, or an empty text."""
     def function(x: fw.Tensor) -> fw.Tensor:
         return (fw.exp(-x * x) + 1).sum()
 
     compiled = fw.compile(function)
     for scale in (1.0, 2.0):  # the first call records, the second one runs native code
         x = fw.arange(1000, dtype=fw.float32) * (scale / 1000)
-        got, want = float(compiled(x)), float(function(x))
+        try:
+            got, want = float(compiled(x.to(device))), float(function(x))
+        except Exception as error:  # of whichever library is not as it should be
+            return f"{device}: {type(error).__name__}: {error}"
         if abs(got - want) > 1e-5 * abs(want):
-            return f"compiled {got!r} where eager gives {want!r}"
+            return f"compiled for {device} {got!r} where eager gives {want!r}"
     if not compiled.stats.replays:
-        return f"no native code ran; {compiled.explain()}"
+        return f"no native code ran on {device}; {compiled.explain()}"
     return ""
 
 
 COMMAND = Command(
     "show this installation and test it",
-    "Shows versions, processor, threads and settings; then compiles a small function and compares "
-    "its results with those of plain Python. It fails where they differ, or no native code runs.",
+    "Shows versions, processor, threads, GPUs with what they take, and settings; then compiles a "
+    "small function for each device and compares its results with those of plain Python. It fails "
+    "where they differ, or no native code runs.",
     {"doctor": "what to send along with a report of a mistake",
      "doctor --json": "the same for a program: environment, self_test, settings"},
     _add_arguments, _run)

@@ -62,12 +62,13 @@ def driver() -> Driver:
     if not count.value:
         return Driver("the NVIDIA driver sees no GPU", "CUDA_VISIBLE_DEVICES may hide it")
     if version.value < OLDEST:
-        return Driver(f"the NVIDIA driver is for CUDA {_spelled(version.value)}, CuPy needs "
-                      f"{_spelled(OLDEST)} or later", "install a later driver")
+        return Driver(f"the NVIDIA driver is for CUDA {spelled(version.value)}, CuPy needs "
+                      f"{spelled(OLDEST)} or later", "install a later driver")
     return Driver("", "", count.value, version.value)
 
 
-def _spelled(version: int) -> str:
+def spelled(version: int) -> str:
+    """A version of CUDA as people write it: "12.4" for 12040."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
@@ -77,9 +78,13 @@ def probe() -> Driver:
     found = driver()
     if found.why_not or importlib.util.find_spec("cupy") is not None:
         return found
-    extra = "cuda13" if found.version >= 13000 else "cuda12"
     return found._replace(why_not="CuPy is not installed, which holds the arrays on GPUs",
-                          help=f'pip install "fusewire[{extra}]"')
+                          help=f'pip install "fusewire[{extra(found)}]"')
+
+
+def extra(driver: Driver) -> str:
+    """What to install of fusewire's extras for a driver."""
+    return "cuda13" if driver.version >= 13000 else "cuda12"
 
 
 def available() -> bool:

@@ -22,6 +22,11 @@ EMULATOR = pytest.param(EmulatedDevice, id="emulator", marks=pytest.mark.skipif(
 GPU = pytest.param(lambda order=0: gpu(), id="gpu", marks=NEEDS_GPU)
 """What makes a device, whose threads take turns in an order of this number where that is known."""
 
+BOTH = pytest.mark.parametrize(
+    "gpus", [pytest.param("emulator", marks=EMULATOR.marks), pytest.param("gpu", marks=NEEDS_GPU)],
+    indirect=True)
+"""Where programs run whose tensors are on GPUs."""
+
 
 def from_here(part: Graph, device: Any) -> Callable[[list[Any]], list[Any]]:
     """A part of a graph on a device, from arrays of NumPy's to arrays of NumPy's: what has no code

@@ -1,4 +1,5 @@
-"""All workloads by name, in the order of the table."""
+"""All workloads by name, in the order of the tables: of the CPU, and of a GPU, which takes more of
+everything."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from . import (
     digits_step,
     dynamic_batch,
     eager_layers,
+    embedding,
     gelu_bias_residual,
     gpt,
     gpt_decode,
@@ -28,8 +30,10 @@ from . import (
     mlp,
     mlp_eager,
     mobilenet,
+    optimizer_step,
     policy_latency,
     quantized,
+    reductions,
     resnet,
     small_ops,
     softmax_rows,
@@ -42,4 +46,8 @@ _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, black_scholes, soft
             resnet, quantized, lstm, small_ops, eager_layers, large_ops, calls, call_cost,
             compile_time, loader)
 
+_FOR_GPUS = (gelu_bias_residual, black_scholes, softmax_rows, layernorm, reductions, cross_entropy,
+             embedding, optimizer_step, matmul, attention, resnet, gpt)
+
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}
+ON_GPU: dict[str, Workload] = {w.name: w for m in _FOR_GPUS for w in m.ON_GPU}

@@ -12,21 +12,7 @@ from ..peers import fusewire_maker, jax_maker, torch_gradients
 from ..workload import Inputs, Workload
 from .weights import normal
 
-BATCH, HEADS, LENGTH, WIDTH = 4, 8, 512, 64
-PAIRS = BATCH * HEADS * LENGTH * (LENGTH + 1) // 2  # of a query and a key that it may look at
-PRODUCT, EXPONENTIALS = 2 * PAIRS * WIDTH, 20 * PAIRS
-ARRAY = 4 * BATCH * HEADS * LENGTH * WIDTH          # bytes of queries, keys, values or answers
-
-
-def inputs() -> Inputs:
-    named = {name: normal(9 + i, BATCH, HEADS, LENGTH, WIDTH) for i, name in enumerate("qkv")}
-    return named | {"weights": {}}
-
-
-def train_inputs() -> Inputs:
-    given = inputs() | {"dy": normal(20, BATCH, HEADS, LENGTH, WIDTH)}
-    del given["weights"]
-    return given
+WIDTH = 64  # of a head
 
 
 def module(library: Any) -> Any:
@@ -45,7 +31,7 @@ def jax(weights: Any, q: Any, k: Any, v: Any) -> Any:
     import jax.numpy as jnp
 
     scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * WIDTH ** -0.5
-    seen = jnp.tril(jnp.ones((LENGTH, LENGTH), bool))
+    seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
     return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(jnp.where(seen, scores, -1e30), -1), v)
 
 
@@ -71,30 +57,48 @@ def jax_train() -> Any:
     return both
 
 
-WORKLOADS = [
-    Workload(
-        name="attention_infer",
-        about=f"causal attention, batch {BATCH}, {HEADS} heads of {WIDTH}, {LENGTH} positions",
-        inputs=inputs,
-        makers=inferences(module, jax),
-        flops=2 * PRODUCT + EXPONENTIALS,
-        size=4 * ARRAY,
-        kept=True,
-    ),
-    Workload(
-        name="attention_train",
-        about="the same and the gradients of queries, keys and values",
-        inputs=train_inputs,
-        makers={
-            "fusewire": fusewire_maker(fusewire_train, True),
-            "fusewire eager": fusewire_maker(fusewire_train, False),
-            "torch": torch_gradients(torch, "qkv", False),
-            "torch.compile": torch_gradients(torch, "qkv", True),
-            "jax.jit": jax_maker(jax_train),
-        },
-        flops=7 * PRODUCT + 2 * EXPONENTIALS,  # on the way back the shares are computed once more
-        size=8 * ARRAY,
-        kept=True,
-        memory=True,
-    ),
-]
+def workloads(batch: int, heads: int, length: int) -> list[Workload]:
+    pairs = batch * heads * length * (length + 1) // 2  # of a query and a key that it may look at
+    product, exponentials = 2 * pairs * WIDTH, 20 * pairs
+    array = 4 * batch * heads * length * WIDTH  # bytes of queries, keys, values or answers
+
+    def given() -> Inputs:
+        return {name: normal(9 + i, batch, heads, length, WIDTH) for i, name in enumerate("qkv")}
+
+    def inputs() -> Inputs:
+        return given() | {"weights": {}}
+
+    def train_inputs() -> Inputs:
+        return given() | {"dy": normal(20, batch, heads, length, WIDTH)}
+
+    return [
+        Workload(
+            name="attention_infer",
+            about=f"causal attention, batch {batch}, {heads} heads of {WIDTH}, {length} positions",
+            inputs=inputs,
+            makers=inferences(module, jax),
+            flops=2 * product + exponentials,
+            size=4 * array,
+            kept=True,
+        ),
+        Workload(
+            name="attention_train",
+            about="the same and the gradients of queries, keys and values",
+            inputs=train_inputs,
+            makers={
+                "fusewire": fusewire_maker(fusewire_train, True),
+                "fusewire eager": fusewire_maker(fusewire_train, False),
+                "torch": torch_gradients(torch, "qkv", False),
+                "torch.compile": torch_gradients(torch, "qkv", True),
+                "jax.jit": jax_maker(jax_train),
+            },
+            # on the way back the shares are computed once more
+            flops=7 * product + 2 * exponentials,
+            size=8 * array,
+            kept=True,
+            memory=True,
+        ),
+    ]
+
+
+WORKLOADS, ON_GPU = workloads(4, 8, 512), workloads(8, 16, 1024)

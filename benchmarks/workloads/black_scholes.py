@@ -11,10 +11,12 @@ from ..peers import pure
 from ..workload import Inputs, Workload
 from .weights import uniform
 
-COUNT, RATE, ROOT_HALF = 2_000_000, 0.03, 0.7071067811865476
+RATE, ROOT_HALF = 0.03, 0.7071067811865476
 
-GRAPH = f"""prices (float[{COUNT}] price, float[{COUNT}] strike, float[{COUNT}] years,
-        float[{COUNT}] spread) => (float[{COUNT}] call, float[{COUNT}] put) {{
+
+def graph(count: int) -> str:
+    return f"""prices (float[{count}] price, float[{count}] strike, float[{count}] years,
+        float[{count}] spread) => (float[{count}] call, float[{count}] put) {{
     half = Constant<value_float=0.5>()
     rate = Constant<value_float={RATE}>()
     loss = Constant<value_float=-{RATE}>()
@@ -49,11 +51,6 @@ GRAPH = f"""prices (float[{COUNT}] price, float[{COUNT}] strike, float[{COUNT}] 
 }}"""
 
 
-def inputs() -> Inputs:
-    return {"price": uniform(1, 10, 100, COUNT), "strike": uniform(2, 10, 100, COUNT),
-            "years": uniform(3, 0.1, 2, COUNT), "spread": uniform(4, 0.1, 0.6, COUNT)}
-
-
 def formula(library: Any, erf: Callable[[Any], Any]) -> Callable[..., Any]:
     """The prices of the options to buy and to sell, by a library's functions."""
     def prices(price: Any, strike: Any, years: Any, spread: Any) -> Any:
@@ -80,12 +77,20 @@ def jax() -> Any:
     return formula(jax.numpy, jax.lax.erf)
 
 
-WORKLOADS = [Workload(
-    name="black_scholes",
-    about=f"prices of {COUNT} options to buy and to sell",
-    inputs=inputs,
-    makers=pure(formula(fw, fw.erf), torch, jax, GRAPH),
-    flops=150 * COUNT,
-    size=24 * COUNT,
-    kept=True,
-)]
+def workload(count: int) -> Workload:
+    def inputs() -> Inputs:
+        return {"price": uniform(1, 10, 100, count), "strike": uniform(2, 10, 100, count),
+                "years": uniform(3, 0.1, 2, count), "spread": uniform(4, 0.1, 0.6, count)}
+
+    return Workload(
+        name="black_scholes",
+        about=f"prices of {count} options to buy and to sell",
+        inputs=inputs,
+        makers=pure(formula(fw, fw.erf), torch, jax, graph(count)),
+        flops=150 * count,
+        size=24 * count,
+        kept=True,
+    )
+
+
+WORKLOADS, ON_GPU = [workload(2_000_000)], [workload(20_000_000)]

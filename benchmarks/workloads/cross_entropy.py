@@ -9,16 +9,10 @@ import numpy as np
 import fusewire as fw
 from fusewire.nn import functional as F
 
+from .. import place
 from ..peers import fusewire_maker, jax_maker
 from ..workload import Call, Inputs, Maker, Workload
 from .weights import normal
-
-ROWS, CLASSES = 2048, 32_000
-
-
-def inputs() -> Inputs:
-    return {"x": normal(5, ROWS, CLASSES),
-            "labels": np.random.default_rng(6).integers(0, CLASSES, ROWS)}
 
 
 def fusewire(x: Any, labels: Any) -> Any:
@@ -31,7 +25,7 @@ def torch(compiled: bool) -> Maker:
     def make(inputs: Inputs) -> Call:
         import torch
 
-        x, labels = (torch.from_numpy(inputs[name]) for name in ("x", "labels"))
+        x, labels = (place.moved(torch.from_numpy(inputs[name])) for name in ("x", "labels"))
         x.requires_grad_()
         loss_of = torch.nn.functional.cross_entropy
         loss_of = torch.compile(loss_of) if compiled else loss_of
@@ -55,15 +49,23 @@ def jax() -> Any:
     return jax.value_and_grad(loss_of)
 
 
-WORKLOADS = [Workload(
-    name="cross_entropy_train",
-    about=f"cross entropy of {ROWS} rows of {CLASSES} scores, and its gradient",
-    inputs=inputs,
-    makers={"fusewire": fusewire_maker(fusewire, True),
-            "fusewire eager": fusewire_maker(fusewire, False),
-            "torch": torch(False), "torch.compile": torch(True), "jax.jit": jax_maker(jax)},
-    flops=45 * ROWS * CLASSES,
-    size=8 * ROWS * CLASSES,
-    kept=True,
-    memory=True,
-)]
+def workload(rows: int, classes: int) -> Workload:
+    def inputs() -> Inputs:
+        return {"x": normal(5, rows, classes),
+                "labels": np.random.default_rng(6).integers(0, classes, rows)}
+
+    return Workload(
+        name="cross_entropy_train",
+        about=f"cross entropy of {rows} rows of {classes} scores, and its gradient",
+        inputs=inputs,
+        makers={"fusewire": fusewire_maker(fusewire, True),
+                "fusewire eager": fusewire_maker(fusewire, False),
+                "torch": torch(False), "torch.compile": torch(True), "jax.jit": jax_maker(jax)},
+        flops=45 * rows * classes,
+        size=8 * rows * classes,
+        kept=True,
+        memory=True,
+    )
+
+
+WORKLOADS, ON_GPU = [workload(2048, 32_000)], [workload(2048, 50_257)]

@@ -10,19 +10,17 @@ from ..peers import pure
 from ..workload import Inputs, Workload
 from .weights import normal
 
-ROWS, COLUMNS = 8192, 1024
+COLUMNS = 1024
 
-GRAPH = f"""fused (float[{ROWS},{COLUMNS}] x, float[{COLUMNS}] w, float[{COLUMNS}] b)
-    => (float[{ROWS},{COLUMNS}] y) {{
+
+def graph(rows: int) -> str:
+    return f"""fused (float[{rows},{COLUMNS}] x, float[{COLUMNS}] w, float[{COLUMNS}] b)
+    => (float[{rows},{COLUMNS}] y) {{
     p = Mul(x, w)
     s = Add(p, b)
     g = Gelu<approximate="tanh">(s)
     y = Add(g, x)
 }}"""
-
-
-def inputs() -> Inputs:
-    return {"x": normal(1, ROWS, COLUMNS), "w": normal(2, COLUMNS), "b": normal(3, COLUMNS)}
 
 
 def fusewire(x: Any, w: Any, b: Any) -> Any:
@@ -41,12 +39,19 @@ def jax() -> Any:
     return lambda x, w, b: jax.nn.gelu(x * w + b, approximate=True) + x
 
 
-WORKLOADS = [Workload(
-    name="gelu_bias_residual",
-    about=f"gelu(x * w + b) + x, {ROWS} by {COLUMNS}",
-    inputs=inputs,
-    makers=pure(fusewire, torch, jax, GRAPH),
-    flops=40 * ROWS * COLUMNS,
-    size=8 * ROWS * COLUMNS,
-    kept=True,
-)]
+def workload(rows: int) -> Workload:
+    def inputs() -> Inputs:
+        return {"x": normal(1, rows, COLUMNS), "w": normal(2, COLUMNS), "b": normal(3, COLUMNS)}
+
+    return Workload(
+        name="gelu_bias_residual",
+        about=f"gelu(x * w + b) + x, {rows} by {COLUMNS}",
+        inputs=inputs,
+        makers=pure(fusewire, torch, jax, graph(rows)),
+        flops=40 * rows * COLUMNS,
+        size=8 * rows * COLUMNS,
+        kept=True,
+    )
+
+
+WORKLOADS, ON_GPU = [workload(8192)], [workload(1 << 16)]

@@ -31,16 +31,6 @@ class Shape:
         return self.layers * 12 * self.width ** 2 + self.words * self.width
 
 
-SMALL, BATCH = Shape(4, 256, 8, 256, 4096), 4
-
-
-def inputs() -> Inputs:
-    """Tokens that mean nothing, and the next of each as its label."""
-    tokens = np.random.default_rng(10).integers(0, SMALL.words, (BATCH, SMALL.length + 1))
-    return {"x": tokens[:, :-1].copy(), "labels": tokens[:, 1:].reshape(-1).copy(),
-            "weights": weights_of(trained, 0.02)}
-
-
 def model_of(shape: Shape, library: Any) -> Any:
     """The model of a library's modules (Radford et al. 2019): from tokens to scores.
 
@@ -73,7 +63,8 @@ def model_of(shape: Shape, library: Any) -> Any:
 
         def forward(self, x: Any) -> Any:
             causal = functools.partial(F.scaled_dot_product_attention, is_causal=True)
-            scores = self.scores(x, library.arange(x.shape[1]), [causal] * shape.layers)
+            positions = library.arange(x.shape[1], device=x.device)
+            scores = self.scores(x, positions, [causal] * shape.layers)
             return scores.reshape(-1, shape.words)
 
         def scores(self, x: Any, positions: Any, attends: list[Attend]) -> Any:
@@ -83,10 +74,6 @@ def model_of(shape: Shape, library: Any) -> Any:
             return self.head(self.last(x))
 
     return Model()
-
-
-def trained(library: Any) -> Any:
-    return model_of(SMALL, library)
 
 
 def jax_scores(shape: Shape, w: Any, x: Any, positions: Any, attends: list[Attend]) -> Any:
@@ -114,27 +101,40 @@ def jax_scores(shape: Shape, w: Any, x: Any, positions: Any, attends: list[Atten
     return norm("last", x) @ w["head.weight"].T
 
 
-def jax(w: Any, x: Any) -> Any:
-    import jax
+def workload(shape: Shape, batch: int) -> Workload:
+    tokens = batch * shape.length
+    attention = shape.layers * tokens * shape.length * shape.width  # of a product, half is skipped
+    parameters = shape.weights + (shape.words + shape.length) * shape.width
 
-    causal = functools.partial(jax.nn.dot_product_attention, is_causal=True)
-    scores = jax_scores(SMALL, w, x, jax.numpy.arange(x.shape[1]), [causal] * SMALL.layers)
-    return scores.reshape(-1, SMALL.words)
+    def model(library: Any) -> Any:
+        return model_of(shape, library)
+
+    def inputs() -> Inputs:
+        """Tokens that mean nothing, and the next of each as its label."""
+        given = np.random.default_rng(10).integers(0, shape.words, (batch, shape.length + 1))
+        return {"x": given[:, :-1].copy(), "labels": given[:, 1:].reshape(-1).copy(),
+                "weights": weights_of(model, 0.02)}
+
+    def jax(w: Any, x: Any) -> Any:
+        import jax
+
+        causal = functools.partial(jax.nn.dot_product_attention, is_causal=True)
+        scores = jax_scores(shape, w, x, jax.numpy.arange(x.shape[1]), [causal] * shape.layers)
+        return scores.reshape(-1, shape.words)
+
+    return Workload(
+        name="gpt_train_step",
+        about=f"{shape.layers} layers of {shape.width}, {batch} times {shape.length} tokens: "
+              "forward, cross entropy, backward, AdamW",
+        inputs=inputs,
+        makers=model_trainings(model, jax, "AdamW", 3e-4),
+        flops=6 * tokens * shape.weights + 7 * attention,
+        size=28 * parameters,
+        tolerance=2e-3,
+        training=True,
+        memory=True,
+    )
 
 
-TOKENS = BATCH * SMALL.length
-ATTENTION = SMALL.layers * TOKENS * SMALL.length * SMALL.width  # of one product, half of it skipped
-PARAMETERS = SMALL.weights + (SMALL.words + SMALL.length) * SMALL.width
-
-WORKLOADS = [Workload(
-    name="gpt_train_step",
-    about=f"{SMALL.layers} layers of {SMALL.width}, {BATCH} times {SMALL.length} tokens: forward, "
-          "cross entropy, backward, AdamW",
-    inputs=inputs,
-    makers=model_trainings(trained, jax, "AdamW", 3e-4),
-    flops=6 * TOKENS * SMALL.weights + 7 * ATTENTION,
-    size=28 * PARAMETERS,
-    tolerance=2e-3,
-    training=True,
-    memory=True,
-)]
+WORKLOADS = [workload(Shape(4, 256, 8, 256, 4096), 4)]
+ON_GPU = [workload(Shape(6, 512, 8, 512, 32_768), 8)]

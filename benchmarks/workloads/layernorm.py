@@ -10,21 +10,14 @@ from ..peers import fusewire_maker, jax_maker, pure, torch_gradients
 from ..workload import Inputs, Workload
 from .weights import normal
 
-ROWS, COLUMNS, EPS = 8192, 768, 1e-5
+COLUMNS, EPS = 768, 1e-5
 
-GRAPH = f"""norm (float[{ROWS},{COLUMNS}] x, float[{COLUMNS}] w, float[{COLUMNS}] b)
-    => (float[{ROWS},{COLUMNS}] y) {{
+
+def graph(rows: int) -> str:
+    return f"""norm (float[{rows},{COLUMNS}] x, float[{COLUMNS}] w, float[{COLUMNS}] b)
+    => (float[{rows},{COLUMNS}] y) {{
     y = LayerNormalization<axis=-1, epsilon=0.00001>(x, w, b)
 }}"""
-
-
-def inputs() -> Inputs:
-    return {"x": normal(4, ROWS, COLUMNS), "w": 1 + normal(5, COLUMNS, scale=0.1),
-            "b": normal(6, COLUMNS, scale=0.1)}
-
-
-def train_inputs() -> Inputs:
-    return inputs() | {"dy": normal(7, ROWS, COLUMNS)}
 
 
 def fusewire(x: Any, w: Any, b: Any) -> Any:
@@ -66,30 +59,41 @@ def jax_train() -> Any:
     return both
 
 
-WORKLOADS = [
-    Workload(
-        name="layernorm",
-        about=f"layer normalization of {ROWS} rows of {COLUMNS}",
-        inputs=inputs,
-        makers=pure(fusewire, torch, jax, GRAPH),
-        flops=9 * ROWS * COLUMNS,
-        size=8 * ROWS * COLUMNS,
-        kept=True,
-    ),
-    Workload(
-        name="layernorm_train",
-        about="the same and the gradients of all its inputs",
-        inputs=train_inputs,
-        makers={
-            "fusewire": fusewire_maker(fusewire_train, True),
-            "fusewire eager": fusewire_maker(fusewire_train, False),
-            "torch": torch_gradients(torch, "xwb", False),
-            "torch.compile": torch_gradients(torch, "xwb", True),
-            "jax.jit": jax_maker(jax_train),
-        },
-        flops=20 * ROWS * COLUMNS,
-        size=16 * ROWS * COLUMNS,
-        kept=True,
-        memory=True,
-    ),
-]
+def workloads(rows: int) -> list[Workload]:
+    def inputs() -> Inputs:
+        return {"x": normal(4, rows, COLUMNS), "w": 1 + normal(5, COLUMNS, scale=0.1),
+                "b": normal(6, COLUMNS, scale=0.1)}
+
+    def train_inputs() -> Inputs:
+        return inputs() | {"dy": normal(7, rows, COLUMNS)}
+
+    return [
+        Workload(
+            name="layernorm",
+            about=f"layer normalization of {rows} rows of {COLUMNS}",
+            inputs=inputs,
+            makers=pure(fusewire, torch, jax, graph(rows)),
+            flops=9 * rows * COLUMNS,
+            size=8 * rows * COLUMNS,
+            kept=True,
+        ),
+        Workload(
+            name="layernorm_train",
+            about="the same and the gradients of all its inputs",
+            inputs=train_inputs,
+            makers={
+                "fusewire": fusewire_maker(fusewire_train, True),
+                "fusewire eager": fusewire_maker(fusewire_train, False),
+                "torch": torch_gradients(torch, "xwb", False),
+                "torch.compile": torch_gradients(torch, "xwb", True),
+                "jax.jit": jax_maker(jax_train),
+            },
+            flops=20 * rows * COLUMNS,
+            size=16 * rows * COLUMNS,
+            kept=True,
+            memory=True,
+        ),
+    ]
+
+
+WORKLOADS, ON_GPU = workloads(8192), workloads(1 << 16)

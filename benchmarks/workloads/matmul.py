@@ -9,13 +9,17 @@ from ..workload import Inputs, Workload
 from .weights import normal
 
 SIZE = 1024
-GRAPH = f"""product (float[{SIZE},{SIZE}] a, float[{SIZE},{SIZE}] b) => (float[{SIZE},{SIZE}] y) {{
+
+
+def graph(size: int) -> str:
+    square = f"float[{size},{size}]"
+    return f"""product ({square} a, {square} b) => ({square} y) {{
     y = MatMul(a, b)
 }}"""
 
 
-def inputs() -> Inputs:
-    return {"a": normal(8, SIZE, SIZE), "b": normal(9, SIZE, SIZE)}
+def inputs(size: int = SIZE) -> Inputs:
+    return {"a": normal(8, size, size), "b": normal(9, size, size)}
 
 
 def product(a: Any, b: Any) -> Any:
@@ -26,11 +30,15 @@ def factory() -> Any:
     return lambda a, b: a @ b
 
 
-WORKLOADS = [Workload(
-    name="matmul_1024",
-    about=f"a @ b, {SIZE} by {SIZE}",
-    inputs=inputs,
-    makers=pure(product, factory, factory, GRAPH),
-    flops=2 * SIZE**3,
-    size=12 * SIZE**2,
-)]
+def workload(size: int) -> Workload:
+    return Workload(
+        name=f"matmul_{size}",
+        about=f"a @ b, {size} by {size}",
+        inputs=lambda: inputs(size),
+        makers=pure(product, factory, factory, graph(size)),
+        flops=2 * size**3,
+        size=12 * size**2,
+    )
+
+
+WORKLOADS, ON_GPU = [workload(SIZE)], [workload(4096)]

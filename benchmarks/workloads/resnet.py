@@ -11,17 +11,9 @@ from ..workload import Inputs, Workload
 from .convolution import convolved, known, normed
 from .weights import normal
 
-BATCH, PIXELS, CLASSES = 32, 32, 10
+CLASSES = 10
 BLOCKS = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1),  # channels, channels, stride
           (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
-
-
-def inputs() -> Inputs:
-    return {"x": normal(11, BATCH, 3, PIXELS, PIXELS), "weights": weights_of(module)}
-
-
-def train_inputs() -> Inputs:
-    return inputs() | {"labels": np.random.default_rng(7).integers(0, CLASSES, BATCH)}
 
 
 def module(library: Any) -> Any:
@@ -71,9 +63,9 @@ def _scores(w: Any, x: Any, statistics: Any) -> Any:
     return x.mean((1, 2)) @ w[f"{last}.weight"].T + w[f"{last}.bias"]
 
 
-def products() -> tuple[int, int]:
+def products(pixels: int) -> tuple[int, int]:
     """Multiply-adds of one image, and those of the first layer, which needs no input's gradient."""
-    side, first = PIXELS, PIXELS ** 2 * 3 * 64 * 9
+    side, first = pixels, pixels ** 2 * 3 * 64 * 9
     count = first + 512 * CLASSES
     for n_in, n_out, stride in BLOCKS:
         side //= stride
@@ -81,28 +73,40 @@ def products() -> tuple[int, int]:
     return count, first
 
 
-PRODUCTS, FIRST = products()
 PARAMETERS = 11_173_962
 
-WORKLOADS = [
-    Workload(
-        name="resnet_infer",
-        about=f"ResNet-18 on {BATCH} images of {PIXELS} by {PIXELS}: scores",
-        inputs=inputs,
-        makers=inferences(module, jax, images=True),
-        flops=2 * BATCH * PRODUCTS,  # the limit is that of direct convolution
-        size=4 * (PARAMETERS + BATCH * 3 * PIXELS ** 2),
-        tolerance=1e-3,
-    ),
-    Workload(
-        name="resnet_train_step",
-        about="the same: forward, cross entropy, backward, SGD with momentum",
-        inputs=train_inputs,
-        makers=model_trainings(module, jax_train, "SGD", 0.02, images=True),
-        flops=2 * BATCH * (3 * PRODUCTS - FIRST),
-        size=20 * PARAMETERS,  # a parameter, its gradient and its mean: 3 read, 2 written
-        tolerance=2e-3,
-        training=True,
-        memory=True,
-    ),
-]
+def workloads(batch: int, pixels: int = 32) -> list[Workload]:
+    multiplied, first = products(pixels)
+
+    def inputs() -> Inputs:
+        return {"x": normal(11, batch, 3, pixels, pixels), "weights": weights_of(module)}
+
+    def train_inputs() -> Inputs:
+        return inputs() | {"labels": np.random.default_rng(7).integers(0, CLASSES, batch)}
+
+    return [
+        Workload(
+            name="resnet_infer",
+            about=f"ResNet-18 on {batch} images of {pixels} by {pixels}: scores",
+            inputs=inputs,
+            makers=inferences(module, jax, images=True),
+            flops=2 * batch * multiplied,  # the limit is that of direct convolution
+            size=4 * (PARAMETERS + batch * 3 * pixels ** 2),
+            tolerance=1e-3,
+        ),
+        Workload(
+            name="resnet_train_step",
+            about="the same: forward, cross entropy, backward, SGD with momentum",
+            inputs=train_inputs,
+            makers=model_trainings(module, jax_train, "SGD", 0.02, images=True),
+            flops=2 * batch * (3 * multiplied - first),
+            size=20 * PARAMETERS,  # a parameter, its gradient and its mean: 3 read, 2 written
+            tolerance=2e-3,
+            training=True,
+            memory=True,
+        ),
+    ]
+
+
+WORKLOADS = workloads(32)
+ON_GPU = workloads(256)[:1]

@@ -7,18 +7,16 @@ from typing import Any
 import fusewire as fw
 
 from ..peers import pure
-from ..workload import Inputs, Workload
+from ..workload import Workload
 from .weights import normal
 
-ROWS, COLUMNS = 8192, 1024
+COLUMNS = 1024
 
-GRAPH = f"""softmax (float[{ROWS},{COLUMNS}] x) => (float[{ROWS},{COLUMNS}] y) {{
+
+def graph(rows: int) -> str:
+    return f"""softmax (float[{rows},{COLUMNS}] x) => (float[{rows},{COLUMNS}] y) {{
     y = Softmax<axis=-1>(x)
 }}"""
-
-
-def inputs() -> Inputs:
-    return {"x": normal(3, ROWS, COLUMNS, scale=3.0)}
 
 
 def fusewire(x: Any) -> Any:
@@ -37,12 +35,16 @@ def jax() -> Any:
     return lambda x: jax.nn.softmax(x, -1)
 
 
-WORKLOADS = [Workload(
-    name="softmax_rows",
-    about=f"softmax over rows, {ROWS} by {COLUMNS}",
-    inputs=inputs,
-    makers=pure(fusewire, torch, jax, GRAPH),
-    flops=25 * ROWS * COLUMNS,
-    size=8 * ROWS * COLUMNS,
-    kept=True,
-)]
+def workload(rows: int) -> Workload:
+    return Workload(
+        name="softmax_rows",
+        about=f"softmax over rows, {rows} by {COLUMNS}",
+        inputs=lambda: {"x": normal(3, rows, COLUMNS, scale=3.0)},
+        makers=pure(fusewire, torch, jax, graph(rows)),
+        flops=25 * rows * COLUMNS,
+        size=8 * rows * COLUMNS,
+        kept=True,
+    )
+
+
+WORKLOADS, ON_GPU = [workload(8192)], [workload(1 << 16)]

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from ...capture.graph import Graph
+from ...capture.graph import Graph, Node, Nodes, rebuild
 from ...capture.passes.specialise import has_symbols, specialise
 from ...capture.places import is_elsewhere
 from ...capture.stage import Stage
 from ...eager.errors import CodegenError
 from ..mixed import comment, made_in_parts
+from ..partition import Part
 from ..sized import SizedExecutable
-from .program import LOWERED, Program, program_of
+from .placed import settled, without_transfers
+from .program import LOWERED, program_of
 from .source import Function
 
 
-def code_of(graph: Graph) -> str:
-    """The CUDA C of a graph whose sizes are known, its launches as comments before it. What has no
-    code is a comment between the modules of what has."""
-    try:
-        return _shown(program_of(graph))
-    except CodegenError:
-        _, steps, shown, _ = made_in_parts(
-            graph, lambda part: _shown(program_of(part.graph, checks=False)), LOWERED)
-        return "\n".join(f"// {comment(step)}" if text is None else text
-                         for step, text in zip(steps, shown))
-
-
-def _shown(program: Program) -> str:
-    functions = [program.module.functions[step.function] for step in program.steps]
-    launches = [f"// {f.name}<<<{f.grid}, {f.block}>>>  {', '.join(_sites(f)[:3])}\n"
-                for f in functions]
-    return "".join(launches) + program.module.source
-
-
-def _sites(function: Function) -> list[str]:
-    return list(dict.fromkeys(site for k in function.kernels for site in k.sites))
-
-
 def code_of_stage(stage: Stage) -> str:
-    """The same of a part of a recording; if its sizes vary, for those that most calls came with."""
+    """The CUDA C of a part of a recording; if its sizes vary, for those that most calls had."""
     if is_elsewhere(stage.graph):
         return stage.compile().code
     if not has_symbols(stage.graph):
@@ -49,3 +28,29 @@ def code_of_stage(stage: Stage) -> str:
                            "call the function again: code for its sizes is shown then")
     return code_of(specialise(stage.graph, met[0].sizes))
 
+
+def code_of(graph: Graph) -> str:
+    """The CUDA C of a graph of known sizes, as if its inputs were on a GPU. What has no code is a
+    comment between the modules of what has."""
+    _, steps, shown, _ = made_in_parts(settled(rebuild(graph, _on_a_gpu)), _shown, LOWERED)
+    return "\n".join(f"// {comment(step)}" if text is None else text
+                     for step, text in zip(steps, shown))
+
+
+def _on_a_gpu(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
+    if node.op == "input":
+        return nodes.input(node.params["name"], node.type, "cuda:0")
+    return nodes.again(node, inputs)
+
+
+def _shown(part: Part) -> str:
+    """The module of a part, its launches as comments before it."""
+    program = program_of(without_transfers(part.graph), checks=False)
+    functions = [program.module.functions[step.function] for step in program.steps]
+    launches = [f"// {f.name}<<<{f.grid}, {f.block}>>>  {', '.join(_sites(f)[:3])}\n"
+                for f in functions]
+    return "".join(launches) + program.module.source
+
+
+def _sites(function: Function) -> list[str]:
+    return list(dict.fromkeys(site for k in function.kernels for site in k.sites))

@@ -67,7 +67,8 @@ class GPT2(nn.Module):
         self.ln_f = nn.LayerNorm(width)
 
     def forward(self, tokens: fw.Tensor) -> fw.Tensor:
-        x = self.wte(tokens) + self.wpe(fw.arange(tokens.shape[1]))
+        positions = fw.arange(tokens.shape[1], device=tokens.device)
+        x = self.wte(tokens) + self.wpe(positions)
         for block in self.h:
             x = block(x)
         return self.ln_f(x) @ self.wte.weight.T  # the embedding is the last layer too

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from emulated_gpu import EmulatedGpu, emulated_gpus
+from emulated_gpu import EmulatedGpu
+from gpus import BOTH
 
 import fusewire as fw
 from fusewire import nn
@@ -16,13 +17,7 @@ from fusewire.codegen.mixed import MixedExecutable
 from fusewire.eager.ops.view import add_at
 from fusewire.nn import functional as F
 
-pytestmark = pytest.mark.filterwarnings("error")
-
-
-@pytest.fixture(autouse=True)
-def gpus() -> Iterator[list[EmulatedGpu]]:
-    with emulated_gpus() as found:
-        yield found
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("gpus")]
 
 
 def numbers(*shape: int) -> fw.Tensor:
@@ -78,6 +73,7 @@ def test_tensors_go_from_device_to_device_inside() -> None:
     assert f.stats.recordings == 1
 
 
+@BOTH
 def test_numbers_of_the_cpu_beside_arrays_of_a_gpu() -> None:
     @fw.compile
     def f(x: fw.Tensor, scale: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
@@ -90,11 +86,13 @@ def test_numbers_of_the_cpu_beside_arrays_of_a_gpu() -> None:
         np.testing.assert_allclose(y.cpu().numpy(), numbers(6).numpy() * (n * n + 1), 1e-6)
 
 
+@BOTH
 def test_what_is_made_of_nothing_is_made_where_it_is_wanted() -> None:
     compiled = same(lambda x: x + fw.arange(6, dtype=fw.float32, device=x.device) * 2, numbers(6))
     assert parts(compiled) == ["cuda:0"]
 
 
+@BOTH
 def test_decisions_on_values() -> None:
     @fw.compile
     def f(x: fw.Tensor) -> fw.Tensor:
@@ -110,6 +108,7 @@ def test_decisions_on_values() -> None:
     assert not f.refusals
 
 
+@BOTH
 def test_numbers_that_differ_from_call_to_call() -> None:
     f = fw.compile(lambda x, n: x * n + n)
     for n in (1.0, 2.5, 3.5, -4.0, 5.0):
@@ -118,6 +117,7 @@ def test_numbers_that_differ_from_call_to_call() -> None:
     assert f.stats.recordings <= 2
 
 
+@BOTH
 def test_sizes_that_differ_from_call_to_call() -> None:
     f = fw.compile(lambda x: F.softmax(x, 1))
     for n in (3, 4, 5, 4, 5, 6, 5):
@@ -126,6 +126,7 @@ def test_sizes_that_differ_from_call_to_call() -> None:
     assert f.stats.recordings <= 2
 
 
+@BOTH
 def test_gradients_go_back_through_a_compiled_function() -> None:
     f = fw.compile(lambda x, w: F.gelu(x @ w).sum())
     for _ in range(3):
@@ -142,6 +143,7 @@ def test_gradients_go_back_through_a_compiled_function() -> None:
             np.testing.assert_allclose(got, want, 1e-4, 1e-5)
 
 
+@BOTH
 def test_changes_in_place() -> None:
     @fw.compile
     def f(x: fw.Tensor) -> None:
@@ -155,6 +157,7 @@ def test_changes_in_place() -> None:
         np.testing.assert_array_equal(y.cpu().numpy(), x.numpy())
 
 
+@BOTH
 def test_an_index_out_of_range_is_an_error() -> None:
     f = fw.compile(lambda w, i: w[i] * 2)
     w = numbers(5, 3).cuda()
@@ -164,6 +167,7 @@ def test_an_index_out_of_range_is_an_error() -> None:
         f(w, fw.tensor([0, 7], device="cuda"))
 
 
+@BOTH
 def test_training_with_dropout_is_that_of_the_cpu() -> None:
     """The same numbers are drawn, and the optimizer's state is where its parameters are."""
     losses = {}
@@ -188,6 +192,7 @@ def test_training_with_dropout_is_that_of_the_cpu() -> None:
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], 1e-4)
 
 
+@BOTH
 def test_what_cannot_be_recorded_runs_as_it_is() -> None:
     @fw.compile
     def f(x: fw.Tensor) -> fw.Tensor:
@@ -199,6 +204,7 @@ def test_what_cannot_be_recorded_runs_as_it_is() -> None:
             assert f(fw.ones(2, device="cuda")).tolist() == [5.0, 5.0]
 
 
+@BOTH
 def test_code_is_compared_with_numpy() -> None:
     f = fw.compile(lambda x: x.exp().sum(0), check="always")
     for _ in range(3):
@@ -206,6 +212,7 @@ def test_code_is_compared_with_numpy() -> None:
                                    np.exp(numbers(3, 4).numpy()).sum(0), 1e-5)
 
 
+@BOTH
 def test_what_is_known_of_it_can_be_read() -> None:
     f = same(lambda x: x.exp().sum(0), numbers(3, 4))
     assert "__global__" in f.code() and "k0_sum" in f.explain()
@@ -220,6 +227,7 @@ def test_it_is_not_saved(tmp_path: Any) -> None:
 ROWS = fw.tensor([3, 0, 3, 1, 3, 0])
 
 
+@BOTH
 def test_rows_that_meet_in_one_place_are_added_by_kernels() -> None:
     def gradient(w: fw.Tensor, i: fw.Tensor) -> fw.Tensor:
         w = w.detach().requires_grad_()
@@ -229,6 +237,7 @@ def test_rows_that_meet_in_one_place_are_added_by_kernels() -> None:
     assert parts(compiled) == ["cuda:0"]
 
 
+@BOTH
 @pytest.mark.parametrize("reduce", ["add", None])
 def test_calls_of_numpy_are_made_of_other_ops(reduce: str | None) -> None:
     def f(x: fw.Tensor, i: fw.Tensor) -> fw.Tensor:
@@ -238,6 +247,7 @@ def test_calls_of_numpy_are_made_of_other_ops(reduce: str | None) -> None:
     assert parts(compiled) == ["cuda:0"]
 
 
+@BOTH
 def test_rows_added_on_the_cpu_are_a_call_between_kernels() -> None:
     def f(x: fw.Tensor, i: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
         rows = add_at((x.exp() * 3).tanh() + x, i, 5).sin() * 2 + 1

@@ -18,7 +18,7 @@ from house.test_pages import BLOCK, TEXTS
 from house.test_readme import OUTPUT, PROGRAM
 
 PAGES = {**{name: TEXTS[name] for name in ("compile", "cuda", "training")},
-         "README": f"```python\n{PROGRAM.replace('range(200)', 'range(20)')}```\n```\n{OUTPUT}```\n"}
+         "README": f"```python\n{PROGRAM}```\n```\n{OUTPUT}```\n".replace("(200)", "(20)")}
 ON_GPU = re.compile(r",? (?:device=|on )'?cuda:\d+'?")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpus import from_here
+from gpus import BOTH, from_here
 from models.gpt2 import GPT2
 from oracle import assert_same, recorded
 from random_programs import inputs_of, printed, program, run
@@ -54,24 +54,24 @@ class Digits(fw.nn.Module):
         return self.out(F.max_pool2d(fw.relu(self.conv(x)), 2).reshape(x.shape[0], -1))
 
 
-def digits() -> tuple[Any, Any, Callable[..., fw.Tensor], list[fw.Tensor]]:
+def digits(device: str = "cpu") -> tuple[Any, Any, Callable[..., fw.Tensor], list[fw.Tensor]]:
     rng = np.random.default_rng(0)
-    model = Digits()
+    model = Digits().to(device)
     images = fw.from_numpy(rng.standard_normal((6, 1, 8, 8)).astype(np.float32))
     labels = fw.from_numpy(rng.integers(0, 10, 6))
     return (model, fw.optim.Adam(model.parameters(), lr=1e-2),
-            lambda x, t: F.cross_entropy(model(x), t), [images, labels])
+            lambda x, t: F.cross_entropy(model(x), t), [images.to(device), labels.to(device)])
 
 
-def small_gpt() -> tuple[Any, Any, Callable[..., fw.Tensor], list[fw.Tensor]]:
+def small_gpt(device: str = "cpu") -> tuple[Any, Any, Callable[..., fw.Tensor], list[fw.Tensor]]:
     tokens = np.random.default_rng(0).integers(0, 37, (2, 9))
-    model = GPT2(37, 16, 16, 2, 2)
+    model = GPT2(37, 16, 16, 2, 2).to(device)
 
     def loss(x: fw.Tensor, t: fw.Tensor) -> fw.Tensor:
         return F.cross_entropy(model(x).reshape(-1, 37), t.reshape(-1))
 
     return (model, fw.optim.AdamW(model.parameters(), lr=1e-2), loss,
-            [fw.from_numpy(tokens[:, :-1].copy()), fw.from_numpy(tokens[:, 1:].copy())])
+            [fw.from_numpy(tokens[:, a:b].copy()).to(device) for a, b in ((0, -1), (1, None))])
 
 
 @pytest.mark.parametrize("make", [digits, small_gpt], ids=lambda make: make.__name__)
@@ -94,3 +94,27 @@ def test_training_steps(make_device: Any, make: Callable[[], Any]) -> None:
         assert made >= 1 + 3 * len(list(model.parameters()))
         losses.append(step(*given).item())
     assert losses == sorted(losses, reverse=True)
+
+
+@BOTH
+@pytest.mark.parametrize("make", [digits, small_gpt], ids=lambda make: make.__name__)
+def test_a_compiled_training_run_is_that_of_the_cpu(gpus: Any, make: Callable[..., Any]) -> None:
+    """The losses of each step: `fw.compile` there, eagerly here."""
+    losses = {}
+    for device in ("cpu", "cuda"):
+        fw.manual_seed(0)
+        model, optimizer, loss_of, given = make(device)
+
+        def step(x: fw.Tensor, t: fw.Tensor, optimizer: Any = optimizer, loss_of: Any = loss_of
+                 ) -> fw.Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(x, t)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = fw.compile(step, fullgraph=True) if device == "cuda" else step
+        losses[device] = [run(*given).item() for _ in range(6)]
+        assert {p.device.partition(":")[0] for p in model.parameters()} == {device}
+    np.testing.assert_allclose(losses["cuda"], losses["cpu"], 1e-3)
+    assert losses["cpu"][-1] < losses["cpu"][0]

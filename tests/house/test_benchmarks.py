@@ -6,13 +6,21 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from emulated import EmulatedDevice
+from emulated_gpu import emulated_gpus
+from gpu_workloads import small as small_ones
 
+from emulator.emulator import AVAILABLE
+from fusewire.codegen.cuda import nvrtc
+from fusewire.eager import devices, on_device
+from fusewire.eager.settings import settings
 from house.repo import ROOT
 
 
@@ -26,7 +34,7 @@ def benchmarks() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules["benchmarks"] = module
     spec.loader.exec_module(module)
-    for name in ("fresh", "run", "table", "timing", "workloads"):
+    for name in ("fresh", "gpu", "place", "run", "table", "timing", "workloads", "__main__"):
         importlib.import_module(f"benchmarks.{name}")
     return module
 
@@ -150,3 +158,108 @@ def test_times_are_shown_in_three_digits(
     benchmarks: ModuleType, value: float | None, shown: str
 ) -> None:
     assert benchmarks.table.seconds(value) == shown
+
+
+# ---- on a GPU
+
+@pytest.fixture
+def on_a_gpu(benchmarks: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A GPU that is not there as the place of workloads; NumPy computes what CuPy is asked for."""
+    monkeypatch.setattr(benchmarks.place, "device", benchmarks.place.CPU)
+    with emulated_gpus():
+        benchmarks.place.use("cuda")
+        yield
+
+
+def test_where_there_is_no_gpu_the_command_says_what_to_do(
+    benchmarks: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    help = 'pip install "fusewire[cuda13]"'
+    missing = devices.Driver("CuPy is not installed", help, 1, 13000)
+    monkeypatch.setattr(devices, "probe", lambda: missing)
+    monkeypatch.setattr(benchmarks.__main__, "prepare_environment", lambda device: None)
+    monkeypatch.setattr(settings, "disk_mb", settings.disk_mb)
+    assert benchmarks.__main__.main(["--device", "cuda", "sum_rows"]) == 2
+    said = capsys.readouterr().err
+    assert "CuPy is not installed" in said and help in said
+
+
+def test_a_gpu_has_sizes_of_its_own(benchmarks: ModuleType) -> None:
+    workloads = benchmarks.workloads
+    assert small_ones(workloads).keys() == workloads.ON_GPU.keys()
+    for name in workloads.ON_GPU.keys() & workloads.WORKLOADS.keys():
+        here, there = workloads.WORKLOADS[name], workloads.ON_GPU[name]
+        assert there.flops > here.flops and there.makers.keys() == here.makers.keys()
+
+
+NAMES = ["gelu_bias_residual", "black_scholes", "softmax_rows", "layernorm", "layernorm_train",
+         "sum_rows", "sum_columns", "sum_all", "cross_entropy_train", "embedding_gradient",
+         "adamw_step", "matmul_4096", "attention_infer", "attention_train", "resnet_infer",
+         "gpt_train_step"]
+
+
+@pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_workload_gives_on_a_gpu_what_it_gives_here(
+    benchmarks: ModuleType, name: str, request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = small_ones(benchmarks.workloads)[name]
+    eager = made.makers["fusewire eager"]
+    _, _, wanted = benchmarks.run._first_calls("fusewire eager", eager, made.inputs(), made)
+    request.getfixturevalue("on_a_gpu")
+    variants = ["fusewire", "fusewire eager"]
+    if name == "resnet_infer":  # whose convolutions, emulated, would take minutes
+        variants.remove("fusewire")
+        monkeypatch.setattr(on_device, "compiled", None)
+    ready = benchmarks.run.prepare(made, {variant: made.makers[variant] for variant in variants})
+    assert list(ready.calls) == variants and not ready.notes
+    _, _, found = benchmarks.run._first_calls("fusewire eager", eager, made.inputs(), made)
+    assert benchmarks.run.error_of(found, wanted) <= made.tolerance
+    call = ready.calls["fusewire eager"]
+    result = call()
+    assert {x.device for x in (result if type(result) is tuple else [result])} == {"cuda:0"}
+
+
+def test_the_limit_of_a_gpu(
+    benchmarks: ModuleType, on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speeds = {True: 1e12, False: 9e12}  # of the memory, and of what lies in a cache
+    monkeypatch.setattr(benchmarks.gpu, "bandwidth", lambda size: speeds[size >= 1 << 26])
+    monkeypatch.setattr(benchmarks.gpu, "peak", lambda: 1e13)
+    limit = benchmarks.machine.limit
+    assert (limit(1e10, 1e8), limit(1.0, 1e8), limit(0.0, 1e3)) == (1e-3, 1e-4, 1e-9)
+    described = benchmarks.machine.describe()
+    assert described["GPU"] == "Not a GPU" and described["architecture"] == "sm_90"
+    assert described["memory GB/s"] == 1000.0 and described["GFLOP/s"] == 10000.0
+
+
+def test_copies_are_measured(benchmarks: ModuleType, on_a_gpu: None) -> None:
+    assert benchmarks.gpu.bandwidth(1 << 16) > 1e6
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
+def test_the_kernel_of_multiply_adds_stays_in_registers(benchmarks: ModuleType) -> None:
+    taken = nvrtc.compile(benchmarks.gpu.PEAK, "sm_90").resources["chains"]
+    assert taken.registers <= 32 and taken.stack == taken.spill_stores == taken.shared == 0
+
+
+@pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
+def test_multiply_adds_are_counted(
+    benchmarks: ModuleType, on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = benchmarks.gpu
+    monkeypatch.setattr(gpu, "PEAK", gpu.PEAK.replace(f"i < {gpu._STEPS}", "i < 4"))
+    monkeypatch.setattr(gpu, "_STEPS", 4)
+    monkeypatch.setattr(gpu, "_fastest", lambda work: work() or 0.5)
+    assert gpu._operations(EmulatedDevice(), 3) == 3 * 256 * 4 * 8 * 2 / 0.5
+
+
+def test_a_library_without_code_for_the_gpu_is_left_out(
+    benchmarks: ModuleType, on_a_gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(benchmarks.run, "say", said.append)
+    monkeypatch.setattr(benchmarks.run, "installed", lambda name: name != "jax")
+    assert not benchmarks.run._usable("numpy") and not benchmarks.run._usable("jax")
+    assert said == ["numpy does not run on cuda here: left out", "jax is not installed: left out"]
