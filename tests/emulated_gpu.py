@@ -94,7 +94,7 @@ class _Loaded:
         memory = [a._replace(array=fake_cupy.host_of(a.array)) for a in arguments]
         run = functools.partial(self._module.launch, function, memory)
         if self._gpu._captured is None:
-            self._gpu.launches.append(function.name)
+            self._gpu.launches += [k.name for k in function.kernels]
             run()
         else:
             self._gpu._captured.append(run)

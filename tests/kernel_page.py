@@ -50,6 +50,11 @@ def weight_gradient(x: Any, w: Any) -> Any:
     return fw.grad(F.conv2d(x, own, padding=1).sum(), own)
 
 
+def six_updates(*given: Any) -> Any:
+    """Of two sizes, which take turns: parameters, gradients and both averages of each."""
+    return [adam(*given[n::6]) for n in range(6)]
+
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "bias and ReLU": (lambda x, b: fw.relu(x + b), ((512, 256), (256,))),
     "a matrix turned": (lambda x: x.T * 2, ((256, 256),)),
@@ -68,6 +73,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "causal attention": (causal, ((1, 2, 128, 64),) * 3),
     "its gradients": (causal_back, ((1, 2, 128, 64),) * 3),
     "Adam": (adam, ((1 << 14,),) * 4),
+    "Adam, six parameters": (six_updates, ((1 << 14,), (500,)) * 12),
     "dropout": (lambda x: F.dropout(x, 0.5), ((256, 256),)),
     "running sums of rows": (lambda x: fw.cumulative_sum(x, axis=1), ((64, 1024),)),
     "order of rows": (lambda x: fw.argsort(x, axis=1), ((8, 1000),)),

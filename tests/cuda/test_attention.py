@@ -128,7 +128,8 @@ def test_compiled_functions_on_a_gpu_run_them(dtype: Any) -> None:
             np.testing.assert_allclose(
                 a.cpu().numpy(), b.numpy(), 2 * float(fw.finfo(b.dtype).eps), BOUND)
     ran = [name.split("_", 1)[1] for name in gpus[0].launches]
-    assert [n for n in ran if n.startswith("attention")][-5:] == ["attention", *WAY_BACK]
+    last = [n for n in ran if n.startswith("attention")][-5:]
+    assert sorted(last) == sorted(["attention", *WAY_BACK])  # two do not need each other
     assert not compiled.refusals
 
 

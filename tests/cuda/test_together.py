@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_kernels import Taken
 from emulated import EmulatedDevice
 from fake_device import FakeDevice
 from oracle import assert_same, recorded
@@ -272,6 +273,16 @@ def test_several_kernels_take_no_more_registers_than_the_largest(name: str, arch
     alone = nvrtc.compile(program_of(graph).module.source, arch).resources.values()
     assert (joined.stack, joined.spill_stores, joined.spill_loads) == (0, 0, 0)
     assert joined.registers <= max(r.registers for r in alone) + 8
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_all_that_a_training_step_launches_fits_a_processor(arch: str) -> None:
+    for graph in (training_of(6)[0], updates("Adam", [(n, 7) for n in range(1, 80)])[0]):
+        program = program_of(graph)
+        taken = nvrtc.compile(program.module.source, arch).resources
+        for f in program.module.functions:
+            assert not Taken(f.block, taken[f.name]).too_much, f.name
 
 
 # ---- what is told of them
