@@ -106,7 +106,7 @@ def test_floats_of_16_bits_are_read_as_they_lie(case: Case, dtype: Any) -> None:
     """What lies between is float32, and is rounded once, as NumPy has it."""
     graph, given = graph_of(case, case.arrays(dtype=dtype))
     first, *then = names(graph)
-    assert [first, *(n for n in then if n != "cast")] == ["attention", *WAY_BACK]
+    assert first == "attention" and {*then} == {*WAY_BACK, "cast"}
     found = compile_on(graph, EmulatedDevice())(list(given))
     for a, b in zip(found, evaluate(graph, list(given)), strict=True):
         assert a.dtype == b.dtype == dtype
@@ -127,8 +127,8 @@ def test_compiled_functions_on_a_gpu_run_them(dtype: Any) -> None:
             assert (a.device, a.dtype) == ("cuda:0", b.dtype)
             np.testing.assert_allclose(
                 a.cpu().numpy(), b.numpy(), 2 * float(fw.finfo(b.dtype).eps), BOUND)
-    ran = [name.split("_", 1)[1] for name in gpus[0].launches]
-    assert [n for n in ran if n.startswith("attention")][-5:] == ["attention", *WAY_BACK]
+    ran = {name.partition("_")[2] for name in gpus[0].launches}
+    assert {"attention", "attention_back_queries", "attention_back_keys"} <= ran
     assert not compiled.refusals
 
 
@@ -139,7 +139,8 @@ def test_compiled_functions_on_a_gpu_run_them(dtype: Any) -> None:
     ("no shared memory for the way back", Case(70, 70, 176, 168), ["attention"]),
     ("none for so wide heads at all", Case(70, 70, 400, 8), [])])
 def test_which_have_kernels(why: str, case: Case, kernels: list[str]) -> None:
-    assert [n for n in names(graph_of(case)[0]) if n.startswith("attention")] == kernels
+    found = [n for n in names(graph_of(case)[0]) if n.startswith("attention")]
+    assert sorted(found) == sorted(kernels)
 
 
 def test_nan_stays_in_its_row_and_infinite_scores_are_nan() -> None:
