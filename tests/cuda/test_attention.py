@@ -106,7 +106,7 @@ def test_floats_of_16_bits_are_read_as_they_lie(case: Case, dtype: Any) -> None:
     """What lies between is float32, and is rounded once, as NumPy has it."""
     graph, given = graph_of(case, case.arrays(dtype=dtype))
     first, *then = names(graph)
-    assert [first, *(n for n in then if n != "cast")] == ["attention", *WAY_BACK]
+    assert first == "attention" and {*then} == {*WAY_BACK, "cast"}
     found = compile_on(graph, EmulatedDevice())(list(given))
     for a, b in zip(found, evaluate(graph, list(given)), strict=True):
         assert a.dtype == b.dtype == dtype
@@ -136,10 +136,12 @@ def test_compiled_functions_on_a_gpu_run_them(dtype: Any) -> None:
 @pytest.mark.parametrize("why, case, kernels", [
     ("both ways", Case(70, 70), ["attention", *WAY_BACK]),
     ("keys are shared", Case(1, 300), ["attention", "attention_total", *WAY_BACK]),
-    ("no shared memory for the way back", Case(70, 70, 256, 256), ["attention"]),
+    ("the widest heads both ways", Case(70, 70, 168, 168), ["attention", *WAY_BACK]),
+    ("no shared memory for the way back", Case(70, 70, 176, 168), ["attention"]),
     ("none for so wide heads at all", Case(70, 70, 400, 8), [])])
 def test_which_have_kernels(why: str, case: Case, kernels: list[str]) -> None:
-    assert [n for n in names(graph_of(case)[0]) if n.startswith("attention")] == kernels
+    found = [n for n in names(graph_of(case)[0]) if n.startswith("attention")]
+    assert sorted(found) == sorted(kernels)
 
 
 def test_nan_stays_in_its_row_and_infinite_scores_are_nan() -> None:
