@@ -10,7 +10,7 @@ How many teams there are depends on sizes alone, never on the device: so do the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ...capture.graph import Node
 from ...eager.dtypes import summed_in
@@ -24,6 +24,7 @@ from ..lower import Nest, adding_rows, identities, kernel
 from ..machine import Machine
 from ..nest import Axes, Body, counter, decode, work
 from ..tasks import bounds
+from .cost import ANY, Work, seconds
 from .team import WARP
 from .turned import turned, turned_kernel
 
@@ -33,6 +34,7 @@ _EACH = 4  # pieces of a row that a thread of a larger team has
 _ENOUGH = 1024  # teams that keep every processor busy
 _LONG = 1 << 13  # elements of a row that is worth cutting, where rows are few
 _DEEP = 64  # elements of a column that is worth cutting, where columns are few
+_ADDERS = (WARP, 256)  # threads that may add up the parts of a row
 _ADDED = 32  # rows of a team that adds them up on its way
 
 
@@ -51,7 +53,6 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
 
 
 Runs = Sequence[tuple[list[int], int]]  # axes that are one loop, and its size
-Place = Callable[[Index, Index], Index]  # where the part of a position lies
 
 
 def _runs(nest: Nest, axes: Sequence[list[int]]) -> list[tuple[list[int], int]]:
@@ -149,7 +150,7 @@ def _rows_added(nest: Nest) -> list[Kernel]:
     return adding_rows(nest, var, task, tasks, rows, _threads(nest.inner))
 
 
-# ---- what one team would take too long for: cut, and added up in order by a second kernel
+# ---- what one team would take too long for: cut, and added up by a second kernel
 def _cut(nest: Nest, length: int, piece: int) -> list[Kernel]:
     """Rows in pieces."""
     count = _neighbours(nest, _runs(nest, nest.axes.inner))
@@ -162,7 +163,7 @@ def _cut(nest: Nest, length: int, piece: int) -> list[Kernel]:
     body += [loops.Store(b, task.expr(), loops.read(nest.body.registers[r]))
              for r, b in partial.items()]
     first = kernel(nest, var, pieces * nest.outer, body)
-    return [first, _total(nest, partial, pieces, lambda p, o: o * pieces + p)]
+    return [first, _total_of_row(nest, partial, pieces)]
 
 
 def _partials(nest: Nest, count: int) -> dict[Node, Buffer]:
@@ -170,19 +171,38 @@ def _partials(nest: Nest, count: int) -> dict[Node, Buffer]:
             for i, r in enumerate(nest.body.sweeps[0].reductions)}
 
 
-def _total(nest: Nest, partial: dict[Node, Buffer], count: int, place: Place) -> Kernel:
-    """Adds up the parts of each position in order, and does what follows: a thread for each."""
+def _total_of_column(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kernel:
+    """Adds up the parts of each column in order, and does what follows: a thread for each."""
     tasks = -(-nest.outer // WARP)
     var, task = counter("task", tasks)
     lane, o = counter("o", nest.outer)
     number, p = counter("p", count)
     where = nest.axes.where(decode(o, _runs(nest, nest.axes.kept)) if nest.axes.kept else [])
     added = [loops.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
-                          loops.load(b, place(p, o).expr())) for r, b in partial.items()]
+                          loops.load(b, (p * nest.outer + o).expr())) for r, b in partial.items()]
     body = [*nest.body.begin(0), For(number, const(0), const(count), tuple(added), 0, 4),
             *nest.body.finish(0, where)]
     loop = For(lane, *bounds(task, WARP, nest.outer), tuple(body), WARP)
     return kernel(nest, var, tasks, [loop], nest.name + "_total")
+
+
+def _adding(rows: int, parts: int, threads: int) -> Work:
+    """What it takes to add up so many parts of each row: a thread reads four at a time."""
+    moved = 4.0 * rows * parts
+    return Work(rows, threads, 32, 0, -(-parts // (4 * threads)), 40, moved, moved)
+
+
+def _total_of_row(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kernel:
+    """The same for the parts of a row, which lie side by side: a team for each row."""
+    threads = min(_ADDERS, key=lambda n: seconds(_adding(nest.outer, count, n), ANY))
+    var, task = counter("task", nest.outer)
+    lane, p = counter("p", count)
+    where = nest.axes.where(decode(task, _runs(nest, nest.axes.kept)) if nest.axes.kept else [])
+    added = [loops.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
+                          loops.load(b, (task * count + p).expr())) for r, b in partial.items()]
+    body = [*nest.body.begin(0), For(lane, const(0), const(count), tuple(added), threads),
+            *nest.body.finish(0, where)]
+    return kernel(nest, var, nest.outer, body, nest.name + "_total")
 
 
 # ---- reductions along other axes
@@ -241,4 +261,4 @@ def _cut_columns(nest: Nest) -> list[Kernel]:
              for r, b in partial.items()]
     loop = For(lane, *bounds(task % blocks, WARP, nest.outer), tuple(body), WARP)
     first = kernel(nest, var, pieces * blocks, [loop])
-    return [first, _total(nest, partial, pieces, lambda p, o: p * nest.outer + o)]
+    return [first, _total_of_column(nest, partial, pieces)]

@@ -16,6 +16,14 @@ __device__ __forceinline__ float fw_add_f32_of_1024(float x, void* sums, int lan
     x = (x + fw_from_lane(x, 1));
     return x;
 }
+__device__ __forceinline__ float fw_add_f32_of_32(float x) {
+    x = (x + fw_from_lane(x, 16));
+    x = (x + fw_from_lane(x, 8));
+    x = (x + fw_from_lane(x, 4));
+    x = (x + fw_from_lane(x, 2));
+    x = (x + fw_from_lane(x, 1));
+    return x;
+}
 extern "C" __global__ void __launch_bounds__(1024, 1)
 k0_sum(const float* __restrict__ x0, float* k0_sum_part0) {
     const int lane = threadIdx.x;
@@ -39,17 +47,15 @@ extern "C" __global__ void __launch_bounds__(32, 1)
 k1_sum_total(const float* __restrict__ k0_sum_part0, float* b0) {
     const int lane = threadIdx.x;
     const int task = blockIdx.x;
-    const int v1 = (task * 32);
+    float r0_1 = 0.0f;
+    float part2 = -0.0f;
     {
-        const int o_2 = v1 + lane;
-        if (o_2 < min((v1 + 32), 1)) {
-            float r0_3 = 0.0f;
-            #pragma unroll 4
-            for (int p_4 = 0; p_4 < 13; ++p_4) {
-                const float v5 = k0_sum_part0[((o_2 * 13) + p_4)];
-                r0_3 = (r0_3 + v5);
-            }
-            b0[0] = r0_3;
+        const int p_3 = lane;
+        if (p_3 < 13) {
+            const float v4 = k0_sum_part0[((task * 13) + p_3)];
+            part2 = (part2 + v4);
         }
     }
+    r0_1 = (r0_1 + fw_add_f32_of_32(part2));
+    if (lane == 0) b0[0] = r0_1;
 }
