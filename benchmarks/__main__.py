@@ -19,8 +19,8 @@ SETTINGS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0, 1 where a workload has no time of fusewire, 2 for wrong usage, or where
-    there is no such device."""
+    """The exit status: 0, 1 where a workload has no time of fusewire, also as the run was stopped,
+    2 for wrong usage, or where there is no such device."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     device = device_of(given)
     prepare_environment(device)
@@ -46,16 +46,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write(options.json, alone(chosen[0], *options.alone))
         return 0
     rows: list[Row] = []
-    for row in measure_all(chosen, options.peers, options.rounds, options.kernels):
-        if options.fresh and device == place.CPU:
-            row |= measured_afresh(known[row["workload"]], row, options.peers, options.rounds)
-        rows.append(row)
-        if options.json:  # as far as it goes, for a run that is stopped
-            write(options.json, rows)
+    try:
+        for row in measure_all(chosen, options.peers, options.rounds, options.kernels):
+            if options.fresh and device == place.CPU:
+                row |= measured_afresh(known[row["workload"]], row, options.peers, options.rounds)
+            rows.append(row)
+            if options.json:  # as far as it goes, for a run that is killed
+                write(options.json, rows)
+    except KeyboardInterrupt:
+        print(f"stopped: {len(rows)} of {len(chosen)} workloads are measured", file=sys.stderr)
     print(text(rows))
     if options.kernels:
         print(kernel_text(rows))
-    return int(any(row["fusewire"] is None for row in rows))
+    return int(len(rows) < len(chosen) or any(row["fusewire"] is None for row in rows))
 
 
 def device_of(given: Sequence[str]) -> str:
@@ -108,8 +111,7 @@ def parser(names: list[str]) -> argparse.ArgumentParser:
                            "others with an allocator that keeps memory (default: yes; not for "
                            "a GPU)")
     made.add_argument("--alone", nargs=2, metavar=("VARIANT", "FOLDER"), help=argparse.SUPPRESS)
-    made.add_argument("--kernels", action="store_true",
-                      help="show fusewire's kernels as well; not for a GPU")
+    made.add_argument("--kernels", action="store_true", help="show fusewire's kernels as well")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE")
     return made
 

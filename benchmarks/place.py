@@ -6,6 +6,8 @@ and who times them waits for all of it.
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +34,15 @@ def finish() -> None:
     """Waits until all is done that calls have asked for, whichever library's they were."""
     if device != CPU:
         fw.cuda.synchronize()
+
+
+def clear() -> None:
+    """Gives the GPU's memory that libraries keep for later back to it, for others to take."""
+    if device != CPU:
+        gc.collect()
+        fw.cuda.empty_cache()
+        if "torch" in sys.modules:
+            sys.modules["torch"].cuda.empty_cache()
 
 
 def unless_queued(wait: Callable[[Any], Any]) -> Callable[[Any], Any]:

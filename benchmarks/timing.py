@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .place import finish
+from . import place
 
 SAMPLE_SECONDS = 0.01
 SETTLING = 5  # calls after which nobody compiles or prepares anything
@@ -74,15 +74,16 @@ def _seconds(call: Call, count: int) -> float:
     start = time.perf_counter()
     for _ in range(count):
         call()
-    finish()
+    place.finish()
     return time.perf_counter() - start
 
 
 def _sample(call: Call, repeats: int) -> tuple[float, float]:
     """Seconds per call, and the share of them that our threads waited for a processor."""
-    _let_others_sleep()
+    if place.device == place.CPU:
+        _let_others_sleep()
     call()
-    finish()
+    place.finish()
     before = waited()
     seconds = _seconds(call, repeats)
     return seconds / repeats, (waited() - before) / seconds

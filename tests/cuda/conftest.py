@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from emulated_gpu import EmulatedGpu, emulated_gpus
-from gpus import EMULATOR, GPU
+from gpus import EMULATOR, GPU, real_cupy
 
 
 @pytest.fixture(scope="session", params=[EMULATOR, GPU])
@@ -21,6 +21,7 @@ def make_device(request: pytest.FixtureRequest) -> Any:
 def gpus(request: pytest.FixtureRequest) -> Iterator[list[EmulatedGpu]]:
     """Tensors can be on GPUs: two that are emulated, or with BOTH on those of this machine."""
     if getattr(request, "param", "emulator") == "gpu":
+        real_cupy()
         yield []
     else:
         with emulated_gpus() as found:

@@ -8,16 +8,17 @@ from typing import Any, NoReturn
 
 import pytest
 from eager_cuda import fake_cupy
+from gpus import real_cupy
 
 import fusewire as fw
 from fusewire.codegen.cuda import eager, placed
-from fusewire.eager import devices, on_device
+from fusewire.eager import on_device
 
 
 @pytest.fixture(autouse=True)
 def cupy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     if getattr(request, "param", "stand-in") == "gpu":
-        yield devices.cupy()
+        yield real_cupy()
         return
 
     def no_kernels(number: int) -> NoReturn:

@@ -263,3 +263,25 @@ def test_a_library_without_code_for_the_gpu_is_left_out(
     monkeypatch.setattr(benchmarks.run, "installed", lambda name: name != "jax")
     assert not benchmarks.run._usable("numpy") and not benchmarks.run._usable("jax")
     assert said == ["numpy does not run on cuda here: left out", "jax is not installed: left out"]
+
+
+def test_a_run_that_is_stopped_shows_what_it_has(
+    benchmarks: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[str] = []
+
+    def measure(workload: Any, *rest: Any) -> Any:
+        calls.append(workload.name)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return measured(workload, *rest)
+
+    measured = benchmarks.run.measure
+    monkeypatch.setattr(benchmarks.run, "measure", measure)
+    monkeypatch.setattr(benchmarks.__main__, "prepare_environment", lambda device: None)
+    monkeypatch.setattr(settings, "disk_mb", settings.disk_mb)
+    asked = ["data_dependent", "call_overhead", "--peers", "", "--rounds", "1", "--no-fresh"]
+    assert benchmarks.__main__.main(asked) == 1
+    said = capsys.readouterr()
+    assert "| data_dependent" in said.out and "| call_overhead" not in said.out
+    assert "stopped: 1 of 2 workloads are measured" in said.err
