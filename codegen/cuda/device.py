@@ -84,7 +84,7 @@ class CupyDevice:
     def upload(self, array: Any) -> Array:
         """An array of NumPy's, copied to the GPU."""
         with self._device:
-            return self._cupy.asarray(np.ascontiguousarray(array))
+            return self._cupy.asarray(np.asarray(array, order="C"))
 
     def download(self, array: Array) -> Any:
         """An array of the GPU's, copied into one of NumPy's once it is computed."""
