@@ -51,6 +51,7 @@ class AnySize:
     program: Any
     results: list[tuple[Formula, ...]]
     shapes: list[tuple[Formula, ...]]
+    maker: Callable[[tuple[int, ...], Any], Callable[[], Any]] = memory.maker  # of results
 
     def has_room(self, sizes: Sizes) -> bool:
         """Whether sizes are within the capacity."""
@@ -64,7 +65,7 @@ class AnySize:
         def known(shape: tuple[Formula, ...]) -> tuple[int, ...]:
             return tuple([n.at(numbers) for n in shape])
 
-        makers = [memory.maker(known(shape), of.dtype)
+        makers = [self.maker(known(shape), of.dtype)
                   for shape, of in zip(self.results, self.program.interface.results)]
         given = Given(np.resize(numbers, MOST), makers, tuple(map(known, self.shapes)))
         return AtSize(self.program, given)

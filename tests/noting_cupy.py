@@ -44,7 +44,8 @@ class FakeCupy:
     def array(self, array: Any, order: str = "C") -> Any:
         self.note("array")
         made = SimpleNamespace(shape=array.shape, dtype=array.dtype)
-        made.data = SimpleNamespace(ptr=next(self._addresses))
+        made.data = SimpleNamespace(ptr=next(self._addresses), mem=SimpleNamespace())
+        made.set = lambda values: self.note("set", made.data.ptr, *values)
         made.flags = SimpleNamespace(c_contiguous=True)
         return made
 
@@ -70,6 +71,8 @@ class _Context:
 
 
 class _Stream(_Context):
+    ptr = 7
+
     def begin_capture(self) -> None:
         self.cupy.note("begin", *self.cupy.inside)
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from ...capture.graph import Node
 from ...eager.dtypes import summed_in
+from ...eager.errors import CodegenError
 from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .. import loops
@@ -57,6 +58,8 @@ class Contraction:
         self.summed = [a for a in first if a not in out]
         self.depth = self.count(self.summed)
         self.is_plain = is_worth_a_library(self)
+        if self.is_plain and machine.open:  # which is called with numbers
+            raise CodegenError("a library is to compute a product of this size")
 
     def count(self, letters: list[str]) -> int:
         """How many elements these letters count."""
@@ -65,9 +68,10 @@ class Contraction:
     @property
     def sizes(self) -> Sizes:
         """What tiles are chosen by."""
-        read = sum(self.buffers[n].size * n.type.dtype.itemsize for n in self.group.reads)
-        return Sizes(self.count(self.batch), self.count(self.rows), self.count(self.columns),
-                     self.depth, self.dtype.itemsize, read)
+        most = self.machine.most
+        read = sum(most(self.buffers[n].size) * n.type.dtype.itemsize for n in self.group.reads)
+        batch, rows, columns = (most(self.count(x)) for x in (self.batch, self.rows, self.columns))
+        return Sizes(batch, rows, columns, most(self.depth), self.dtype.itemsize, read)
 
     def element(self, operand: int, where: dict[str, Index]) -> Value:
         """An element of an operand, read through the views before it."""
@@ -87,7 +91,7 @@ class Contraction:
             last = [a for a in letters if self.size[a] > 1][-1:]
             var = next(iter(local[last[0]].terms)) if last else None
             near = var is not None and any(factor(e.index, var) == 1 for e in loads)
-            return self.size[last[0]] if near else 0
+            return self.machine.most(self.size[last[0]]) if near else 0
 
         return beside(self.summed) > beside(mine)
 
@@ -107,7 +111,7 @@ class Team:
 
     def __init__(self, of: Contraction, way: Way) -> None:
         self.of, (self.tile, self.shares) = of, way
-        self.grid = of.sizes.grid(self.tile)
+        self.grid = of.count(of.batch), *of.sizes.grid(self.tile)
         tile, dtype = self.tile, of.dtype
         self.blocks = [Buffer(n, dtype, tile.depth * p, scratch=True)
                        for n, p in zip(("rows", "columns"), tile.pitch)]
@@ -145,7 +149,7 @@ class Team:
 
     def _statements(self, number: Index, share: Index) -> list[Stmt]:
         of, tile = self.of, self.tile
-        blocks = -(-of.depth // tile.depth)
+        blocks = -(-of.sizes.depth // tile.depth)
         each = -(-blocks // self.shares)
         var, block = counter("block", blocks)
         column, number = number % self.grid[2], number // self.grid[2]

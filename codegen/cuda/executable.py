@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ import numpy as np
 from ...capture.costs import Memory
 from ...capture.graph import Graph
 from ...eager.shapes import TensorType
-from ..executable import Interface
+from ..anysize import AnySize
+from ..executable import Given, Interface
 from ..report import at_once, bytes_of, kernel_facts, kernel_table
-from .program import Program, program_of
+from .program import Program, program_for_any, program_of
 from .protocol import Array, Device
 from .running import Running
 
@@ -25,36 +28,57 @@ def compile_on(graph: Graph, device: Device, checks: bool = True, numbers: Colle
     return DeviceExecutable(program_of(graph, checks, device.choice), device, numbers)
 
 
+def compile_for_any(graph: Graph, least: Mapping[str, int], device: Device,
+                    numbers: Collection[int] = ()) -> AnySize:
+    """The same for all sizes up to at least these; CodegenError where code depends on the sizes."""
+    made = program_for_any(graph, least)
+    return replace(made, program=DeviceExecutable(made.program, device, numbers),
+                   maker=maker(device))
+
+
+def maker(device: Device) -> Callable[[tuple[int, ...], Any], Callable[[], Array]]:
+    """What makes results of a shape and dtype on a device."""
+    return lambda shape, dtype: functools.partial(device.empty, shape, dtype)
+
+
 class DeviceExecutable:
     """A program with its module loaded and its constants uploaded."""
 
     def __init__(self, program: Program, device: Device, numbers: Collection[int] = ()) -> None:
-        self.program, self.device, self._numbers = program, device, sorted(numbers)
+        self.program, self.device = program, device
         self.interface: Interface = program.interface
+        sizes = [len(self.interface.inputs) - 1] if self.interface.sizes else []
+        self._numbers = [*sorted(numbers), *sizes]
         self._constants = [device.upload(a) for a in self.interface.constants]
+        self._results = [maker(device)(t.shape, t.dtype) for t in self.interface.results]
         self._running = Running(program, device, self._numbers)
 
-    def __call__(self, arrays: list[Array]) -> list[Array]:
+    def __call__(self, arrays: list[Array], given: Given | None = None) -> list[Array]:
         """The outputs for these inputs; IndexError for indices out of range."""
         for i, check in self.interface.before:
             check.require(arrays[i])
+        results, shapes = self._results, self.interface.shapes
+        if given is not None:
+            arrays.append(given.sizes)
+            results, shapes = given.results, given.shapes
         taken = [i for i in self.interface.overwritten if not self.device.is_free(arrays, i)]
-        given = [a if i in self._numbers else self.device.ready(a) for i, a in enumerate(arrays)]
+        ready = [a if i in self._numbers else self.device.ready(a) for i, a in enumerate(arrays)]
         for i in taken:
-            given[i] = self.device.copy(given[i])
-        results = [self.device.empty(t.shape, t.dtype) for t in self.interface.results]
-        table = [*given, *self._constants, *results]
+            ready[i] = self.device.copy(ready[i])
+        table = [*ready, *self._constants, *[make() for make in results]]
         self._running(table)
         found = [table[i] for i in self.interface.outputs]
         for check in self.interface.after:
             check.require(found[check.output])
         return [a if a.shape == shape else a.reshape(shape)
-                for a, shape in zip(found, self.interface.shapes)]
+                for a, shape in zip(found, shapes)]
 
     # ---- what is told of it
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
         """A row per launch with its median time on made-up inputs."""
         given = [np.ones(t.shape, t.dtype) for t in self.interface.inputs]
+        if self.interface.sizes:
+            given[-1][:len(self.interface.sizes)] = self.interface.sizes
         table = [a if i in self._numbers else self.device.upload(a) for i, a in enumerate(given)]
         results = [self.device.empty(t.shape, t.dtype) for t in self.interface.results]
         runs = self._running.launches([*table, *self._constants, *results])

@@ -5,7 +5,8 @@
     rows            a team for each row, a warp or more by its length; few long rows are cut
     columns         a thread for each column; where these are few, their elements are cut
 
-How many teams there are depends on sizes alone, never on the device: so do the numbers.
+How many teams there are depends on sizes alone, never on the device: so do the numbers. Where sizes
+are known at run time only, it depends on the largest that they can be.
 """
 
 from __future__ import annotations
@@ -98,10 +99,16 @@ def _elementwise(nest: Nest) -> Kernel:
 
 
 # ---- reductions along the last axis
+def _most(nest: Nest) -> tuple[int, int]:
+    """How many reductions there can be, and of how many elements."""
+    return nest.machine.most(nest.outer), nest.machine.most(nest.inner)
+
+
 def _rows(nest: Nest) -> list[Kernel]:
     if nest.body.columns:
         return _rows_added(nest)
-    if nest.outer < _ENOUGH // 4 and nest.inner >= 2 * _LONG and len(nest.body.sweeps) == 1:
+    outer, inner = _most(nest)
+    if outer < _ENOUGH // 4 and inner >= 2 * _LONG and len(nest.body.sweeps) == 1:
         return _cut(nest, nest.inner, _LONG)
     var, task = counter("task", nest.outer)
     kept = decode(task, _runs(nest, nest.axes.kept)) if nest.axes.kept else []
@@ -130,7 +137,7 @@ def _sweep(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]],
     where = nest.axes.where([*kept, *decode(k * count + n, runs)])
     body = _side_by_side(inner, count, nest.body.step(sweep, where))
     start, stop = limits or (const(0), const(nest.inner // count))
-    return [For(lane, start, stop, tuple(body), _threads(nest.inner // count))]
+    return [For(lane, start, stop, tuple(body), _threads(_most(nest)[1] // count))]
 
 
 def _threads(pieces: int) -> int:
@@ -142,19 +149,19 @@ def _threads(pieces: int) -> int:
 
 def _rows_added(nest: Nest) -> list[Kernel]:
     """Rows with sums over them: each team adds up some rows, a second kernel what teams have."""
-    tasks = -(-nest.outer // _ADDED)
+    tasks = -(-_most(nest)[0] // _ADDED)
     var, task = counter("task", tasks)
     position, o = counter("o", nest.outer)
     kept = decode(o, _runs(nest, nest.axes.kept))
     rows = For(position, *bounds(task, _ADDED, nest.outer), tuple(_row(nest, kept)))
-    return adding_rows(nest, var, task, tasks, rows, _threads(nest.inner))
+    return adding_rows(nest, var, task, tasks, rows, _threads(_most(nest)[1]))
 
 
 # ---- what one team would take too long for: cut, and added up by a second kernel
 def _cut(nest: Nest, length: int, piece: int) -> list[Kernel]:
     """Rows in pieces."""
     count = _neighbours(nest, _runs(nest, nest.axes.inner))
-    pieces = -(-length // piece)
+    pieces = -(-nest.machine.most(length) // piece)
     var, task = counter("task", pieces * nest.outer)
     kept = decode(task // pieces, _runs(nest, nest.axes.kept)) if nest.axes.kept else []
     limits = bounds(task % pieces, piece // count, length // count)
@@ -194,7 +201,7 @@ def _adding(rows: int, parts: int, threads: int) -> Work:
 
 def _total_of_row(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kernel:
     """The same for the parts of a row, which lie side by side: a team for each row."""
-    threads = min(_ADDERS, key=lambda n: seconds(_adding(nest.outer, count, n), ANY))
+    threads = min(_ADDERS, key=lambda n: seconds(_adding(_most(nest)[0], count, n), ANY))
     var, task = counter("task", nest.outer)
     lane, p = counter("p", count)
     where = nest.axes.where(decode(task, _runs(nest, nest.axes.kept)) if nest.axes.kept else [])
@@ -207,10 +214,11 @@ def _total_of_row(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kernel
 
 # ---- reductions along other axes
 def _columns(nest: Nest) -> list[Kernel]:
-    few = nest.outer < _ENOUGH * WARP and nest.inner >= 2 * _DEEP
+    outer, inner = _most(nest)
+    few = outer < _ENOUGH * WARP and inner >= 2 * _DEEP
     if few and len(nest.body.sweeps) == 1:
         return _cut_columns(nest)
-    threads = _BLOCK if nest.outer >= _ENOUGH * _BLOCK else WARP
+    threads = _BLOCK if outer >= _ENOUGH * _BLOCK else WARP
     tasks = -(-nest.outer // threads)
     var, task = counter("task", tasks)
     lane, i = counter("i", nest.outer)
@@ -227,7 +235,7 @@ def _columns(nest: Nest) -> list[Kernel]:
 def _column(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]],
             limits: tuple[Expr, Expr]) -> list[Stmt]:
     """A thread's sweep over the elements of a column, or some of them."""
-    if nest.inner <= SHORT:
+    if _most(nest)[1] <= SHORT and not nest.machine.varies(nest.inner):
         return _window(nest, sweep, kept)
     var, k = counter("k", nest.inner)
     where: Indices = nest.axes.where([*kept, *decode(k, _runs(nest, nest.axes.inner))])
@@ -248,10 +256,11 @@ def _window(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]]) -> list
 
 def _cut_columns(nest: Nest) -> list[Kernel]:
     """Columns in pieces, so that there are enough teams."""
-    blocks = -(-nest.outer // WARP)
-    wanted = max(1, min(nest.inner // _DEEP, 2 * _ENOUGH // blocks))
-    piece = -(-nest.inner // wanted)
-    pieces = -(-nest.inner // piece)
+    outer, inner = _most(nest)
+    blocks = -(-outer // WARP)
+    wanted = max(1, min(inner // _DEEP, 2 * _ENOUGH // blocks))
+    piece = -(-inner // wanted)
+    pieces = -(-inner // piece)
     var, task = counter("task", pieces * blocks)
     lane, i = counter("i", nest.outer)
     kept, number = decode(i, _runs(nest, nest.axes.kept)), task // blocks

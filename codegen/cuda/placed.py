@@ -6,33 +6,57 @@ goes but by `transfer`. What is made of nothing is made on the device that it is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...capture.graph import Graph, Node, Nodes, rebuild
 from ...capture.passes.specialise import has_symbols
 from ...capture.places import Place, places_of
 from ...eager.devices import CPU
+from ...eager.errors import CodegenError
 from .. import compile as native
+from ..anysize import AnySize
 from ..mixed import MixedExecutable, Native, compile_mixed
 from ..partition import Part
 from ..sized import SizedExecutable
 from .device import gpu
-from .executable import compile_on
+from .executable import compile_for_any, compile_on
 from .program import LOWERED
+from .protocol import Device
 
 
 def compile_placed(graph: Graph) -> MixedExecutable | SizedExecutable:
     """A callable that takes the graph's inputs, each on its device, and gives its outputs, each on
     its own."""
     if has_symbols(graph):
-        return SizedExecutable(graph, compile_placed)
+        return SizedExecutable(graph, compile_placed, compile_open)
     return compile_mixed(settled(graph), _compiled, LOWERED)
 
 
 def _compiled(part: Part) -> Native:
     if part.device == CPU:
         return native.compile_native(part.graph, checks=False)
-    numbers = [i for i, n in enumerate(part.graph.inputs) if "device" not in n.params]
-    return compile_on(without_transfers(part.graph), gpu(int(part.device.partition(":")[2])),
-                      checks=False, numbers=numbers)
+    return compile_on(without_transfers(part.graph), _gpu(part.device), checks=False,
+                      numbers=_numbers(part.graph))
+
+
+def compile_open(graph: Graph, least: Mapping[str, int]) -> AnySize:
+    """A program for all sizes up to at least these, of a graph that is on one GPU but for numbers;
+    CodegenError where there is none."""
+    ready = settled(graph)
+    places = places_of([*ready.inputs, *ready.nodes()])
+    devices = {p for n, p in places.items() if p and (n.op != "input" or n.type.shape)}
+    if len(devices) != 1 or CPU in devices:
+        raise CodegenError(f"it is on {' and '.join(sorted(devices))}")
+    return compile_for_any(without_transfers(ready), least, _gpu(*devices), _numbers(ready))
+
+
+def _gpu(device: str) -> Device:
+    return gpu(int(device.partition(":")[2]))
+
+
+def _numbers(graph: Graph) -> list[int]:
+    """The inputs that come from the CPU."""
+    return [i for i, n in enumerate(graph.inputs) if "device" not in n.params]
 
 
 def settled(graph: Graph) -> Graph:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...capture.graph import Graph
+from ..anysize import AnySize, compile_any_size
 from ..compile import lower_graph, slot_of
-from ..executable import Interface, interface_of
+from ..executable import Interface, Plan, interface_of
 from ..launches import CPU, Kinds, Launch
 from ..llvm.program import Slot
 from ..loops import Buffer, Kernel
@@ -61,7 +62,17 @@ class Program:
 def program_of(graph: Graph, checks: bool = True, choice: Choice = FIRST) -> Program:
     """The program of a graph; CodegenError where something in it has no code. Where there are
     several ways with the same numbers, `choice` decides."""
-    plan, launches = lower_graph(graph, GPU, checks, _kinds(choice))
+    return _assembled(*lower_graph(graph, GPU, checks, _kinds(choice)))
+
+
+def program_for_any(graph: Graph, least: Mapping[str, int]) -> AnySize:
+    """The program of a graph for all sizes up to at least these; CodegenError where code depends on
+    the sizes. What reads them finds them in memory, as one more argument."""
+    return compile_any_size(graph, least, lambda known, sizes: lower_graph(
+        known, replace(GPU, open=sizes), kinds=LOWERED), _assembled)
+
+
+def _assembled(plan: Plan, launches: list[Launch]) -> Program:
     rows = together(launches, plan.arguments)
     slots, arena = plan_arena([[p.buffer for x in row for p in x.places] for row in rows],
                               plan.arguments)

@@ -12,6 +12,7 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +20,11 @@ import numpy as np
 from ...eager.forking import held_while_forking
 from ..llvm.program import Arena, Slot
 from ..loops import Buffer
+from ..report import bytes_of
 from .program import Program
 from .protocol import Array, Device, Launch, Places, Region
 
-NUMBER = 16  # bytes that each number from the CPU has: kernels read pieces that begin at multiples
+ALIGN = 16  # bytes: where what comes from the CPU begins, as kernels may read such pieces
 FEW = 4  # steps, at least so many of which are worth a graph
 SEEN = 256  # sets of addresses that are remembered
 GRAPHS = 16  # of these, those that have graphs; the one not met for longest makes room
@@ -42,9 +44,11 @@ class Running:
     """A program's module on a device. Calls may come from several threads at once."""
 
     def __init__(self, program: Program, device: Device, numbers: Sequence[int] = ()) -> None:
-        """numbers: the places in a call's table of what comes from the CPU, a number each."""
+        """numbers: the places in a call's table of what comes from the CPU."""
         self.program, self._device = program, device
-        self._numbers = {place: NUMBER * i for i, place in enumerate(numbers)}
+        sizes = [-(-bytes_of([program.interface.inputs[i]]) // ALIGN) * ALIGN for i in numbers]
+        self._numbers = dict(zip(numbers, accumulate(sizes, initial=0)))
+        self._sizes = sizes
         self._module = device.load(program.module.source)
         self._seen: OrderedDict[Places, None] = OrderedDict()
         self._graphs: OrderedDict[Places, list[Launch]] = OrderedDict()
@@ -112,13 +116,14 @@ class Running:
 
     # ---- one step after the other
     def _space(self) -> Space:
-        sizes = self.program.arena, self.program.scratch, NUMBER * len(self._numbers)
+        sizes = self.program.arena, self.program.scratch, sum(self._sizes)
         return Space(*[self._device.empty((size,), _BYTE) for size in sizes])
 
     def _fill(self, space: Space, table: Sequence[Array]) -> None:
         """Brings the numbers of a call to the device."""
         if self._numbers:
-            values = b"".join([table[i].tobytes().ljust(NUMBER) for i in self._numbers])
+            values = b"".join([table[i].tobytes().ljust(size)
+                               for i, size in zip(self._numbers, self._sizes)])
             self._device.write(space.numbers, np.frombuffer(values, _BYTE))
 
     def _launches(self, table: Sequence[Array], space: Space) -> Iterator[Launch]:

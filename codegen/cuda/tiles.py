@@ -73,9 +73,9 @@ class Sizes(NamedTuple):
     itemsize: int
     read: int
 
-    def grid(self, tile: Tile) -> tuple[int, int, int]:
-        """Tiles of the batch, and along rows and columns."""
-        return self.batch, -(-self.rows // tile.rows), -(-self.columns // tile.columns)
+    def grid(self, tile: Tile) -> tuple[int, int]:
+        """Tiles along rows and columns."""
+        return -(-self.rows // tile.rows), -(-self.columns // tile.columns)
 
     @property
     def results(self) -> int:
@@ -118,7 +118,7 @@ def time(way: Way, sizes: Sizes, chip: Chip) -> float:
 
 
 def _tiles(way: Way, sizes: Sizes) -> Work:
-    tile, teams = way.tile, product(sizes.grid(way.tile)) * way.shares
+    tile, teams = way.tile, sizes.batch * product(sizes.grid(way.tile)) * way.shares
     blocks = -(-sizes.depth // _DEPTH)
     turns = max(1, -(-blocks // way.shares))
     words = max(1, sizes.itemsize // 4)

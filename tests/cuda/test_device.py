@@ -184,3 +184,24 @@ def test_without_a_gpu_the_error_says_what_is_missing() -> None:
     else:
         with pytest.raises(fw.DeviceError, match=re.escape(devices.why_not())):
             gpu()
+
+
+def test_an_array_is_free_that_one_tensor_holds(device: CupyDevice) -> None:
+    arrays = [device.empty((4,), FLOAT) for _ in range(4)]
+    tensors = [fw.Tensor(a) for a in arrays]
+    again, begin, memory = arrays[1], arrays[2].data, arrays[3].data.mem  # as views have them
+    assert [device.is_free(arrays, i) for i in range(4)] == [True, False, False, False]
+    del again, begin, memory
+    assert [device.is_free(arrays, i) for i in range(4)] == [True] * 4
+    assert len(tensors) == 4
+
+
+def test_places_are_addresses_and_the_stream(device: CupyDevice) -> None:
+    arrays = [device.empty((4,), FLOAT) for _ in range(2)]
+    assert device.places(arrays) == (7, tuple(a.data.ptr for a in arrays))
+
+
+def test_numbers_are_written_into_an_array(cupy: FakeCupy, device: CupyDevice) -> None:
+    array = device.empty((2,), FLOAT)
+    device.write(array, np.array([1.0, 2.0], FLOAT))
+    assert cupy.calls[-1] == ("set", array.data.ptr, 1.0, 2.0)
