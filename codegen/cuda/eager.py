@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...capture.builder import Builder, as_tensor
+from ...capture.builder import Builder, as_tensor, build
 from ...capture.graph import Graph, Nodes, param_key
 from ...eager import devices, on_device
+from ...eager.dtypes import int64
 from ...eager.errors import CodegenError
 from ...eager.op import Op
+from ...eager.ops import check
+from ...eager.ops.declare import cast
+from ...eager.ops.reduce import any as any_
 from ...eager.shapes import TensorType
+from ...eager.tensor import Tensor
 from ..variants import Variants
 from .device import gpu
 from .executable import compile_on
@@ -53,4 +58,23 @@ def graph_of(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Graph:
     return Graph(tuple(inputs.values()), (out.node,))
 
 
+def in_range(x: Any, size: int, low: int) -> bool:
+    """Whether every element of an array on a GPU is one of low ... size - 1, by one kernel."""
+    key = x.device.id, "in_range", TensorType(x.shape, x.dtype), size, low
+    call = _PROGRAMS.get(key, "in_range", lambda: _looking(*key))
+    return not bool(call([x])[0] if call else ((x < low) | (x >= size)).any())
+
+
+def _looking(number: int, name: str, of: TensorType, size: int, low: int) -> Call:
+    def is_outside(x: Tensor) -> Tensor:
+        wide = cast(x, int64)
+        return any_((wide < low) | (wide >= size))
+
+    nodes = Nodes()
+    given = nodes.input("x", of)
+    outside = build(nodes, is_outside, (given,), {}, name)
+    return compile_on(Graph((given,), (outside,)), gpu(number))
+
+
 on_device.compiled = run
+check.on_gpu = in_range

@@ -14,6 +14,7 @@ import fusewire as fw
 from fusewire import nn
 from fusewire.capture.compiled import CaptureWarning
 from fusewire.codegen.mixed import MixedExecutable
+from fusewire.eager.ops import check
 from fusewire.eager.ops.view import add_at
 from fusewire.nn import functional as F
 
@@ -165,6 +166,16 @@ def test_an_index_out_of_range_is_an_error() -> None:
         assert f(w, fw.tensor([0, 4], device="cuda")).shape == (2, 3)
     with pytest.raises(IndexError, match="7 is out of range for axis 0 with size 5"):
         f(w, fw.tensor([0, 7], device="cuda"))
+
+
+@pytest.mark.parametrize(("values", "dtype", "found"), [
+    ([0, 4, 2], fw.int64, True), ([0, 5], fw.int32, False), ([-5, 4], fw.int16, True),
+    ([-6], fw.int64, False), ([255, 0], fw.uint8, False), ([2 ** 62], fw.int64, False)])
+def test_indices_are_looked_at_by_one_kernel(values: list[int], dtype: Any, found: bool,
+                                             gpus: list[EmulatedGpu]) -> None:
+    x = fw.tensor(values, dtype=dtype, device="cuda")
+    assert check.in_range(x._data, 5, -5) == found
+    assert len(gpus[0].launches) == 1
 
 
 @BOTH

@@ -14,6 +14,7 @@ from fusewire.codegen.cuda import eager
 from fusewire.codegen.variants import Variants
 from fusewire.eager import devices, kernels
 from fusewire.eager.op import OPS
+from fusewire.eager.ops import check
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +26,7 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "ndarray", np.ndarray)
     monkeypatch.setattr(eager, "gpu", lambda number: EmulatedDevice())
     monkeypatch.setattr(eager, "_PROGRAMS", Variants())
+    monkeypatch.setattr(check, "on_gpu", None)
 
 
 def both(name: str, *operands: Any, **params: Any) -> tuple[Any, Any]:

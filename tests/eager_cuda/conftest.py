@@ -13,6 +13,7 @@ from gpus import real_cupy
 import fusewire as fw
 from fusewire.codegen.cuda import eager, placed
 from fusewire.eager import on_device
+from fusewire.eager.ops import check
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,7 @@ def cupy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
     assert eager.run  # is imported, or CuPy would bring it back
     monkeypatch.setattr(on_device, "compiled", None)
+    monkeypatch.setattr(check, "on_gpu", None)
     monkeypatch.setattr(placed, "gpu", no_kernels)
     with fake_cupy.installed() as module:
         yield module
