@@ -15,6 +15,7 @@ import numpy as np
 from eager_cuda import fake_cupy
 from emulated import EmulatedDevice
 
+from fusewire.capture.hook import unobserved
 from fusewire.codegen.cuda import eager, placed
 from fusewire.codegen.cuda.cost import FIRST, Choice
 from fusewire.codegen.cuda.protocol import Places, Region
@@ -92,12 +93,16 @@ class _Loaded:
 
     def launch(self, function: Function, arguments: Sequence[Region]) -> None:
         memory = [a._replace(array=fake_cupy.host_of(a.array)) for a in arguments]
-        run = functools.partial(self._module.launch, function, memory)
+        run = functools.partial(self._run, function, memory)
         if self._gpu._captured is None:
             self._gpu.launches += [k.name for k in function.kernels]
             run()
         else:
             self._gpu._captured.append(run)
+
+    def _run(self, function: Function, memory: Sequence[Region]) -> None:
+        with unobserved():  # the emulator is no part of a function that is recorded
+            self._module.launch(function, memory)
 
 
 def holders(arrays: list[Any], which: int) -> tuple[int, ...]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from device_runs import assert_bits, bits, program, ran, resources
+from device_runs import assert_bits, bits, ran, resources
 from emulated import EmulatedDevice
 from oracle import recorded
 
 import fusewire as fw
+from fusewire.capture.builder import build
+from fusewire.capture.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.cuda.executable import compile_on
-from fusewire.codegen.cuda.program import LOWERED
+from fusewire.codegen.cuda.program import LOWERED, program_of
 from fusewire.codegen.mixed import MixedExecutable, compile_mixed
 from fusewire.eager.ops.view import add_at
+from fusewire.eager.shapes import TensorType
 
 LONG = 150  # rows of one place that fill a piece, wherever they begin
 
@@ -167,9 +170,12 @@ def test_how_many_teams_there_are(count: int, size: int, width: int, teams: list
     def sums(v: fw.Tensor, i: fw.Tensor) -> fw.Tensor:
         return add_at(v, i, size)
 
-    made = program(sums, fw.zeros(count, width), fw.zeros(count, dtype=fw.int64)).program
-    ran = [k for s in made.steps for k in made.module.functions[s.function].kernels]
-    assert [k.tasks for k in ran] == teams
+    nodes = Nodes()
+    given = (nodes.input("v", TensorType((count, width), np.dtype("float32"))),
+             nodes.input("i", TensorType((count,), np.dtype("int64"))))
+    made = program_of(Graph(given, (build(nodes, sums, given, {}),)))
+    kernels = [k for s in made.steps for k in made.module.functions[s.function].kernels]
+    assert [k.tasks for k in kernels] == teams
     assert made.arena < 60 * count + 9 * size + 4 * width * count // 50  # none of size by count
 
 

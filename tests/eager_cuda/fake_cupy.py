@@ -70,7 +70,7 @@ def _checked(shown: str | None, args: Any, kwargs: Any) -> None:
     """TypeError where the real function does not take these arguments."""
     if shown is not None:
         names: dict[str, Any] = {}
-        exec(f"def f{shown}: pass", names)
+        exec(compile(f"def f{shown}: pass", __file__, "exec"), names)  # CuPy's, not a user's
         inspect.signature(names["f"]).bind(*args, **kwargs)
 
 
