@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..eager import devices
 from ..eager.devices import CPU
-from .graph import Graph, Node, topological
+from .graph import Graph, Node, rebuild, topological
 
 Place = str | None  # a device's name; None: nowhere in particular
 
@@ -36,6 +36,12 @@ def is_elsewhere(graph: Graph) -> bool:
     """Whether anything in a graph is on a GPU, or comes from one."""
     return any(n.op == "transfer" or (n.op == "input" and "device" in n.params)
                for n in (*graph.inputs, *graph.nodes()))
+
+
+def without_transfers(graph: Graph) -> Graph:
+    """The graph with all of it on one device, so that nothing has to be moved."""
+    return rebuild(graph, lambda nodes, node, inputs: inputs[0] if node.op == "transfer"
+                   else nodes.again(node, inputs))
 
 
 def _place(node: Node, found: Mapping[Node, Place]) -> Place:

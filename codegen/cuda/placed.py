@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...capture.graph import Graph, Node, Nodes, rebuild
+from ...capture.graph import Graph, Node, Nodes
 from ...capture.passes.specialise import has_symbols
-from ...capture.places import Place, places_of
+from ...capture.places import Place, places_of, without_transfers
 from ...eager.devices import CPU
 from ...eager.errors import CodegenError
 from .. import compile as native
@@ -95,12 +95,6 @@ def settled(graph: Graph) -> Graph:
         new[node] = visit(node)
     return Graph(tuple([new[i] for i in graph.inputs]), tuple([new[o] for o in graph.outputs]),
                  graph.donated, graph.kept)
-
-
-def without_transfers(graph: Graph) -> Graph:
-    """The graph of one device, in which nothing has to be moved."""
-    return rebuild(graph, lambda nodes, node, inputs: inputs[0] if node.op == "transfer"
-                   else nodes.again(node, inputs))
 
 
 native.elsewhere = compile_placed

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ...capture.graph import Graph, Node, Nodes, rebuild
 from ...capture.passes.specialise import has_symbols, specialise
-from ...capture.places import is_elsewhere
+from ...capture.places import is_elsewhere, without_transfers
 from ...capture.stage import Stage
 from ...eager.errors import CodegenError
 from ..mixed import comment, made_in_parts
 from ..partition import Part
 from ..sized import SizedExecutable
-from .placed import settled, without_transfers
+from .placed import settled
 from .program import LOWERED, program_of
 from .source import Function
 

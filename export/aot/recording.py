@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 from ...capture.dims import Condition, Sizes, formula
 from ...capture.graph import Graph, Node, topological
+from ...capture.places import without_transfers
 from ...codegen.generalise import Formula
 from ...codegen.llvm.target import Target
+from ...eager.devices import host
 from ...eager.errors import CodegenError, ExportError
 from ...eager.op import OPS
 from ..onnx.arguments import Arguments, arguments, further
@@ -120,8 +122,8 @@ def _graph(given: Sequence[Node], outputs: Sequence[Node], names: Any) -> tuple[
                             "take them as an argument")
     first = len(given)
     kept = frozenset(range(first, first + len(reads)))
-    return Graph((*given, *reads), tuple(outputs), kept=kept), \
-        [names.outside[n].array for n in reads]
+    graph = without_transfers(Graph((*given, *reads), tuple(outputs), kept=kept))
+    return graph, [host(names.outside[n].array) for n in reads]
 
 
 def _error_at(node: Node, why: str, help: str) -> ExportError:

@@ -17,7 +17,7 @@ from house.repo import shape_of
 from house.test_pages import BLOCK, TEXTS
 from house.test_readme import OUTPUT, PROGRAM
 
-PAGES = {**{name: TEXTS[name] for name in ("compile", "cuda", "training")},
+PAGES = {**{name: TEXTS[name] for name in ("aot", "compile", "cuda", "onnx_load", "training")},
          "README": f"```python\n{PROGRAM}```\n```\n{OUTPUT}```\n".replace("(200)", "(20)")}
 ON_GPU = re.compile(r",? (?:device=|on )'?cuda:\d+'?")
 
