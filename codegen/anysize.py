@@ -51,7 +51,10 @@ class AnySize:
     program: Any
     results: list[tuple[Formula, ...]]
     shapes: list[tuple[Formula, ...]]
-    maker: Callable[[tuple[int, ...], Any], Callable[[], Any]] = memory.maker  # of results
+
+    def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
+        """What makes a result."""
+        return memory.maker(shape, dtype)
 
     def has_room(self, sizes: Sizes) -> bool:
         """Whether sizes are within the capacity."""

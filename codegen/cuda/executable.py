@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import statistics
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,13 +30,21 @@ def compile_for_any(graph: Graph, least: Mapping[str, int], device: Device,
                     numbers: Collection[int] = ()) -> AnySize:
     """The same for all sizes up to at least these; CodegenError where code depends on the sizes."""
     made = program_for_any(graph, least)
-    return replace(made, program=DeviceExecutable(made.program, device, numbers),
-                   maker=maker(device))
+    return OnDevice(made.capacity, made.same, DeviceExecutable(made.program, device, numbers),
+                    made.results, made.shapes)
 
 
-def maker(device: Device) -> Callable[[tuple[int, ...], Any], Callable[[], Array]]:
-    """What makes results of a shape and dtype on a device."""
-    return lambda shape, dtype: functools.partial(device.empty, shape, dtype)
+class OnDevice(AnySize):
+    """A program for any size on a device."""
+
+    def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Array]:
+        """What makes a result there."""
+        return maker(self.program.device, shape, dtype)
+
+
+def maker(device: Device, shape: tuple[int, ...], dtype: Any) -> Callable[[], Array]:
+    """What makes an array on a device."""
+    return lambda: device.empty(shape, dtype)
 
 
 class DeviceExecutable:
@@ -50,7 +56,7 @@ class DeviceExecutable:
         sizes = [len(self.interface.inputs) - 1] if self.interface.sizes else []
         self._numbers = [*sorted(numbers), *sizes]
         self._constants = [device.upload(a) for a in self.interface.constants]
-        self._results = [maker(device)(t.shape, t.dtype) for t in self.interface.results]
+        self._results = [maker(device, t.shape, t.dtype) for t in self.interface.results]
         self._running = Running(program, device, self._numbers)
 
     def __call__(self, arrays: list[Array], given: Given | None = None) -> list[Array]:
