@@ -8,22 +8,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from plain_device import PlainDevice
 
 from emulator.emulator import Module
 from emulator.traffic import Traffic, traffic
 from fusewire.codegen.cuda import blas
-from fusewire.codegen.cuda.cost import FIRST, Choice
-from fusewire.codegen.cuda.protocol import Places, Region
+from fusewire.codegen.cuda.protocol import Region
 from fusewire.codegen.cuda.source import Function, module_of
 from fusewire.codegen.loops import Buffer, Kernel
 from fusewire.eager.dtypes import is_small
 
 
-class EmulatedDevice:
+class EmulatedDevice(PlainDevice):
     """Runs modules in the emulator, with threads and blocks in an order of their own; `traced`
     notes how well the first block of each function uses memory, in `moved`."""
-
-    choice: Choice = FIRST
 
     def __init__(self, order: int = 0, mode: str = "check", traced: bool = False) -> None:
         self.order, self.mode, self.traced = order, mode, traced
@@ -36,24 +34,6 @@ class EmulatedDevice:
         """Memory with whatever was there before: bytes that make no sense."""
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         return np.full(size, 0xCB, np.uint8).view(dtype).reshape(shape)
-
-    def upload(self, array: Any) -> Any:
-        return np.array(array, order="C")
-
-    copy = upload
-
-    def write(self, array: Any, values: Any) -> None:
-        array[...] = values
-
-    def is_free(self, arrays: list[Any], which: int) -> bool:
-        return False
-
-    def places(self, arrays: Sequence[Any]) -> Places | None:
-        return None
-
-    def capture(self, work: Callable[[], None], arrays: Sequence[Any]) -> Any:
-        raise NotImplementedError
-    bandwidth = 1e9
 
     def seconds(self, work: Callable[[], None], graph: bool = True) -> float:
         began = time.perf_counter()

@@ -1,0 +1,35 @@
+"""What devices of tests have in common: memory that is NumPy's, and no graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fusewire.codegen.cuda.cost import FIRST, Choice
+from fusewire.codegen.cuda.protocol import Places
+
+
+class PlainDevice:
+    """A device whose arrays are NumPy's."""
+
+    choice: Choice = FIRST
+    bandwidth = 1e9
+
+    def upload(self, array: Any) -> Any:
+        return np.array(array, order="C")
+
+    copy = upload
+
+    def write(self, array: Any, values: Any) -> None:
+        array[...] = values
+
+    def is_free(self, arrays: list[Any], which: int) -> bool:
+        return False
+
+    def places(self, arrays: Sequence[Any]) -> Places | None:
+        return None
+
+    def capture(self, work: Callable[[], None], arrays: Sequence[Any]) -> Any:
+        raise NotImplementedError
