@@ -1,8 +1,9 @@
 """Golden files: texts kept beside the tests, written anew with `pytest --update-golden`. Nothing is
-kept on disk beyond a test."""
+kept on disk beyond a test, and random numbers are the same in every run."""
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,21 @@ def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
             f"{file.name} differs: if that is meant, run pytest with --update-golden"
 
     return check
+
+
+@pytest.fixture(autouse=True)
+def every_run_draws_the_same_numbers() -> None:
+    """Whatever ran before: a test that fails fails again."""
+    import fusewire as fw
+
+    fw.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def what_stays_is_looked_at_once() -> None:
+    """Collecting garbage takes as long as there are objects: what is there already is left out."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
