@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .index import Index
-from .loops import INT, Call, Const, Expr, Load, Var, children
+from .loops import INT, Call, Const, Expr, Load, Var, call, children
 
 
 def linear(e: Expr) -> tuple[dict[Expr, int], int]:
@@ -23,6 +23,18 @@ def linear(e: Expr) -> tuple[dict[Expr, int], int]:
         factor = int(e.args[1].value)
         return {a: c * factor for a, c in terms.items()}, constant * factor
     return {e: 1}, 0
+
+
+def joined(index: Index) -> Index:
+    """The same index, a number's quotient and remainder by the same divisor put together again."""
+    for e, c in index.terms.items():
+        if not isinstance(e, Call) or e.op != "imod" or not isinstance(e.args[1], Const):
+            continue
+        quotient = call("idiv", e.args, INT)
+        if index.terms.get(quotient) == c * e.args[1].value:
+            rest = {x: f for x, f in index.terms.items() if x not in (e, quotient)}
+            return joined(Index(rest, index.const) + Index(*linear(e.args[0])) * c)
+    return index
 
 
 def whole_numbers(roots: Iterable[Expr]) -> list[dict[Expr, int]]:

@@ -10,6 +10,7 @@ from ..eager.errors import CodegenError
 from ..eager.op import OPS
 from ..eager.shapes import TensorType
 from . import loops
+from .collapse import joined
 from .index import Index, as_index, assuming, atom
 from .loops import INT, Expr
 from .values import BUILDER, Value, call, cast
@@ -140,7 +141,7 @@ def flat(index: Indices, shape: Sequence[int]) -> Index:
     """The position of an element in row-major memory."""
     total = as_index(0)
     for i, n in zip(index, shape):
-        total = total * n + as_index(i)
+        total = joined(total * n + as_index(i))
     return total
 
 

@@ -21,6 +21,7 @@ from .loops import (
     If,
     Kernel,
     Load,
+    Mma,
     Prefetch,
     Read,
     Register,
@@ -97,7 +98,7 @@ class _Machine:
         make: dict[type, Callable[[Any], Run]] = {
             For: self._for, If: self._if, Assign: self._assign,
             Update: self._update, Store: self._store, Transpose: self._transpose,
-            Prefetch: self._prefetch,
+            Prefetch: self._prefetch, Mma: self._mma,
         }  # fmt: skip
         evaluate, action = self._evaluations(expressions(s)), make[type(s)](s)
 
@@ -172,6 +173,24 @@ class _Machine:
 
         return transpose
 
+    def _mma(self, s: Mma) -> Run:
+        f, sums = s.fragments, self.memory[s.sums]
+        own = [(t, n) for t in range(f.threads) for n in range(f.own)]
+        rows, columns = (np.add.outer(first, np.arange(f.depth)) for first in (
+            [f.row(t, n) * f.pitch for t, n in own], [f.column(t, n) * f.pitch for t, n in own]))
+
+        def multiply(frame: Frame) -> None:
+            products = self._elements(s.rows, rows) * self._elements(s.columns, columns)
+            sums[:] = self._elements(s.sums, np.arange(len(own))) + products.sum(1)
+
+        return multiply
+
+    def _elements(self, b: Buffer, places: Any) -> Any:
+        """Elements of scratch, as float64."""
+        for at in (places.max(), places.flat[self.written[b][places].argmin()]):
+            self._require_set(b, self._checked(b, at, "load"))
+        return self.memory[b][places].astype(np.float64)
+
     def _prefetch(self, s: Prefetch) -> Run:
         index = _get(s.index)
         return lambda frame: void(self._checked(s.buffer, index(frame), "prefetch"))
@@ -212,7 +231,7 @@ class _Machine:
         return evaluate
 
     def _load(self, e: Load) -> Run:
-        index, array, flags = _get(e.index), self.memory[e.buffer], self.written.get(e.buffer)
+        index, array = _get(e.index), self.memory[e.buffer]
         mask = _get(e.mask) if e.mask is not None else None
         other = _get(e.other) if e.other is not None else lambda frame: e.dtype.type(0)
 
@@ -221,13 +240,14 @@ class _Machine:
                 frame[e] = _cast(other(frame), e.dtype)
                 return
             at = self._checked(e.buffer, index(frame), "load")
-            if flags is not None and not flags[at]:
-                raise ValueError(
-                    f"{self.kernel.name}: scratch {e.buffer.name}[{at}] is read before it is set"
-                )
+            self._require_set(e.buffer, at)
             frame[e] = array[at]
 
         return load
+
+    def _require_set(self, b: Buffer, at: int) -> None:
+        if b in self.written and not self.written[b][at]:
+            raise ValueError(f"{self.kernel.name}: scratch {b.name}[{at}] is read before it is set")
 
     def _checked(self, b: Buffer, index: Any, what: str) -> int:
         if not 0 <= index < b.size:

@@ -7,6 +7,7 @@
            | Store(buffer, index, expr)
            | Transpose(target, source, ...)       a square block of one buffer turned into another
            | Prefetch(buffer, index, ahead, ...)  a hint: what lies ahead is used soon
+           | Mma(sums, rows, columns, fragments)  products of tiles added to sums of threads
            | If(condition, body)
     Expr   = Const | Var | Read(register) | Load(buffer, index, mask, other) | Call(op, args)
 
@@ -31,11 +32,14 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from ..eager.forking import held_while_forking
+
+if TYPE_CHECKING:
+    from .fragments import Fragments
 
 DType = np.dtype[Any]
 INT = np.dtype("int64")
@@ -181,12 +185,27 @@ class Prefetch:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Mma:
+    """sums[t * own + n] += the sum over k of rows[i * pitch + k] * columns[j * pitch + k], for each
+    thread t, and i and j the row and the column of its n-th product, as `fragments` have them.
+
+    Rows and columns are floats of 16 bits, sums float32, which may be added up in any order. It
+    never stands inside a lane loop, and there is code for it on GPUs only.
+    """
+
+    sums: Buffer
+    rows: Buffer
+    columns: Buffer
+    fragments: Fragments
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class If:
     condition: Expr
     body: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = "For | Assign | Update | Store | Transpose | Prefetch | If"
+Stmt: TypeAlias = "For | Assign | Update | Store | Transpose | Prefetch | Mma | If"
 
 
 @dataclass(frozen=True)
@@ -347,4 +366,6 @@ def expressions(s: Stmt) -> tuple[Expr, ...]:
         return (s.index, s.source_index)
     if isinstance(s, Prefetch):
         return (s.index,)
+    if isinstance(s, Mma):
+        return ()
     return (s.value,)

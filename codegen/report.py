@@ -67,6 +67,8 @@ def _add_work(body: tuple[Stmt, ...], times: float, work: Work) -> None:
             work["flops"] += times
         elif isinstance(s, loops.Store):
             work["written", s.buffer] += times
+        elif isinstance(s, loops.Mma):
+            work["flops"] += 2 * times * s.sums.size * s.fragments.depth
         elif isinstance(s, loops.Transpose):
             work["written", s.buffer] += times * s.size ** 2
             work["read", s.source] += times * s.size ** 2

@@ -55,7 +55,8 @@ def six_updates(*given: Any) -> Any:
     return [adam(*given[n::6]) for n in range(6)]
 
 
-CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+Case = tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]
+CASES: dict[str, Case] = {
     "bias and ReLU": (lambda x, b: fw.relu(x + b), ((512, 256), (256,))),
     "a matrix turned": (lambda x: x.T * 2, ((256, 256),)),
     "softmax of rows": (lambda x: fw.softmax(x, -1), ((64, 1024),)),
@@ -78,19 +79,25 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "running sums of rows": (lambda x: fw.cumulative_sum(x, axis=1), ((64, 1024),)),
     "order of rows": (lambda x: fw.argsort(x, axis=1), ((8, 1000),)),
 }
+OF_BFLOAT16: dict[str, Case] = {
+    f"{name}, bfloat16": CASES[name] for name in (
+        "product, 256 by 256", "product, both turned", "convolution, 3 by 3",
+        "its gradient by the weight")}
 
 
 def page() -> str:
     """The whole page."""
-    return HEAD + "".join(f"| {' | '.join(row)} |\n" for name in CASES for row in rows(name))
+    found = [rows(name, case, dtype) for cases, dtype in (
+        (CASES, fw.float32), (OF_BFLOAT16, fw.bfloat16)) for name, case in cases.items()]
+    return HEAD + "".join(f"| {' | '.join(row)} |\n" for several in found for row in several)
 
 
-def rows(name: str) -> Iterable[tuple[str, ...]]:
+def rows(name: str, case: Case, dtype: Any) -> Iterable[tuple[str, ...]]:
     """A row for each kernel of a case."""
-    function, shapes = CASES[name]
+    function, shapes = case
     rng = np.random.default_rng(0)
     fw.manual_seed(0)
-    given = tensors([rng.standard_normal(shape).astype(np.float32) for shape in shapes])
+    given = tensors([rng.standard_normal(shape).astype(dtype) for shape in shapes])
     with mock.patch.object(dispatch, "large", None):  # making code for the CPU is not recorded
         graph, arrays = recorded(function, *given)
     device = EmulatedDevice(traced=True)

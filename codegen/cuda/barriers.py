@@ -22,6 +22,7 @@ from ..loops import (
     If,
     Kernel,
     Load,
+    Mma,
     Prefetch,
     Stmt,
     Store,
@@ -97,11 +98,14 @@ class _Walk:
         return now
 
     def _direct(self, s: Stmt) -> Touched:
-        """What a statement outside of lane loops touches. A block is turned by all threads."""
+        """What a statement outside of lane loops touches. All threads turn a block, and all
+        multiply what any of them has brought."""
         touched = self._alike(expressions(s), [s.buffer] if isinstance(s, Store) else [])
         if isinstance(s, Transpose):
             touched.reads.setdefault(s.source, set()).add(_ANY)
             touched.writes.setdefault(s.buffer, set()).add(_ANY)
+        if isinstance(s, Mma):
+            touched.reads |= {s.rows: {_ANY}, s.columns: {_ANY}}
         return touched
 
     def _phase(self, new: Touched, path: Path, now: Touched) -> Touched:

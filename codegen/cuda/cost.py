@@ -26,7 +26,8 @@ _NEAR = 3  # times as much comes from the cache that all processors share as fro
 class Chip:
     """A GPU: how many multiprocessors it has, their `clock` in 1e9 cycles a second, and what each
     of them has: additions of float32 in a cycle, bytes of shared memory, and threads and blocks at
-    once; `bandwidth` of its memory in 1e9 bytes a second."""
+    once; `bandwidth` of its memory in 1e9 bytes a second; `matrix`: multiplications of floats of 16
+    bits in a cycle by its tensor cores, 0 where it has none that are of use."""
 
     processors: int
     clock: float
@@ -35,11 +36,12 @@ class Chip:
     bandwidth: float
     threads: int = 2048
     blocks: int = 32
+    matrix: int = 0
 
 
 CHIPS = {
-    80: Chip(108, 1.41, 64, 164 << 10, 1555),
-    90: Chip(132, 1.98, 128, 228 << 10, 3352),
+    80: Chip(108, 1.41, 64, 164 << 10, 1555, matrix=1024),
+    90: Chip(132, 1.98, 128, 228 << 10, 3352, matrix=2048),
 }
 """By compute capability. Sources: "NVIDIA A100 Tensor Core GPU Architecture", table 4; "NVIDIA H100
 Tensor Core GPU Architecture", table 2; CUDA C++ Programming Guide, "Compute Capabilities"."""
@@ -51,7 +53,7 @@ ANY = CHIPS[80]
 def chip_of(arch: str, processors: int) -> Chip:
     """What is known of an architecture such as "sm_90", or else of the newest one before it."""
     found = [c for c in sorted(CHIPS) if c <= int("".join(filter(str.isdigit, arch)))]
-    return replace(CHIPS[found[-1]] if found else ANY, processors=processors)
+    return replace(CHIPS[found[-1]] if found else replace(ANY, matrix=0), processors=processors)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ..loops import (
     If,
     Kernel,
     Load,
+    Mma,
     Prefetch,
     Register,
     Stmt,
@@ -34,9 +35,9 @@ from . import scalar
 from .barriers import Path, meeting_places
 from .reduce import Reducing, identity
 from .team import WARP, Team
-from .types import held
+from .types import held, small
 from .types import stored as type_in_memory
-from .values import Values, from_memory, to_memory
+from .values import Values, from_memory, is_moved, to_memory
 from .wide import Moved, moved_at_once
 
 _FEW = 8  # turns of a thread that are written out
@@ -81,6 +82,8 @@ class Writer(Values):
             self._store(s)
         elif isinstance(s, Transpose):
             self._transpose(s)
+        elif isinstance(s, Mma):
+            self._multiply(s)
 
     # ---- registers
     def _assign(self, s: Assign) -> None:
@@ -117,6 +120,8 @@ class Writer(Values):
 
     def _bits(self, s: Store) -> str:
         """What is stored, as it lies in memory."""
+        if is_moved(s.value, s.buffer.dtype):
+            return self.as_it_lies(s.value)
         value = scalar.convert(self.value(s.value), s.value.dtype, s.buffer.dtype)
         return to_memory(value, s.buffer)
 
@@ -136,6 +141,18 @@ class Writer(Values):
         self.line(f"    {target}[{count} % {size} * {s.pitch} + {count} / {size}] = "
                   f"{source}[{count} / {size} * {s.source_pitch} + {count} % {size}];")
         self.forget([s.buffer])
+
+    def _multiply(self, s: Mma) -> None:
+        f, across = s.fragments, s.fragments.across
+        first = f"lane % 32 / 4) * {f.pitch} + lane % 4 * 2"
+        rows = f"{self.pointers[s.rows]} + (lane / 32 / {across} * {f.rows} + {first}"
+        columns = f"{self.pointers[s.columns]} + (lane / 32 % {across} * {f.columns} + {first}"
+        form = f"{str(small(s.rows.dtype) == 'bf16').lower()}, {f.grid[0]}, {f.grid[1]}, {f.pitch}"
+        self.line("#pragma unroll")
+        self.open(f"for (int k = 0; k < {f.depth}; k += 16)")
+        self.line(f"fw_multiply<{form}>({self.pointers[s.sums]}, {rows} + k, {columns} + k);")
+        self.close()
+        self.forget([s.sums])
 
     def _from(self, buffer: Buffer, index: Expr) -> str:
         return f"({self.pointers[buffer]} + {self.value(index)})"
@@ -193,15 +210,16 @@ class Writer(Values):
         self.open()
         self.forget([s.var])
         self.variables[s.var] = str(turn)
-        for e, name in read.items():
-            self.know(e, from_memory(f"{name}[{turn}]", e.buffer))
+        self.pieces = {e: f"{name}[{turn}]" for e, name in read.items()}
+        for e, text in self.pieces.items():
+            self.know(e, from_memory(text, e.buffer))
         before = dict(self.registers)
         for x in s.body:
             if isinstance(x, Store) and x in written:
                 self.line(f"{written[x]}[{turn}] = {self._bits(x)};")
             else:
                 self._simple(x)
-        self.registers = before
+        self.registers, self.pieces = before, {}
         self.close()
 
     def _piece_read(self, e: Load, var: Var, count: int) -> str:

@@ -16,6 +16,16 @@ __device__ __forceinline__ float fw_bf16_to_f32(unsigned short x) {
     return __uint_as_float((unsigned)x << 16); }
 __device__ __forceinline__ unsigned short fw_f32_to_bf16(float x) {
     unsigned short y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+// d += a b, of 16 by 16 elements times 16 by 8: what a lane has of them.
+#define FW_MMA(TYPE) \
+    __device__ __forceinline__ void fw_mma_m16n8k16_##TYPE( \
+            float* d, const unsigned* a, const unsigned* b) { \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." #TYPE "." #TYPE ".f32 " \
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); }
+FW_MMA(f16)
+FW_MMA(bf16)
 #endif
 """
 
@@ -147,4 +157,24 @@ template <class T> __device__ __forceinline__ T fw_from_lane(T x, int distance) 
     else return __shfl_xor_sync(0xffffffffu, x, distance); }
 """
 
-PRELUDE = DEVICE + SCALARS + MEMORY
+TILES = r"""
+// M by N products of tiles added to the sums that a lane has of them. Rows and columns, in shared
+// memory PITCH elements apart, begin where the lane's first ones are.
+template <bool BF16, int M, int N, int PITCH> __device__ __forceinline__ void fw_multiply(
+        float* sums, const unsigned short* rows, const unsigned short* columns) {
+    unsigned a[M][4], b[N][2];
+    #pragma unroll
+    for (int i = 0; i < 4 * M; ++i)
+        a[i / 4][i % 4] =
+            *(const unsigned*)(rows + (i / 4 * 16 + i % 2 * 8) * PITCH + i % 4 / 2 * 8);
+    #pragma unroll
+    for (int j = 0; j < 2 * N; ++j)
+        b[j / 2][j % 2] = *(const unsigned*)(columns + j / 2 * 8 * PITCH + j % 2 * 8);
+    #pragma unroll
+    for (int n = 0; n < M * N; ++n) {
+        if constexpr (BF16) fw_mma_m16n8k16_bf16(sums + 4 * n, a[n / N], b[n % N]);
+        else fw_mma_m16n8k16_f16(sums + 4 * n, a[n / N], b[n % N]);
+    } }
+"""
+
+PRELUDE = DEVICE + SCALARS + MEMORY + TILES

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...eager.dtypes import kind
 from ..collapse import linear
 from ..index import variable
-from ..loops import Buffer, Call, Expr, Load, Matrix, Product
+from ..loops import Buffer, Expr, Load, Matrix, Product
 
 if TYPE_CHECKING:
-    from .contract import Contraction
+    from .contraction import Contraction
 
 _WORTH = 1 << 27  # operations of a product that a library computes faster, for all that calls take
 
@@ -57,8 +57,6 @@ def _lies(of: Contraction, operand: int) -> _Lies | None:
     local = {a: variable(f"m{a}", of.size[a]) for a in names}
     e = of.element(operand, local).expr
     source = of.node.inputs[operand].type.dtype
-    if isinstance(e, Call) and e.op == "cast":
-        e = e.args[0]  # floats of 16 bits, which products widen
     if not isinstance(e, Load) or e.mask is not None or e.dtype != source:
         return None
     terms, first = linear(e.index)

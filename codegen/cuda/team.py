@@ -21,6 +21,7 @@ from ..loops import (
     If,
     Kernel,
     Load,
+    Mma,
     Stmt,
     Store,
     Transpose,
@@ -126,6 +127,9 @@ def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
             yield s.buffer, _place(s.index, lane, ranges)
         if isinstance(s, Transpose):
             yield from ((s.buffer, None), (s.source, None))
+        if isinstance(s, Mma):
+            yield from ((s.sums, Own(s.fragments.own, s.fragments.own)), (s.rows, None),
+                        (s.columns, None))
         if isinstance(s, For):
             ranges.bind(s.var, ranges.of(s.start), ranges.of(s.stop))
             yield from _accesses(s.body, s if s.lanes else lane, ranges)

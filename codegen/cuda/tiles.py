@@ -7,13 +7,14 @@ elements. Shares do not, so they go by sizes alone; which tile is the fastest ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...eager.shapes import product
+from ..fragments import DEPTH, Fragments
 from .cost import ANY, Chip, Work, seconds
 
-_DEPTH = 16  # summed elements in shared memory at once
 _WORTH = 64  # summed elements that are worth a team
 _UNROLLED = 16  # turns of a loop whose threads have one row: more need registers that are not there
 _PAD = 4  # keeps columns of a block in shared memory out of the same banks
@@ -33,11 +34,19 @@ class Tile:
     columns: int
     own: int
 
-    depth = _DEPTH
+    depth = 16
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}x{self.own}"
 
     @property
     def threads(self) -> int:
         return self.rows * self.columns // self.own ** 2
+
+    @property
+    def sums(self) -> int:
+        """Of a thread."""
+        return self.own ** 2
 
     @property
     def piece(self) -> int:
@@ -54,11 +63,83 @@ class Tile:
         """How far rows, and columns, of neighbouring summed elements are apart in shared memory."""
         return self.rows + _PAD, self.columns + _PAD
 
+    def shared(self, itemsize: int) -> int:
+        """Bytes of shared memory."""
+        return sum(self.pitch) * self.depth * itemsize
+
+    def registers(self, words: int) -> int:
+        return 48 + words * (self.sums + 2 * self.own * self.unrolled)
+
+    def multiplied(self, words: int, chip: Chip) -> float:
+        """Operations of a thread for a block of summed elements that is in shared memory."""
+        return self.depth * words * (2 * self.sums + _GIVEN * 2 * self.own / self.piece)
+
+
+@dataclass(frozen=True)
+class TensorTile:
+    """A team's `rows` by `columns` of the result, shared by `down` by `across` warps, which
+    multiply by tensor cores."""
+
+    rows: int
+    columns: int
+    down: int
+    across: int
+
+    depth, piece = 32, 2
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}/{self.down}x{self.across}"
+
+    @property
+    def fragments(self) -> Fragments:
+        return Fragments(self.rows // self.down, self.columns // self.across, self.down,
+                         self.across, self.depth, self.pitch)
+
+    @property
+    def threads(self) -> int:
+        return self.fragments.threads
+
+    @property
+    def sums(self) -> int:
+        """Of a thread."""
+        return self.fragments.own
+
+    @property
+    def pitch(self) -> int:
+        """How far neighbouring rows, and columns, are apart in shared memory: 8 that follow each
+        other lie in all banks."""
+        return self.depth + 8
+
+    def shared(self, itemsize: int) -> int:
+        """Bytes of shared memory."""
+        return 2 * (self.rows + self.columns) * self.pitch
+
+    def registers(self, words: int) -> int:
+        return 48 + self.sums + self._fragments
+
+    def multiplied(self, words: int, chip: Chip) -> float:
+        """Operations of a thread in the time that its share of a block takes, which is in shared
+        memory."""
+        products = self.rows * self.columns * self.depth / self.threads
+        return products * chip.lanes / chip.matrix + _GIVEN * self.depth / DEPTH * self._fragments
+
+    @property
+    def _fragments(self) -> int:
+        """Words of both operands that a thread reads for one piece of the summed axis."""
+        down, across = self.fragments.grid
+        return 4 * down + 2 * across
+
 
 TILES = (
     Tile(128, 128, 8), Tile(128, 64, 8), Tile(64, 128, 8), Tile(64, 64, 4),
     Tile(128, 32, 4), Tile(32, 128, 4), Tile(64, 32, 4), Tile(32, 64, 4), Tile(32, 32, 4),
     Tile(64, 16, 4), Tile(16, 64, 4), Tile(16, 16, 2),
+)
+TENSOR_TILES = (
+    TensorTile(128, 64, 2, 2), TensorTile(64, 128, 1, 4), TensorTile(64, 64, 2, 2),
+    TensorTile(128, 32, 4, 1), TensorTile(32, 128, 1, 4), TensorTile(64, 32, 4, 1),
+    TensorTile(32, 64, 2, 2), TensorTile(32, 32, 2, 2), TensorTile(128, 16, 4, 1),
+    TensorTile(16, 128, 1, 4),
 )
 
 
@@ -73,7 +154,7 @@ class Sizes(NamedTuple):
     itemsize: int
     read: int
 
-    def grid(self, tile: Tile) -> tuple[int, int]:
+    def grid(self, tile: Tile | TensorTile) -> tuple[int, int]:
         """Tiles along rows and columns."""
         return -(-self.rows // tile.rows), -(-self.columns // tile.columns)
 
@@ -85,50 +166,49 @@ class Sizes(NamedTuple):
 class Way(NamedTuple):
     """How a contraction is computed: by tiles, whose sums so many teams share."""
 
-    tile: Tile
+    tile: Tile | TensorTile
     shares: int
 
     def __str__(self) -> str:
-        return f"{self.tile.rows}x{self.tile.columns}x{self.tile.own}/{self.shares}"
+        return f"{self.tile}/{self.shares}"
 
 
-def ways(sizes: Sizes, chip: Chip = ANY, whole: bool = False) -> list[Way]:
-    """The best way first, and others that give the same numbers and may be as fast; `whole`: sums
-    are not to be shared."""
-    tiles = [t for t in TILES if t.own ** 2 * sizes.itemsize <= _REGISTERS]
+def ways(sizes: Sizes, among: Sequence[Tile | TensorTile], chip: Chip = ANY, whole: bool = False
+         ) -> list[Way]:
+    """The best way by some of these tiles first, and others that give the same numbers and may be
+    as fast; `whole`: sums are not to be shared."""
+    tiles = [t for t in among if t.sums * sizes.itemsize <= _REGISTERS]
     least = {n: min(time(Way(t, n), sizes, ANY) for t in tiles)
-             for n in ([1] if whole else _shares(sizes.depth))}
+             for n in ([1] if whole else _shares(sizes.depth, tiles[0].depth))}
     shares = next(n for n, t in least.items() if t <= _AS_GOOD * min(least.values()))
     times = {w: time(w, sizes, chip) for w in [Way(t, shares) for t in tiles]}
     likely = [w for w, t in times.items() if t <= _LIKELY * min(times.values())]
     return sorted(likely, key=times.__getitem__)
 
 
-def _shares(depth: int) -> list[int]:
+def _shares(depth: int, block: int) -> list[int]:
     """Among how many teams a sum may be shared, so that each of them has some of it."""
-    blocks = max(1, -(-depth // _DEPTH))
+    blocks = max(1, -(-depth // block))
     wanted = [n for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if n == 1 or depth >= n * _WORTH]
     return list(dict.fromkeys(-(-blocks // -(-blocks // n)) for n in wanted))
 
 
 def time(way: Way, sizes: Sizes, chip: Chip) -> float:
     """Seconds that a way takes, by the model."""
-    tiles = seconds(_tiles(way, sizes), chip)
+    tiles = seconds(_tiles(way, sizes, chip), chip)
     return tiles if way.shares == 1 else tiles + seconds(_total(way, sizes), chip)
 
 
-def _tiles(way: Way, sizes: Sizes) -> Work:
+def _tiles(way: Way, sizes: Sizes, chip: Chip) -> Work:
     tile, teams = way.tile, sizes.batch * product(sizes.grid(way.tile)) * way.shares
-    blocks = -(-sizes.depth // _DEPTH)
+    blocks = -(-sizes.depth // tile.depth)
     turns = max(1, -(-blocks // way.shares))
     words = max(1, sizes.itemsize // 4)
-    own, elements = tile.own, (tile.rows + tile.columns) * _DEPTH
-    multiplied = _DEPTH * words * (2 * own ** 2 + _GIVEN * 2 * own // tile.piece)
-    operations = multiplied + _FOUND * (elements / tile.threads + own ** 2 / turns)
-    registers = 48 + words * (own ** 2 + 2 * own * tile.unrolled)
-    shared = sum(tile.pitch) * _DEPTH * sizes.itemsize
+    elements = (tile.rows + tile.columns) * tile.depth
+    found = _FOUND * (elements / tile.threads + tile.sums / turns)
     written = way.shares * sizes.results * sizes.itemsize
-    return Work(teams, tile.threads, registers, shared, turns, operations,
+    return Work(teams, tile.threads, tile.registers(words), tile.shared(sizes.itemsize), turns,
+                tile.multiplied(words, chip) + found,
                 sizes.read + written, written + teams * turns * elements * sizes.itemsize)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...eager.dtypes import is_small
 from ..loops import (
+    BOOL,
     INT,
     Buffer,
     Call,
@@ -21,7 +24,7 @@ from . import scalar
 from .narrow import Ranges
 from .team import Team
 from .text import Text, unwritten, uses
-from .types import held, literal, small
+from .types import DType, held, literal, small
 
 _SHORT = 40  # characters of a value that is written where it is read, if that is one place
 _WHOLE = {"add": "+", "sub": "-", "mul": "*", "idiv": "/", "imod": "%", "and": "&",
@@ -37,6 +40,7 @@ class Values(Text):
         self.pointers: dict[Buffer, str] = {}
         self.registers: dict[Register, str] = {}
         self.variables: dict[Var, str] = {}
+        self.pieces: dict[Load, str] = {}  # bits of what was read in one piece with others
         self._uses = uses(e for s in walk(kernel.body) for e in expressions(s))
 
     def value(self, e: Expr) -> str:
@@ -116,6 +120,26 @@ class Values(Text):
             return text
         assert e.other is not None
         return f"({self._read(e.mask)} ? {text} : {self._read(e.other)})"
+
+
+    def as_it_lies(self, e: Expr) -> str:
+        """The bits of what `is_moved`."""
+        if isinstance(e, Const):
+            return f"{np.array(e.value, e.dtype).view(np.uint16)}"
+        if isinstance(e, Load):
+            return self.pieces.get(e) or self.element(e.buffer, e.index)
+        assert isinstance(e, Call), e
+        condition = scalar.convert(self.value(e.args[0]), e.args[0].dtype, BOOL)
+        return f"({condition} ? {self.as_it_lies(e.args[1])} : {self.as_it_lies(e.args[2])})"
+
+
+def is_moved(e: Expr, dtype: DType) -> bool:
+    """Whether a value is a float of 16 bits from memory, a constant, or the one or the other."""
+    if e.dtype != dtype or not is_small(dtype):
+        return False
+    if isinstance(e, Call):
+        return e.op == "where" and all(is_moved(x, dtype) for x in e.args[1:])
+    return isinstance(e, Const) or (isinstance(e, Load) and e.mask is None)
 
 
 def from_memory(element: str, buffer: Buffer) -> str:

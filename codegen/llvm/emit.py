@@ -87,10 +87,9 @@ class Writer(Flow):
                 self._prefetch(s)
             elif isinstance(s, If):
                 self._if(s)
-            elif s.lanes:
-                self._lane_loop(s)
             else:
-                self._serial_loop(s)
+                assert isinstance(s, For), s
+                (self._lane_loop if s.lanes else self._serial_loop)(s)
 
     # Registers
 

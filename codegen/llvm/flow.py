@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..loops import Assign, Buffer, Register, Stmt, Store, Transpose, Update, walk
+from ..loops import Assign, Buffer, Mma, Register, Stmt, Store, Transpose, Update, walk
 from .affine import Affine, bounds, multiple, total
 from .text import Module, Value
 from .values import Values
@@ -16,7 +16,8 @@ Turns = Callable[[Affine, list[Value]], list[Value]]  # index, registers before 
 
 def stored(body: tuple[Stmt, ...]) -> Stored:
     """The buffers that a body stores to."""
-    return frozenset(s.buffer for s in walk(body) if isinstance(s, (Store, Transpose)))
+    return frozenset(s.sums if isinstance(s, Mma) else s.buffer for s in walk(body)
+                     if isinstance(s, (Store, Transpose, Mma)))
 
 
 class Flow(Values):

@@ -13,6 +13,7 @@ from ..loops import (
     If,
     Kernel,
     Load,
+    Mma,
     Prefetch,
     Read,
     Stmt,
@@ -67,6 +68,8 @@ class _Reader:
             return ("transpose", *places, *source, s.size, s.rows)
         if isinstance(s, Prefetch):
             return ("prefetch", self._number(s.buffer), self._expr(s.index), s.ahead, s.writes)
+        if isinstance(s, Mma):
+            return ("mma", *map(self._number, (s.sums, s.rows, s.columns)), s.fragments)
         register = (self._number(s.register), s.register.dtype)
         if isinstance(s, Update):
             return ("update", s.op, *register, self._expr(s.value))

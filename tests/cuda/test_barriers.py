@@ -110,6 +110,8 @@ REAL: dict[str, tuple[Callable[..., Any], list[fw.Tensor]]] = {
     "softmax with rows in shared memory": (lambda x: fw.softmax(x, -1), [normal(2, 3001)]),
     "layer_norm": (lambda x: fw.nn.functional.layer_norm(x, (700,)), [normal(3, 700)]),
     "a product": (lambda a, b: a @ b, [normal(20, 40), normal(40, 24)]),
+    "a product by tensor cores": (
+        lambda a, b: a @ b, [x.astype(fw.bfloat16) for x in (normal(20, 40), normal(40, 24))]),
     "columns, cut": (lambda x: x.sum(0), [normal(600, 40)]),
     "a sum, cut": (lambda x: x.sum(), [normal(40_000)]),
     "an array that is turned": (lambda x: x.T + 1, [normal(40, 50)]),

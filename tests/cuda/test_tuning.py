@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from choosing import Noting
 from emulated import EmulatedDevice
 from fake_device import FakeDevice
 from oracle import recorded, tensors
@@ -20,19 +21,18 @@ from emulator.emulator import AVAILABLE
 from fusewire.capture.graph import Graph
 from fusewire.codegen import disk
 from fusewire.codegen.cuda import tiles, tuning
-from fusewire.codegen.cuda.cost import ANY, CHIPS, Choice, Ways, Work, chip_of, room, seconds
+from fusewire.codegen.cuda.cost import ANY, CHIPS, Work, chip_of, room, seconds
 from fusewire.codegen.cuda.executable import compile_on
 from fusewire.codegen.cuda.program import program_of
-from fusewire.codegen.cuda.tiles import TILES, Sizes, Tile, Way, ways
+from fusewire.codegen.cuda.tiles import TENSOR_TILES, TILES, Sizes, Tile, Way, ways
 from fusewire.codegen.cuda.tuning import Measured
-from fusewire.codegen.loops import Kernel
 from fusewire.eager.settings import settings
 
 
 # ---- the model
 def best(batch: int, rows: int, columns: int, depth: int, itemsize: int = 4) -> Way:
     read = batch * (rows + columns) * depth * itemsize
-    return ways(Sizes(batch, rows, columns, depth, itemsize, read))[0]
+    return ways(Sizes(batch, rows, columns, depth, itemsize, read), TILES)[0]
 
 
 def test_large_results_have_large_tiles() -> None:
@@ -60,16 +60,17 @@ def test_every_share_has_something(depth: int) -> None:
 
 
 def test_sums_fit_in_registers() -> None:
-    assert {w.tile.own for w in ways(Sizes(1, 4096, 4096, 256, 8, 1))} <= {2, 4}
+    assert {w.tile.own for w in ways(Sizes(1, 4096, 4096, 256, 8, 1), TILES)} <= {2, 4}
 
 
 def test_shares_are_the_same_on_every_gpu() -> None:
     """They decide in which order sums are added; tiles do not, and may differ."""
     sizes = [Sizes(b, r, c, d, 4, (r + c) * d * 4) for b, r, c, d in itertools.product(
         (1, 12), (1, 40, 512), (64, 3000), (30, 500, 9000))]
-    chosen = [[ways(s, chip)[0] for chip in CHIPS.values()] for s in sizes]
-    assert all(len({w.shares for w in found}) == 1 for found in chosen)
-    assert any(len(set(found)) > 1 for found in chosen)
+    for among in (TILES, TENSOR_TILES):
+        chosen = [[ways(s, among, chip)[0] for chip in CHIPS.values()] for s in sizes]
+        assert all(len({w.shares for w in found}) == 1 for found in chosen)
+        assert any(len(set(found)) > 1 for found in chosen)
 
 
 def test_time_grows_with_what_there_is_to_do() -> None:
@@ -110,21 +111,10 @@ class Clock(FakeDevice):
         return self.times(self.asked - 1)
 
 
-@dataclass(frozen=True)
-class Noting(Choice):
-    """Takes the way of a number, and notes what there were."""
-
-    number: int = 0
-    names: list[str] = field(default_factory=list)
-
-    def best(self, ways: Ways) -> list[Kernel]:
-        self.names[:] = ways
-        return list(ways.values())[self.number]()
-
-
-def graph_of(function: Callable[..., Any], *shapes: tuple[int, ...]) -> tuple[Graph, list[Any]]:
+def graph_of(function: Callable[..., Any], *shapes: tuple[int, ...], dtype: Any = fw.float32
+             ) -> tuple[Graph, list[Any]]:
     rng = np.random.default_rng(0)
-    given = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    given = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
     graph, arrays = recorded(function, *tensors(given))
     return graph, list(arrays)
 
@@ -262,15 +252,17 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 
 @pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 @pytest.mark.parametrize("name", CASES)
-def test_all_ways_give_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("dtype", "among"), [(fw.float32, TILES), (fw.bfloat16, TENSOR_TILES)])
+def test_all_ways_give_the_same_bits(name: str, dtype: Any, among: Sequence[Any],
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
     """So a time decides about nothing but time."""
     monkeypatch.setattr(tiles, "_LIKELY", float("inf"))
-    graph, arrays = graph_of(*[CASES[name][0], *CASES[name][1]])
+    graph, arrays = graph_of(CASES[name][0], *CASES[name][1], dtype=dtype)
     noting = Noting()
     program_of(graph, choice=noting)
-    assert len(noting.names) == len(TILES)
+    assert len(noting.names) == len(among)
     device, found = EmulatedDevice(), []
-    for number in range(len(TILES)):
+    for number in range(len(among)):
         device.choice = Noting(number=number)
         found.append(compile_on(graph, device)(arrays)[0].tobytes())
     assert len(set(found)) == 1

@@ -6,13 +6,11 @@ k0_take(const float* __restrict__ x0, const long long* __restrict__ x1, float* b
     {
         const int i_2 = v1 + lane;
         if (i_2 < min((v1 + 256), 119)) {
-            const int v3 = (i_2 % 17);
-            const int v4 = (i_2 / 17);
-            const long long v5 = x1[v4];
-            const int v6 = ((int)fw_minimum(fw_maximum(v5, ((long long)0)), ((long long)49)));
-            const float v7 = x0[((v6 * 17) + v3)];
-            float t0_8 = v7;
-            b0[((v4 * 17) + v3)] = t0_8;
+            const long long v3 = x1[(i_2 / 17)];
+            const int v4 = ((int)fw_minimum(fw_maximum(v3, ((long long)0)), ((long long)49)));
+            const float v5 = x0[((v4 * 17) + (i_2 % 17))];
+            float t0_6 = v5;
+            b0[i_2] = t0_6;
         }
     }
 }

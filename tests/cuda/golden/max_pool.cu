@@ -10,9 +10,8 @@ k0_max(const float* __restrict__ x0, float* b0) {
         for (int k_4 = 0; k_4 < 2; ++k_4) {
             {
                 __align__(16) float piece5[2];
-                const int v6 = (i_2 % 8);
-                const int v7 = (i_2 / 8);
-                fw_move<8>(piece5, &x0[(((v7 * 32) + (k_4 * 16)) + (v6 * 2))]);
+                const int v6 = ((((i_2 / 8) * 32) + (k_4 * 16)) + ((i_2 % 8) * 2));
+                fw_move<8>(piece5, &x0[v6]);
                 {
                     r0_3 = fw_maximum(r0_3, piece5[0]);
                 }
@@ -21,8 +20,6 @@ k0_max(const float* __restrict__ x0, float* b0) {
                 }
             }
         }
-        const int v8 = (i_2 % 8);
-        const int v9 = (i_2 / 8);
-        b0[((v9 * 8) + v8)] = r0_3;
+        b0[i_2] = r0_3;
     }
 }

@@ -2,9 +2,9 @@ extern "C" __global__ void __launch_bounds__(64, 1)
 k0_contract_relu(const float* __restrict__ x0, const float* __restrict__ x1, float* b0) {
     const int lane = threadIdx.x;
     const int task = blockIdx.x;
-    float sums_[4];
     float left[2];
     float right[2];
+    float sums_[4];
     __shared__ __align__(16) float all_rows[320];
     float* const rows = all_rows;
     __shared__ __align__(16) float all_columns[320];

@@ -1,0 +1,85 @@
+"""Tiles of floats of 16 bits, whose products are computed by tensor cores.
+
+In shared memory the summed elements of a row, or of a column, lie side by side. A thread brings
+some that follow each other: `_MANY` where the operand's lie so in memory and can be moved at once,
+else two. Products are exact, sums are float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import loops
+from ..index import Index
+from ..loops import Buffer, For, Stmt, const
+from ..nest import counter
+from ..values import Value, call
+from .contraction import Contraction, at_most
+from .tile_team import TileTeam, where_both
+from .tiles import TensorTile, Way
+
+_MANY, _FEW = 8, 2  # summed elements that a thread brings at once
+_SECTOR = 16  # neighbours of 16 bits in memory that are moved together
+_LANES = 32 // _SECTOR  # groups of threads in a warp that have so many
+
+
+class ByTensorCores(TileTeam):
+    """A team whose warps multiply."""
+
+    tile: TensorTile
+
+    def __init__(self, of: Contraction, way: Way) -> None:
+        super().__init__(of, way)
+        tile, dtype = self.tile, of.node.inputs[0].type.dtype
+        self.scratch = tuple([Buffer(name, dtype, count * tile.pitch, scratch=True)
+                              for name, count in (("rows", tile.rows), ("columns", tile.columns))])
+
+    def read(self, side: int, block: Index) -> list[Stmt]:
+        of, tile = self.of, self.tile
+        operand = abs(of.column_operand - 1 + side)
+        beside = of.steps(operand)
+        piece = _MANY if beside and of.depth % _MANY == 0 else _FEW
+        wide, units = (tile.rows, tile.columns)[side], tile.depth // piece
+        count = wide * units
+        lane, i = counter("i", count)
+        own, unit = (i // units, i % units) if beside else _patch(i, wide)
+        var, n = counter("n", piece)
+        value = self._operand(operand, side, self.first[side] + own, block * units + unit, n, piece)
+        at = own * tile.pitch + unit * piece + n
+        store = loops.Store(self.scratch[side], at.expr(), value.expr)
+        inner = For(var, const(0), const(piece), (store,), 0, piece)
+        return [For(lane, const(0), const(count), (inner,), tile.threads)]
+
+    def _operand(self, operand: int, side: int, own: Index, unit: Index, n: Index, piece: int
+                 ) -> Value:
+        """An element at one of the rows or columns, and one of the summed: the n-th of a unit.
+        Behind their ends it is 0."""
+        of = self.of
+        letters = (of.rows, of.columns)[side]
+        if of.depth % piece == 0:  # units are inside or outside as they are
+            there = unit < of.depth // piece
+            k = at_most(unit, of.depth // piece - 1) * piece + n
+        else:
+            k = unit * piece + n
+            there = of.is_inside(k, of.summed)
+        inside = where_both(of.is_inside(own, letters), there)
+        where = {**self.fixed, **of.nearest(letters, own), **of.nearest(of.summed, k)}
+        value = of.element(operand, where)
+        return value if inside is None else call("where", inside, value, 0)
+
+    def multiply(self) -> Stmt:
+        rows, columns = self.scratch
+        return loops.Mma(self.sums, rows, columns, self.tile.fragments)
+
+    def places(self, thread: Index) -> Iterator[tuple[int, Index, Index]]:
+        f = self.tile.fragments
+        return ((n, f.row(thread, n), f.column(thread, n))
+                for n in range(0, self.tile.sums, self.tile.piece))
+
+
+def _patch(i: Index, wide: int) -> tuple[Index, Index]:
+    """Which row or column, and which unit, the i-th thread brings where rows or columns lie side by
+    side in memory: of a warp's threads some are neighbours there, the others in shared memory."""
+    rest = i // (_SECTOR * _LANES)
+    own = rest % (wide // _SECTOR) * _SECTOR + i % _SECTOR
+    return own, rest // (wide // _SECTOR) * _LANES + i // _SECTOR % _LANES

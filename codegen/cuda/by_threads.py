@@ -1,0 +1,99 @@
+"""Tiles whose products are computed by threads, each of which has some rows and some columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import loops
+from ..index import Index
+from ..loops import Buffer, For, Register, Stmt, const
+from ..nest import counter
+from ..values import Value, call, cast
+from .contraction import Contraction
+from .tile_team import TileTeam, where_both
+from .tiles import Tile, Way
+
+
+class ByThreads(TileTeam):
+    """A team whose threads multiply."""
+
+    tile: Tile
+
+    def __init__(self, of: Contraction, way: Way) -> None:
+        super().__init__(of, way)
+        tile, dtype = self.tile, of.dtype
+        self.blocks = [Buffer(n, dtype, tile.depth * p, scratch=True)
+                       for n, p in zip(("rows", "columns"), tile.pitch)]
+        self.factors = [Buffer(n, dtype, tile.threads * tile.own, scratch=True)
+                        for n in ("left", "right")]
+        self.scratch = (*self.blocks, *self.factors)
+
+    # ---- operands
+    def read(self, side: int, block: Index) -> list[Stmt]:
+        of, tile = self.of, self.tile
+        wide, operand = (tile.rows, tile.columns)[side], abs(of.column_operand - 1 + side)
+        count = wide * tile.depth
+        lane, i = counter("i", count)
+        if of.steps(operand):
+            own, k = i // tile.depth, i % tile.depth
+        else:
+            k, own = i // wide, i % wide
+        value = self._operand(operand, side, self.first[side] + own, block * tile.depth + k)
+        store = loops.Store(self.blocks[side], (k * tile.pitch[side] + own).expr(), value.expr)
+        return [For(lane, const(0), const(count), (store,), tile.threads)]
+
+    def _operand(self, operand: int, side: int, own: Index, k: Index) -> Value:
+        """An element at one of the rows or columns, and one of the summed. Behind their ends it is
+        0: the last one is read again there, as views know of no other places."""
+        of = self.of
+        letters = (of.rows, of.columns)[side]
+        inside = where_both(of.is_inside(own, letters), of.is_inside(k, of.summed))
+        where = {**self.fixed, **of.nearest(letters, own), **of.nearest(of.summed, k)}
+        value = cast(of.element(operand, where), of.dtype)
+        return value if inside is None else cast(call("where", inside, value, 0), of.dtype)
+
+    # ---- sums
+    def multiply(self) -> For:
+        of, own = self.of, self.tile.own
+        lane, t = counter("t", self.tile.threads)
+        sums = [Register(f"s{n}", of.dtype) for n in range(own * own)]
+        var, k = counter("k", self.tile.depth)
+        steps = [s for side in (0, 1) for s in self._factors(side, t, k)]
+        steps += [loops.Update(sums[i * own + j], "add", loops.call(
+            "mul", (self._factor(0, t, i), self._factor(1, t, j)), of.dtype))
+            for i in range(own) for j in range(own)]
+        took = [loops.Assign(r, loops.load(self.sums, self.own(t, n).expr()))
+                for n, r in enumerate(sums)]
+        gave = [loops.Store(self.sums, self.own(t, n).expr(), loops.read(r))
+                for n, r in enumerate(sums)]
+        return self.lanes([*took, For(var, const(0), const(self.tile.depth), tuple(steps), 0,
+                                      self.tile.unrolled), *gave], lane)
+
+    def _factors(self, side: int, thread: Index, k: Index) -> list[Stmt]:
+        """Reads a thread's rows or columns for one summed element, a piece after the other."""
+        own, piece = self.tile.own, self.tile.piece
+        out: list[Stmt] = []
+        for number in range(0, own, piece):
+            var, n = counter("n", piece)
+            place = k * self.tile.pitch[side] + self._place(side, thread, number) + n
+            value = loops.load(self.blocks[side], place.expr())
+            store = loops.Store(self.factors[side], (thread * own + number + n).expr(), value)
+            out.append(For(var, const(0), const(piece), (store,), 0, piece))
+        return out
+
+    def _factor(self, side: int, thread: Index, n: int) -> loops.Expr:
+        return loops.load(self.factors[side], (thread * self.tile.own + n).expr())
+
+    def _place(self, side: int, thread: Index, number: int) -> Index:
+        """Where in its tile a thread's row (side 0) or column of this number is: its pieces are as
+        far from each other as those of all threads beside it are wide."""
+        tile, piece = self.tile, self.tile.piece
+        across = tile.columns // tile.own
+        mine = thread % across if side else thread // across
+        beside = across if side else tile.rows // tile.own
+        return mine * piece + number // piece * beside * piece + number % piece
+
+    def places(self, thread: Index) -> Iterator[tuple[int, Index, Index]]:
+        own = self.tile.own
+        return ((i * own + j, self._place(0, thread, i), self._place(1, thread, j))
+                for i in range(own) for j in range(0, own, self.tile.piece))
