@@ -107,6 +107,16 @@ def is_grad_enabled() -> bool:
     return MODE.enabled
 
 
+def with_tape(on: bool, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """fn(*args, **kwargs) with the tape on or off, which is as it was after it, wherever that is
+    interrupted: a context is left by a call, and ctrl-C as it begins leaves it open."""
+    before, MODE.enabled = MODE.enabled, on and not MODE.inference
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        MODE.enabled = before
+
+
 class Scope:
     """A context, also usable as a decorator, in which the tape is on or off."""
 
@@ -126,13 +136,12 @@ class Scope:
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(fn)
         def inside(*args: Any, **kwargs: Any) -> Any:
-            with self._fresh():  # threads must not share a stack
-                return fn(*args, **kwargs)
+            return self._around(fn, *args, **kwargs)
 
         return inside
 
-    def _fresh(self) -> Scope:
-        return type(self)(self.enabled)
+    def _around(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return with_tape(self.enabled, fn, *args, **kwargs)
 
 
 class set_grad_enabled(Scope):
@@ -155,9 +164,6 @@ class set_grad_enabled(Scope):
         MODE.enabled = self.before.pop()  # as a decorator it changes nothing where it stands
         return super().__call__(fn)
 
-    def _fresh(self) -> Scope:
-        return Scope(self.enabled)
-
 
 class _InferenceScope(Scope):
     __slots__ = ()
@@ -168,6 +174,10 @@ class _InferenceScope(Scope):
 
     def __exit__(self, *error: Any) -> None:
         MODE.enabled, MODE.inference = self.before.pop()
+
+    def _around(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        with _InferenceScope(self.enabled):  # threads must not share a stack
+            return fn(*args, **kwargs)
 
 
 def no_grad(fn: Callable[..., Any] | None = None) -> Any:

@@ -16,7 +16,7 @@ from ..dtypes import float32
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops import composite, create, pointwise, reduce, view
 from ..shapes import same
-from ..tape import MODE, Entry, Leaf, is_grad_enabled, set_grad_enabled
+from ..tape import MODE, Entry, Leaf, is_grad_enabled, set_grad_enabled, with_tape
 from ..tensor import Tensor, as_tensor
 from .anomaly import WATCHING, watched
 from .hooks import accumulated, passed
@@ -144,39 +144,53 @@ def _run(
     keep: bool, create_graph: bool, stop: bool = False,
 ) -> dict[Edge, Tensor]:
     """Gradients of the edges `wanted`, with `stop` not past those; of None: added to all leaves."""
-    before, MODE.enabled = MODE.enabled, create_graph
-    casting = interpreter.set_casting(None)  # the way back has the dtypes of the way there
+    return with_tape(create_graph, _run_plainly, outputs, gradients, wanted, keep, create_graph,
+                     stop)
+
+
+def _run_plainly(
+    outputs: list[Tensor], gradients: list[Any], wanted: set[Edge] | None,
+    keep: bool, create_graph: bool, stop: bool,
+) -> dict[Edge, Tensor]:
+    """The same without autocast: the way back has the dtypes of the way there."""
+    casting = interpreter.set_casting(None)
     try:
-        sums: dict[Edge, Any] = {}
-        found: dict[Edge, Tensor] = {}
-        for out, g in zip(outputs, gradients):
-            _add(sums, out.edge or _no_edge(out), _seed(out, g), out._data)
-        order = _topological(list(sums), wanted if stop else None)
-        useful = None if wanted is None else _leading_to(wanted, order)
-        step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
-        for edge in order:
-            g = sums.pop(edge, None)
-            if g is None:
-                continue
-            kind = type(edge)
-            if kind is not Entry and kind is not Leaf:
-                g = passed(edge, g)
-            if wanted is not None:
-                if edge in wanted:
-                    found[edge] = g
-                    if stop:
-                        continue
-                if edge not in useful:  # type: ignore[operator]
-                    continue
-            if kind is Entry:
-                step(edge, g, sums, useful, keep)
-            elif isinstance(edge, Entry):
-                back(edge, g, sums, useful, keep)
-            elif wanted is None:
-                _reached(edge, g, create_graph)
+        return _walk(outputs, gradients, wanted, keep, create_graph, stop)
     finally:
-        MODE.enabled = before
         interpreter.set_casting(casting)
+
+
+def _walk(
+    outputs: list[Tensor], gradients: list[Any], wanted: set[Edge] | None,
+    keep: bool, create_graph: bool, stop: bool,
+) -> dict[Edge, Tensor]:
+    sums: dict[Edge, Any] = {}
+    found: dict[Edge, Tensor] = {}
+    for out, g in zip(outputs, gradients):
+        _add(sums, out.edge or _no_edge(out), _seed(out, g), out._data)
+    order = _topological(list(sums), wanted if stop else None)
+    useful = None if wanted is None else _leading_to(wanted, order)
+    step, back = (watched(_step), watched(_back)) if WATCHING.on else (_step, _back)
+    for edge in order:
+        g = sums.pop(edge, None)
+        if g is None:
+            continue
+        kind = type(edge)
+        if kind is not Entry and kind is not Leaf:
+            g = passed(edge, g)
+        if wanted is not None:
+            if edge in wanted:
+                found[edge] = g
+                if stop:
+                    continue
+            if edge not in useful:  # type: ignore[operator]
+                continue
+        if kind is Entry:
+            step(edge, g, sums, useful, keep)
+        elif isinstance(edge, Entry):
+            back(edge, g, sums, useful, keep)
+        elif wanted is None:
+            _reached(edge, g, create_graph)
     return found
 
 

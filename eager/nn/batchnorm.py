@@ -8,7 +8,7 @@ from ..dtypes import float64, int64
 from ..errors import ShapeError
 from ..ops.create import ones, zeros
 from ..ops.pointwise import cast
-from ..tape import no_grad
+from ..tape import with_tape
 from ..tensor import Tensor
 from . import functional as F
 from .module import Module
@@ -101,8 +101,7 @@ class _BatchNorm(_ChannelNorm):
         """The share that the next batch has in the running statistics; the batch is counted."""
         count = self.num_batches_tracked
         if count is not None and self.track_running_stats:
-            with no_grad():
-                count.add_(1)
+            with_tape(False, count.add_, 1)
             if self.momentum is None:  # the average over all batches
                 return 1.0 / cast(count, float64)
         return 0.0 if self.momentum is None else self.momentum

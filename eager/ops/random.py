@@ -33,7 +33,7 @@ from ..errors import DTypeError, ShapeError
 from ..memory import is_whole
 from ..op import Op, define
 from ..shapes import TensorType
-from ..tape import no_grad
+from ..tape import with_tape
 from ..tensor import Tensor
 from .create import _shape
 from .declare import cast
@@ -229,9 +229,11 @@ class Generator:
     def next(self) -> Tensor:
         """The present state, for one random op; the counter moves on."""
         now = Tensor(self.state._data)
-        with no_grad():
-            replace(self.state, self.state + _one_step())
+        with_tape(False, self._move_on)
         return now
+
+    def _move_on(self) -> None:
+        replace(self.state, self.state + _one_step())
 
     def get_state(self) -> Tensor:
         """A copy of the state."""

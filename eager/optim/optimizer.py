@@ -13,7 +13,7 @@ from ..errors import ArgumentError, DTypeError, GradientError
 from ..nn.module import clear_gradients
 from ..nn.parameter import is_lazy
 from ..ops.create import full
-from ..tape import MODE, enable_grad, set_grad_enabled
+from ..tape import MODE, enable_grad, with_tape
 from ..tensor import Tensor, tensor
 from ..utils.arguments import check_at_least, check_fraction
 from .formulas import axpy, scale
@@ -176,8 +176,7 @@ class Optimizer(Saving):
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             if params:
-                with set_grad_enabled(bool(group.get("differentiable"))):
-                    self._step_group(group, params)
+                with_tape(bool(group.get("differentiable")), self._step_group, group, params)
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import fusewire as fw
+
 from .running import Comparison, Wrap, compare, differs, numpy_backed, outcomes
 from .shrinking import shrink
 from .writing import Program, write
@@ -125,8 +127,10 @@ def watched(program: Program, patience: float) -> Iterator[None]:
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
+    tape = fw.is_grad_enabled()
     try:
         yield
     finally:
         done.set()
         thread.join()
+        fw.set_grad_enabled(tape)  # the program may have been stopped as it left `no_grad`

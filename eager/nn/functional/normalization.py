@@ -206,18 +206,18 @@ def _by_given(x: Tensor, mean: Tensor | None, var: Tensor | None, weight: Tensor
     return _affine(x, scale, offset, dtype, _along_channels(x))
 
 
+@no_grad
 def _follow(running_mean: Tensor | None, running_var: Tensor | None, x: Tensor,
             axes: tuple[int, ...], momentum: Any) -> None:
     """Moves the running statistics by a share of `momentum` to those of `x`, in place."""
     if running_mean is None and running_var is None:
         return
-    with no_grad():
-        found = ops.moments(x.detach(), axes)
-        found = found if 0 in axes else mean(found, 1)
-        for old, new in zip((running_mean, running_var), found):  # type: ignore[call-overload]
-            if old is not None:
-                moved = old * (1 - momentum) + cast(new, old.dtype) * momentum
-                replace(old, cast(moved, old.dtype))  # a momentum in a tensor may be wider
+    found = ops.moments(x.detach(), axes)
+    found = found if 0 in axes else mean(found, 1)
+    for old, new in zip((running_mean, running_var), found):  # type: ignore[call-overload]
+        if old is not None:
+            moved = old * (1 - momentum) + cast(new, old.dtype) * momentum
+            replace(old, cast(moved, old.dtype))  # a momentum in a tensor may be wider
 
 
 def _check_channels(name: str, x: Tensor, **values: Tensor | None) -> None:
