@@ -28,21 +28,27 @@ def installed(name: str) -> bool:
 
 
 def pure(fusewire: Function, torch: Callable[[], Function], jax: Callable[[], Function],
-         onnx: str = "") -> dict[str, Maker]:
-    """Makers for functions of all inputs, in their order; `onnx` is a graph in ONNX's text form."""
-    made = {"fusewire": fusewire_maker(fusewire, True),
-            "fusewire eager": fusewire_maker(fusewire, False),
-            "torch": torch_maker(torch, False), "torch.compile": torch_maker(torch, True),
-            "jax.jit": jax_maker(jax)}
+         onnx: str = "", dtype: str = "") -> dict[str, Maker]:
+    """Makers for functions of all inputs, in their order, and as another dtype if one is named;
+    `onnx` is a graph in ONNX's text form."""
+    made = {"fusewire": fusewire_maker(fusewire, True, dtype),
+            "fusewire eager": fusewire_maker(fusewire, False, dtype),
+            "torch": torch_maker(torch, False, dtype),
+            "torch.compile": torch_maker(torch, True, dtype), "jax.jit": jax_maker(jax, dtype)}
     return made | (onnx_makers(onnx) if onnx else {})
 
 
-def fusewire_maker(function: Function, compiled: bool) -> Maker:
+def fusewire_maker(function: Function, compiled: bool, dtype: str = "") -> Maker:
     def make(inputs: Inputs) -> functools.partial[Any]:
-        tensors = [place.moved(fw.from_numpy(a)) for a in inputs.values()]
+        tensors = [_as(fw, fw.from_numpy(a), dtype) for a in inputs.values()]
         return functools.partial(fw.compile(function) if compiled else function, *tensors)
 
     return make
+
+
+def _as(library: Any, x: Any, dtype: str) -> Any:
+    """A tensor where workloads run, as this dtype if one is named."""
+    return place.moved(x.to(getattr(library, dtype)) if dtype else x)
 
 
 def torch_gradients(factory: Callable[[], Function], names: str, compiled: bool) -> Maker:
@@ -64,12 +70,12 @@ def torch_gradients(factory: Callable[[], Function], names: str, compiled: bool)
     return make
 
 
-def torch_maker(factory: Callable[[], Function], compiled: bool) -> Maker:
+def torch_maker(factory: Callable[[], Function], compiled: bool, dtype: str = "") -> Maker:
     def make(inputs: Inputs) -> Callable[[], Any]:
         import torch
 
         function = factory()
-        tensors = [place.moved(torch.from_numpy(a)) for a in inputs.values()]
+        tensors = [_as(torch, torch.from_numpy(a), dtype) for a in inputs.values()]
         function = torch.compile(function) if compiled else function
         mode = torch.no_grad if compiled else torch.inference_mode
 
@@ -82,11 +88,11 @@ def torch_maker(factory: Callable[[], Function], compiled: bool) -> Maker:
     return make
 
 
-def jax_maker(factory: Callable[[], Function]) -> Maker:
+def jax_maker(factory: Callable[[], Function], dtype: str = "") -> Maker:
     def make(inputs: Inputs) -> Callable[[], Any]:
         import jax
 
-        arrays = [jax.numpy.asarray(a) for a in inputs.values()]
+        arrays = [jax.numpy.asarray(a, dtype or None) for a in inputs.values()]
         function, wait = jax.jit(factory()), place.unless_queued(jax.block_until_ready)
         return lambda: wait(function(*arrays))
 

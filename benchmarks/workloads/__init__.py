@@ -47,7 +47,7 @@ _MODULES = (digits_step, mlp, mlp_eager, gelu_bias_residual, black_scholes, soft
             compile_time, loader)
 
 _FOR_GPUS = (gelu_bias_residual, black_scholes, softmax_rows, layernorm, reductions, cross_entropy,
-             embedding, optimizer_step, matmul, attention, resnet, gpt)
+             embedding, optimizer_step, matmul, attention, convolution, resnet, gpt)
 
 WORKLOADS: dict[str, Workload] = {w.name: w for m in _MODULES for w in m.WORKLOADS}
 ON_GPU: dict[str, Workload] = {w.name: w for m in _FOR_GPUS for w in m.ON_GPU}

@@ -1,10 +1,14 @@
-"""One convolution as in the first stage of a ResNet, with its bias and ReLU."""
+"""One convolution as in the first stage of a ResNet, with its bias and ReLU; on a GPU in bfloat16,
+which tensor cores multiply."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import fusewire as fw
+
 from ..modules import inferences, weights_of
+from ..peers import pure
 from ..workload import Inputs, Workload
 from .weights import normal
 
@@ -56,3 +60,41 @@ WORKLOADS = [Workload(
     size=8 * BATCH * CHANNELS * PIXELS ** 2,
     kept=True,
 )]
+
+
+# ---- of functions, in bfloat16
+def convolved_and_biased(x: Any, w: Any, bias: Any) -> Any:
+    return fw.relu(fw.nn.functional.conv2d(x, w, bias, padding=1))
+
+
+def torch_convolved() -> Any:
+    import torch
+
+    return lambda x, w, bias: torch.relu(torch.nn.functional.conv2d(x, w, bias, padding=1))
+
+
+def jax_convolved() -> Any:
+    import jax
+
+    def run(x: Any, w: Any, bias: Any) -> Any:
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME")
+        return jax.nn.relu(y + bias[:, None, None])
+
+    return run
+
+
+def workload(batch: int, channels: int, pixels: int) -> Workload:
+    return Workload(
+        name="conv_bf16_infer",
+        about=f"3x3 convolution of ({batch}, {channels}, {pixels}, {pixels}) in bfloat16, bias, "
+              "ReLU; the limit is that of memory alone",
+        inputs=lambda: {"x": normal(12, batch, channels, pixels, pixels),
+                        "w": normal(13, channels, channels, 3, 3, fan_in=True),
+                        "bias": normal(14, channels)},
+        makers=pure(convolved_and_biased, torch_convolved, jax_convolved, dtype="bfloat16"),
+        size=4 * batch * channels * pixels ** 2,
+        tolerance=1e-2,
+    )
+
+
+ON_GPU = [workload(64, 128, 56)]

@@ -19,8 +19,8 @@ from .tile_team import TileTeam, where_both
 from .tiles import TensorTile, Way
 
 _MANY, _FEW = 8, 2  # summed elements that a thread brings at once
-_SECTOR = 16  # neighbours of 16 bits in memory that are moved together
-_LANES = 32 // _SECTOR  # groups of threads in a warp that have so many
+_BESIDE = 16  # threads that bring neighbours in memory: the 32 bytes that are moved at least
+_GROUPS = 2  # of them, in a warp
 
 
 class ByTensorCores(TileTeam):
@@ -78,8 +78,8 @@ class ByTensorCores(TileTeam):
 
 
 def _patch(i: Index, wide: int) -> tuple[Index, Index]:
-    """Which row or column, and which unit, the i-th thread brings where rows or columns lie side by
-    side in memory: of a warp's threads some are neighbours there, the others in shared memory."""
-    rest = i // (_SECTOR * _LANES)
-    own = rest % (wide // _SECTOR) * _SECTOR + i % _SECTOR
-    return own, rest // (wide // _SECTOR) * _LANES + i // _SECTOR % _LANES
+    """Which row or column, and which unit, is the i-th that is brought, where rows or columns lie
+    side by side in memory. Groups of a warp bring units that lie side by side in shared memory."""
+    rest, across = i // (_BESIDE * _GROUPS), wide // _BESIDE
+    own = rest % across * _BESIDE + i % _BESIDE
+    return own, rest // across * _GROUPS + i // _BESIDE % _GROUPS

@@ -194,8 +194,8 @@ def test_a_gpu_has_sizes_of_its_own(benchmarks: ModuleType) -> None:
 
 NAMES = ["gelu_bias_residual", "black_scholes", "softmax_rows", "layernorm", "layernorm_train",
          "sum_rows", "sum_columns", "sum_all", "cross_entropy_train", "embedding_gradient",
-         "adamw_step", "matmul_4096", "attention_infer", "attention_train", "resnet_infer",
-         "gpt_train_step"]
+         "adamw_step", "matmul_4096", "attention_infer", "attention_train", "conv_bf16_infer",
+         "resnet_infer", "gpt_train_step"]
 
 
 @pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
