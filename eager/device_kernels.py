@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from . import devices
 from .devices import cupy, cupyx
 from .dtypes import complex_of, summed_in
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
+    if name.startswith("__") or not devices.in_use:  # pickle looks for names in all modules
         raise AttributeError(name)
     return getattr(cupy(), name)
 
