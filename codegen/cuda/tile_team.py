@@ -24,9 +24,7 @@ from ..tasks import bounds, buffers_of
 from ..values import BUILDER, Value, call
 from .contraction import Contraction, at_most
 from .product import product_of
-from .tiles import TensorTile, Tile, Way
-
-_ADDERS = 128  # threads of a team that adds up shares
+from .tiles import ADDERS, TensorTile, Tile, Way
 
 
 class TileTeam:
@@ -150,7 +148,7 @@ class TileTeam:
     def _total(self) -> Kernel:
         """Adds up the shares, and does the rest of the group: a thread for each element."""
         of, size = self.of, self.of.node.type.size
-        tasks = -(-size // _ADDERS)
+        tasks = -(-size // ADDERS)
         var, task = counter("task", tasks)
         lane, i = counter("i", size)
         number, p = counter("p", self.shares)
@@ -159,7 +157,7 @@ class TileTeam:
         body = (loops.Assign(total, loops.const(0, of.dtype)),
                 For(number, const(0), const(self.shares), (add,), 0, 4),
                 *of.stores(unflat(i, of.node.type.shape), Value(loops.read(total))))
-        loop = (For(lane, *bounds(task, _ADDERS, size), body, _ADDERS),)
+        loop = (For(lane, *bounds(task, ADDERS, size), body, ADDERS),)
         return Kernel(of.name + "_total", *buffers_of(loop), (), var, tasks, loop, float(size),
                       of.sites)
 

@@ -1,8 +1,9 @@
 """Tiles of contractions, and among how many teams their sums are shared, as the model of costs has
 it.
 
-All tiles give the same numbers: an element's products are added in the order of the summed
-elements. Shares do not, so they go by sizes alone; which tile is the fastest may be measured.
+All tiles of a kind, those of threads and those of tensor cores, give the same numbers: an element's
+products are added in the order of the summed elements. Shares do not, so they go by sizes alone;
+which tile is the fastest may be measured.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _UNROLLED = 16  # turns of a loop whose threads have one row: more need register
 _PAD = 4  # keeps columns of a block in shared memory out of the same banks
 _FOUND = 12  # operations to find and read an element of an operand
 _GIVEN = 4  # of what reads shared memory: operations that could be done meanwhile
-_TOTAL = 128  # threads of a team that adds up shares
+ADDERS = 128  # threads of a team that adds up shares
 _REGISTERS = 256  # bytes of sums that a thread keeps in registers
 _AS_GOOD = 1.1  # times the least that fewer teams may take which share a sum
 _LIKELY = 1.5  # times the least that a tile may take by the model to be worth a measurement
@@ -215,5 +216,5 @@ def _tiles(way: Way, sizes: Sizes, chip: Chip) -> Work:
 def _total(way: Way, sizes: Sizes) -> Work:
     """What adds up the shares: four at a time."""
     moved = (way.shares + 1) * sizes.results * sizes.itemsize
-    return Work(-(-sizes.results // _TOTAL), _TOTAL, 32, 0, -(-way.shares // 4), 4 * _FOUND,
+    return Work(-(-sizes.results // ADDERS), ADDERS, 32, 0, -(-way.shares // 4), 4 * _FOUND,
                 moved, moved)
