@@ -29,7 +29,7 @@ from .nest import counter
 from .packing import pack_columns, pack_rows, packing_cost
 from .part import Part, decode, only
 from .rows import how_rows_lie
-from .tasks import bounds, buffers_of, chunks
+from .tasks import bounds, buffers_of, chunks, sites_of
 from .tile import Task
 
 _UNKNOWN = 1e6  # what makes an orientation worse where the number of columns is not known
@@ -81,7 +81,7 @@ def columns_kernel(of: Contraction) -> Kernel:
     body = tuple(pack_columns(part, part.column_base(depth), *part.depth_block(depth)))
     areas = of.column_areas
     return Kernel(of.name + "_pack_columns", *buffers_of(body), (), var, areas, body,
-                  areas * of.column_area * 0.5, _sites(of))
+                  areas * of.column_area * 0.5, sites_of(of.group.members))
 
 
 def rows_kernel(of: Contraction) -> Kernel:
@@ -105,7 +105,7 @@ def rows_kernel(of: Contraction) -> Kernel:
     body = (For(line, *bounds(task, piece, of.row_tiles if of.open else total), tuple(inner)),)
     cost = total * of.row_area * 0.5
     return Kernel(of.name + "_pack_rows", *buffers_of(body), (), var, tasks, body, cost,
-                  _sites(of))
+                  sites_of(of.group.members))
 
 
 def _tasks_of_tiles(of: Contraction, total: int) -> tuple[int, int]:
@@ -133,8 +133,4 @@ def tile_kernel(of: Contraction) -> Kernel:
     flops = 2.0 * of.batches * of.rows * of.columns * of.depth
     nanoseconds = flops / (10 * of.vector) * 1.3
     return Kernel(of.name, *buffers_of(body), of.scratch, var, of.tasks, body, nanoseconds,
-                  _sites(of))
-
-
-def _sites(of: Contraction) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(n.site for n in of.group.members if n.site))
+                  sites_of(of.group.members))

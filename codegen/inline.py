@@ -164,6 +164,19 @@ def in_memory(buffers: Mapping[Node, loops.Buffer], but: Container[Node] = ()) -
     return leaf
 
 
+def stores_of(members: Sequence[Node], buffers: Mapping[Node, loops.Buffer], where: Indices,
+              value: Value, memory: Leaf) -> list[loops.Stmt]:
+    """Stores of all members of a group that lie in memory, at one element, from the value that the
+    first of them has there; what others are is read by `memory`."""
+    def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
+        first = node is members[0]
+        return cast(value, node.type.dtype) if first else memory(node, index, mask)
+
+    inline = Inliner(leaf)
+    return [loops.Store(buffers[m], flat(where, m.type.shape).expr(), inline.value(m, where).expr)
+            for m in members if m in buffers]
+
+
 def load(buffer: loops.Buffer, kind: TensorType, index: Indices, mask: Any) -> Value:
     """An element read from memory, or 0 where the mask is false."""
     where = flat(index, kind.shape).expr()

@@ -17,7 +17,7 @@ from .index import Index, as_index
 from .loops import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
 from .machine import Machine
 from .nest import Axes, Body, counter, decode, identity, is_straight, work
-from .tasks import bounds, buffers_of, chunks
+from .tasks import bounds, buffers_of, chunks, sites_of
 
 _TASK = 8192  # elements that make a task worth while, and with more work for each
 _LEAST_TASK = 4000  # nanoseconds
@@ -103,10 +103,9 @@ def kernel(nest: Nest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "
     elements = max(1, nest.outer * nest.inner)
     if not nest.machine.varies(elements):
         body = look_ahead(body, elements, max(1, nest.inner))
-    sites = tuple(dict.fromkeys(n.site for n in nest.group.members if n.site))
     scratch = (*nest.body.rows.values(), *nest.body.columns.values())
     return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body),
-                  nest.nanoseconds(elements), sites)
+                  nest.nanoseconds(elements), sites_of(nest.group.members))
 
 
 def identities(nest: Nest) -> Kernel:

@@ -1,7 +1,11 @@
-"""How the work of a kernel is cut into tasks, and what its statements read and write."""
+"""How the work of a kernel is cut into tasks, what its statements read and write, and whose lines
+they are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from ..capture.graph import Node
 from . import loops
 from .index import Index, as_index
 from .loops import Buffer, Expr, Stmt
@@ -44,3 +48,8 @@ def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer
         if isinstance(s, (loops.Store, loops.Transpose)) and not s.buffer.scratch:
             writes[s.buffer] = None
     return tuple(reads), tuple(writes)
+
+
+def sites_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The user's lines that nodes are from, each once."""
+    return tuple(dict.fromkeys(n.site for n in nodes if n.site))

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from ..capture.graph import Node
 from . import loops
 from .contraction import Contraction, Rows
 from .index import Index, as_index, atom
-from .inline import Indices, Inliner, flat
+from .inline import Indices, stores_of
 from .joined import steps_as_one
 from .loops import Buffer, Expr, For, Register, Stmt, Var, const
 from .packing import pack_columns, pack_rows
 from .part import Part, decode, only, stop, times
 from .rows import counters, places
-from .values import Value, cast
+from .values import Value
 from .words import Word
 
 
@@ -190,15 +189,8 @@ class Task(Part):
     def _results(self, row: Index, column: Index, value: Value) -> list[Stmt]:
         """Stores of the group's members at one element, from the sum there."""
         of = self.of
-        where = self._element(row, column)
-
-        def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
-            return cast(value, node.type.dtype) if node is of.node else self.leaf(node, index, mask)
-
-        inline = Inliner(leaf)
-        return [loops.Store(of.buffers[m], flat(where, m.type.shape).expr(),
-                            inline.value(m, where).expr)
-                for m in of.group.members if m in of.buffers]
+        return stores_of(of.group.members, of.buffers, self._element(row, column), value,
+                         self.leaf)
 
     def _element(self, row: Index, column: Index) -> Indices:
         """The element of the result: letters of the batch, of the row, and of the column."""

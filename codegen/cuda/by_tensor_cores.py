@@ -8,14 +8,14 @@ else two. Products are exact, sums are float32.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from .. import loops
 from ..index import Index
 from ..loops import Buffer, For, Stmt, const
 from ..nest import counter
-from ..values import Value, call
 from .contraction import Contraction, at_most
-from .tile_team import TileTeam, where_both
+from .tile_team import TileTeam
 from .tiles import TensorTile, Way
 
 _MANY, _FEW = 8, 2  # summed elements that a thread brings at once
@@ -35,37 +35,28 @@ class ByTensorCores(TileTeam):
                               for name, count in (("rows", tile.rows), ("columns", tile.columns))])
 
     def read(self, side: int, block: Index) -> list[Stmt]:
-        of, tile = self.of, self.tile
-        operand = abs(of.column_operand - 1 + side)
+        of, tile, (operand, wide) = self.of, self.tile, self.side(side)
         beside = of.steps(operand)
         piece = _MANY if beside and of.depth % _MANY == 0 else _FEW
-        wide, units = (tile.rows, tile.columns)[side], tile.depth // piece
+        units = tile.depth // piece
         count = wide * units
         lane, i = counter("i", count)
         own, unit = (i // units, i % units) if beside else _patch(i, wide)
         var, n = counter("n", piece)
-        value = self._operand(operand, side, self.first[side] + own, block * units + unit, n, piece)
+        value = self.element(side, own, *self._summed(block * units + unit, n, piece))
         at = own * tile.pitch + unit * piece + n
         store = loops.Store(self.scratch[side], at.expr(), value.expr)
         inner = For(var, const(0), const(piece), (store,), 0, piece)
         return [For(lane, const(0), const(count), (inner,), tile.threads)]
 
-    def _operand(self, operand: int, side: int, own: Index, unit: Index, n: Index, piece: int
-                 ) -> Value:
-        """An element at one of the rows or columns, and one of the summed: the n-th of a unit.
-        Behind their ends it is 0."""
+    def _summed(self, unit: Index, n: Index, piece: int) -> tuple[Index, Any]:
+        """The n-th summed element of a unit, and whether there is one."""
         of = self.of
-        letters = (of.rows, of.columns)[side]
         if of.depth % piece == 0:  # units are inside or outside as they are
-            there = unit < of.depth // piece
-            k = at_most(unit, of.depth // piece - 1) * piece + n
-        else:
-            k = unit * piece + n
-            there = of.is_inside(k, of.summed)
-        inside = where_both(of.is_inside(own, letters), there)
-        where = {**self.fixed, **of.nearest(letters, own), **of.nearest(of.summed, k)}
-        value = of.element(operand, where)
-        return value if inside is None else call("where", inside, value, 0)
+            units = of.depth // piece
+            return at_most(unit, units - 1) * piece + n, unit < units
+        k = unit * piece + n
+        return k, of.is_inside(k, of.summed)
 
     def multiply(self) -> Stmt:
         rows, columns = self.scratch

@@ -8,9 +8,9 @@ from .. import loops
 from ..index import Index
 from ..loops import Buffer, For, Register, Stmt, const
 from ..nest import counter
-from ..values import Value, call, cast
+from ..values import cast
 from .contraction import Contraction
-from .tile_team import TileTeam, where_both
+from .tile_team import TileTeam
 from .tiles import Tile, Way
 
 
@@ -30,27 +30,17 @@ class ByThreads(TileTeam):
 
     # ---- operands
     def read(self, side: int, block: Index) -> list[Stmt]:
-        of, tile = self.of, self.tile
-        wide, operand = (tile.rows, tile.columns)[side], abs(of.column_operand - 1 + side)
+        of, tile, (operand, wide) = self.of, self.tile, self.side(side)
         count = wide * tile.depth
         lane, i = counter("i", count)
         if of.steps(operand):
             own, k = i // tile.depth, i % tile.depth
         else:
             k, own = i // wide, i % wide
-        value = self._operand(operand, side, self.first[side] + own, block * tile.depth + k)
+        at = block * tile.depth + k
+        value = cast(self.element(side, own, at, of.is_inside(at, of.summed)), of.dtype)
         store = loops.Store(self.blocks[side], (k * tile.pitch[side] + own).expr(), value.expr)
         return [For(lane, const(0), const(count), (store,), tile.threads)]
-
-    def _operand(self, operand: int, side: int, own: Index, k: Index) -> Value:
-        """An element at one of the rows or columns, and one of the summed. Behind their ends it is
-        0: the last one is read again there, as views know of no other places."""
-        of = self.of
-        letters = (of.rows, of.columns)[side]
-        inside = where_both(of.is_inside(own, letters), of.is_inside(k, of.summed))
-        where = {**self.fixed, **of.nearest(letters, own), **of.nearest(of.summed, k)}
-        value = cast(of.element(operand, where), of.dtype)
-        return value if inside is None else cast(call("where", inside, value, 0), of.dtype)
 
     # ---- sums
     def multiply(self) -> For:

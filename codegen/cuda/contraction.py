@@ -14,11 +14,11 @@ from ...eager.shapes import product
 from .. import loops
 from ..fuse import Group
 from ..index import Index, atom, variable
-from ..inline import Indices, Inliner, flat, in_memory, unflat
+from ..inline import Indices, Inliner, in_memory, stores_of, unflat
 from ..loops import Buffer, Stmt, const
 from ..machine import Machine
 from ..pack import factor
-from ..values import Value, cast
+from ..values import Value
 from .product import is_worth_a_library
 from .tiles import Sizes
 
@@ -80,20 +80,8 @@ class Contraction:
 
     def stores(self, where: Indices, value: Value) -> list[Stmt]:
         """What the group stores at one element of the result, from the sum there."""
-        memory = in_memory(self.buffers, self.group.members)
-
-        def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
-            of_sum = node is self.node
-            return cast(value, node.type.dtype) if of_sum else memory(node, index, mask)
-
-        inline = Inliner(leaf)
-        return [loops.Store(self.buffers[m], flat(where, m.type.shape).expr(),
-                            inline.value(m, where).expr)
-                for m in self.group.members if m in self.buffers]
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(n.site for n in self.group.members if n.site))
+        members = self.group.members
+        return stores_of(members, self.buffers, where, value, in_memory(self.buffers, members))
 
     @property
     def is_of_small_floats(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..collapse import linear
+from ..fragments import DEPTH
 from ..index import Index
 from ..llvm.flow import stored
 from ..loops import (
@@ -149,7 +150,7 @@ class Writer(Values):
         columns = f"{self.pointers[s.columns]} + (lane / 32 % {across} * {f.columns} + {first}"
         form = f"{str(small(s.rows.dtype) == 'bf16').lower()}, {f.grid[0]}, {f.grid[1]}, {f.pitch}"
         self.line("#pragma unroll")
-        self.open(f"for (int k = 0; k < {f.depth}; k += 16)")
+        self.open(f"for (int k = 0; k < {f.depth}; k += {DEPTH})")
         self.line(f"fw_multiply<{form}>({self.pointers[s.sums]}, {rows} + k, {columns} + k);")
         self.close()
         self.forget([s.sums])

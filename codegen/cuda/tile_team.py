@@ -20,8 +20,8 @@ from ..index import Index, as_index
 from ..inline import Indices, flat, unflat
 from ..loops import Buffer, For, If, Kernel, Register, Stmt, const
 from ..nest import counter
-from ..tasks import bounds, buffers_of
-from ..values import BUILDER, Value, call
+from ..tasks import bounds, buffers_of, sites_of
+from ..values import BUILDER, Value, call, cast
 from .contraction import Contraction, at_most
 from .product import product_of
 from .tiles import ADDERS, TensorTile, Tile, Way
@@ -52,6 +52,22 @@ class TileTeam:
     def places(self, thread: Index) -> Iterable[tuple[int, Index, Index]]:
         """The number of every `piece`-th sum of a thread, and its row and column in the tile."""
 
+    # ---- operands
+    def side(self, side: int) -> tuple[int, int]:
+        """The number of the rows' operand (side 0) or the columns', and how many of its rows or
+        columns a tile has."""
+        return abs(self.of.column_operand - 1 + side), (self.tile.rows, self.tile.columns)[side]
+
+    def element(self, side: int, own: Index, k: Index, there: Any) -> Value:
+        """An element of an operand, at one of its rows or columns in the tile and one of the
+        summed; 0 behind the end of the former, and where not `there`. Views know of no places
+        behind an end, so the last one is read."""
+        of, letters, own = self.of, (self.of.rows, self.of.columns)[side], self.first[side] + own
+        inside = where_both(of.is_inside(own, letters), there)
+        where = {**self.fixed, **of.nearest(letters, own), **of.nearest(of.summed, k)}
+        value = of.element(self.side(side)[0], where)
+        return value if inside is None else cast(call("where", inside, value, 0), value.dtype)
+
     # ---- kernels
     def kernels(self) -> list[Kernel]:
         """The tiles, and what adds up the shares of a tile."""
@@ -60,7 +76,7 @@ class TileTeam:
         var, task = counter("task", tasks)
         body = tuple(self._statements(task // self.shares, task % self.shares))
         made = Kernel(of.name, *buffers_of(body), (*self.scratch, self.sums), var, tasks, body,
-                      2e-3 * float(of.node.type.size) * of.depth, of.sites,
+                      2e-3 * float(of.node.type.size) * of.depth, sites_of(of.group.members),
                       product=product_of(of, self._result) if of.is_plain else None)
         return [made, self._total()] if self._in_parts else [made]
 
@@ -159,7 +175,7 @@ class TileTeam:
                 *of.stores(unflat(i, of.node.type.shape), Value(loops.read(total))))
         loop = (For(lane, *bounds(task, ADDERS, size), body, ADDERS),)
         return Kernel(of.name + "_total", *buffers_of(loop), (), var, tasks, loop, float(size),
-                      of.sites)
+                      sites_of(of.group.members))
 
 
 def where_both(a: Any, b: Any) -> Value | None:

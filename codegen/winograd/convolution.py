@@ -9,13 +9,13 @@ from typing import Any
 
 from ...capture.graph import Node
 from ...eager.ops.contract import parts
-from .. import loops
 from ..contraction import is_kept
 from ..fuse import Group
 from ..index import Index
-from ..inline import Indices, Inliner, flat, in_memory
+from ..inline import Indices, Inliner, in_memory, stores_of
 from ..loops import Buffer, Expr, Stmt
 from ..machine import Machine
+from ..tasks import sites_of
 from ..values import Value
 from .grid import tiles_of
 from .matrices import KERNEL, Transforms, transforms
@@ -108,18 +108,11 @@ class Convolution:
         """Stores of the group's members at one element of the result, letter by letter, from the
         sum there."""
         index = tuple(where[a] for a in self.letters[2])
-
-        def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
-            return Value(total) if node is self.node else self.leaf(node, index, mask)
-
-        inline = Inliner(leaf)
-        return [loops.Store(self.buffers[m], flat(index, m.type.shape).expr(),
-                            inline.value(m, index).expr)
-                for m in self.group.members if m in self.buffers]
+        return stores_of(self.group.members, self.buffers, index, Value(total), self.leaf)
 
     @property
     def sites(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(n.site for n in self.group.members if n.site))
+        return sites_of(self.group.members)
 
     @property
     def nanoseconds(self) -> float:

@@ -144,18 +144,9 @@ def _run(
     keep: bool, create_graph: bool, stop: bool = False,
 ) -> dict[Edge, Tensor]:
     """Gradients of the edges `wanted`, with `stop` not past those; of None: added to all leaves."""
-    return with_tape(create_graph, _run_plainly, outputs, gradients, wanted, keep, create_graph,
-                     stop)
-
-
-def _run_plainly(
-    outputs: list[Tensor], gradients: list[Any], wanted: set[Edge] | None,
-    keep: bool, create_graph: bool, stop: bool,
-) -> dict[Edge, Tensor]:
-    """The same without autocast: the way back has the dtypes of the way there."""
-    casting = interpreter.set_casting(None)
+    casting = interpreter.set_casting(None)  # the way back has the dtypes of the way there
     try:
-        return _walk(outputs, gradients, wanted, keep, create_graph, stop)
+        return with_tape(create_graph, _walk, outputs, gradients, wanted, keep, create_graph, stop)
     finally:
         interpreter.set_casting(casting)
 
