@@ -308,7 +308,7 @@ def _carried(recorder: Recorder, shadow: Shadow) -> list[Node]:
 def _telling(recorder: Recorder) -> list[Node]:
     """Inputs from whose shapes the sizes that vary can be told."""
     found, left = [], set(recorder.sizes.values)
-    for node in recorder.names.paths if left else ():
+    for node in recorder.sources.values() if left else ():
         if left & plain_sizes(node):
             left -= plain_sizes(node)
             found.append(node)

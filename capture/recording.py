@@ -137,7 +137,7 @@ def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
     donated = {e.node: recorder.sources[e.target] for e in effects
                if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources
                and _same_type(recorder, outputs, e)}
-    return Leaf(guards, effects, template, outputs.leaving(donated), way)
+    return Leaf(guards, effects, template, outputs.leaving(donated), recorder.sources.values(), way)
 
 
 def defined_at(fn: Any) -> str:
