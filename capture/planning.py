@@ -39,8 +39,8 @@ def stages_of(root: Place) -> list[Stage]:
 
 
 def sources_of(order: Sequence[Place]) -> dict[Place, list[Node]]:
-    """For each place the inputs that runs of the tree have read. Those that more of the runs through
-    this place have read come first: in the others they may be of another type."""
+    """For each place the inputs that runs of the tree have read. Those that more of the runs
+    through this place have read come first: in the others they may be of another type."""
     counts: dict[Place, Counter[Node]] = {}
     for at in reversed(order):
         leaves = at.leaves if isinstance(at, Ends) else []
