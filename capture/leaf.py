@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ..eager.tensor import Tensor
@@ -24,13 +24,15 @@ class Leaf:
     not checked on entry."""
 
     def __init__(self, guards: list[Guard], effects: list[Effect], result: Make,
-                 leaving: Leaving, sources: Iterable[Node] = (), way: WayBack | None = None
-                 ) -> None:
-        """sources: the inputs that the recorded run has read."""
+                 leaving: Leaving, sources: Iterable[Node] = (), way: WayBack | None = None,
+                 checks: Sequence[Sequence[Node]] = ((),)) -> None:
+        """sources: the inputs that the recorded run has read. checks: what to compute for its
+        errors alone, before each element of the way, and behind the last one."""
         self.guards, self.effects, self.result = guards, effects, result
         self.sources = list(sources)
         self.way = way  # how gradients go back from the results
-        self.outputs: list[Node] = [*leaving.nodes, *(way.kept if way else ())]
+        self.checks = checks[:-1]
+        self.outputs: list[Node] = [*leaving.nodes, *checks[-1], *(way.kept if way else ())]
         self.formulas, self.tensors = leaving.formulas, leaving.tensors
         self._donated = leaving.donated
         self.own: list[Guard] = []

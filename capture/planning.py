@@ -87,7 +87,7 @@ class Planner:
         """Sets the stages of one place; what is known after it."""
         later: Nodes = {}
         asked: Nodes = {}
-        wanted = at.wanted
+        wanted = at.wanted if isinstance(at, Ends) else at.wants
         for child in at.children():
             later |= needs[child]
             asked |= wants[child]
