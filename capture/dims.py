@@ -8,9 +8,11 @@ only a plain number can serve fixes the size, and is noted with the user's line.
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -76,31 +78,77 @@ class Listening:
         self._sizes.live = self._before
 
 
+class Noted:
+    """The named sizes of one run, and what the run asked of them."""
+
+    def __init__(self, values: Mapping[str, int]) -> None:
+        self.values = dict(values)
+        self.live = False
+        self.measured: set[str] = set()  # sizes that were found while the function ran
+        self.answers: dict[tuple[str, Expr], bool] = {}  # to questions about these
+        self.conditions: dict[tuple[str, Expr], Condition] = {}
+        self.fixed: list[Fixed] = []
+        self.shown: list[Fixed] = []  # made into text, which is rarely computed with
+
+
+_T = TypeVar("_T")
+
+
+class _Present(Generic[_T]):
+    """An attribute of the run that `Sizes` stands for at present, in this thread."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, sizes: Sizes, owner: type) -> _T:
+        return getattr(sizes.noted, self._name)  # type: ignore[no-any-return]
+
+    def __set__(self, sizes: Sizes, value: _T) -> None:
+        setattr(sizes.noted, self._name, value)
+
+
 class Sizes:
-    """The named sizes of one recording, and what the run asked of them.
+    """The named sizes of a function, those of its last run, and what that run asked of them.
 
     While `live`, questions are noted. Afterwards they are answered from what was noted, and `Dim`s
     are equal and hash by their formulas, as the parts of a graph must; only an order that a pass
     asks for is a new condition.
     """
 
+    values, live, measured = _Present[dict[str, int]](), _Present[bool](), _Present[set[str]]()
+    answers = _Present[dict[tuple[str, Expr], bool]]()
+    conditions = _Present[dict[tuple[str, Expr], Condition]]()
+    fixed, shown = _Present[list[Fixed]](), _Present[list[Fixed]]()
+
     def __init__(self, values: Mapping[str, int]) -> None:
-        self.live = False
+        self._last, self._resumed = Noted(values), threading.local()
         self.number: Callable[[Dim], Any] | None = None  # a size as a Python number of a recording
         self.asked: Callable[[str, Expr, int], None] | None = None  # is told what was asked of
         # measured sizes: "eq" or "lt" and the answer, or the "value" that left for Python
         self.fixes: Callable[[], None] | None = None  # is told that a size becomes a plain number
         self.closed = False  # whether none may: the run has ended, and its graph holds for all
-        self.begin(values)
 
     def begin(self, values: Mapping[str, int]) -> None:
         """Forgets what was asked: another run begins, with these sizes."""
-        self.values = dict(values)
-        self.measured: set[str] = set()  # sizes that were found while the function ran
-        self.answers: dict[tuple[str, Expr], bool] = {}  # to questions about these
-        self.conditions: dict[tuple[str, Expr], Condition] = {}
-        self.fixed: list[Fixed] = []
-        self.shown: list[Fixed] = []  # made into text, which is rarely computed with
+        live = self._last.live
+        self._last = Noted(values)
+        self._last.live = live
+
+    @property
+    def noted(self) -> Noted:
+        """The last run, or the one that this thread has resumed."""
+        return getattr(self._resumed, "noted", None) or self._last
+
+    @contextlib.contextmanager
+    def resumed(self, noted: Noted) -> Iterator[None]:
+        """A context in which questions get the answers of an earlier run. Other threads, which
+        may record another run, keep theirs."""
+        before = getattr(self._resumed, "noted", None)
+        self._resumed.noted = noted
+        try:
+            yield
+        finally:
+            self._resumed.noted = before
 
     def named(self, name: str) -> Any:
         """The size called `name`."""

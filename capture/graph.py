@@ -84,7 +84,7 @@ class Nodes:
         key = (op, tuple(map(id, inputs)), own.key, type)
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = Node(op, tuple(inputs), own, type, site)
+            found = self._made.setdefault(key, Node(op, tuple(inputs), own, type, site))
         return found
 
     def again(self, node: Node, inputs: Sequence[Node]) -> Node:

@@ -145,9 +145,9 @@ class Level:
         found = self._variants.get((numbers, wanted))
         if found is None:
             points = [self.way.shadow.points[i] for i in numbers]
-            with _TRACING:
+            with _TRACING, self.way.sizes.resumed(self.way.noted):
                 found = Variant(self.way, self, points, wanted, asks=False)
-            found.prepare()
+                found.prepare()
             self._variants[numbers, wanted] = found
         return found
 
@@ -180,6 +180,7 @@ class WayBack:
 
     def __init__(self, recorder: Recorder, outputs: Outputs, shadow: Shadow) -> None:
         self.names, self.sizes, self.shadow = recorder.names, recorder.sizes, shadow
+        self.noted = recorder.sizes.noted  # what the run asked of sizes: it holds for its replays
         self.place = recorder.place
         self.backend: Backend
         self.found = [e.node for e in recorder.path if isinstance(e, Measure)]
@@ -308,7 +309,7 @@ def _carried(recorder: Recorder, shadow: Shadow) -> list[Node]:
 def _telling(recorder: Recorder) -> list[Node]:
     """Inputs from whose shapes the sizes that vary can be told."""
     found, left = [], set(recorder.sizes.values)
-    for node in recorder.names.paths if left else ():
+    for node in recorder.sources.values() if left else ():
         if left & plain_sizes(node):
             left -= plain_sizes(node)
             found.append(node)

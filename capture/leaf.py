@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ..eager.tensor import Tensor
@@ -15,7 +15,7 @@ from .makes import Make
 from .names import Names
 from .paths import Path
 from .reading import Gather, Reader, compile_gather
-from .stage import Backend, Registers, Stage, stage_of
+from .stage import Backend, Registers, Stage, stage_of, tellers
 from .template import Leaving
 
 
@@ -24,10 +24,15 @@ class Leaf:
     not checked on entry."""
 
     def __init__(self, guards: list[Guard], effects: list[Effect], result: Make,
-                 leaving: Leaving, way: WayBack | None = None) -> None:
+                 leaving: Leaving, sources: Iterable[Node] = (), way: WayBack | None = None,
+                 checks: Sequence[Sequence[Node]] = ((),)) -> None:
+        """sources: the inputs that the recorded run has read. checks: what to compute for its
+        errors alone, before each element of the way, and behind the last one."""
         self.guards, self.effects, self.result = guards, effects, result
+        self.sources = list(sources)
         self.way = way  # how gradients go back from the results
-        self.outputs: list[Node] = [*leaving.nodes, *(way.kept if way else ())]
+        self.checks = checks[:-1]
+        self.outputs: list[Node] = [*leaving.nodes, *checks[-1], *(way.kept if way else ())]
         self.formulas, self.tensors = leaving.formulas, leaving.tensors
         self._donated = leaving.donated
         self.own: list[Guard] = []
@@ -61,7 +66,8 @@ class Leaf:
         `changed` on one way or another."""
         if self._plan is not None and self._known == known:
             return
-        stage = stage_of(names, fn, self.outputs, known, backend)
+        stage = stage_of(names, fn, self.outputs, known,
+                         tellers(names, self.outputs, known, self.sources), backend)
         place = {n: i for i, n in enumerate(stage.inputs.tensors)}
         targets = [e.target for e in self.effects]
         donated = {j: place[n] for j, n in self._donated.items() if n in place}

@@ -3,6 +3,7 @@ and what is used again further down is kept in registers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from .graph import Node
 from .leaf import Leaf
 from .names import Names
 from .paths import Path
-from .stage import Backend, Stage, cone, stage_of
+from .stage import Backend, Stage, cone, stage_of, tellers
 from .tree import Back, Ends, Loop, Measured, Place, Return
 
 Nodes = dict[Node, None]
@@ -37,6 +38,20 @@ def stages_of(root: Place) -> list[Stage]:
     return found + [leaf.stage for leaf in leaves_of(root) if leaf.stage is not None]
 
 
+def sources_of(order: Sequence[Place]) -> dict[Place, list[Node]]:
+    """For each place the inputs that runs of the tree have read. Those that more of the runs
+    through this place have read come first: in the others they may be of another type."""
+    counts: dict[Place, Counter[Node]] = {}
+    for at in reversed(order):
+        leaves = at.leaves if isinstance(at, Ends) else []
+        counts[at] = Counter(n for leaf in leaves for n in leaf.sources)
+        for child in at.children():
+            counts[at].update(counts[child])
+    everywhere = list(counts[order[0]])
+    return {at: list(dict.fromkeys([*(n for n, _ in count.most_common()), *everywhere]))
+            for at, count in counts.items()}
+
+
 class Planner:
     """Gives the places of a tree their stages; those that stay the same keep their code."""
 
@@ -45,6 +60,7 @@ class Planner:
         self._stages: dict[Any, Stage] = {}
         self._kept: dict[Any, Stage] = {}
         self._changed: set[Path] = set()  # what calls change, on one way or another
+        self._sources: list[Node] = []  # inputs that tell sizes at the place that is planned
 
     def plan(self, root: Place) -> None:
         """Sets the stages of every place."""
@@ -58,9 +74,11 @@ class Planner:
             for child in at.children():
                 needs[at] |= needs[child]
                 wants[at] |= wants[child]
+        sources = sources_of(order)
         pending: list[tuple[Place, frozenset[Node]]] = [(root, frozenset())]
         while pending:
             at, known = pending.pop()
+            self._sources = sources[at]
             known = self._place(at, known, needs, wants)
             pending.extend((child, known) for child in at.children())
 
@@ -69,7 +87,7 @@ class Planner:
         """Sets the stages of one place; what is known after it."""
         later: Nodes = {}
         asked: Nodes = {}
-        wanted = at.wanted
+        wanted = at.wanted if isinstance(at, Ends) else at.wants
         for child in at.children():
             later |= needs[child]
             asked |= wants[child]
@@ -127,10 +145,11 @@ class Planner:
         read_later = {i for n in later if n not in new and n not in known for i in n.inputs}
         read_later.update(asked)
         outputs = [*wanted, *(n for n in new if n in read_later and n not in wanted)]
-        key = (tuple(map(id, outputs)), frozenset(map(id, known)))
+        telling = tellers(self.names, outputs, known, self._sources)
+        key = (tuple(map(id, outputs)), frozenset(map(id, known)), tuple(map(id, telling)))
         stage = self._kept.get(key)
         if stage is None:
-            stage = stage_of(self.names, self.fn, outputs, known, self.backend)
+            stage = stage_of(self.names, self.fn, outputs, known, telling, self.backend)
             stage.change(self._changed, {})
         self._stages[key] = stage
         return stage

@@ -28,6 +28,7 @@ from .loops import Enter, Jump, Loops
 from .measured import Measure, decide_failure
 from .names import Names
 from .numbers import Number, plain, plainly
+from .passes.checks import may_raise
 from .paths import Path
 from .site import user_site
 from .state import State
@@ -96,6 +97,8 @@ class Recorder:
         self.place = ""  # once the run has ended: where the function stands
         self.refusal = ""  # why this run cannot be replayed, with the user's line
         self.again = False  # whether the next run can be, as it is recorded in another way
+        # Nodes that may raise errors, by how many elements of the path were noted before.
+        self.raising: list[tuple[int, Node]] = []
         self.entries: dict[int, tuple[Any, Node]] = {}  # of the tape, with the nodes they stand for
         self._known: dict[int, tuple[Any, Node]] = {}
         self._lookup: dict[int, Path] = {}
@@ -331,6 +334,8 @@ class Recorder:
             made = self.nodes.make(op.name, nodes, params, kind, user_site())
         self.loops.made(made)
         self.learn(out._data, made)
+        if may_raise(op):
+            self.raising.append((len(self.path), made))
         if out.edge is not None:
             self.entries[id(out.edge)] = (out.edge, made)
 

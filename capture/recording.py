@@ -24,6 +24,7 @@ from .members import is_users
 from .names import Names
 from .operands import tells_symbols
 from .paths import Path
+from .raising import find_checks
 from .reading import Reader
 from .recorder import Recorder
 from .settling import settle
@@ -128,6 +129,7 @@ def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
     template = outputs.template(result)
     effects = find_effects(recorder, outputs) + changes_of_tape(recorder, outputs)
     way = find_way_back(recorder, outputs)
+    checks = find_checks(recorder, [*outputs.nodes, *(way.kept if way else ())])
     wanted = find_wanted(recorder, names)
     guards = [*find_guards(recorder, wanted, names), *find_absent(recorder.state, wanted)]
     if recorder.refusal:
@@ -137,7 +139,8 @@ def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
     donated = {e.node: recorder.sources[e.target] for e in effects
                if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources
                and _same_type(recorder, outputs, e)}
-    return Leaf(guards, effects, template, outputs.leaving(donated), way)
+    return Leaf(guards, effects, template, outputs.leaving(donated), recorder.sources.values(), way,
+                checks)
 
 
 def defined_at(fn: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -127,9 +127,9 @@ class Stage:
 
 
 def stage_of(names: Names, fn: Any, wanted: Sequence[Node], known: Collection[Node],
-             backend: Backend) -> Stage:
-    """The stage that computes what is wanted from what is `known`."""
-    nodes = cone([*wanted, *_tellers(names, wanted, known)], known)
+             tellers: Sequence[Node], backend: Backend) -> Stage:
+    """The stage that computes what is wanted from what is `known`; see `tellers`."""
+    nodes = cone([*wanted, *tellers], known)
     found = [n for n in nodes if n.op == "input" or n in known]
     inputs = Inputs([n for n in found if n in names.paths and n not in known],
                     [n for n in found if n in names.numbers and n not in known],
@@ -147,13 +147,18 @@ def _is_of(array: Any, node: Node) -> bool:
         and all(type(n) is Dim or m == n for m, n in zip(array.shape, shape))))
 
 
-def _tellers(names: Names, wanted: Sequence[Node], known: Collection[Node]) -> list[Node]:
-    """Inputs from whose shapes the symbolic sizes of a graph can be told, beside its own."""
+def tellers(names: Names, wanted: Sequence[Node], known: Collection[Node],
+            sources: Iterable[Node]) -> list[Node]:
+    """The inputs from whose shapes the symbolic sizes of a graph are told, beside its own.
+
+    Only `sources` qualify, the inputs that runs of this program read. Other programs of the
+    function have inputs at the same paths in which the same names mean other axes.
+    """
     nodes = cone(wanted, known)
     asked = {size for n in nodes for size in sizes_of(n)}
     told = {size for n in nodes if n.op == "input" or n in known for size in plain_sizes(n)}
     found = []
-    for node in (*names.paths, *(n for n in names.measures if n in known)):
+    for node in (*sources, *(n for n in names.measures if n in known)):
         if (asked - told) & plain_sizes(node):
             told |= plain_sizes(node)
             found.append(node)

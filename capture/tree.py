@@ -80,6 +80,7 @@ class Place:
 
     def __init__(self) -> None:
         self.stages: list[Stage] = []
+        self.checks: dict[Node, None] = {}  # what is computed here for its errors alone
 
     @property
     def wanted(self) -> list[Node]:
@@ -89,7 +90,7 @@ class Place:
     @property
     def wants(self) -> list[Node]:
         """All that is computed here."""
-        return self.wanted
+        return [*self.wanted, *self.checks]
 
     def children(self) -> list[Place]:
         """Where it leads to, further down."""
@@ -352,6 +353,7 @@ def grow(root: Place | None, path: Sequence[Element], leaf: Leaf | None) -> tupl
     above: tuple[Place, Element] | None = None
     joint: tuple[Place, Element] | None = None  # where it leaves the tree
     at, first = root, root
+    places: list[Place] = []
     for element in path:
         if at is None:
             at = _made(element, loops)
@@ -364,16 +366,19 @@ def grow(root: Place | None, path: Sequence[Element], leaf: Leaf | None) -> tupl
             loops[at.enter.token] = at
         if isinstance(at, Fork):
             loops[at.key] = at
+        places.append(at)
         above, at = (at, element), at.after(element)
     if leaf is None:
         assert first is not None
         return first, True
+    if at is not None and not isinstance(at, Ends):
+        _detach(joint)
+        return first or at, False
+    for place, checks in zip(places, leaf.checks):
+        place.checks.update(dict.fromkeys(checks))
     if at is None:
         end: Place = Ends(leaf)
         return _attach(above, end) or first or end, True
-    if not isinstance(at, Ends):
-        _detach(joint)
-        return first or at, False
     at.leaves.insert(0, leaf)
     assert first is not None
     return first, True

@@ -55,6 +55,7 @@ class Op:
     work: Callable[..., float] | None = None  # work(*types, **params): about how many nanoseconds
     # NumPy takes, of an op that gets native code for exactly its sizes where these are many
     passes: int = 1  # over memory, about, in NumPy: an op of many is soon worth native code
+    raises: bool = False  # an error for some values that code cannot look at beforehand
     whole: bool = False  # a composite that graphs keep as it is until code is chosen
     draws: bool = False  # random numbers, from the state of a generator as the first input: each by
     # its place in the result, whose shape is params["shape"] or that of the other inputs

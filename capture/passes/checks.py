@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ...eager.op import OPS
+from ...eager.op import OPS, Op
 from ...eager.ops import check
+from ..dims import formula
 from ..graph import Graph, Node, Nodes, rebuild
 
 
@@ -32,8 +33,8 @@ def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:
     found: dict[tuple[Node, Any, str, int], None] = {}
 
     def note(node: Node, size: Any, what: str) -> None:
-        if not _is_below(node, size):
-            node, low = _source(node, size)
+        node, low = source_of(node, size)
+        if not is_below(node, size):
             found[node, size, what, low] = None
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -56,20 +57,28 @@ def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:
     return replace(made, outputs=tuple(outputs)), checks
 
 
+def may_raise(op: Op) -> bool:
+    """Whether an op, or one that it is made of, may raise an error for some values."""
+    return bool(op.raises or op.bounds or op.name == "check_index" or op.kind == "composite")
+
+
+_COUNTS = {"iota", "argsort", "argmax", "places", "repeats"}  # places among elements
 _SHOWS = {"reshape", "permute_dims", "alias"}  # all elements of one value, and no others
 
 
-def _is_below(node: Node, size: Any) -> bool:
+def is_below(node: Node, size: Any) -> bool:
     """Whether a value is known to lie in 0 ... size - 1: it counts elements of an axis."""
     while node.op in _SHOWS or node.op in ("slice", "take"):
         node = node.inputs[0]
-    if node.op != "iota" or node.type.dtype.kind not in "iu":
+    if node.op not in _COUNTS or node.type.dtype.kind not in "iu":
         return False
-    count = node.type.shape[node.params["axis"]]
-    return type(count) is type(size) is int and count <= size
+    counted = (node.inputs[0] if node.inputs else node).type
+    count = counted.shape[node.params["axis"]] if "axis" in node.params else counted.size
+    low = (formula(size) - formula(count)).low()
+    return low is not None and low >= 0
 
 
-def _source(node: Node, size: Any) -> tuple[Node, int]:
+def source_of(node: Node, size: Any) -> tuple[Node, int]:
     """What lies in low ... size - 1 exactly where the value lies in 0 ... size - 1, and low."""
     node = _shown(node)
     if node.op != "where":

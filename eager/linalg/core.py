@@ -38,7 +38,7 @@ def lapack(
     """
     why = {"meaning": _NO_LOOPS, **({} if onnx else {"onnx": _NO_ONNX}), **why}
     return define(Op(name, "opaque", result, _impl(name, compute, help), None, vjp, onnx, why,
-                     batch=leading, precision="full"))
+                     batch=leading, precision="full", raises=True))
 
 
 def _impl(name: str, compute: Callable[..., Any], help: str) -> Callable[..., Any]:

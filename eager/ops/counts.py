@@ -113,7 +113,7 @@ def _poisson_proposal(every_mu: Any) -> Callable[..., tuple[Any, Any]]:
 
 
 poisson_op = define(Op("poisson", "opaque", lambda state, rate: rate, _poisson_impl, why=_WHY,
-                       draws=True))
+                       raises=True, draws=True))
 
 
 def poisson(rate: Any, size: Any = None, *, dtype: Any = None,
@@ -161,7 +161,7 @@ def _binomial_proposal(every_n: Any, every_q: Any) -> Callable[..., tuple[Any, A
 
 
 binomial_op = define(Op("binomial", "opaque", lambda state, count, p: TensorType(p.shape, p.dtype),
-                        _binomial_impl, why=_WHY, draws=True))
+                        _binomial_impl, why=_WHY, raises=True, draws=True))
 
 
 def binomial(count: Any, p: Any, size: Any = None, *, dtype: Any = None,

@@ -324,6 +324,18 @@ def test_an_index_that_counts_an_axis_is_not_looked_at(size: int, looked: Any) -
     assert [c for c in found if c[0] != "input"] == looked
 
 
+@pytest.mark.parametrize(("made", "looked"), [
+    ("argsort(f, axis=0, count=3, descending=False)", []),
+    ("argmax(m, axis=1)", []), ("places(five, size=3)", []), ("places(six, size=3)", ["places"])])
+def test_places_among_the_elements_of_an_axis_are_not_looked_at(made: str, looked: Any) -> None:
+    found = checks_of(f"""f = input()  # float32[5]
+        m = input()  # float32[3, 5]
+        five = input()  # bool[5]
+        six = input()  # bool[2, 3]
+        i = {made}  # int64[3]""")
+    assert [op for op, _, _ in found] == looked
+
+
 # ---- verify
 def test_a_malformed_graph_is_named_with_its_pass() -> None:
     wrong = parse("""
