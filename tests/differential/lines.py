@@ -15,11 +15,12 @@ from .pool import Pool, Variable
 
 POINTWISE = ("exp(-xp.abs({}))", "tanh({})", "sigmoid({})", "sin({})", "log1p(xp.abs({}))",
              "sqrt(xp.abs({}))", "softmax({}, axis=-1)", "expm1(xp.tanh({}))", "cos({})",
-             "atan({})", "asinh({})", "log({})", "reciprocal({})", "exp2(xp.tanh({}))")
+             "atan({})", "asinh({})", "log({})", "exp2(xp.tanh({}))")
 EXACT_POINTWISE = ("negative({})", "abs({})", "square({})", "sign({})", "floor({})", "ceil({})",
                    "trunc({})", "round({})", "relu({})", "positive({})")
 TESTS = ("isnan({})", "isinf({})", "isfinite({})")
 ARITHMETIC = ("{} + {}", "{} - {}", "{} * {}")
+QUOTIENTS = ("{} / {}", "{} * xp.reciprocal({})")
 COMPARISONS = ("{} < {}", "{} <= {}", "{} == {}", "{} != {}", "{} > {}", "{} >= {}")
 INTEGER = (*ARITHMETIC, "{} // {}", "{} % {}", "{} & {}", "{} | {}", "{} ^ {}",
            "{} << ({} & 7)", "{} >> ({} & 7)", "xp.maximum({}, {})", "xp.minimum({}, {})")
@@ -68,7 +69,9 @@ def arithmetic(rng: Any, pool: Pool) -> str | None:
     x = pool.pick(rng, "f")
     y = x and partner(rng, pool, x)
     form = rng.choice([*ARITHMETIC, "{} / xp.exp(xp.tanh({}))", "xp.maximum({}, {})",
-                       "xp.minimum({}, {})", "{} / {}"])
+                       "xp.minimum({}, {})", *QUOTIENTS])
+    if y and form in QUOTIENTS and not pool.variables[y].signed_zero:
+        return None  # the sign of an infinity would be that of a zero
     return y and form.format(x, y)
 
 
