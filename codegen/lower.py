@@ -12,6 +12,7 @@ from ..eager.op import OPS
 from ..eager.shapes import product
 from . import loops
 from .ahead import look_ahead
+from .blocked import in_blocks
 from .fuse import SHORT, Group
 from .index import Index, as_index
 from .loops import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
@@ -103,6 +104,7 @@ def kernel(nest: Nest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "
     elements = max(1, nest.outer * nest.inner)
     if not nest.machine.varies(elements):
         body = look_ahead(body, elements, max(1, nest.inner))
+    body = in_blocks(body, nest.machine)
     scratch = (*nest.body.rows.values(), *nest.body.columns.values())
     return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body),
                   nest.nanoseconds(elements), sites_of(nest.group.members))
