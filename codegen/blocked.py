@@ -1,7 +1,7 @@
 """Long sums of floats in blocks, so that their error does not grow with their length.
 
 A register that takes one element after the other rounds each time: of 1e8 equal numbers only two
-digits are right. Here a loop adds at most `_TURNS` elements to one register. The sum of such a
+digits are right. Here a loop adds at most `TURNS` elements to one register. The sum of such a
 block is added to a total in float64, which is rounded once, at the end. Totals of float64 have no
 wider dtype: their blocks are added in blocks again.
 """
@@ -20,18 +20,18 @@ from .loops import INT, Assign, Call, Const, Expr, For, If, Register, Stmt, Upda
 from .machine import Machine
 from .nest import counter
 
-_TURNS = 32  # elements that one register takes, one after the other
-_WIDE = np.dtype(np.float64)
+TURNS = 32  # elements that one register takes, one after the other
+WIDE = np.dtype(np.float64)
 
 Replaced = Mapping[Register, Register]
 
 
 def in_blocks(body: Iterable[Stmt], machine: Machine) -> tuple[Stmt, ...]:
     """`body` with every long sum in blocks."""
-    return _Blocks(machine).body(body)
+    return Blocks(machine).body(body)
 
 
-class _Blocks:
+class Blocks:
     """The statements of a kernel, rewritten for a machine."""
 
     def __init__(self, machine: Machine) -> None:
@@ -51,9 +51,9 @@ class _Blocks:
 
     def _by_totals(self, s: For, sums: Iterable[Register]) -> list[Stmt]:
         """A loop that adds to `sums` by way of totals."""
-        totals = {r: Register(f"{r.name}_total", _WIDE) for r in sums}
+        totals = {r: Register(f"{r.name}_total", WIDE) for r in sums}
         added: Iterable[Stmt] = self._adding(s, totals)
-        if any(r.dtype == _WIDE for r in totals):
+        if any(r.dtype == WIDE for r in totals):
             added = self.body(added)
         return [*_cleared(totals), *added, *_added({t: r for r, t in totals.items()})]
 
@@ -62,16 +62,19 @@ class _Blocks:
         if any(self._is_long(x, totals) for x in loops.walk(s.body) if isinstance(x, For)):
             return [replace(s, body=tuple(self._statements(s.body, totals)))]
         blocks = {r: Register(f"{r.name}_block", r.dtype) for r in totals}
-        each = max(1, _TURNS // self._row(s.body, totals)) * max(1, s.lanes)
+        each = max(1, TURNS // self._row(s.body, totals)) * max(1, s.lanes)
         inner = replace(s, body=tuple(_renamed(s.body, blocks)))
         fold = _added({b: totals[r] for r, b in blocks.items()})
-        most = self._turns(s)
+        return self.cut(inner, each, _cleared(blocks), fold)
+
+    def cut(self, s: For, each: int, before: Iterable[Stmt], after: Iterable[Stmt]) -> list[Stmt]:
+        """A loop in blocks of at most `each` turns, with statements around every block."""
+        most = self.turns(s)
         if most <= each:
-            return [*_cleared(blocks), inner, *fold]
+            return [*before, s, *after]
         each = each if self.machine.open else _divisor(most, each, max(1, s.lanes))
-        var, inner = self._cut(inner, each, most)
-        count = self._count(s, each, most)
-        return [For(var, const(0), count, (*_cleared(blocks), inner, *fold))]
+        var, block = self._block(s, each, most)
+        return [For(var, const(0), self._count(s, each, most), (*before, block, *after))]
 
     def _statements(self, body: Iterable[Stmt], totals: Replaced) -> Iterable[Stmt]:
         """What stands around loops that add to totals."""
@@ -84,7 +87,7 @@ class _Blocks:
                 yield from _renamed((s,), totals)
 
     # ---- pieces of a loop
-    def _cut(self, s: For, size: int, most: int) -> tuple[loops.Var, For]:
+    def _block(self, s: For, size: int, most: int) -> tuple[loops.Var, For]:
         """A loop over one block of `size` turns, and the variable that numbers the blocks."""
         var, number = counter(f"{s.var.name}_block", -(-most // size))
         start = Index(*linear(s.start)) + number * size
@@ -107,8 +110,8 @@ class _Blocks:
     # ---- how many additions follow one another
     def _is_long(self, s: For, sums: Collection[Register]) -> bool:
         """Whether one register takes too many elements of a loop, one after the other."""
-        turns = -(-self._turns(s) // max(1, s.lanes))
-        return bool(sums) and turns * self._row(s.body, sums) > _TURNS
+        turns = -(-self.turns(s) // max(1, s.lanes))
+        return bool(sums) and turns * self._row(s.body, sums) > TURNS
 
     def _row(self, body: Iterable[Stmt], sums: Iterable[Register]) -> int:
         """How many elements one of the registers takes in these statements."""
@@ -119,12 +122,12 @@ class _Blocks:
         """How many elements a register takes in a statement; a lane loop gives it its sum."""
         if isinstance(s, For):
             each = self._row(s.body, (r,))
-            return min(each, 1) if s.lanes else self._turns(s) * each
+            return min(each, 1) if s.lanes else self.turns(s) * each
         if isinstance(s, If):
             return self._row(s.body, (r,))
         return int(isinstance(s, Update) and s.register is r)
 
-    def _turns(self, s: For) -> int:
+    def turns(self, s: For) -> int:
         """The most turns that a loop can have."""
         by_minimum = isinstance(s.stop, Call) and s.stop.op == "minimum"
         stops = s.stop.args if by_minimum and isinstance(s.stop, Call) else (s.stop,)
