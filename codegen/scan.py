@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..capture.graph import Node
-from ..eager.dtypes import kind, summed_in
+from ..eager.dtypes import kind
 from ..eager.op import OPS
+from ..eager.ops.cumulative import scanned_in
 from ..eager.shapes import product
 from . import loops
 from .fuse import Group
@@ -51,7 +52,8 @@ class Scan:
         self.length = self.shape[self.axis]
         self.before = int(product(self.shape[:self.axis]))
         self.behind = int(product(self.shape[self.axis + 1:]))
-        self.wide = summed_in(self.node.type.dtype)
+        combine = OPS[self.node.op].meaning.combine
+        self.wide = scanned_in(combine, self.node.type.dtype)
 
     def rows(self, name: str) -> Kernel:
         """Along the last axis: a task takes some blocks of rows."""
