@@ -92,13 +92,13 @@ class Blocks:
         var, number = counter(f"{s.var.name}_block", -(-most // size))
         start = Index(*linear(s.start)) + number * size
         stop = (start + size).expr()
-        if self.machine.open or most % size or not _is_constant(s):
+        if self._length(s) is None or most % size:
             stop = loops.call("minimum", (stop, s.stop), INT)
         return var, replace(s, start=start.expr(), stop=stop)
 
     def _count(self, s: For, size: int, most: int) -> Expr:
         """How many blocks there are."""
-        if _is_constant(s) and not self.machine.open:
+        if self._length(s) is not None:
             return const(-(-most // size))
         length = s.stop
         if not isinstance(s.start, Const) or s.start.value:
@@ -106,6 +106,11 @@ class Blocks:
                                 INT)
         return loops.call("idiv", (loops.call("add", (length, const(size - 1)), INT), const(size)),
                           INT)
+
+    def _length(self, s: For) -> int | None:
+        """How many turns a loop always has; None where that varies."""
+        length = Index(*linear(s.stop)) - Index(*linear(s.start))
+        return None if self.machine.open or length.terms else length.const
 
     # ---- how many additions follow one another
     def _is_long(self, s: For, sums: Collection[Register]) -> bool:
@@ -162,10 +167,6 @@ def _renamed(body: Iterable[Stmt], registers: Replaced) -> Iterable[Stmt]:
             yield replace(s, register=registers[s.register])
         else:
             yield s
-
-
-def _is_constant(s: For) -> bool:
-    return isinstance(s.start, Const) and isinstance(s.stop, Const)
 
 
 def _divisor(turns: int, most: int, lanes: int) -> int:
