@@ -15,7 +15,7 @@ import numpy as np
 
 from . import loops
 from .collapse import linear
-from .index import Index
+from .index import Index, atom
 from .loops import INT, Assign, Call, Const, Expr, For, If, Register, Stmt, Update, const
 from .machine import Machine
 from .nest import counter
@@ -104,8 +104,9 @@ class Blocks:
         if not isinstance(s.start, Const) or s.start.value:
             length = loops.call("maximum", (loops.call("sub", (s.stop, s.start), INT), const(0)),
                                 INT)
-        return loops.call("idiv", (loops.call("add", (length, const(size - 1)), INT), const(size)),
-                          INT)
+        rounded_up = loops.call("add", (length, const(size - 1)), INT)
+        count = loops.call("idiv", (rounded_up, const(size)), INT)
+        return atom(count, (0, -(-most // size))).expr()
 
     def _length(self, s: For) -> int | None:
         """How many turns a loop always has; None where that varies."""
