@@ -4,6 +4,7 @@
     it is the last axis:            some rows at once, so that none has to wait for its own sums
 
 Each element is combined with what those before it gave, in NumPy's order: the numbers are eager's.
+Sums are carried in float64, so that the last ones are as right as the first.
 """
 
 from __future__ import annotations

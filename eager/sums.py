@@ -60,10 +60,11 @@ def _along(x: Any, axis: int) -> Any:
     if x.shape[axis] <= _SHORT:
         return _ADD(x, axis, None, None, True)
     before, behind = (slice(None),) * axis, x.shape[axis + 1:]
-    whole = x[(*before, slice(count * _BLOCK))]
+    cut = count * _BLOCK
+    whole, end = (x[before + (part,)] for part in (slice(cut), slice(cut, None)))
     blocks = _ADD(whole.reshape(*x.shape[:axis], count, _BLOCK, *behind), axis + 1)
     wide = added_in(x.dtype)
     out = _along(blocks, axis) if wide == x.dtype else _ADD(blocks, axis, wide, None, True)
     if rest:
-        out = out + _ADD(x[(*before, slice(count * _BLOCK, None))], axis, None, None, True)
+        out = out + _ADD(end, axis, None, None, True)
     return out.astype(x.dtype, copy=False)
