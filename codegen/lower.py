@@ -12,6 +12,7 @@ from ..eager.op import OPS
 from ..eager.shapes import product
 from . import loops
 from .ahead import look_ahead
+from .blocked import TURNS, WIDE, Blocks, in_blocks
 from .fuse import SHORT, Group
 from .index import Index, as_index
 from .loops import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
@@ -103,6 +104,7 @@ def kernel(nest: Nest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "
     elements = max(1, nest.outer * nest.inner)
     if not nest.machine.varies(elements):
         body = look_ahead(body, elements, max(1, nest.inner))
+    body = in_blocks(body, nest.machine)
     scratch = (*nest.body.rows.values(), *nest.body.columns.values())
     return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body),
                   nest.nanoseconds(elements), sites_of(nest.group.members))
@@ -234,10 +236,40 @@ def adding_rows(nest: Nest, var: Var, task: Index, tasks: int, rows: For, lanes:
              for n, b in columns.items()}
     lane, k = counter("k", width)
     at = (task * width + k).expr()
-    clear = [loops.Store(b, lane, loops.const(identity(n), b.dtype)) for n, b in columns.items()]
-    keep = [loops.Store(parts[n], at, loops.load(b, lane)) for n, b in columns.items()]
-    first = [_whole_row(nest, lane, clear, lanes), rows, _whole_row(nest, lane, keep, lanes)]
-    return [kernel(nest, var, tasks, first), _total_of_tasks(nest, parts, tasks)]
+    totals = _totals_of_columns(nest, rows)
+    last = columns | totals
+    clear, fold = _blocks_of_rows(columns, totals, lane)
+    first = [loops.Store(b, lane, loops.const(identity(n), b.dtype)) for n, b in last.items()]
+    keep = [loops.Store(parts[n], at, loops.load(b, lane)) for n, b in last.items()]
+    around = [[_whole_row(nest, lane, s, lanes)] if s else [] for s in (clear, fold)]
+    blocks = Blocks(nest.machine).cut(rows, TURNS, *around) if totals else [rows]
+    whole = [_whole_row(nest, lane, first, lanes), *blocks, _whole_row(nest, lane, keep, lanes)]
+    made = kernel(nest, var, tasks, whole)
+    made = replace(made, scratch=(*made.scratch, *totals.values()))
+    return [made, _total_of_tasks(nest, parts, tasks)]
+
+
+def _totals_of_columns(nest: Nest, rows: For) -> dict[Node, Buffer]:
+    """Memory in float64 for sums over many rows, to which blocks of rows are added."""
+    if Blocks(nest.machine).turns(rows) <= TURNS:
+        return {}
+    return {n: Buffer(f"{b.name}_total", WIDE, b.size, scratch=True)
+            for n, b in nest.body.columns.items()
+            if b.dtype.kind == "f" and OPS[n.op].meaning.combine == "add"}
+
+
+def _blocks_of_rows(columns: dict[Node, Buffer], totals: dict[Node, Buffer], at: Var
+                    ) -> tuple[list[Stmt], list[Stmt]]:
+    """What stands before each block of rows, and behind it."""
+    clear: list[Stmt] = []
+    fold: list[Stmt] = []
+    for n, total in totals.items():
+        own = columns[n]
+        clear.append(loops.Store(own, at, loops.const(identity(n), own.dtype)))
+        value = loops.call("cast", (loops.load(own, at),), WIDE)
+        both = loops.call("add", (loops.load(total, at), value), WIDE)
+        fold.append(loops.Store(total, at, both))
+    return clear, fold
 
 
 def _whole_row(nest: Nest, lane: Var, body: Sequence[Stmt], lanes: int) -> For:

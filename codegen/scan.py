@@ -4,6 +4,7 @@
     it is the last axis:            some rows at once, so that none has to wait for its own sums
 
 Each element is combined with what those before it gave, in NumPy's order: the numbers are eager's.
+Sums are carried in float64, so that the last ones are as right as the first.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..capture.graph import Node
-from ..eager.dtypes import kind, summed_in
+from ..eager.dtypes import kind
 from ..eager.op import OPS
+from ..eager.ops.cumulative import scanned_in
 from ..eager.shapes import product
 from . import loops
 from .fuse import Group
@@ -51,7 +53,8 @@ class Scan:
         self.length = self.shape[self.axis]
         self.before = int(product(self.shape[:self.axis]))
         self.behind = int(product(self.shape[self.axis + 1:]))
-        self.wide = summed_in(self.node.type.dtype)
+        combine = OPS[self.node.op].meaning.combine
+        self.wide = scanned_in(combine, self.node.type.dtype)
 
     def rows(self, name: str) -> Kernel:
         """Along the last axis: a task takes some blocks of rows."""

@@ -92,6 +92,13 @@ def summed_in(dtype: DType) -> DType:
     return float32 if is_small(dtype) else dtype
 
 
+def added_in(dtype: DType) -> DType:
+    """The dtype in which many terms of this one are added one after the other."""
+    if dtype.kind == "c":
+        return complex128
+    return float64 if kind(dtype) == "f" else dtype
+
+
 def real_of(dtype: DType) -> DType:
     """The dtype of the real and imaginary parts of complex numbers; any other dtype itself."""
     return {complex64: float32, complex128: float64}.get(dtype, dtype)

@@ -30,6 +30,12 @@ __all__ = [
 ]
 
 
+def scanned_in(combine: str, dtype: Any) -> Any:
+    """The dtype in which a scan goes on from element to element: a wide one for sums."""
+    sums = combine in ("add", "logaddexp")
+    return dtypes.added_in(dtype) if sums else dtypes.summed_in(dtype)
+
+
 def scan(
     name: str, ufunc: Any, combine: str, identity: Callable[[Any], Any], vjp: Callable[..., Any],
     **facts: Any,
@@ -37,7 +43,7 @@ def scan(
     """Declares the scan by NumPy's `ufunc`, or in other words by the scalar op `combine`."""
 
     def impl(xp: Any, x: Any, axis: int) -> Any:
-        wide = dtypes.summed_in(x.dtype)
+        wide = scanned_in(combine, x.dtype)
         return ufunc.accumulate(x.astype(wide, copy=False), axis, wide).astype(x.dtype, copy=False)
 
     return define(Op(name, "scan", lambda x, axis: TensorType(x.shape, x.dtype), impl,

@@ -13,6 +13,7 @@ from ..dtypes import int64, summed_in
 from ..errors import ArgumentError, IndexingError
 from ..op import each
 from ..shapes import TensorType
+from ..sums import total
 from ..tensor import Tensor
 from . import reduce
 from .batching import folded
@@ -25,7 +26,6 @@ from .softmax import log_softmax, softmax
 from .view import expand_dims, expand_to, reshape
 
 _LARGEST: Any = np.maximum.reduce  # the ufuncs themselves, as in `reduce.py`
-_SUM: Any = np.add.reduce
 NOTHING = -100  # the class number that counts for nothing, where no other is named
 
 
@@ -51,7 +51,7 @@ def _losses(x: Any, target: Any, ignore: int) -> tuple[Any, Any]:
     target, ignored = _kept(target, x.shape[1], ignore)
     shifted = _shifted(x)
     picked = shifted[np.arange(len(x)), target]
-    losses = np.log(_SUM(np.exp(shifted, shifted), 1)) - picked
+    losses = np.log(total(np.exp(shifted, shifted), (1,))) - picked
     return (losses, None) if ignored is None else (np.where(ignored, 0, losses), ignored)
 
 
@@ -91,7 +91,7 @@ def _rows_grad_impl(xp: Any, g: Any, x: Any, target: Any, ignore: int) -> Any:
     target, ignored = _kept(target, x.shape[1], ignore)
     slope = _shifted(x)
     slope = np.exp(slope, slope)
-    slope /= _SUM(slope, 1, None, None, True)
+    slope /= total(slope, (1,), True)
     slope[np.arange(len(x)), target] -= 1
     slope *= g[:, None]
     if ignored is not None:
@@ -136,7 +136,7 @@ def _mean_impl(xp: Any, x: Any, target: Any, ignore: int) -> Any:
     else:
         losses, ignored = _losses(x, target, ignore)
     count = len(losses) if ignored is None else len(losses) - np.count_nonzero(ignored)
-    return np.asarray(_SUM(losses) / (count or math.nan), x.dtype)
+    return np.asarray(total(losses) / (count or math.nan), x.dtype)
 
 
 def _mean_vjp(g: Tensor, out: Tensor, x: Tensor, target: Tensor, ignore: int) -> Tensor:

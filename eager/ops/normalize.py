@@ -14,6 +14,7 @@ import numpy as np
 from .. import dispatch, interpreter
 from ..op import each
 from ..shapes import TensorType, product, reduced
+from ..sums import total
 from ..tensor import Tensor
 from . import reduce
 from .batching import shifted
@@ -47,11 +48,8 @@ def _back(g: Tensor, x: Tensor, axes: Axes, eps: float, centred: bool) -> Tensor
 
 
 # ---- the same in NumPy, over memory of their own
-_ADD: Any = np.add.reduce
-
-
 def _mean(x: Any, axes: Axes, count: Any) -> Any:
-    return _ADD(x, axes, None, None, True) / count
+    return total(x, axes, True) / count
 
 
 def _scaled_arrays(x: Any, axes: Axes, eps: float, centred: bool) -> tuple[Any, Any, Any, Any]:
@@ -153,7 +151,7 @@ def _moments_impl(xp: Any, x: Any, axes: Axes) -> Any:
     count = x.dtype.type(product([x.shape[i] for i in axes]))
     mean = _mean(x, axes, count)
     centred = x - mean
-    variance = _ADD(np.multiply(centred, centred, out=centred), axes) / (count - 1)
+    variance = total(np.multiply(centred, centred, out=centred), axes) / (count - 1)
     return np.stack([mean.reshape(variance.shape), variance])
 
 

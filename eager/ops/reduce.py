@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dispatch, dtypes, interpreter, kernels
+from .. import dispatch, dtypes, interpreter, kernels, sums
 from ..dispatch import apply, known
 from ..errors import DTypeError, ShapeError
 from ..op import Op, Reduction, define, each
@@ -115,10 +115,9 @@ _MULTIPLY: Any = np.multiply.reduce
 
 def _sum(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     dtype = x.dtype
-    if dtype.char in "fd":  # NumPy is twice as fast with Nones
-        return _ADD(x, axis if len(axis) != x.ndim else None, None, None, keepdims)
-    total = _ADD(x, axis, dtypes.summed_in(dtype), None, keepdims)
-    return total.astype(dtype, copy=False)
+    if dtypes.is_small(dtype):
+        return _ADD(x, axis, dtypes.added_in(dtype), None, keepdims).astype(dtype)
+    return sums.total(x, axis, keepdims)
 
 
 def _prod(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
@@ -183,9 +182,9 @@ def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None)
     if axis is None and dtype is None and not keepdims and not interpreter.in_use \
             and type(x) is Tensor:
         array = x._data
-        if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:  # a loss, most often
-            try:
-                return known(sum_op, x, np.asarray(_ADD(array, None)), _ALL[array.ndim])
+        if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:
+            try:  # a loss, most often
+                return known(sum_op, x, np.asarray(sums.total(array)), _ALL[array.ndim])
             except RuntimeWarning:
                 pass  # inf or nan where warnings are errors: not so in `apply`
     return _reduce(sum_op, accumulated("sum", x, dtype), axis, keepdims)

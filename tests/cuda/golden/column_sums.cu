@@ -7,11 +7,18 @@ k0_sum(const float* __restrict__ x0, float* b0) {
         const int i_2 = v1 + lane;
         if (i_2 < min((v1 + 32), 500)) {
             float r0_3 = 0.0f;
-            #pragma unroll 4
-            for (int k_4 = 0; k_4 < 100; ++k_4) {
-                const float v5 = x0[((k_4 * 500) + i_2)];
-                r0_3 = (r0_3 + v5);
+            double r0_total_4 = 0.0;
+            for (int k_block_5 = 0; k_block_5 < 4; ++k_block_5) {
+                float r0_block_6 = 0.0f;
+                const int v7 = (k_block_5 * 25);
+                #pragma unroll 4
+                for (int k_8 = v7; k_8 < (v7 + 25); ++k_8) {
+                    const float v9 = x0[((k_8 * 500) + i_2)];
+                    r0_block_6 = (r0_block_6 + v9);
+                }
+                r0_total_4 = (r0_total_4 + ((double)r0_block_6));
             }
+            r0_3 = (r0_3 + ((float)r0_total_4));
             b0[i_2] = r0_3;
         }
     }
