@@ -66,12 +66,12 @@ def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
         patch.setattr(module, name, fresh)
 
 
-def by_numpy(patch: pytest.MonkeyPatch, call: Callable[[], Any]) -> Any:
-    """What `call()` gives where nothing is compiled: a result, or the error."""
+def by_numpy(patch: pytest.MonkeyPatch, call: Callable[..., Any], *args: Any) -> Any:
+    """What `call(*args)` gives where nothing is compiled: a result, or the error."""
     with patch.context() as inner:
         inner.setattr(settings, "compile", False)
         try:
-            return call()
+            return call(*args)
         except fw.FusewireError as error:
             return error
 
