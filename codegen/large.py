@@ -54,12 +54,21 @@ BY_HAND: dict[str, Callable[..., Any]] = {"add_at": add_at, "max_pool_back": max
 
 
 class Split(NamedTuple):
-    """How many leading axes are rows; for each input whether it has them, and the axes after."""
+    """How a call falls into rows. `axes`: how many leading axes of the result are rows. `full`: for
+    each input, whether it has a row for each row of the result; else all rows read all of it.
+    `parts`: each input's axes behind those. `row`: those of the result."""
 
     axes: int
     rows: int
     full: tuple[bool, ...]
     parts: tuple[Shape, ...]
+    row: Shape
+
+    @property
+    def longest(self) -> int:
+        """The elements of the longest row that is read or written."""
+        moving = [part for has_rows, part in zip(self.full, self.parts) if has_rows]
+        return max([int(product(axes)) for axes in (self.row, *moving)])
 
 
 class Call(NamedTuple):
@@ -266,16 +275,17 @@ def split_rows(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, 
     else:
         counts = op.rows(*types, **params) if op.rows is not None else (0,)
         axes, shapes = max(counts), [(1,) * (max(counts) - n) + s for n, s in zip(counts, shapes)]
-    lead = out.shape[:axes]
+    return _split(shapes, out.shape, axes)
+
+
+def _split(shapes: Sequence[Shape], out: Shape, axes: int) -> Split | None:
+    """The split at so many leading axes, where each input has the rows of the result, or ones."""
+    lead, ones = out[:axes], (1,) * axes
     full = tuple([s[:axes] == lead for s in shapes])
-    parts = tuple([s[axes:] for s in shapes])
-    rows, row = product(lead), max(map(product, (out.shape[axes:], *_moving(full, parts))))
-    return Split(axes, rows, full, parts) if rows > 1 and 0 < row <= _ROW else None
-
-
-def _moving(full: tuple[bool, ...], parts: tuple[Shape, ...]) -> list[Shape]:
-    """What of each input belongs to one row, for those that are not the same for all."""
-    return [part for has_rows, part in zip(full, parts) if has_rows]
+    if not all([has_rows or s[:axes] == ones for has_rows, s in zip(full, shapes)]):
+        return None
+    split = Split(axes, product(lead), full, tuple([s[axes:] for s in shapes]), out[axes:])
+    return split if split.rows > 1 and 0 < split.longest <= _ROW else None
 
 
 def _common(shape: Shape, out: Shape) -> int:
@@ -313,14 +323,15 @@ def _program(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, An
     values = [t.dtype if isinstance(t, TensorType) else param_key(t) if _is_constant(t) else float
               for t in types]
     given = [(k, param_key(v)) for k, v in params.items()]
-    key = (op.name, *given, *split.parts, *split.full, *values, split.axes, _block(split))
+    key = (op.name, *given, split.row, *split.parts, *split.full, *values, split.axes,
+           _block(split))
     found = _PROGRAMS.get(key, op.name, lambda: _compiled(op, types, out, params, split))
     return found  # type: ignore[no-any-return]
 
 
 def _block(split: Split) -> int:
     """How many rows make a task."""
-    return block_of(split.rows, max(1, *map(product, _moving(split.full, split.parts))))
+    return block_of(split.rows, split.longest)
 
 
 def block_of(rows: int, row: int) -> int:
@@ -330,26 +341,40 @@ def block_of(rows: int, row: int) -> int:
 
 def _compiled(op: Op, types: Sequence[Any], out: TensorType, params: dict[str, Any], split: Split
               ) -> NativeProgram | None:
+    """The program for a block of rows; None where `op` on a block does not give its rows."""
     nodes, dtype, block = Nodes(), dtype_of_operands(tuple(types)), _block(split)
     lead = (1,) * (split.axes - 1) + (block,)
-    inputs: list[Node] = []
     operands: list[Node] = []
-    strides: list[int] = []
-    for t, full, part in zip(types, split.full, split.parts):
+    for number, (t, full, part) in enumerate(zip(types, split.full, split.parts)):
         if _is_constant(t):
             try:
                 operands.append(nodes.const(*literal(t, dtype)))
             except OverflowError:  # a number beyond the dtype, which only comparisons can do with
                 return None
-            continue
-        kind = t.dtype if isinstance(t, TensorType) else dtype
-        shape = lead + part if full else part
-        inputs.append(nodes.input(f"x{len(inputs)}", TensorType(shape, kind)))
-        operands.append(inputs[-1])
-        strides.append(full * product(part) * kind.itemsize)
-    strides.append(product(out.shape[split.axes:]) * out.dtype.itemsize)
-    graph = Graph(tuple(inputs), (nodes.apply(op.name, operands, params),))
-    return built(graph, block, strides, op.name)
+        else:
+            kind = t.dtype if isinstance(t, TensorType) else dtype
+            shape = lead + part if full else part
+            operands.append(nodes.input(f"x{number}", TensorType(shape, kind)))
+    inputs = tuple([n for n in operands if n.op == "input"])
+    has_rows = [full for t, full in zip(types, split.full) if not _is_constant(t)]
+    strides = [full * _bytes(n.type) // block for n, full in zip(inputs, has_rows)]
+    rows = TensorType(lead + split.row, out.dtype)
+    found = nodes.apply(op.name, _as_wide(nodes, op, operands, rows.shape), params)
+    if found.type != rows:
+        return None
+    return built(Graph(inputs, (found,)), block, [*strides, _bytes(rows) // block], op.name)
+
+
+def _bytes(t: TensorType) -> int:
+    return int(t.size * t.dtype.itemsize)
+
+
+def _as_wide(nodes: Nodes, op: Op, operands: list[Node], shape: Shape) -> list[Node]:
+    """The operands of an elementwise op, the first one broadcast where nothing else would give a
+    result of this shape: elements that stand everywhere come without their axes."""
+    if op.kind != "pointwise" or np.broadcast_shapes(*[n.type.shape for n in operands]) == shape:
+        return operands
+    return [nodes.apply("broadcast_to", operands[:1], {"shape": shape}), *operands[1:]]
 
 
 def built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProgram | None:

@@ -120,9 +120,16 @@ def _summed(x: Tensor, value: Tensor, shape: Axes) -> Tensor:
     return reshape(reduce.sum(x, tuple(axes)), value.shape)
 
 
+def _affine_rows(x: TensorType, *values: TensorType, axes: Axes, shape: Axes, **rest: Any
+                 ) -> tuple[int, ...]:
+    """Rows end where `x` is averaged, or where weight and bias differ from one to the next."""
+    first = x.ndim - len(shape)
+    along = [first + i for i, n in enumerate(shape) if n != 1]
+    return (min([*axes, *along]), *(0,) * len(values))
+
+
 affine_op = composite(
-    "normalize_affine", _affine, impl=_affine_impl, vjp=_affine_vjp,
-    rows=lambda x, *values, axes, **rest: (min(axes), *(0,) * len(values)))
+    "normalize_affine", _affine, impl=_affine_impl, vjp=_affine_vjp, rows=_affine_rows)
 
 
 def is_one_op(x: Tensor, *values: Tensor | None) -> bool:

@@ -75,19 +75,32 @@ def test_what_needs_no_kernel_is_left_to_numpy() -> None:
 
 
 def test_elements_are_rows_where_shapes_are_equal() -> None:
-    assert split("add", (30, 4), (30, 4)) == (2, 120, (True, True), ((), ()))
+    assert split("add", (30, 4), (30, 4)) == (2, 120, (True, True), ((), ()), ())
 
 
 def test_a_vector_added_to_rows_is_the_same_for_all() -> None:
-    assert split("add", (30, 4), (4,)) == (1, 30, (True, False), ((4,), (4,)))
+    assert split("add", (30, 4), (4,)) == (1, 30, (True, False), ((4,), (4,)), (4,))
 
 
 def test_a_column_added_to_rows_goes_along() -> None:
-    assert split("add", (30, 1), (30, 4)) == (1, 30, (True, True), ((1,), (4,)))
+    assert split("add", (30, 1), (30, 4)) == (1, 30, (True, True), ((1,), (4,)), (4,))
 
 
 def test_of_two_that_are_both_spread_the_first_has_the_rows() -> None:
-    assert split("add", (30, 1), (1, 4)) == (1, 30, (True, False), ((1,), (4,)))
+    assert split("add", (30, 1), (1, 4)) == (1, 30, (True, False), ((1,), (4,)), (4,))
+
+
+def test_one_element_everywhere_has_no_rows() -> None:
+    assert split("add", (1, 1), (1, 1)) is None
+    broadcast = TensorType((30, 4), np.dtype("float32"))
+    one = TensorType((1, 1), broadcast.dtype)
+    assert large.split_rows(OPS["exp"], [one], broadcast, {}) == (2, 120, (False,), ((),), ())
+
+
+def test_a_weight_of_channels_ends_the_rows_before_them() -> None:
+    how = {"axes": (2, 3), "eps": 0.0, "centred": True, "shape": (1, 8, 1, 1)}
+    assert split("normalize_affine", (3, 8, 5, 5), (8,), **how) == \
+        (1, 3, (True, False), ((8, 5, 5), (8,)), (8, 5, 5))
 
 
 def test_what_stands_before_the_reduced_axes_are_rows() -> None:

@@ -1,0 +1,146 @@
+"""Sizes from which on other code runs, lowered so that small arrays take every path; and inputs of
+every layout and size.
+
+Compiled code and native eager ops look at the size of arrays: for threads, sums that are cut, rows
+that are kept, stores past the caches. Each such size is a constant of a module. `LOWERED` has a
+small value for each, so that arrays of some hundred elements lie on both sides of all of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fusewire as fw
+from fusewire.codegen import back, large
+from fusewire.codegen.variants import Variants
+from fusewire.eager.settings import settings
+
+Array = Any
+Inputs = Sequence[Array]
+
+ELEMENTS = ("eager.dispatch", "eager.ops.entropy", "eager.nn.functional.attention",
+            "codegen.partition")
+"""Modules that read `LARGE`, from which on an op is native code in eager."""
+
+LOWERED: dict[str, dict[str, int]] = {
+    **{module: {"LARGE": 1} for module in ELEMENTS},
+    "eager.autograd.engine": {"SOME": 1},
+    "eager.memory": {"SMALLEST": 64},  # results from this size on begin on a cache line
+    "codegen.whole": {"WORTH": 0},
+    "codegen.large": {"_BLOCK": 8, "_PIECE": 3, "_FEW": 3},
+    "codegen.sequences": {"_WORTH": 1},
+    "codegen.lower": {"_TASK": 8, "_LEAST_TASK": 1, "_FEW": 16, "_PARTIAL": 8},
+    "codegen.nest": {"_ROW": 4},
+    "codegen.fuse": {"_LARGE": 16, "_MANY_ROWS": 2, "_LONGEST_ROW": 16},
+    "codegen.stream": {"_LARGE": 64},
+    "codegen.ahead": {"_CACHED": 16},
+    "codegen.put": {"_TASK": 8},
+    "codegen.scan": {"_TASK": 8},
+    "codegen.sort": {"_SHORT": 2, "_TASK": 8, "_SCRATCH": 64},
+    "codegen.orders": {"_COPIED": 16},
+    "codegen.contraction": {"_BLOCK": 16, "_DEPTH": 4, "_MANY_ROWS": 8},
+    "codegen.winograd.convolution": {"_CHANNELS": 1, "_TILES": 1, "_WORTH": 0},
+    "codegen.attention.forward": {"_FEW": 4},
+    "codegen.attention.back": {"_BLOCK": 4, "_POWERS": 64},
+    "codegen.llvm.steps": {"PARALLEL_NANOSECONDS": 0},
+    "codegen.llvm.pool": {"WAKE_NANOSECONDS": 1},
+}
+"""By module and name: how large something has to be here."""
+
+
+def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
+    """Sets all of `LOWERED`, with so many `elements` for ops to be native code; programs that
+    others made are forgotten until `patch` is undone."""
+    for module, values in LOWERED.items():
+        for name, value in values.items():
+            value = elements if name == "LARGE" and module in ELEMENTS else value
+            patch.setattr(importlib.import_module(f"fusewire.{module}"), name, value)
+    for module, name, fresh in ((large, "_PROGRAMS", Variants(1 << 20)), (large, "_KNOWN", {}),
+                                (back, "_ELEMENTS", Variants(1 << 20)), (back, "_WAYS", {}),
+                                (back, "_SHAPED", Variants(1 << 20))):
+        patch.setattr(module, name, fresh)
+
+
+def by_numpy(patch: pytest.MonkeyPatch, call: Callable[..., Any], *args: Any) -> Any:
+    """What `call(*args)` gives where nothing is compiled: a result, or the error."""
+    with patch.context() as inner:
+        inner.setattr(settings, "compile", False)
+        try:
+            return call(*args)
+        except fw.FusewireError as error:
+            return error
+
+
+# ---- layouts: the same values in other memory
+def _plain(a: Array) -> Array:
+    return a
+
+
+def _transposed(a: Array) -> Array:
+    return np.asfortranarray(a)
+
+
+def _reversed(a: Array) -> Array:
+    every = (slice(None, None, -1),) * a.ndim
+    return np.ascontiguousarray(a[every])[every] if a.ndim else a
+
+
+def _sliced(a: Array) -> Array:
+    around = np.zeros([2 * n + 1 for n in a.shape], a.dtype)
+    every = (slice(1, None, 2),) * a.ndim
+    around[every] = a
+    return around[every] if a.ndim else a
+
+
+def _unaligned(a: Array) -> Array:
+    moved = np.zeros(a.nbytes + 1, np.uint8)[1:].view(a.dtype).reshape(a.shape)
+    moved[...] = a
+    return moved
+
+
+# ---- and other values: an element or a row that stands everywhere, as broadcasting gives it
+def _one(a: Array) -> Array:
+    return np.broadcast_to(a[(slice(1),) * a.ndim], a.shape) if a.size else a
+
+
+def _first_row(a: Array) -> Array:
+    return np.broadcast_to(a[:1], a.shape) if a.ndim and a.size else a
+
+
+def _first_column(a: Array) -> Array:
+    return np.broadcast_to(a[..., :1], a.shape) if a.ndim and a.size else a
+
+
+LAYOUTS = (_plain, _transposed, _reversed, _sliced, _unaligned, _one, _first_row, _first_column)
+
+
+def laid_out(inputs: Inputs) -> Iterator[tuple[str, list[Array]]]:
+    """The inputs, all in each layout, and one by one in those that change how shapes combine."""
+    for layout in LAYOUTS:
+        yield layout.__name__, [layout(a) for a in inputs]
+        if layout in LAYOUTS[5:] and len(inputs) > 1:
+            for number in range(len(inputs)):
+                changed = [layout(a) if i == number else a for i, a in enumerate(inputs)]
+                yield f"{layout.__name__} of input {number}", changed
+
+
+# ---- sizes
+def resized(inputs: Inputs, sizes: Sequence[int] = (1, 37)) -> Iterator[tuple[str, list[Array]]]:
+    """The inputs with each of their sizes changed to each of `sizes`, in all of them at once."""
+    for old in sorted({n for a in inputs for n in a.shape if n}):
+        for new in sizes:
+            if new != old:
+                yield f"{old} -> {new}", [repeated(a, old, new) for a in inputs]
+
+
+def repeated(a: Array, old: int, new: int) -> Array:
+    """`a` with axes of `new` elements in the place of `old` ones: values come again."""
+    for axis, size in enumerate(a.shape):
+        if size == old:
+            a = a.take(np.arange(new) % old, axis)
+    return a
