@@ -17,11 +17,12 @@ import numpy as np
 from ..eager.devices import host
 from ..eager.errors import ArgumentError, CheckError
 from .graph import SPECIAL, Graph, Node, Nodes, topological
-from .rounding import epsilon, evaluated, rounds, samples, smallest, units_of, wide
+from .rounding import Reference, epsilon, rounds, smallest, units_of, wide
 from .stage import Backend, Executable
 
 _SLACK = 4  # how many times as far as in a sample compiled code may be off
 _UNITS = 2  # how many times the error of one result both sides may be apart without any sample
+_SEVERAL = 3  # different values by deciding otherwise from which on there are more than were seen
 _FLUSHED = 1e-37  # below the normal numbers of float32, results may be rounded to zero
 _CURE = ("this is a mistake of fusewire: please report it with the function's .graph() and .code();"
          " FUSEWIRE_COMPILE=0 runs everything eagerly until then")
@@ -100,30 +101,32 @@ class Difference:
 
 def differences(graph: Graph, arrays: Sequence[Any], found: Sequence[Any]) -> list[Difference]:
     """The outputs that are further off than rounding can be."""
-    arrays = list(map(host, arrays))
-    pairs = list(zip(graph.outputs, map(np.asarray, map(host, found)), evaluated(graph, arrays)))
-    doubts = [Doubt(number, *pair) for number, pair in enumerate(pairs)]
-    drawn = samples(graph, arrays)
+    reference = Reference(graph, list(map(host, arrays)))
+    doubts = [Doubt(node, np.asarray(host(value)), exact)
+              for node, value, exact in zip(graph.outputs, found, reference.outputs)]
+    drawn = reference.samples()
     while any(d.is_open for d in doubts):
         sample = next(drawn, None)
         if sample is None:
             break
-        for doubt in doubts:
-            doubt.explain(sample[doubt.number])
+        for doubt, value in zip(doubts, sample.outputs):
+            doubt.explain(value, sample.smooth)
     return [d.difference() for d in doubts if d.is_wrong]
 
 
 class Doubt:
     """The elements of one output that no sample has explained so far."""
 
-    def __init__(self, number: int, node: Node, found: Any, exact: Any) -> None:
-        """found: what compiled code gives for the output of this number; exact: what NumPy does."""
-        self.number, self.node, self.found, self.exact = number, node, found, exact
+    def __init__(self, node: Node, found: Any, exact: Any) -> None:
+        """found: what compiled code gives for a node; exact: what NumPy gives."""
+        self.node, self.found, self.exact = node, found, exact
         self.fits = found.shape == exact.shape and found.dtype == exact.dtype
         self._places = np.zeros(0, np.int64)  # of the elements in doubt
+        self._jumps: list[Any] = []  # what they are where rounding decides otherwise
         if self.fits:
-            everywhere = np.arange(exact.size)
-            self._select(everywhere, self._least(exact.reshape(-1)))
+            self._places = np.arange(exact.size)
+            self._allowed = self._least(exact.reshape(-1))
+            self._leave(~(self._off(self._places) <= self._allowed))
 
     @property
     def is_open(self) -> bool:
@@ -135,19 +138,39 @@ class Doubt:
         """Whether something is left that nothing explains."""
         return not self.fits or self.is_open
 
-    def explain(self, sample: Any) -> None:
+    def explain(self, sample: Any, smooth: bool) -> None:
         """Drops the elements whose error is explained by what a sample has in their place."""
         if not self.is_open:
             return
-        sample = sample.reshape(-1)[self._places]
-        exact = self.exact.reshape(-1)[self._places]
-        found = self.found.reshape(-1)[self._places]
+        sample, exact, found = (wide(v.reshape(-1)[self._places])
+                                for v in (sample, self.exact, self.found))
         with np.errstate(all="ignore"):
-            apart = np.abs(wide(sample) - wide(exact))
-            turned = ~_alike(sample, exact) & (_alike(found, sample) | np.isfinite(exact) &
-                                               np.isfinite(wide(found)))
-        allowed = np.maximum(self._allowed, np.where(np.isfinite(apart), _SLACK * apart, 0))
-        self._select(self._places[~turned], allowed[~turned])
+            apart = np.abs(sample - exact)
+            explained = ~_alike(sample, exact) & (_alike(found, sample) & ~np.isfinite(found)
+                                                  | ~np.isfinite(exact) & np.isfinite(found))
+            if smooth:
+                self._allowed = np.maximum(
+                    self._allowed, np.where(np.isfinite(apart), _SLACK * apart, 0))
+            else:
+                self._jumps.append(sample)
+            explained |= (self._off(self._places) <= self._allowed) | self._is_jump(found, exact)
+        self._leave(~explained)
+
+    def _is_jump(self, found: Any, exact: Any) -> Any:
+        """Where a value is one of those that come by deciding otherwise; where there are many of
+        them, which combine, it may be any that is not further away."""
+        if not self._jumps:
+            return np.zeros(found.shape, bool)
+        values = np.array(self._jumps)
+        near = (np.abs(values - found) <= self._allowed).any(axis=0)
+        far = np.sort(np.nan_to_num(np.abs(values - exact), nan=0, posinf=0), axis=0)
+        several = np.count_nonzero(np.diff(far, axis=0) > self._allowed, axis=0) >= _SEVERAL
+        return near | several & (np.abs(found - exact) <= _SLACK * far[-1])
+
+    def _leave(self, wrong: Any) -> None:
+        """Leaves these of the elements in doubt."""
+        self._places, self._allowed = self._places[wrong], self._allowed[wrong]
+        self._jumps = [values[wrong] for values in self._jumps]
 
     def difference(self) -> Difference:
         """What is wrong, at the element that is furthest off beside what rounding explains."""
@@ -168,12 +191,6 @@ class Doubt:
         with np.errstate(all="ignore"):
             size = np.nan_to_num(np.abs(wide(exact)), nan=0.0, posinf=0.0)
         return _UNITS * units_of(exact.dtype) * epsilon(exact.dtype) * size + flushed
-
-    def _select(self, places: Any, allowed: Any) -> None:
-        """Leaves those of these elements in doubt that are further off than allowed."""
-        off = self._off(places)
-        wrong = ~(off <= allowed)
-        self._places, self._allowed = places[wrong], allowed[wrong]
 
     def _off(self, places: Any) -> Any:
         """How far off elements are: nan where one of the values is no number, or infinite."""

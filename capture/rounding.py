@@ -2,15 +2,16 @@
 
 A sample is one such evaluation, with the sign of each perturbation drawn at random: each result is
 off by a few units in the last place, and what is summed by as much as sums of that length can be.
-The float64 sample perturbs nothing and keeps results of smaller floats in float64, so it shows what
-the roundings of NumPy itself have done.
+A float64 sample perturbs nothing and keeps results of smaller floats in float64, so it shows what
+the roundings of NumPy itself have done. In a smooth sample, comparisons, integers and what jumps
+give what they gave without perturbation; in others rounding may decide them otherwise.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +22,7 @@ from ..eager.settings import settings
 from .evaluate import evaluate_node
 from .graph import SPECIAL, Graph, Node
 
-SAMPLES = 16  # perturbed evaluations at most, while an element is not explained
+SAMPLES = 16  # perturbed evaluations of a kind at most, while an element is not explained
 
 _UNITS = {2: 1, 4: 4, 8: 4}  # units in the last place that a result may be off, by bytes of it
 # Functions of one rounding: with exact inputs, nothing but the result is perturbed.
@@ -34,6 +35,7 @@ _EXACT = frozenset((
     "alias conj real imag negative sign maximum minimum floor ceil trunc round copysign nextafter "
     "where check_index relu hardtanh rprop_kept transfer places repeats sort max min any all "
     "cumulative_max cumulative_min argmax searchsorted max_pool pool_argmax pool_pick").split())
+_JUMPS = frozenset("floor ceil trunc round sign floor_divide remainder".split())
 _EXACT_KINDS = frozenset(("view", "create", "sort", "put"))
 _CONVOLUTIONS = ("conv", "conv_transpose", "conv_weight")
 _ENLARGED = 16  # by how much the transforms of Winograd's tiles enlarge errors
@@ -44,24 +46,56 @@ _NARROW = {dtypes.float16: dtypes.float64, dtypes.bfloat16: dtypes.float64,
 Evaluate = Callable[[Node, list[Any]], Any]
 
 
-def samples(graph: Graph, arrays: Sequence[Any]) -> Iterator[list[Any]]:
-    """The outputs of one evaluation after the other: in float64 first, then perturbed."""
-    if any(n.type.dtype in _NARROW for n in (*graph.inputs, *graph.nodes())):
-        yield evaluated(graph, arrays, _in_float64)
-    for number in range(SAMPLES):
-        draws = np.random.default_rng(number)
-        yield evaluated(graph, arrays, lambda node, inputs: _perturbed_node(node, inputs, draws))
+class Sample(NamedTuple):
+    """The outputs of a graph, and whether nothing in it was decided otherwise."""
+
+    outputs: list[Any]
+    smooth: bool
 
 
-def evaluated(graph: Graph, arrays: Sequence[Any], evaluate: Evaluate = evaluate_node
-              ) -> list[Any]:
-    """The outputs of a graph, whose nodes `evaluate` gives."""
-    values: dict[Node, Any] = dict(zip(graph.inputs, arrays))
-    with np.errstate(all="ignore"):
-        for node in graph.nodes():
-            if node not in values:
-                values[node] = evaluate(node, [values[i] for i in node.inputs])
-    return [values[o] for o in graph.outputs]
+class Reference:
+    """What NumPy gives for a graph, and the samples about it."""
+
+    def __init__(self, graph: Graph, arrays: Sequence[Any]) -> None:
+        self.graph, self.arrays = graph, arrays
+        self._decided: dict[Node, Any] = {}  # values of the nodes that can jump
+        self.outputs = self._evaluated(self._exact)
+
+    def samples(self) -> Iterator[Sample]:
+        """Samples, as long as somebody asks for more: most often, few smooth ones do."""
+        ways: list[Evaluate] = []
+        if any(n.type.dtype in _NARROW for n in (*self.graph.inputs, *self.graph.nodes())):
+            ways.append(_in_float64)
+        ways += [_perturbation(seed) for seed in range(SAMPLES)]
+        for number, way in enumerate(ways):
+            yield Sample(self._evaluated(self._pinned(way)), True)
+            if self._decided and number >= 1:
+                for again in ways[:2] if number == 1 else (way,):
+                    yield Sample(self._evaluated(again), False)
+
+    def _exact(self, node: Node, inputs: list[Any]) -> Any:
+        value = evaluate_node(node, inputs)
+        if _jumps(node):
+            self._decided[node] = value
+        return value
+
+    def _pinned(self, evaluate: Evaluate) -> Evaluate:
+        return lambda node, inputs: \
+            self._decided[node] if node in self._decided else evaluate(node, inputs)
+
+    def _evaluated(self, evaluate: Evaluate) -> list[Any]:
+        values: dict[Node, Any] = dict(zip(self.graph.inputs, self.arrays))
+        with np.errstate(all="ignore"):
+            for node in self.graph.nodes():
+                if node not in values:
+                    values[node] = evaluate(node, [values[i] for i in node.inputs])
+        return [values[o] for o in self.graph.outputs]
+
+
+def _jumps(node: Node) -> bool:
+    """Whether a rounding among the inputs of a node can change its value by more than that."""
+    computed = any(rounds(i.type.dtype) or i.op not in SPECIAL for i in node.inputs)
+    return computed and (node.op in _JUMPS or not rounds(node.type.dtype))
 
 
 def rounds(dtype: Any) -> bool:
@@ -135,6 +169,11 @@ def _overflown(value: Any, dtype: Any) -> Any:
 
 
 # ---- perturbed
+
+def _perturbation(seed: int) -> Evaluate:
+    draws = np.random.default_rng(seed)
+    return lambda node, inputs: _perturbed_node(node, inputs, draws)
+
 
 def _perturbed_node(node: Node, inputs: list[Any], draws: Any) -> Any:
     if node.op in SPECIAL or node.op in _EXACT or node.kind in _EXACT_KINDS:
