@@ -61,7 +61,7 @@ class Checked:
         if call if not self.every else call % self.every:
             return self.executable(arrays)
         given = list(arrays)
-        for i in {*self.graph.donated.values()}:  # copies, which nobody else holds, are written over
+        for i in {*self.graph.donated.values()}:  # writes over copies that nobody else holds
             arrays[i] = arrays[i].copy()
         found = self.executable(arrays)
         compare(self.graph, given, found, self.backend, self.name)
@@ -74,9 +74,8 @@ class Checked:
 def compare(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], backend: Backend,
             name: str) -> None:
     """Raises CheckError, by op and line, where `found` is not what the graph gives."""
-    wrong = differences(graph, arrays, found)
-    if wrong:
-        first = _first(wrong[0], graph, arrays, backend)
+    first = first_difference(graph, arrays, found, backend)
+    if first is not None:
         raise CheckError(f"{name}: compiled code and eager differ: {first}", _CURE)
 
 
@@ -215,10 +214,15 @@ def _type(value: Any) -> str:
 
 # ---- what is wrong first
 
-def _first(wrong: Difference, graph: Graph, arrays: Sequence[Any], backend: Backend) -> Difference:
-    """What is wrong first on the way to a wrong value."""
-    alone = next(_wrong_alone(wrong.node, graph, arrays, backend), None)
-    return alone or _wrong_together(wrong, graph, arrays, backend)
+def first_difference(graph: Graph, arrays: Sequence[Any], found: Sequence[Any], backend: Backend
+                     ) -> Difference | None:
+    """What is wrong first on the way to the outputs `found`; None where all of them are right.
+    backend(part) makes programs of parts of the graph."""
+    wrong = differences(graph, arrays, found)
+    if not wrong:
+        return None
+    alone = next(_wrong_alone(wrong[0].node, graph, arrays, backend), None)
+    return alone or _wrong_together(wrong[0], graph, arrays, backend)
 
 
 def _wrong_alone(root: Node, graph: Graph, arrays: Sequence[Any], backend: Backend
