@@ -92,6 +92,20 @@ def test_optimizers_with_tiny_gradients(case: Any) -> None:
                for p in params])
 
 
+@pytest.mark.parametrize("dtype", [fw.float32, fw.float16, fw.bfloat16], ids=str)
+def test_numbers_that_python_makes_of_rounded_values(dtype: Any) -> None:
+    for seed in RANGE:
+        x = np.random.default_rng(seed).standard_normal((17, 65)).astype("f4")
+
+        @fw.compile(check="always")
+        def rest(x: Any) -> Any:
+            total = (x * 1000 - x.mean(-1, keepdims=True) * 1000).sum().item()
+            return {"rest": total, "half": (total / 2, 0.5)}
+
+        for _ in range(3):
+            rest(fw.from_numpy(x).astype(dtype))
+
+
 def test_the_step_of_the_demo() -> None:
     split = split_digits()
     for seed in RANGE:
