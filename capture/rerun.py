@@ -112,7 +112,7 @@ def _same_part(recorded: Make, now: Make) -> bool:
         return recorded.formula == now.formula
     if isinstance(recorded, Same) and isinstance(now, Same):
         a, b = recorded.value, now.value
-        return a is b or type(a) is type(b) and isinstance(a, (str, int, float)) and a == b
+        return a is b or (type(a) is type(b) and isinstance(a, (str, int, float)) and a == b)
     if isinstance(recorded, Given) and isinstance(now, Given):
         return recorded.number == now.number
     return False
