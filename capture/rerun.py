@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from ..eager.errors import CheckError
@@ -15,6 +16,7 @@ from ..eager.tensor import Tensor
 from .check import interval
 from .graph import SPECIAL, topological
 from .leaf import Leaf
+from .makes import Attributes, Filled, Given, Made, Make, NumberOf, Same
 from .program import Program
 from .recorder import Decision
 from .recording import Run, record
@@ -58,7 +60,7 @@ def _disagreement(program: Program, leaf: Leaf, result: Any, run: Run) -> str:
     if left or not isinstance(place, Ends) or leaf not in place.leaves:
         return ""  # it took another way: a value on the edge, as `check` has seen to
     return _other_nodes(leaf, run.leaf) or _other_changes(leaf, run.leaf) or \
-        _other_result(result, run.result)
+        ("" if _same_made(leaf.result, run.leaf.result) else _other_result(result, run.result))
 
 
 def _questions(run: Run) -> str:
@@ -84,6 +86,36 @@ def _other_changes(recorded: Leaf, now: Leaf) -> str:
         return ""
     changed = [str(p) for p in {*before} ^ {*after}] or ["things in another order"]
     return f"it changes {', '.join(sorted(changed))}"
+
+
+def _same_made(recorded: Make, now: Make) -> bool:
+    """Whether two templates make equal results of equal values: numbers by the same formulas, which
+    rounding may give other values, and the same constants."""
+    before, after = list(_parts(recorded)), list(_parts(now))
+    return len(before) == len(after) and all(map(_same_part, before, after))
+
+
+def _parts(make: Make) -> Iterator[Make]:
+    """The templates in a template that hold no others, in their order."""
+    if isinstance(make, Made):
+        yield from _parts(make.make)
+    elif isinstance(make, (Filled, Attributes)):
+        yield Same(make.kind if isinstance(make, Filled) else make.cls)
+        for part in make.parts if isinstance(make, Filled) else make.fields.values():
+            yield from _parts(part)
+    else:
+        yield make
+
+
+def _same_part(recorded: Make, now: Make) -> bool:
+    if isinstance(recorded, NumberOf) and isinstance(now, NumberOf):
+        return recorded.formula == now.formula
+    if isinstance(recorded, Same) and isinstance(now, Same):
+        a, b = recorded.value, now.value
+        return a is b or (type(a) is type(b) and isinstance(a, (str, int, float)) and a == b)
+    if isinstance(recorded, Given) and isinstance(now, Given):
+        return recorded.number == now.number
+    return False
 
 
 def _other_result(replayed: Any, now: Any) -> str:

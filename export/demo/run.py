@@ -17,7 +17,7 @@ from ...eager.utils.data import DataLoader, TensorDataset
 from .digits import Split, split_digits
 from .environment import environment
 from .model import DigitNet
-from .report import Findings, write_report
+from .report import COMPARED, WHY_LATER, Findings, write_report
 from .train import Batches, History, Step, predict, train, training_step
 
 BATCH = 32
@@ -123,7 +123,7 @@ def _speed(run: History) -> str:
 
 def _agreement(findings: Findings, step: Any) -> str:
     return (f"compiled in {step.stats.compile_seconds:.2f} s; "
-            f"the first {findings.shared} losses {findings.agreement}")
+            f"the first {COMPARED} losses {findings.agreement}\n           {WHY_LATER}")
 
 
 def _written(done: Any) -> str:
