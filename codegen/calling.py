@@ -87,7 +87,7 @@ class ProgramCall:
             ("fusewire_run", program.address)
         short = program.nanoseconds(rows) < SHORT_NANOSECONDS
         call = Call(run, about, short, inputs, len(results), ())
-        self._launch = launcher(call, constants, kept=pair)
+        self._launch = launcher(call, constants, kept=(pair, program))
 
     def __call__(self, arrays: list[Any]) -> list[Any] | None:
         """The results, in memory of their own; None where an input is not contiguous."""
