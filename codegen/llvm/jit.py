@@ -18,6 +18,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from ...eager.forking import held_while_forking
+from .room import require
 from .target import Target
 
 _LOCK = held_while_forking(threading.RLock())
@@ -28,12 +29,14 @@ _DROPPED: list[Any] = []  # what nobody refers to any more, to be unloaded
 
 def compile_object(ir: str, target: Target) -> bytes:
     """The object file of a module; RuntimeError with LLVM's message when it is not valid."""
+    require(len(ir))
     with _LOCK:
         return bytes(_machine(target).emit_object(_parse(ir)))
 
 
 def assembly(ir: str, target: Target) -> str:
     """The assembly text of a module, for reading."""
+    require(len(ir))
     with _LOCK:
         return str(target.machine().emit_assembly(_parse(ir)))
 
@@ -52,6 +55,7 @@ def load_object(
     image: bytes, exports: Iterable[str], imports: Mapping[str, int], target: Target
 ) -> Loaded:
     """An object file, loaded. Whoever calls its functions holds it."""
+    require(len(image))
     with _LOCK:
         _DROPPED.clear()
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()

@@ -19,7 +19,6 @@ from .. import disk
 from . import jit
 from .target import Target
 
-
 _STAYS: list[jit.Loaded] = []  # threads and functions of Python's refer to it until the end
 
 
