@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..eager.errors import CheckError, CodegenError
+from ..eager.errors import CheckError, CodegenError, MemoryShortage
 from ..eager.forking import held_while_forking
 from .collecting import seldom_collecting
 
@@ -35,6 +35,8 @@ def making_code() -> Iterator[None]:
         yield
     except (CodegenError, CheckError):
         raise
+    except MemoryError as error:
+        raise MemoryShortage from error
     except Exception as error:
         raise CodegenError(f"no code could be made: {type(error).__name__}: {error}",
                            "this is a mistake of fusewire; the function runs without it"

@@ -18,6 +18,7 @@ from ..eager import interpreter
 from ..eager.errors import CaptureError, CodegenError
 from ..eager.forking import held_while_forking, in_child
 from ..eager.settings import settings
+from ..eager.uninterrupted import Uninterrupted
 from . import debug, watching
 from .background import Jobs, Meanwhile
 from .collecting import not_collecting
@@ -31,7 +32,7 @@ from .passes.specialise import has_symbols
 from .pieces import Pieces
 from .program import Program, crowded
 from .reading import Reader
-from .recording import Run, defined_at, record
+from .recording import Run, defined_at, recorded
 from .replay import UNSEEN
 from .rerun import is_due, rerun
 from .stage import Backend, Executable
@@ -200,14 +201,17 @@ class Compiled(Insight):
             self._refuse(f"it is recorded again on most calls, first {self.misses[0]}")
             return self._in_pieces(args, kwargs)
         began = time.perf_counter()
-        with watching.span("recording", self.__name__):
-            run = record(self.original, args, kwargs, self.names, varying,
-                         waits=self.meanwhile is None and self.check is None)
-        self.stats.costs.recording += time.perf_counter() - began
-        try:
-            return self._take_in(run, fitting, unmet)
-        finally:
-            run.end()
+        with Uninterrupted() as section:
+            with watching.span("recording", self.__name__):
+                run = recorded(self.original, args, kwargs, self.names, varying, section,
+                               waits=self.meanwhile is None and self.check is None)
+            self.stats.costs.recording += time.perf_counter() - began
+            try:
+                section.open = True
+                return self._take_in(run, fitting, unmet)
+            finally:
+                section.open = False
+                run.end()
 
     def _take_in(self, run: Run, fitting: list[Program], unmet: dict[Leaf, str]) -> Any:
         """The result of a run, which is kept if it can be replayed."""

@@ -63,7 +63,9 @@ class Deferring:
             if isinstance(x, Tensor):
                 x = x._data
                 if type(x) is Pending:
-                    if x.step.value is None:
+                    if not x.belongs_to(self):
+                        x = x.array("")
+                    elif x.step.value is None:
                         ready = False
                     else:
                         x = x.step.value

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from ..eager import interpreter
 from ..eager.tape import MODE
 from ..eager.tensor import Tensor
+from ..eager.uninterrupted import Uninterrupted
 from .formulas import Formula
 from .guards import Guard, Source, written
 from .leaf import NOTHING, Leaf, handed_on
@@ -63,9 +64,11 @@ class Ways(Protocol):
     ends: list[Leaf]
     first: list[Leaf]
 
-    def __call__(self, arrays: list[Any]) -> tuple[list[Any], int, dict[Formula, Any]]:
+    def __call__(self, arrays: list[Any], section: Uninterrupted | None
+                 ) -> tuple[list[Any], int, dict[Formula, Any]]:
         """The arrays of the end that a call comes to, its number, and the values of its formulas;
-        a number below 0 where it takes a way that was not recorded."""
+        a number below 0 where it takes a way that was not recorded. Signals are listened to in a
+        `section`, while nothing is changed."""
 
 
 native: Native | None = None  # set by an upper layer
@@ -135,6 +138,7 @@ class _Writer:
         self.at, self.read, self.pins = at, read, pins
         self.source = _PinnedSource(at, read, pins)
         self.leaves = leaves_of(at.root)
+        self.changes = any(leaf.effects for leaf in self.leaves)
         self.shapes: dict[Path, tuple[int | None, ...]] = {}  # as guards have them
         self.targets: dict[Leaf, str] = {}  # what each changes, as it is read
         self.ends: list[Leaf] = []  # by the numbers that they have in the lines
@@ -158,12 +162,14 @@ class _Writer:
         lines = [*self._looks(constants["FORGET"]), *self._guards(left, given),
                  *self._collected(given)]
         lines += self._computed(tensors)
-        body = "\n".join(["def direct(args, kwargs):", *self._head(), "    try:",
-                          *_indented(lines), "    except RAISED: raise",
-                          "    except AGAIN: return UNSEEN", "    PROGRAM.uses += 1",
-                          *self._made()])
+        body = ["    try:", *_indented(lines), "    except RAISED: raise",
+                "    except AGAIN: return UNSEEN", "    PROGRAM.uses += 1", *self._made()]
+        if self.changes:
+            body = ["    with SECTION() as section:", "        section.open = True",
+                    *_indented(body)]
+        text = "\n".join(["def direct(args, kwargs):", *self._head(), *body])
         scope = {**self.source.constants, **constants, **self._constants(collect), **SCOPE}
-        exec(compile(body, "<direct>", "exec"), scope)
+        exec(compile(text, "<direct>", "exec"), scope)
         return Short(scope.pop("direct"), self.split)
 
     def _told(self, guard: Guard, tensors: dict[Path, int]) -> bool:
@@ -256,7 +262,10 @@ class _Writer:
         self.ends = whole.ends
         for leaf in whole.first:
             yield f"if {self.source.constant(leaf)}.check(args, kwargs) >= 0: return UNSEEN"
-        yield f"found, end, values = {self.source.constant(whole)}(arrays)"
+        if self.changes:
+            yield "section.open = False"
+        section = "section" if self.changes else "None"
+        yield f"found, end, values = {self.source.constant(whole)}(arrays, {section})"
         yield "if end < 0: return UNSEEN"
         if not checked and any(leaf.own for leaf in self.ends if leaf not in whole.first):
             ends = self.source.constant(self.ends)
@@ -316,7 +325,7 @@ class _Writer:
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
                 "READER": Reader, "HELD": self.at.held, "KEPT": self.pins.kept,
-                "NEW": object.__new__, "TENSOR": Tensor}
+                "NEW": object.__new__, "TENSOR": Tensor, "SECTION": Uninterrupted}
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

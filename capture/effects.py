@@ -156,7 +156,7 @@ def _attribute_effects(recorder: Recorder, path: Path, before: dict[str, Any], n
         if name not in before or before[name] is not new:
             if name not in before:
                 recorder.created.append((path, name))
-            yield Effect(path, _attribute_setter(value, name), outputs.template(new))
+            yield Effect(path, attribute_setter(value, name), outputs.template(new))
 
 
 def _set_effects(recorder: Recorder, path: Path, before: Any, now: Any,
@@ -206,7 +206,7 @@ def _begins_with(now: Any, before: Any) -> bool:
     return len(now) >= len(before) and all(a[1] is b[1] for a, b in zip(now, before))
 
 
-def _attribute_setter(owner: Any, name: str) -> Change:
+def attribute_setter(owner: Any, name: str) -> Change:
     """How to set an attribute without asking a property or `__setattr__`."""
     if isinstance(owner, type):
         return SetAttribute(name)

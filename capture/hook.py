@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..eager import devices
-from ..eager.errors import is_our_file, is_ours
+from ..eager.errors import CodegenError, is_our_file, is_ours
 from .bytecode import names_of, reads_by_name
 from .impure import impure, passed_on
 from .members import is_users
@@ -79,7 +79,8 @@ class Hook:
     def start(self) -> None:
         """From now on it notes what runs."""
         _RUNNING.hook = self
-        self._observer = None if observer is None else observer(self._event)
+        with contextlib.suppress(CodegenError):  # no memory to make it in: Python's own is slower
+            self._observer = None if observer is None else observer(self._event)
         self._go_on()
 
     def stop(self) -> None:

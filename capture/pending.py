@@ -55,6 +55,10 @@ class Pending(Later):
         self.shape, self.dtype = step.result.type.shape, step.result.type.dtype
         step.pending = weakref.ref(self)
 
+    def belongs_to(self, owner: Owner) -> bool:
+        """Whether `owner` computes it, not that of a call which has ended early."""
+        return self._owner is owner
+
     @property
     def ndim(self) -> int:
         return len(self.shape)

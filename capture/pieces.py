@@ -10,6 +10,7 @@ from typing import Any
 
 from ..eager import interpreter
 from ..eager.forking import held_while_forking
+from ..eager.uninterrupted import Uninterrupted
 from .deferring import Deferring
 from .graph import Graph
 from .pending import Step
@@ -45,14 +46,17 @@ class Pieces:
         new = self.evaluations
         deferring = Deferring(self._results, self._arrays, self._boundary, self._longest,
                               not self._settled)
-        try:
-            interpreter.STATE.active = deferring
-            return fn(*args, **kwargs)
-        finally:
-            interpreter.STATE.active = None
-            deferring.end()
-            self._settled = new == self.evaluations
-            self._results.trim(self._pieces)
+        with Uninterrupted() as section:
+            try:
+                interpreter.STATE.active = deferring
+                section.open = True
+                return fn(*args, **kwargs)
+            finally:
+                section.open = False
+                interpreter.STATE.active = None
+                deferring.end()
+                self._settled = new == self.evaluations
+                self._results.trim(self._pieces)
 
     def _boundary(self, why: str) -> None:
         self.boundaries[why] += 1

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..eager import interpreter
 from ..eager.ops.random import default_generator
+from ..eager.uninterrupted import Uninterrupted
 from .absent import find_absent
 from .added import find_added
 from .effects import Effect, changes_of_tape, find_effects
@@ -27,6 +28,7 @@ from .paths import Path
 from .raising import find_checks
 from .reading import Reader
 from .recorder import Recorder
+from .restoring import restore
 from .settling import settle
 from .state import State
 from .template import Outputs
@@ -52,8 +54,19 @@ class Run:
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-           names: Names | None = None, varying: Varying | None = None, waits: bool = False) -> Run:
+           names: Names | None = None, varying: Varying | None = None) -> Run:
     """Runs fn(*args, **kwargs) as eager does and notes it, with symbols for what is varying.
+
+    An interrupted run has changed nothing, but for what it has told the world outside.
+    """
+    with Uninterrupted() as section:
+        return recorded(fn, args, kwargs, names, varying, section)
+
+
+def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+             names: Names | None, varying: Varying | None, section: Uninterrupted,
+             waits: bool = False) -> Run:
+    """The same in an uninterrupted `section`, which is open while the function runs.
 
     With `waits`, large arrays are not computed that nobody asks for: `Run.late` is to do so.
     """
@@ -88,7 +101,9 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         recorder.widened, recorder.loops.base = widening.put(), sys._getframe()
         interpreter.STATE.active, sizes.live = recorder, True
         hook.start()
+        section.open = True
         result = fn(*widening.args, **widening.kwargs)
+        section.open = False
         for finish in (hook.stop, stop, widening.take_back):
             finish()
         for path in widening.written:
@@ -98,9 +113,12 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
             leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
         _leave(recorder, late)
         result = settle(state, result)
-    except BaseException:
+    except BaseException as error:
+        section.open = False
+        undoes = not isinstance(error, Exception) and not recorder.refusal
         _surely(hook.stop, stop, widening.take_back, lambda: settle(state, None),
-                lambda: _leave(recorder, late), late.end if late is not None else stop)
+                lambda: _leave(recorder, late), late.end if late is not None else stop,
+                lambda: restore(state) if undoes else None)
         raise
     return Run(result, recorder.path, leaf, recorder.refusal, varying, recorder.again, late)
 

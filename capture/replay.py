@@ -9,6 +9,7 @@ from typing import Any
 from ..eager import interpreter
 from ..eager.errors import CheckError, CodegenError, FusewireError
 from ..eager.tape import is_grad_enabled
+from ..eager.uninterrupted import Uninterrupted
 from . import watching
 from .direct import Direct, Situation, compile_direct
 from .guards import Guard, Source, compile_check
@@ -83,6 +84,31 @@ class Replay:
             instead: Callable[[Leaf, Any], None] | None = None) -> Any:
         """What the function returns for this call, its effects done; UNSEEN, and nothing done,
         where the call takes a way that was not recorded. `instead` is called in place of them."""
+        with Uninterrupted() as section:
+            section.open = True
+            try:
+                found = self._replay(args, kwargs, section)
+            except (CheckError, CodegenError):
+                raise
+            except _AGAIN as error:
+                return self._failed(error)
+            if found is None:
+                return UNSEEN
+            leaf, result, commit = found
+            if instead is None:
+                commit()
+        if instead is not None:
+            instead(leaf, result)
+        self.uses += 1
+        leaf.uses += 1
+        if instead is None:
+            self._shorten(args, kwargs)
+        return result
+
+    def _replay(self, args: Any, kwargs: Any, section: Uninterrupted
+                ) -> tuple[Leaf, Any, Callable[[], None]] | None:
+        """The end of the call's way, its result, and what makes its changes; None where the way
+        was not recorded. From the code on that writes over arrays, the section is closed."""
         call = Call(args, kwargs, Reader(args, kwargs, self.fn, self.names.held), self._sizes)
         at: Place | None = self.root
         try:
@@ -93,23 +119,13 @@ class Replay:
                 at = at.follow(call)
             leaf = next((x for x in at.leaves if x.fits(args, kwargs)), None) if at else None
             if leaf is None:
-                return UNSEEN
-            result, commit = leaf.replay(args, kwargs, call.registers, call.origins, call.read)
-        except (CheckError, CodegenError):
-            raise
-        except _AGAIN as error:
-            return self._failed(error)
+                return None
+            if leaf.effects and leaf.stage is not None:
+                leaf.stage.compile()
+                section.open = False
+            return leaf, *leaf.replay(args, kwargs, call.registers, call.origins, call.read)
         finally:
             call.end()
-        if instead is None:
-            commit()
-        else:
-            instead(leaf, result)
-        self.uses += 1
-        leaf.uses += 1
-        if instead is None:
-            self._shorten(args, kwargs)
-        return result
 
     def _failed(self, error: Exception) -> Any:
         """What a call gives that has raised an error, and changed nothing."""

@@ -135,6 +135,8 @@ class Straight:
         yield from self._given(leaf.stage, last=True)
         arrays = [name for key, name in self._variables.items() if isinstance(key, Node)]
         yield " = ".join(["arrays", *arrays, "None"])  # what nobody else holds is overwritten
+        if leaf.effects:
+            yield "section.open = False"
         yield f"found, end = {self._code(leaf.stage)}(given), {len(self.ends)}"
         self.ends.append(leaf)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..eager import memory
+from ..eager.errors import CodegenError
 from ..eager.shapes import TensorType
 from .address import address
 from .llvm.entry import function
@@ -49,14 +50,22 @@ def launcher(call: Call, constants: Sequence[Any], same: Mapping[int, Any] = NOT
     """launch(arrays, results, arena) makes the call, or refuses what needs a closer look: inputs,
     too, that are not the `same` arrays. What is `kept` lives as long."""
     if LAYOUT is None:
-        return lambda arrays, results, arena: False
+        return _refuses
     words = (entry(call.run), call.program, call.keeps_lock, call.inputs, len(constants),
              call.results, len(call.overwritten), len(same), *map(address, constants),
              *call.overwritten,
              *[word for number, array in same.items() for word in (number, id(array))])
     held = _Words(struct.pack(f"{len(words)}Q", *words))
     held.kept = constants, same, kept
-    return function("launch", held)
+    try:
+        return function("launch", held)
+    except CodegenError:  # no memory to make it in
+        return _refuses
+
+
+def _refuses(arrays: list[Any], results: list[Any], arena: Any) -> bool:
+    """A call in Python takes its place."""
+    return False
 
 
 def make_ready(arrays: list[Any], overwritten: Sequence[int]) -> None:
@@ -87,7 +96,7 @@ class ProgramCall:
             ("fusewire_run", program.address)
         short = program.nanoseconds(rows) < SHORT_NANOSECONDS
         call = Call(run, about, short, inputs, len(results), ())
-        self._launch = launcher(call, constants, kept=pair)
+        self._launch = launcher(call, constants, kept=(pair, program))
 
     def __call__(self, arrays: list[Any]) -> list[Any] | None:
         """The results, in memory of their own; None where an input is not contiguous."""

@@ -6,7 +6,6 @@ there is no code, only its parts are compiled: every graph gives a program.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +24,7 @@ from ..capture.passes.simplify import join_slices, simplify
 from ..capture.passes.vectors import open_vector_products
 from ..capture.pipeline import CLEANING, Pass, run
 from ..capture.places import is_elsewhere
-from ..eager.errors import CodegenError
+from ..eager.errors import CodegenError, MemoryShortage
 from ..eager.settings import settings
 from .again import program_of
 from .anysize import AnySize, check_places, compile_any_size
@@ -68,8 +67,12 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Program:
         return SizedExecutable(graph, lambda known: compile_graph(known, target),
                                lambda graph, least: compile_open(graph, least, target))
     if not any(map(why_no_code, graph.nodes())):
-        with contextlib.suppress(CodegenError):  # an op may be made of ops that have no code
+        try:
             return compile_native(graph, target)
+        except MemoryShortage:
+            raise
+        except CodegenError:  # an op may be made of ops that have no code
+            pass
     return compile_mixed(graph, lambda part: compile_native(part.graph, target, checks=False))
 
 

@@ -19,7 +19,7 @@ from ..capture.graph import SPECIAL, Graph, Node
 from ..capture.passes.checks import Check, extract_checks
 from ..capture.passes.decompose import open_composites
 from ..eager.dispatch import evaluate
-from ..eager.errors import CodegenError, FusewireError
+from ..eager.errors import CodegenError, FusewireError, MemoryShortage
 from ..eager.op import OPS
 from ..eager.tensor import Tensor
 from .launches import CPU, Kinds
@@ -68,6 +68,8 @@ def made_in_parts(graph: Graph, native: Callable[[Part], Made], kinds: Kinds
         for step in steps:
             try:
                 programs.append(native(step) if isinstance(step, Part) else None)
+            except MemoryShortage:
+                raise
             except CodegenError as error:
                 assert isinstance(step, Part)
                 refused |= dict.fromkeys(_without_code(step) or step.members, error.message)

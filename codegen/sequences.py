@@ -22,7 +22,7 @@ from ..eager import interpreter
 from ..eager.autograd.engine import given_up, gradients_between
 from ..eager.autograd.function import Part
 from ..eager.dtypes import is_small
-from ..eager.errors import FusewireError
+from ..eager.errors import FusewireError, MemoryShortage
 from ..eager.nn import recurrence
 from ..eager.op import Op
 from ..eager.ops import pointwise
@@ -43,6 +43,7 @@ from ..eager.shapes import TensorType
 from ..eager.tape import MODE, Entry, Leaf, set_grad_enabled
 from ..eager.tensor import Tensor
 from .compile import Program, compile_graph
+from .mixed import call_by_call
 from .variants import Variants
 
 _MOST_STEPS = 64  # of one program
@@ -178,7 +179,10 @@ class Programs:
         back = self._trace.gradients(numbers, wanted)
         known = [*self._trace.inputs, *self.kept]
         graph = cut(cone(back.gradients, known), back.gradients, [*known, *back.given])
-        return compile_graph(graph), back.places
+        try:
+            return compile_graph(graph), back.places
+        except MemoryShortage:
+            return call_by_call(graph), back.places
 
     def by_ops(self, arrays: Arrays, edges: Sequence[Any], gradients: dict[int, Tensor]
                ) -> Iterator[tuple[Any, Tensor]]:

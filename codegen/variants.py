@@ -1,18 +1,20 @@
 """Programs for kinds of calls: made when first asked for, later ones only where that pays.
 
-Machine code is never unloaded, and making it takes as long as hundreds of calls. So an op has some
-programs at once; where its shapes change more often than that, a call has to come as many times as
-there are programs before it gets one.
+The programs of ops stay, and making one takes as long as hundreds of calls. So an op has some at
+once; where its shapes change more often than that, a call has to come as many times as there are
+programs before it gets one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any
 
 from ..capture.hook import unobserved
+from ..eager.errors import CodegenError
 from ..eager.forking import held_while_forking
 
 _AT_ONCE = 32  # programs of one op
@@ -31,14 +33,16 @@ class Variants:
 
     def get(self, key: Hashable, name: str, make: Callable[[], Any]) -> Any:
         """What `make()` gave for this key of the op of this name; None for a call that has not
-        come often enough."""
+        come often enough, and where no code could be made."""
         with self._lock:
             if key not in self.made:
                 if not self._is_due(key, name):
                     return None
                 self.counts[name] += 1
-                with unobserved():
-                    self.made[key] = make()
+                made = None
+                with unobserved(), contextlib.suppress(CodegenError):
+                    made = make()
+                self.made[key] = made
             return self.made[key]
 
     def _is_due(self, key: Hashable, name: str) -> bool:

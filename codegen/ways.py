@@ -20,6 +20,7 @@ from ..capture.planning import walk
 from ..capture.stage import Stage
 from ..capture.tree import Back, Branch, Ends, Loop, Place
 from ..eager import memory
+from ..eager.uninterrupted import Uninterrupted
 from .address import aligned
 from .calling import SHORT_NANOSECONDS, Call, Launch, launcher, make_ready
 from .counting import NUMBER, Counting, Known
@@ -272,9 +273,11 @@ class Ways:
         self._begin_with_own = call(True, short)
         self._go_on = call(False, False)
 
-    def __call__(self, arrays: list[Any]) -> tuple[list[Any], int, dict[Formula, Any]]:
+    def __call__(self, arrays: list[Any], section: Uninterrupted | None = None
+                 ) -> tuple[list[Any], int, dict[Formula, Any]]:
         """What the call's way ends with, the number of that end, and its numbers; UNKNOWN where it
-        leads to what was not recorded."""
+        leads to what was not recorded. Until it ends, nothing is written over: the section that
+        its changes belong to may listen to signals."""
         results = []
         for make in self._results:  # a comprehension would cost a call
             results.append(make())
@@ -285,6 +288,8 @@ class Ways:
                 make_ready(arrays, self._overwritten)
                 self._begin_with_own(arrays, results, arena)
             while words[ENDED] == UNFINISHED:  # Python looks for signals in between
+                if section is not None:
+                    section.listen()
                 self._go_on(arrays, results, arena)
             end = words[ENDED]
             for loop, word in self._loops:

@@ -143,6 +143,14 @@ class CodegenError(FusewireError, RuntimeError):
     """A graph for which no code can be made here."""
 
 
+class MemoryShortage(CodegenError):
+    """There is too little memory to make code in."""
+
+    def __init__(self) -> None:
+        super().__init__("there is too little memory to make code",
+                         "raise the limit of the process, or use less beside it")
+
+
 class ExportError(FusewireError, RuntimeError):
     """A model that cannot be written, or whose file does not compute what the model does."""
 

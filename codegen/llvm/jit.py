@@ -11,44 +11,61 @@ import functools
 import itertools
 import sys
 import threading
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from ...eager.forking import held_while_forking
+from .room import require
 from .target import Target
 
 _LOCK = held_while_forking(threading.RLock())
 _NUMBERS = itertools.count()
-_LOADED: list[Any] = []  # code is never unloaded: threads and arrays may still refer to it
+_ENGINE = 128  # object files that one engine loads: what it keeps of each goes with the last one
+_DROPPED: list[Any] = []  # what nobody refers to any more, to be unloaded
 
 
 def compile_object(ir: str, target: Target) -> bytes:
     """The object file of a module; RuntimeError with LLVM's message when it is not valid."""
+    require(len(ir))
     with _LOCK:
         return bytes(_machine(target).emit_object(_parse(ir)))
 
 
 def assembly(ir: str, target: Target) -> str:
     """The assembly text of a module, for reading."""
+    require(len(ir))
     with _LOCK:
         return str(target.machine().emit_assembly(_parse(ir)))
 
 
+class Loaded(dict[str, int]):
+    """Machine code in memory, for as long as this object is referred to: the address of each
+    exported function by its name."""
+
+    def __init__(self, library: Any, exports: Iterable[str]) -> None:
+        super().__init__({name: library[name] for name in exports})
+        # It is unloaded later: garbage may be collected anywhere, also while LLVM runs.
+        weakref.finalize(self, _DROPPED.append, library).atexit = False
+
+
 def load_object(
     image: bytes, exports: Iterable[str], imports: Mapping[str, int], target: Target
-) -> dict[str, int]:
-    """Loads an object file for good; returns the address of each exported function."""
+) -> Loaded:
+    """An object file, loaded. Whoever calls its functions holds it."""
+    require(len(image))
     with _LOCK:
+        _DROPPED.clear()
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in exports:
             builder.export_symbol(name)
         for name, address in imports.items():
             builder.import_symbol(name, address)
-        library = builder.link(_linker(target), f"fusewire{next(_NUMBERS)}")
-        _LOADED.append(library)
-        return {name: library[name] for name in exports}
+        number = next(_NUMBERS)
+        return Loaded(builder.link(_engine(target, number // _ENGINE), f"fusewire{number}"),
+                      exports)
 
 
 @functools.cache
@@ -63,11 +80,10 @@ def _parse(ir: str) -> Any:
     return module
 
 
-@functools.cache
-def _linker(target: Target) -> Any:
-    linker = llvm.create_lljit_compiler(target.machine())
-    _LOADED.append(linker)
-    return linker
+@functools.lru_cache(1)
+def _engine(target: Target, number: int) -> Any:
+    """What loads object files. It lives as long as one of these does."""
+    return llvm.create_lljit_compiler(target.machine())
 
 
 @functools.cache

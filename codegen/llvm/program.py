@@ -18,7 +18,7 @@ from ..loops import Kernel
 from . import store, threads
 from .blocks import WHOLE, Rows
 from .emit import task_function
-from .jit import assembly, c_function, load_object
+from .jit import Loaded, assembly, c_function, load_object
 from .signature import signature
 from .steps import BLOCK_PLACE, Arena, Argument, Slot, Step, program_text
 from .target import Target, host
@@ -56,8 +56,8 @@ class NativeProgram:
         """write() gives what the object code was made of, for who wants to see it."""
         self.image, self.target, self._write = image, target, write
         self.facts, self.steps, self.cost = facts, facts.steps, facts.cost
-        found = _load(image, facts.symbols, target)
-        self.address, self.later_address = found["program"], found["later"]
+        self._code = _load(image, facts.symbols, target)
+        self.address, self.later_address = self._code["program"], self._code["later"]
         self._run, self._part = _entries()
 
     @functools.cached_property
@@ -142,7 +142,7 @@ def facts_of(written: Written) -> Facts:
     return Facts(written.symbols, len(written.kernels), cost)
 
 
-def _load(image: bytes, symbols: frozenset[str], target: Target) -> dict[str, int]:
+def _load(image: bytes, symbols: frozenset[str], target: Target) -> Loaded:
     imports = {name: _resolved(name) for name in sorted(symbols)}
     return load_object(image, ["program", "later"], imports, target)
 

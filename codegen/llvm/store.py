@@ -19,15 +19,20 @@ from .. import disk
 from . import jit
 from .target import Target
 
+_STAYS: list[jit.Loaded] = []  # threads and functions of Python's refer to it until the end
+
 
 def loaded(
     ir: str, exports: Iterable[str], imports: Mapping[str, int], target: Target
-) -> dict[str, int]:
-    """The addresses of functions of a module. What it reads of this process, and every function
-    that it calls, are `imports`: an address in its text would be another in the next process."""
+) -> jit.Loaded:
+    """The addresses of functions of a module, for good. What it reads of this process, and every
+    function that it calls, are `imports`: an address in its text would be another in the next
+    process."""
     image, _ = compiled(ir, target)
     with phase("loading"):
-        return jit.load_object(image, exports, imports, target)
+        code = jit.load_object(image, exports, imports, target)
+    _STAYS.append(code)
+    return code
 
 
 def compiled(ir: str, target: Target) -> tuple[bytes, bool]:

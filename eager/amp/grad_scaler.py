@@ -17,6 +17,7 @@ from ..ops.pointwise import cast, equal, isfinite, logical_and, logical_not, log
 from ..ops.reduce import all
 from ..tape import no_grad
 from ..tensor import Tensor
+from ..uninterrupted import Uninterrupted
 
 __all__ = ["GradScaler"]
 
@@ -91,20 +92,21 @@ class GradScaler:
             raise GradientError(f"GradScaler.unscale_: the gradients are {stage} already",
                                 "call it once, before step, and update() after all steps")
         share, good = 1.0 / self._scale, []
-        for p in (p for group in optimizer.param_groups for p in group["params"]):
-            if p.grad is None:
-                continue
-            if p.grad.dtype == float16:
-                raise ArgumentError("GradScaler.unscale_: a gradient is float16, which cannot hold "
-                                    "what it is without the scale", "keep the parameters in "
-                                    "float32 and compute under fw.autocast")
-            replace(p.grad, p.grad * cast(share, p.grad.dtype))
-            good.append(all(isfinite(p.grad)))
-        if not good:
-            raise GradientError("GradScaler.unscale_: no parameter of the optimizer has a gradient",
-                                "call scaler.scale(loss).backward() first")
-        self._found[id(optimizer)] = logical_not(functools.reduce(logical_and, good))
-        self._stages[id(optimizer)] = _UNSCALED
+        with Uninterrupted():
+            for p in (p for group in optimizer.param_groups for p in group["params"]):
+                if p.grad is None:
+                    continue
+                if p.grad.dtype == float16:
+                    raise ArgumentError("GradScaler.unscale_: a gradient is float16, which cannot "
+                                        "hold what it is without the scale", "keep the parameters "
+                                        "in float32 and compute under fw.autocast")
+                replace(p.grad, p.grad * cast(share, p.grad.dtype))
+                good.append(all(isfinite(p.grad)))
+            if not good:
+                raise GradientError("GradScaler.unscale_: no parameter of the optimizer has a "
+                                    "gradient", "call scaler.scale(loss).backward() first")
+            self._found[id(optimizer)] = logical_not(functools.reduce(logical_and, good))
+            self._stages[id(optimizer)] = _UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """What optimizer.step(*args, **kwargs) returns; None, and no step, where there is inf or
@@ -118,22 +120,24 @@ class GradScaler:
                                 "call update() after the steps of all optimizers")
         if id(optimizer) not in self._stages:
             self.unscale_(optimizer)
-        found, self._stages[id(optimizer)] = self._found[id(optimizer)], _STEPPED
-        if interpreter.STATE.active is not None:
-            return _step_unless(found, optimizer, args, kwargs)
-        return None if found.item() else optimizer.step(*args, **kwargs)
+        with Uninterrupted():
+            found, self._stages[id(optimizer)] = self._found[id(optimizer)], _STEPPED
+            if interpreter.STATE.active is not None:
+                return _step_unless(found, optimizer, args, kwargs)
+            return None if found.item() else optimizer.step(*args, **kwargs)
 
     @no_grad
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Changes the scale after the steps of all optimizers, to `new_scale` if it is given."""
         if not self._enabled:
             return
-        if new_scale is not None:
-            update(self._scale, new_scale)
-        else:
-            self._follow()
-        self._stages.clear()
-        self._found.clear()
+        with Uninterrupted():
+            if new_scale is not None:
+                update(self._scale, new_scale)
+            else:
+                self._follow()
+            self._stages.clear()
+            self._found.clear()
 
     def _follow(self) -> None:
         """Changes the scale as the steps since the last update tell."""
@@ -197,11 +201,12 @@ class GradScaler:
         if not state_dict:
             raise StateError("GradScaler.load_state_dict: the state is empty",
                              "it was saved by a scaler that was switched off")
-        update(self._scale, state_dict["scale"])
-        update(self._growth_tracker, state_dict["_growth_tracker"])
-        self._growth_factor = state_dict["growth_factor"]
-        self._backoff_factor = state_dict["backoff_factor"]
-        self._growth_interval = state_dict["growth_interval"]
+        with Uninterrupted():
+            update(self._scale, state_dict["scale"])
+            update(self._growth_tracker, state_dict["_growth_tracker"])
+            self._growth_factor = state_dict["growth_factor"]
+            self._backoff_factor = state_dict["backoff_factor"]
+            self._growth_interval = state_dict["growth_interval"]
 
 
 def _step_unless(found: Tensor, optimizer: Any, args: Any, kwargs: Any) -> Any:

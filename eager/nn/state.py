@@ -16,6 +16,7 @@ from ..errors import DTypeError, FusewireError, StateError
 from ..methods import update
 from ..tape import no_grad
 from ..tensor import Tensor, tensor
+from ..uninterrupted import Uninterrupted
 from .parameter import Parameter, is_lazy
 
 _EXTRA = "_extra_state"
@@ -112,13 +113,17 @@ class Stateful:
             raise DTypeError(f"load_state_dict takes a dict of names to tensors, not "
                              f"{type(state_dict).__name__}", _whole_object(state_dict))
         before, load = Snapshot(self), _Load(state_dict, assign)
-        try:
-            with no_grad():
-                load.into(self, "", dict(state_dict))
-            load.check(type(self).__name__, strict)
-        except BaseException:
-            before.restore()
-            raise
+        with Uninterrupted() as section:
+            try:
+                section.open = True
+                with no_grad():
+                    load.into(self, "", dict(state_dict))
+                load.check(type(self).__name__, strict)
+                section.open = False
+            except BaseException:
+                section.open = False
+                before.restore()
+                raise
         return load.found
 
     def _load_from_state_dict(

@@ -17,6 +17,7 @@ from ..ops.reduce import max, sum
 from ..ops.view import reshape
 from ..tape import enable_grad, no_grad
 from ..tensor import Tensor, tensor
+from ..uninterrupted import Uninterrupted
 from ..utils.arguments import check_choice
 from .formulas import axpy
 from .optimizer import Optimizer, given
@@ -57,8 +58,32 @@ class LBFGS(Optimizer):
         if closure is None:
             raise ArgumentError("LBFGS: step needs a closure", "a function that clears gradients, "
                                 "computes the loss, calls backward and returns the loss")
+        before = self._held()
+        with Uninterrupted() as section:
+            try:
+                section.open = True
+                with no_grad():
+                    result = self._minimize(enable_grad(closure))
+                section.open = False
+                return result
+            except BaseException:  # between two of its steps, or at a point that is only tried
+                section.open = False
+                self._put_back(before)
+                raise
+
+    def _held(self) -> tuple[list[Tensor], State]:
+        """The values of the parameters, and the state: what a step changes."""
+        state = self.state[self._all[0]]
+        return [p.detach() for p in self._all], {
+            name: list(x) if isinstance(x, list) else x for name, x in state.items()}
+
+    def _put_back(self, before: tuple[list[Tensor], State]) -> None:
+        values, state = before
         with no_grad():
-            return self._minimize(enable_grad(closure))
+            for p, value in zip(self._all, values):
+                replace(p, value)
+        self.state[self._all[0]].clear()
+        self.state[self._all[0]].update(state)
 
     def _minimize(self, closure: Callable[[], Any]) -> Any:
         group, state = self._settings(self.param_groups[0], False), self.state[self._all[0]]

@@ -15,6 +15,7 @@ from ..nn.parameter import is_lazy
 from ..ops.create import full
 from ..tape import MODE, enable_grad, with_tape
 from ..tensor import Tensor, tensor
+from ..uninterrupted import Uninterrupted
 from ..utils.arguments import check_at_least, check_fraction
 from .formulas import axpy, scale
 from .numbers import PLAIN, as_count, is_zero, number
@@ -173,10 +174,11 @@ class Optimizer(Saving):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            params = [p for p in group["params"] if p.grad is not None]
-            if params:
-                with_tape(bool(group.get("differentiable")), self._step_group, group, params)
+        with Uninterrupted():
+            for group in self.param_groups:
+                params = [p for p in group["params"] if p.grad is not None]
+                if params:
+                    with_tape(bool(group.get("differentiable")), self._step_group, group, params)
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:

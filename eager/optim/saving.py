@@ -14,6 +14,7 @@ from ..methods import update
 from ..nn.state import as_tensor, listed
 from ..tape import no_grad
 from ..tensor import Tensor
+from ..uninterrupted import Uninterrupted
 from .numbers import number
 
 State = dict[str, Any]
@@ -110,7 +111,7 @@ class Saving:
             given = hook(self, given) or given
         found = self._found(given)
         _check(type(self).__name__, [line for one in found for line in self._problems(one)])
-        with no_grad():
+        with Uninterrupted(), no_grad():
             for group, old in zip(self.param_groups, given["param_groups"]):
                 _load_settings(group, old)
                 self._begin(group)

@@ -18,6 +18,7 @@ from ..ops.create import zeros
 from ..ops.pointwise import cast, equal, where
 from ..tape import no_grad
 from ..tensor import Tensor
+from ..uninterrupted import Uninterrupted
 from ..utils.arguments import check_choice, check_fraction
 from .lr_scheduler.base import LRScheduler, one_each
 from .optimizer import Optimizer
@@ -118,13 +119,14 @@ class AveragedModel(Module):
         now = [p.detach() for p in theirs]
         average = self.multi_avg_fn or _multi(self.avg_fn or get_swa_avg_fn())
         average(before, now, count)
-        for p, mean, value in zip(mine, before, now, strict=True):
-            # Asked of the tensor, not by `if`, so that a compiled step goes on without Python.
-            update(p, where(equal(count, 0), value, mean))
-        if not self.use_buffers:
-            for b, value in zip(self.module.buffers(), model.buffers(), strict=True):
-                update(b, value.detach())
-        update(count, count + 1)
+        with Uninterrupted():
+            for p, mean, value in zip(mine, before, now, strict=True):
+                # Asked of the tensor, not by `if`, so that a compiled step goes on without Python.
+                update(p, where(equal(count, 0), value, mean))
+            if not self.use_buffers:
+                for b, value in zip(self.module.buffers(), model.buffers(), strict=True):
+                    update(b, value.detach())
+            update(count, count + 1)
 
     def _averaged(self, model: Module) -> list[Tensor]:
         buffers = model.buffers() if self.use_buffers else ()

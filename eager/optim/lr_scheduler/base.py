@@ -14,6 +14,7 @@ from ...errors import ArgumentError, DTypeError, StateError
 from ...interpreter import Symbol
 from ...methods import update
 from ...tensor import Tensor, tensor
+from ...uninterrupted import Uninterrupted
 from ..optimizer import Group, Optimizer
 
 __all__ = ["LRScheduler"]
@@ -78,10 +79,11 @@ class LRScheduler:
         if self._step_count == 1 and self.last_epoch >= 0 and not self.optimizer.calls.stepped:
             warnings.warn("lr_scheduler.step() is called before optimizer.step(): the first "
                           "learning rate of the schedule is skipped", UserWarning, stacklevel=2)
-        self._step_count += 1
         if epoch is not None:
             warn_of_epoch()
-        self._update_lr(epoch)
+        with Uninterrupted():
+            self._step_count += 1
+            self._update_lr(epoch)
 
     def get_last_lr(self) -> list[float]:
         """The rate of each group that the last step has set."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ArgumentError, DTypeError
+from ...uninterrupted import Uninterrupted
 from ..optimizer import Optimizer
 from .base import LRScheduler, put, rates_of
 from .plateau import ReduceLROnPlateau
@@ -89,14 +90,15 @@ class SequentialLR(_Several):
 
     def step(self) -> None:  # type: ignore[override]
         """Goes on to the next epoch, of the scheduler whose turn it is."""
-        self.last_epoch += 1
-        i = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[i]
-        if i > 0 and self._milestones[i - 1] == self.last_epoch:
-            scheduler._update_lr(0)
-        else:
-            scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+        with Uninterrupted():
+            self.last_epoch += 1
+            i = bisect_right(self._milestones, self.last_epoch)
+            scheduler = self._schedulers[i]
+            if i > 0 and self._milestones[i - 1] == self.last_epoch:
+                scheduler._update_lr(0)
+            else:
+                scheduler.step()
+            self._last_lr = scheduler.get_last_lr()
 
 
 class ChainedScheduler(_Several):
@@ -109,6 +111,7 @@ class ChainedScheduler(_Several):
 
     def step(self) -> None:  # type: ignore[override]
         """Goes on to the next epoch of every scheduler."""
-        for scheduler in self._schedulers:
-            scheduler.step()
-        self._last_lr = rates_of(self.optimizer)
+        with Uninterrupted():
+            for scheduler in self._schedulers:
+                scheduler.step()
+            self._last_lr = rates_of(self.optimizer)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...errors import ArgumentError, DTypeError
+from ...uninterrupted import Uninterrupted
 from ...utils.arguments import check_at_least, check_fraction
 from ..optimizer import Optimizer
 from .base import LRScheduler, cos, saved_function
@@ -270,16 +271,17 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
         """Goes on to the next epoch, or to any place in the schedule."""
-        if epoch is None and self.last_epoch >= 0:
-            epoch, self.T_cur = self.last_epoch + 1, self.T_cur + 1
-            if self.T_cur >= self.T_i:
-                self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
-        else:
-            epoch = check_at_least(type(self).__name__, "epoch", epoch or 0, 0)
-            self._place(epoch)
-        self.last_epoch = math.floor(epoch)
-        with self._asking():
-            self._set_rates(self.get_lr())
+        with Uninterrupted():
+            if epoch is None and self.last_epoch >= 0:
+                epoch, self.T_cur = self.last_epoch + 1, self.T_cur + 1
+                if self.T_cur >= self.T_i:
+                    self.T_cur, self.T_i = self.T_cur % self.T_i, self.T_i * self.T_mult
+            else:
+                epoch = check_at_least(type(self).__name__, "epoch", epoch or 0, 0)
+                self._place(epoch)
+            self.last_epoch = math.floor(epoch)
+            with self._asking():
+                self._set_rates(self.get_lr())
 
     def _place(self, epoch: float) -> None:
         """Sets the present cycle's length T_i, and T_cur: how far in it `epoch` is."""

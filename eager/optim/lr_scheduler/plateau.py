@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ...errors import ArgumentError, StateError
+from ...uninterrupted import Uninterrupted
 from ...utils.arguments import check_choice
 from ..optimizer import Optimizer
 from .base import LRScheduler, check_optimizer, one_each, plain, put, rates_of, warn_of_epoch
@@ -70,18 +71,19 @@ class ReduceLROnPlateau(LRScheduler):
         current = current if isinstance(current, float) else float(current)
         if epoch is not None:
             warn_of_epoch()
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        if _BETTER[self.mode, self.threshold_mode](current, self.best, self.threshold):
-            self.best, self.num_bad_epochs = current, 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
-        if self.num_bad_epochs > self.patience:
-            self._reduce_lr()
-            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = rates_of(self.optimizer)
+        with Uninterrupted():
+            self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+            if _BETTER[self.mode, self.threshold_mode](current, self.best, self.threshold):
+                self.best, self.num_bad_epochs = current, 0
+            else:
+                self.num_bad_epochs += 1
+            if self.in_cooldown:
+                self.cooldown_counter -= 1
+                self.num_bad_epochs = 0
+            if self.num_bad_epochs > self.patience:
+                self._reduce_lr()
+                self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+            self._last_lr = rates_of(self.optimizer)
 
     def _reduce_lr(self) -> None:
         rates = rates_of(self.optimizer)
