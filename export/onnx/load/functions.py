@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....eager.errors import ImportModelError
 from . import standard
+from .calls import nodes_in
 from .names import identifier
 
 if TYPE_CHECKING:
@@ -22,15 +23,14 @@ class Types(dict[str, Any]):
     checked = True
 
 
-MOST = 50  # functions that call each other
-
-
 def types_of(model: Any, given: Iterable[str] = ()) -> Types:
     """The types of all values of a model, in graphs inside of its graph too."""
     import onnx
 
     light, found = _without_data(model), Types()
-    if not _in_order(model.graph, given):  # onnx may end the process over such a graph
+    if not _in_order(model.graph, given) or not all(map(_is_sound, (  # onnx may end the process
+            node for nodes in (light.graph.node, *(f.node for f in light.functions))
+            for node in nodes_in(nodes)))):  # over such a graph, or never come back
         found.checked = False
         return found
     try:
@@ -51,6 +51,17 @@ def _in_order(graph: Any, given: Iterable[str]) -> bool:
             return False
         known.update(node.output)
     return True
+
+
+def _is_sound(node: Any) -> bool:
+    """Whether onnx can take the attributes of a node in hand: it reads an equation with single
+    dots without an end, and makes as many parts as a number says."""
+    given = {a.name: a for a in node.attribute}
+    if node.op_type == "Einsum":
+        equation = given.get("equation")
+        return equation is not None and standard.is_equation(equation.s.decode("utf-8", "replace"))
+    many = given.get("num_outputs")
+    return many is None or many.i <= len(node.output)
 
 
 def _loosely(model: Any) -> Any:
@@ -122,8 +133,6 @@ def instance(method: Method, node: Any, domain: str, given: Mapping[str, Any], l
     if key not in owner.methods:
         if node.op_type in owner.making:
             raise ImportModelError(f"the function {node.op_type} calls itself")
-        if len(owner.making) >= MOST:
-            raise ImportModelError(f"functions call each other more than {MOST} deep")
         owner.making.append(node.op_type)
         name = identifier(f"function_{node.op_type}", owner.method_names)
         lines = _method(method, function, name, node, given, types)

@@ -15,7 +15,10 @@ from ....eager.nn.module import Module
 from ....eager.nn.parameter import Parameter
 from ....eager.tensor import Tensor
 from .layered import layered
+from .limits import Limits, in_force
 from .values import is_stored, value_of
+
+_DEEPEST = 64  # words of a name, as parts in parts
 
 
 class Declared:
@@ -54,9 +57,15 @@ class Model(Module):
     """
 
     def __init__(self, inputs: Sequence[Declared] = (), outputs: Sequence[str] = (),
-                 source: str = "") -> None:
+                 source: str = "", limits: Limits | None = None) -> None:
         super().__init__()
         self._inputs, self._outputs, self._source = tuple(inputs), tuple(outputs), source
+        self._limits = limits or Limits()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs for these inputs. LimitError where a call takes more than the limits."""
+        with in_force(self._limits):
+            return super().__call__(*args, **kwargs)
 
     def __getitem__(self, name: str) -> Any:
         """The parameter, buffer or part of that name, which may hold dots."""
@@ -150,12 +159,29 @@ def place(model: Model, name: str, array: Any, trained: bool, persistent: bool) 
         owner.register_buffer(last, Tensor(np.array(array)), persistent)
 
 
-def fits(name: str, taken: set[str]) -> bool:
+class Names(set[str]):
+    """Names of what a model holds."""
+
+    def __init__(self) -> None:
+        self.parts: set[str] = set()  # what stands before a dot in one of them
+
+    def add(self, name: str) -> None:
+        """Adds a name."""
+        super().add(name)
+        self.parts.update(_above(name))
+
+
+def _above(name: str) -> list[str]:
+    """The parts of a model that a name lies in, by their names."""
+    words = name.split(".")
+    return [".".join(words[:i]) for i in range(1, len(words))]
+
+
+def fits(name: str, taken: Names) -> bool:
     """Whether `name` can be that of a parameter, beside those in `taken`."""
     words = name.split(".")
-    below = (".".join(words[:i]) for i in range(1, len(words)))
-    return all(words) and not any(path in taken for path in below) and \
-        not any(other.startswith(f"{name}.") for other in taken) and \
+    return len(words) <= _DEEPEST and all(words) and not any(p in taken for p in _above(name)) and \
+        name not in taken.parts and \
         not hasattr(Model, words[0]) and not any(hasattr(Module, w) or w.startswith("_")
                                                  for w in words) and \
         words[0] not in ("training",)

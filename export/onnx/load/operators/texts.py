@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
+import math
 from typing import Any
 
 import numpy as np
 
-from .....eager.errors import ImportModelError
 from .....eager.tensor import tensor
+from ..limits import need
+from ..pattern import Pattern
 from ..table import Tensor, operator
-from ..values import is_tensor
+from ..values import check_room, is_tensor
 
 __all__: list[str] = []
 
@@ -23,6 +24,10 @@ def _array(texts: Any, shape: Any = None) -> Any:
 
 @operator("StringConcat")
 def _concat(a: Any, b: Any) -> Any:
+    shape = np.broadcast_shapes(np.shape(a), np.shape(b))
+    count = math.prod(shape)
+    letters = sum(count // max(x.size, 1) * sum(map(len, x.reshape(-1))) for x in (a, b))
+    need(8 * count + letters, "the result of StringConcat")
     return np.asarray(a + b, dtype=object)
 
 
@@ -32,6 +37,7 @@ def _split(x: Any, delimiter: str | None = None, maxsplit: int | None = None) ->
     most = -1 if maxsplit is None else maxsplit
     parts = [s.split(delimiter or None, most) for s in x.reshape(-1)]
     width = max(map(len, parts), default=0)
+    need(8 * width * len(parts), "the result of StringSplit")
     flat = [p for row in parts for p in (*row, *[""] * (width - len(row)))]
     counts = np.array([len(row) for row in parts], np.int64).reshape(x.shape)
     return _array(flat, (*x.shape, width)), tensor(counts)
@@ -39,12 +45,8 @@ def _split(x: Any, delimiter: str | None = None, maxsplit: int | None = None) ->
 
 @operator("RegexFullMatch")
 def _full_match(x: Any, pattern: str = "") -> Tensor:
-    try:
-        fits = re.compile(pattern)
-    except re.error as error:
-        raise ImportModelError(f"the pattern {pattern!r} cannot be read: {error}") from None
-    return tensor(np.array([fits.fullmatch(s) is not None for s in x.reshape(-1)],
-                           bool).reshape(x.shape))
+    fits = Pattern(pattern)
+    return tensor(np.array([fits.matches(s) for s in x.reshape(-1)], bool).reshape(x.shape))
 
 
 @operator("StringNormalizer")
@@ -70,6 +72,7 @@ def _tf_idf(x: Any, max_gram_length: int, max_skip_count: int, min_gram_length: 
     grams = _grams(pool, ngram_counts)
     array = x.numpy() if is_tensor(x) else np.asarray(x)
     rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
+    check_room((len(rows), max(ngram_indexes) + 1), np.float32)
     counts = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
     for row, out in zip(rows, counts):
         for place in _found(tuple(row.tolist()), grams, min_gram_length, max_gram_length,
