@@ -14,6 +14,7 @@ from .limits import Meter
 from .module import Names, fits
 from .names import identifier, is_attribute
 from .tensors import array_of_proto, dense
+from .types import Types
 
 _NUMBERS = 16  # in attributes, that count as much as a node
 DEEPEST = 15  # graphs inside of graphs; Python nests loops twenty deep
@@ -41,7 +42,7 @@ class Method:
 
     scope_type = Scope
 
-    def __init__(self, owner: Source, opsets: Mapping[str, int], types: functions.Types,
+    def __init__(self, owner: Source, opsets: Mapping[str, int], types: Types,
                  given: Mapping[str, Any]) -> None:
         self.owner, self.opsets, self.types, self.given = owner, opsets, types, given
         self.taken: dict[str, int] = {}
@@ -110,6 +111,7 @@ class Method:
         if inner.depth > DEEPEST:
             raise ImportModelError(f"graphs lie more than {DEEPEST} deep inside of each other")
         self.initializers(graph, inner)
+        self.types.declare(graph)
         inner.known |= {v.name: text for v, text in zip(graph.input, inputs)}
         self.nodes(graph.node, inner)
         return [self.read(v.name, inner) for v in graph.output]
@@ -127,8 +129,10 @@ class Method:
         written = control.CONTROL.get((domain, node.op_type))
         if written is not None:
             written(self, node, inputs, given, scope)
-            return
-        self.call(node, domain, inputs, given, scope)
+        else:
+            self.call(node, domain, inputs, given, scope)
+        if (domain, node.op_type) not in self.owner.own_names:
+            self.types.follow(node, self.version(domain), given)
 
     def call(self, node: Any, domain: str, inputs: list[str], given: dict[str, Any], scope: Scope
              ) -> None:
@@ -159,8 +163,7 @@ class Method:
     def plain_text(self, entry: table.Operator, node: Any, inputs: list[str],
                    keywords: dict[str, str]) -> str:
         """What a user of fusewire would write; empty unless all inputs are tensors of floats."""
-        if not entry.text or not self.types.checked or not all(
-                functions.is_float(self.types.get(n)) for n in node.input):
+        if not entry.text or not self.types.are_floats(node.input):
             return ""
         if all(attributes.is_literal(text) for text in inputs):
             return ""  # numbers alone
@@ -216,7 +219,7 @@ class Source:
         self.own_names = {key[:2] for key in self.functions}
         self.held: dict[str, Any] = {}        # source that reads a constant: (name, array, trained)
         self.not_trained: set[str] = set()    # source of floats that are settings
-        self.methods: dict[Any, tuple[str, list[str]]] = {}
+        self.methods: dict[Any, tuple[str, list[str], list[int]]] = {}  # types of outputs last
         self.method_names = {"forward": 1}
         self.making: list[str] = []           # functions whose source is being made
         self.parts = Names()
@@ -246,8 +249,8 @@ class Source:
 
     def _forward(self) -> list[str]:
         graph = self.model.graph
-        method = Method(self, self.opsets, functions.types_of(self.model), {})
-        scope = Scope()
+        method, scope = Method(self, self.opsets, Types(), {}), Scope()
+        method.types.declare(graph)
         method.initializers(graph, scope)
         given = []
         for place, v in enumerate(graph.input):
@@ -268,6 +271,6 @@ class Source:
         """The whole source."""
         lines = ["import fusewire as fw", "", "op = fw.onnx.operators", "", "",
                  f"class {title}(fw.onnx.Model):", *self.lines]
-        for _, method in self.methods.values():
+        for _, method, _ in self.methods.values():
             lines += ["", *method]
         return "\n".join(lines) + "\n"

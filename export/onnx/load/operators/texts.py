@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .....eager.errors import ShapeError
 from .....eager.tensor import tensor
 from ..limits import need
 from ..pattern import Pattern
@@ -88,6 +89,8 @@ def _tf_idf(x: Any, max_gram_length: int, max_skip_count: int, min_gram_length: 
 def _grams(pool: Any, starts: Any) -> dict[Any, int]:
     """The n-grams of a pool with their numbers: first those of one item, then of two."""
     grams: dict[Any, int] = {}
+    if not all(0 <= start <= len(pool) for start in starts):
+        raise ShapeError(f"ngram_counts {starts!r:.200} are no places in a pool of {len(pool)}")
     for n, (start, end) in enumerate(zip(starts, (*starts[1:], len(pool))), 1):
         for i in range(start, end - n + 1, n):
             grams[tuple(pool[i:i + n])] = len(grams)
@@ -96,8 +99,8 @@ def _grams(pool: Any, starts: Any) -> dict[Any, int]:
 
 def _found(row: Any, grams: dict[Any, int], least: int, most: int, skips: int) -> Any:
     """The numbers of the n-grams in a row, whose items lie up to `skips` + 1 apart."""
-    for n in range(least, most + 1):
-        for apart in range(1, skips + 2) if n > 1 else (1,):
+    for n in range(max(least, 1), min(most, len(row)) + 1):
+        for apart in range(1, min(skips + 1, len(row)) + 1) if n > 1 else (1,):
             for start in range(len(row) - apart * (n - 1)):
                 place = grams.get(row[start:start + apart * (n - 1) + 1:apart])
                 if place is not None:
