@@ -7,14 +7,21 @@ More mutants: `python tests/onnx_mutants.py 10000`.
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_mutants
 import pytest
-from onnx_mutants import model, node
+from onnx import helper
+from onnx_mutants import model, node, value
 
 import fusewire as fw
 
 MUTANTS = 400
 TEXTS = {"s": np.array([["aa"], ["b"]], object), "t": np.array(["ab", "c"], object)}
+def branch(name: str) -> onnx.GraphProto:
+    """A graph that gives a value from outside of it."""
+    return helper.make_graph([node("Identity", name, "r")], "g", [], [value("r")])
+
+
 # Over the first of these the inference of shapes that onnx has ends the process; the others never
 # came to an end.
 WERE_TOO_MUCH = [
@@ -23,6 +30,9 @@ WERE_TOO_MUCH = [
     model([node("Split", "x", "a b y d", axis=1, num_outputs=3)]),
     model([node("Split", "x", "a b y", axis=1, num_outputs=(1 << 31) - 1)]),
     model([node("Einsum", "x", equation="a.b")]),
+    model([node("Relu", "s", "u"), node("If", "t", then_branch=branch("x"), else_branch=branch(
+        "x"))], **TEXTS),
+    model([node("Shape", "x", "i"), node("Split", "i", "a b y", axis=0)]),
     *[model([node("TfIdfVectorizer", "k", max_gram_length=large, max_skip_count=skips,
                   min_gram_length=1, mode="TF", ngram_counts=[0, end], ngram_indexes=[0, 1, 2],
                   pool_int64s=[1, 2, 1, 2])], k=np.int64([1, 2, 1]))

@@ -69,13 +69,11 @@ def _for_types(method: Method, node: Any, schema: Any, given: Mapping[str, Any])
     for name, proto in given.items():
         plain.attribute.add().CopyFrom(proto)
         plain.attribute[-1].name = name
-    types = [onnx.TypeProto() for _ in node.input]
-    for name, kind in zip(node.input, types):
+    for name in node.input:
         if name and name not in method.types:
             raise ImportModelError(f"{node.op_type} reads {name!r}, whose type is not known",
                                    "the schemas of the operators before it do not tell it")
-        if name:
-            kind.tensor_type.elem_type = method.types[name]
+    types = [method.types.proto(name) for name in node.input]
     bodies = sorted(schema.context_dependent_function_opset_versions)
     fits = [v for v in bodies if v <= method.opsets.get("", bodies[-1])] or bodies[:1]
     try:
@@ -83,7 +81,12 @@ def _for_types(method: Method, node: Any, schema: Any, given: Mapping[str, Any])
             fits[-1], plain.SerializeToString(), [t.SerializeToString() for t in types])
     except Exception as error:  # of many kinds: onnx reads the body as text, names of the file too
         raise ImportModelError(f"onnx makes no function of {node.op_type}: {error}") from None
-    return onnx.FunctionProto.FromString(found)
+    function = onnx.FunctionProto.FromString(found)
+    if not function.node:
+        raise ImportModelError(f"onnx makes no function of {node.op_type}, which has other nodes "
+                               "for other shapes", "it has to read inputs or constants of the "
+                               "model, whose shapes are declared")
+    return function
 
 
 def _method(caller: Method, function: Any, name: str, node: Any, given: Mapping[str, Any],

@@ -31,7 +31,7 @@ _LONGEST = 1 << 12  # of a vector of plain numbers
 _BEYOND = 1 << 63   # of what int64 holds
 
 # What inputs and attributes that make no sense lead to, where an operator's function has no check.
-_FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 _CONVERSIONS: dict[str, Function] = {
     "Tensor": tensor_of, "Tensor | None": tensor_of, "Sizes": ints, "Number": number, "Text": text}
 
@@ -55,7 +55,7 @@ class Operator:
             return self._computed(inputs, attributes)
         except FusewireError:
             raise
-        except _FAULTS as error:
+        except FAULTS as error:
             raise ImportModelError(f"{self.name} cannot be computed so: {type(error).__name__}: "
                                    f"{error}") from error
 

@@ -6,7 +6,7 @@ ends the process or never comes back, and what source needs is the type of eleme
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import standard
@@ -33,16 +33,36 @@ class Types(dict[str, int]):
 
     checked = True
 
+    def __init__(self, known: Iterable[tuple[str, int]] = ()) -> None:
+        super().__init__(known)
+        self._declared: dict[str, Any] = {}  # types with shapes, of inputs and constants
+
+    def proto(self, name: str) -> Any:
+        """The type of a value as onnx has it, with its shape where the model declares one."""
+        import onnx
+
+        found = onnx.TypeProto()
+        if name in self._declared:
+            found.CopyFrom(self._declared[name])
+        elif name:
+            found.tensor_type.elem_type = self[name]
+        return found
+
     def are_floats(self, names: Sequence[str]) -> bool:
         """Whether values are known to be tensors of floats."""
         return self.checked and all(self.get(name) in _FLOATS for name in names)
 
     def declare(self, graph: Any) -> None:
         """Enters what a graph says of its inputs and constants."""
+        import onnx
+
         for v in graph.input:
             self.enter(v.name, v.type.tensor_type.elem_type)
+            self._declared[v.name] = v.type
         for proto in graph.initializer:
             self.enter(proto.name, proto.data_type)
+            self._declared[proto.name] = onnx.helper.make_tensor_type_proto(
+                proto.data_type, list(proto.dims))
         for proto in graph.sparse_initializer:
             self.enter(proto.values.name, proto.values.data_type)
 
