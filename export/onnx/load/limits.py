@@ -25,6 +25,10 @@ from ....eager.errors import ArgumentError, LimitError
 from ....eager.shapes import TensorType
 from ....eager.tensor import Tensor
 
+SMALL = 1 << 12  # elements, at most, of results that are only counted where lists hold them
+_NO_LARGER = {"pointwise", "reduce", "contract"}  # kinds whose results have at most as many
+# elements as the product of their inputs' sizes; and views of as many elements as there are:
+_AS_LARGE = {"permute_dims", "reshape", "expand_dims", "squeeze", "alias"}
 _OBJECT = 256  # bytes that are counted for any value, beside those of its elements
 _MEMORY = 8 << 30  # bytes, where the system does not tell how many it has
 
@@ -109,13 +113,17 @@ class Meter:
     def apply(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """The result of `op`, if there is time and memory for it."""
         self.tick()
-        self.room(_bytes_of(op, inputs, params) + _OBJECT, f"the result of {op.name}")
+        small = _is_small(op, inputs)
+        if not small:
+            self.room(_bytes_of(op, inputs, params) + _OBJECT, f"the result of {op.name}")
         state = interpreter.STATE
         state._limiting = None  # not `limiting`: the thread goes on to be one with limits
         try:
             out = apply(op, inputs, params)
         finally:
             state._limiting = self
+        if small:
+            return out
         self._hold(out._data, {id(_owner(x._data)) for x in inputs if isinstance(x, Tensor)})
         return out
 
@@ -144,6 +152,16 @@ class Meter:
     def close(self) -> None:
         """Looks after no array any more."""
         self._of.clear()
+
+
+def _is_small(op: Any, inputs: tuple[Any, ...]) -> bool:
+    """Whether a result is so small, by the op's inputs, that it is not looked after."""
+    size = 1
+    for x in inputs:
+        if isinstance(x, Tensor):
+            size *= x._data.size
+    return type(size) is int and size <= SMALL and (
+        op.kind in _NO_LARGER or op.name in _AS_LARGE)
 
 
 def _owner(array: Any) -> Any:

@@ -12,7 +12,7 @@ from .shapes import along
 
 __all__: list[str] = []
 
-_NUMBER = 40  # bytes of a plain number in a list
+_ENTRY = 1 << 10  # bytes that count for what an iteration adds to a list
 
 
 def number(value: Any) -> Any:
@@ -26,7 +26,7 @@ def iteration(lists: int = 0) -> None:
     meter = limits.current()
     if meter is not None:
         meter.tick()
-        meter.take(lists * _NUMBER, "what iterations leave")
+        meter.take(lists * _ENTRY, "what iterations leave")
 
 
 def length(x: Any, axis: int = 0) -> Any:
