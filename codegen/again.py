@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import io
 import os
-import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,9 +23,8 @@ import numpy as np
 from ..capture.costs import phase, program_made
 from ..capture.dims import Dim
 from ..capture.graph import Graph, param_key, topological
-from ..eager.dtypes import as_dtype
 from ..eager.op import OPS, Op
-from . import disk
+from . import disk, entry
 from .llvm import store
 from .llvm.program import Facts, NativeProgram, Written, built, facts_of
 from .llvm.target import Target
@@ -59,32 +56,23 @@ def program_of(graph: Graph, target: Target, how: tuple[Any, ...],
 
 def _load(name: str, target: Target, write: Callable[[], tuple[Written, T]]
           ) -> tuple[NativeProgram, T] | None:
-    entry = disk.load(name)
-    if entry is None:
+    raw = disk.load(name)
+    if raw is None:
         return None
-    code, facts, about = _Reader(io.BytesIO(entry)).load()
+    try:
+        code, facts, about = entry.from_bytes(raw)
+    except entry.Damaged:
+        return None
     image = disk.load(code)
     if image is None:
         return None
-    return NativeProgram(image, Facts(*facts), target, lambda: write()[0]), about
+    return NativeProgram(image, facts, target, lambda: write()[0]), about
 
 
-def _save(name: str, entry: tuple[str, Facts, Any]) -> None:
-    written = io.BytesIO()
-    _Writer(written).dump(entry)
-    disk.save(name, written.getvalue())
-
-
-class _Writer(pickle.Pickler):
-    """Dtypes by name: there is one object for each, and much asks whether it is that."""
-
-    def persistent_id(self, x: Any) -> Any:
-        return x.name if isinstance(x, np.dtype) else None
-
-
-class _Reader(pickle.Unpickler):
-    def persistent_load(self, name: str) -> Any:
-        return as_dtype(name)
+def _save(name: str, said: tuple[str, Facts, Any]) -> None:
+    raw = entry.to_bytes(said)
+    if raw:
+        disk.save(name, raw)
 
 
 # ---- names

@@ -10,7 +10,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..capture.costs import phase
 from ..capture.graph import Graph, Node, Nodes, params_key, topological
@@ -30,12 +30,12 @@ from .again import program_of
 from .anysize import AnySize, check_places, compile_any_size
 from .compose import OFTEN, Lowered, lower_sections
 from .donate import in_place
-from .executable import Executable, Interface, Plan, interface_of
+from .executable import Executable, Plan, interface_of
 from .forms import Place
 from .fuse import Group, fuse
 from .fuse import given as is_given
 from .index import lowering_for
-from .keeping import KeepingExecutable
+from .keeping import KeepingExecutable, Parts
 from .kept import Kept, kept_launches, kept_part
 from .launches import CPU, Kinds, Launch, Lowering, Packed
 from .llvm.program import NativeProgram, Slot, Step, Written
@@ -113,14 +113,6 @@ def compile_open(graph: Graph, least: Mapping[str, int], target: Target | None =
     how = machine, sorted(least.items())
     program, (parts, sized) = program_of(graph, target, how, write)
     return replace(sized, program=_executable(program, parts))
-
-
-class Parts(NamedTuple):
-    """What a native program becomes an executable with."""
-
-    interface: Interface
-    arena: int
-    kept: Kept | None
 
 
 def _assembled(plan: Plan, launches: list[Launch], target: Target) -> tuple[Written, Parts]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..capture import watching
 from ..capture.costs import Memory
@@ -13,6 +13,14 @@ from .executable import Executable, Interface
 from .kept import Kept, Watch
 from .llvm.program import NativeProgram
 from .report import kernel_facts
+
+
+class Parts(NamedTuple):
+    """What a native program becomes an executable with."""
+
+    interface: Interface
+    arena: int
+    kept: Kept | None
 
 
 @dataclass

@@ -38,7 +38,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) ->
     """The tensor that `op` makes of `inputs` (tensors, and Python scalars that adapt to them)."""
     if interpreter.in_use:
         state = interpreter.STATE
-        front = state._active if state._casting is None else state._casting
+        front = state._limiting
+        if front is None:
+            front = state._active if state._casting is None else state._casting
         if front is not None:
             return front.apply(op, inputs, params)  # type: ignore[no-any-return]
         return evaluate(op, inputs, params)

@@ -10,7 +10,8 @@ from typing import Any
 __all__ = [
     "ArgumentError", "AxisError", "CaptureError", "CheckError", "CodegenError", "DTypeError",
     "DeviceError", "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
-    "ImportModelError", "IndexingError", "LinAlgError", "ShapeError", "StateError", "WorkerError",
+    "ImportModelError", "IndexingError", "LimitError", "LinAlgError", "ShapeError", "StateError",
+    "WorkerError",
 ]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -159,3 +160,11 @@ class ImportModelError(FusewireError, RuntimeError):
     """A model file that cannot be read, or that asks for what is not supported."""
 
     node = ""  # the name of the node where it was found
+
+
+class LimitError(ImportModelError):
+    """A model that takes more time, memory or nodes than its limits allow."""
+
+    def __init__(self, message: str, help: str = "", limit: str = "") -> None:
+        super().__init__(message, help)
+        self.limit = limit  # "seconds", "bytes" or "nodes"

@@ -84,13 +84,15 @@ class _State(threading.local):
     _active: Interpreter | None = None
     _casting: Any = None
     _casts = False  # also while the autocast is put aside, beneath an op that has passed it
+    _limiting: Any = None
+    _limits = False  # likewise
     _counted = 0  # what this thread adds to `in_use`
 
     def _count(self) -> None:
         """Counts this thread anew: Ctrl-C may have come in between the last time."""
         global in_use
         with _LOCK:
-            now = (self._active is not None) + self._casts
+            now = (self._active is not None) + self._casts + self._limits
             in_use, self._counted = in_use + now - self._counted, now  # both or none
 
     @property
@@ -114,6 +116,17 @@ class _State(threading.local):
         self._count()
 
 
+    @property
+    def limiting(self) -> Any:
+        """What every op passes first, which refuses those that take too much; or None."""
+        return self._limiting
+
+    @limiting.setter
+    def limiting(self, value: Any) -> None:
+        self._limiting, self._limits = value, value is not None
+        self._count()
+
+
 STATE = _State()
 
 
@@ -127,7 +140,7 @@ def count_devices() -> None:
 @in_child
 def _forget_other_threads() -> None:
     global in_use
-    STATE._counted = (STATE.active is not None) + STATE._casts
+    STATE._counted = (STATE.active is not None) + STATE._casts + STATE._limits
     in_use = STATE._counted + devices
 
 

@@ -8,13 +8,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...capture.graph import Graph, Node, topological
-from ...capture.passes.checks import Check
-from ...codegen.anysize import AnySize
 from ...codegen.compile import compile_graph, compile_open
-from ...codegen.executable import Executable, Interface
-from ...codegen.generalise import Formula
+from ...codegen.description import Kind, Reading, Writing, record
+from ...codegen.entry import PARTS
+from ...codegen.executable import Executable
 from ...codegen.keeping import KeepingExecutable
-from ...codegen.kept import Kept
 from ...codegen.llvm.program import Facts, NativeProgram
 from ...codegen.llvm.target import host
 from ...codegen.mixed import MixedExecutable
@@ -22,7 +20,6 @@ from ...codegen.partition import Call, Part
 from ...codegen.sized import Met, SizedExecutable
 from ...eager.devices import CPU
 from ...eager.errors import CodegenError
-from .description import Kind, Reading, Writing, record
 
 
 def _write_program(x: NativeProgram, to: Writing) -> list[Any]:
@@ -109,7 +106,7 @@ def _read_sized(parts: list[Any], of: Reading) -> SizedExecutable:
 
 
 CODE: dict[Any, Kind] = {
-    **{cls: record(cls) for cls in (Interface, Check, Kept, Formula, AnySize, Met)},
+    **PARTS, Met: record(Met),
     NativeProgram: Kind("program", _write_program, _read_program, id),
     Executable: Kind("executable", _write_executable, _read_executable(Executable), id),
     KeepingExecutable: Kind("keeping", _write_keeping, _read_executable(KeepingExecutable), id),

@@ -15,6 +15,7 @@ from ...capture.planning import walk
 from ...capture.reading import Reader
 from ...capture.replay import MISSING, UNSEEN, Replay
 from ...capture.tree import Branch
+from ...codegen.description import Reading
 from ...eager import devices, interpreter
 from ...eager.errors import ArgumentError, CaptureError, FusewireError, ImportModelError, StateError
 from ...eager.nn.results import tensors_in
@@ -23,7 +24,6 @@ from ...eager.tape import is_grad_enabled
 from ...eager.tensor import Tensor
 from . import file
 from .code import CODE
-from .description import Reading
 from .outside import is_given
 from .save import Recorded, save
 from .state import Heap

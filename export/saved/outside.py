@@ -18,10 +18,10 @@ from ...capture.members import attributes
 from ...capture.paths import Members, Path, describe, steps
 from ...capture.reading import Reader
 from ...capture.state import is_plain
+from ...codegen.description import Unsaved, Writing
 from ...eager.ops.random import default_generator
 from ...eager.tape import Leaf
 from ...eager.tensor import Tensor
-from .description import Unsaved, Writing
 from .state import Cells
 
 _OF_MODULES = ("_parameters", "_modules", "_buffers")

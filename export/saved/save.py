@@ -16,12 +16,12 @@ from ...capture.names import Names
 from ...capture.places import is_elsewhere
 from ...capture.reading import Reader
 from ...capture.replay import MISSING, Replay
+from ...codegen.description import Unsaved, Writing
 from ...codegen.llvm.target import Target, host
 from ...eager.errors import ExportError
 from ...eager.tensor import Tensor
 from . import file
 from .code import CODE
-from .description import Unsaved, Writing
 from .outside import Outside, best_names, is_given
 from .values import KINDS
 

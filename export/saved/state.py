@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ...codegen.description import Reading
 from ...eager.nn.parameter import Buffer, Parameter
 from ...eager.tape import Leaf
 from ...eager.tensor import Tensor
-from .description import Reading
 
 
 class Holder:

@@ -7,8 +7,6 @@ import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
-import numpy as np
-
 from ...capture import changes, makes
 from ...capture.dims import Condition, Dim
 from ...capture.effects import Effect
@@ -25,15 +23,13 @@ from ...capture.template import Leaving
 from ...capture.tree import Back, Branch, Ends, Loop, Measured, Return
 from ...capture.turns import LoopBack, Turned
 from ...capture.varying import Varying
-from ...eager.dtypes import as_dtype
+from ...codegen.description import DATA, Kind, Reading, Unsaved, Writing, filled, record
 from ...eager.nn.parameter import Buffer, Parameter
 from ...eager.op import OPS
 from ...eager.ops.random import default_generator
-from ...eager.shapes import TensorType
 from ...eager.tape import Entry
 from ...eager.tape import Leaf as TapeLeaf
 from ...eager.tensor import Tensor
-from .description import Kind, Reading, Unsaved, Writing, filled, record, sequence
 
 TYPES: dict[str, type] = {cls.__qualname__: cls for cls in (
     Tensor, Parameter, Buffer, Counter, OrderedDict, defaultdict, deque, type(None), type(...),
@@ -51,22 +47,9 @@ def _write_type(x: type, to: Writing) -> list[Any]:
     return [_NAMES[x]]
 
 
-def _write_number(x: Any, to: Writing) -> list[Any]:
-    return [x.dtype.name, x.tobytes().hex()]
-
-
-def _read_number(parts: list[Any], of: Reading) -> Any:
-    return np.frombuffer(bytes.fromhex(parts[1]), as_dtype(parts[0]))[0]
-
-
-_NUMBERS = tuple(np.dtype(c).type for c in "?bBhHiIlLqQefdFD")
 _TYPE = Kind("class", _write_type, lambda parts, of: TYPES[parts[0]])
-_NUMBER = Kind("number", _write_number, _read_number)
-_DTYPE = Kind("dtype", lambda x, to: [x.name], lambda parts, of: as_dtype(parts[0]))
 _PLAIN: dict[type, Kind] = {
-    **{cls: _NUMBER for cls in _NUMBERS},
-    **{type(as_dtype(name)): _DTYPE for name in ("float32", "bfloat16")},
-    **{type(np.dtype(c)): _DTYPE for c in "?bBhHiIlLqQefdFD"},
+    **DATA,
     type: _TYPE, type(Tensor): _TYPE, Params: Kind(
         "params", lambda x, to: [[k, to.value(v)] for k, v in x.items()],
         lambda parts, of: Params({k: of.value(v) for k, v in parts})),
@@ -79,13 +62,8 @@ _PLAIN: dict[type, Kind] = {
                 lambda parts, of: slice(*map(of.value, parts))),
     range: Kind("range", lambda x, to: [x.start, x.stop, x.step],
                 lambda parts, of: range(*parts)),
-    **{cls: sequence(cls) for cls in (list, tuple, set, frozenset)},
-    dict: Kind("dict", lambda x, to: [[to.value(k), to.value(v)] for k, v in x.items()],
-               lambda parts, of: {of.value(k): of.value(v) for k, v in parts}),
     types.MappingProxyType: Kind("mapping", lambda x, to: [to.value(dict(x))],
                                  lambda parts, of: of.value(parts[0])),
-    np.ndarray: Kind("array", lambda x, to: to.array(x, "$constant"),
-                     lambda parts, of: of.array(*parts)),
 }
 
 
@@ -127,7 +105,7 @@ _VALUES: dict[type, Kind] = {
                lambda parts, of: Expr(dict(of.value(parts[0])))),
     Dim: Kind("dim", lambda x, to: [to.value(x.expr)],
               lambda parts, of: of.about.names.sizes.make(of.value(parts[0]))),
-    **{cls: record(cls) for cls in (Symbol, Quotient, Condition, TensorType, Varying)},
+    **{cls: record(cls) for cls in (Symbol, Quotient, Condition, Varying)},
 }
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
+import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -134,11 +139,111 @@ def test_a_folder_that_others_may_write_is_not_used(folder: Path, made: list[str
     assert len(made) == 2 and entries(folder) == []
 
 
+def put_pipe(path: Path, entry: bytes) -> None:
+    os.mkfifo(path, 0o600)
+
+
+def put_socket(path: Path, entry: bytes) -> None:
+    """Bound where the path is short: a socket's may have a hundred bytes."""
+    with socket.socket(socket.AF_UNIX) as server, tempfile.TemporaryDirectory(dir="/tmp") as short:
+        server.bind(f"{short}/s")
+        shutil.move(f"{short}/s", path)
+
+
+def put_link(path: Path, entry: bytes) -> None:
+    path.with_name("elsewhere").write_bytes(entry)
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def put_endless_link(path: Path, entry: bytes) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def put_folder(path: Path, entry: bytes) -> None:
+    path.mkdir()
+
+
+def put_file_that_others_write(path: Path, entry: bytes) -> None:
+    path.write_bytes(entry)
+    path.chmod(0o620)
+
+
+def within(seconds: float, call: Callable[[], Any]) -> Any:
+    """What a call gives, which may not wait for anything."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert found, "it waits"
+    return found[0]
+
+
+@POSIX
+@pytest.mark.parametrize("put", [put_pipe, put_socket, put_link, put_endless_link, put_folder,
+                                 put_file_that_others_write])
+def test_what_is_no_file_of_ours_is_no_entry(folder: Path, put: Callable[[Path, bytes], None]
+                                             ) -> None:
+    """Nothing waits for it, and an entry takes its place; a folder stays."""
+    name = "0" * 64 + ".o"
+    disk.save(name, b"image")
+    entry = (folder / name).read_bytes()
+    (folder / name).unlink()
+    put(folder / name, entry)
+    assert within(30, lambda: (disk.load(name), True)) == (None, True)
+    assert within(30, lambda: (disk.save(name, b"new"), True)) == (None, True)
+    is_folder = put is put_folder
+    assert disk.load(name) == (None if is_folder else b"new")
+    assert [e.name for e in disk.entries(folder)] == [name]
+
+
+@POSIX
+def test_a_pipe_in_the_place_of_the_folder(folder: Path, made: list[str]) -> None:
+    os.mkfifo(folder)
+    assert within(60, lambda: [run(), run()]) == [6.0, 6.0]
+
+
+@POSIX
+def test_the_file_that_was_looked_at_is_the_one_that_is_read(folder: Path, monkeypatch: Any
+                                                             ) -> None:
+    """Another file takes the name of an entry right after somebody has asked whose it is."""
+    disk.save("a.o", b"image")
+    disk.save("b.o", b"image")
+    other = b"fusewire object 2\n" + disk.digest("a.o", b"other") + b"other"
+
+    def swapped(about: Any) -> bool:
+        (folder / "c").write_bytes(other)
+        os.replace(folder / "c", folder / "a.o")
+        return True
+
+    monkeypatch.setattr(disk, "_is_ours", lambda about: stat.S_ISDIR(about.st_mode)
+                        or swapped(about))
+    assert disk.load("a.o") == b"image"
+
+
+@POSIX
+def test_a_folder_that_takes_the_place_of_ours(folder: Path, tmp_path: Path, monkeypatch: Any
+                                               ) -> None:
+    """What was opened is used to the end, whatever has its name by then."""
+    disk.save("a.o", b"image")
+    is_ours = disk._is_ours
+
+    def moved(about: Any) -> bool:
+        if stat.S_ISDIR(about.st_mode) and not (tmp_path / "ours").exists():
+            folder.rename(tmp_path / "ours")
+            folder.mkdir()
+        return is_ours(about)
+
+    monkeypatch.setattr(disk, "_is_ours", moved)
+    disk.save("b.o", b"image")
+    assert list(folder.iterdir()) == []
+    assert {p.name for p in (tmp_path / "ours").iterdir()} == {"a.o", "b.o"}
+
+
 def test_a_folder_that_cannot_be_written(folder: Path, made: list[str], monkeypatch: Any) -> None:
-    def refused(**where: Any) -> Any:
+    def refused(*where: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(disk.tempfile, "mkstemp", refused)
+    monkeypatch.setattr(disk, "_replace", refused)
     assert [run(), run()] == [6.0, 6.0]
     assert len(made) == 2 and entries(folder) == []
 

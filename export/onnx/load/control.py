@@ -60,7 +60,7 @@ def _constant(method: Method, node: Any, inputs: list[str], given: dict[str, Any
     _need(node, "outputs", len(node.output), 1, 1)
     (name, proto), = given.items()
     if name == "sparse_value":
-        array = dense(proto.sparse_tensor)
+        array = dense(proto.sparse_tensor, method.owner.meter)
     else:
         array = attributes.value("value", proto)
         kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64,
@@ -106,6 +106,7 @@ def _loop(method: Method, node: Any, inputs: list[str], given: dict[str, Any], s
         method.line(f"{going} = {'True' if condition == 'None' else condition}")
     asked = [f"{turn} < {limit}"] * bool(limit) + [going] * bool(going)
     with method.block(f"while {' and '.join(asked) or 'True'}:"):
+        method.line(f"op.iteration({len(lists) or ''})")
         more, *rest = method.body(graph, scope, [turn, going or "True", *carried])
         for name, value in zip(lists, rest[len(carried):]):
             method.line(f"{name}.append({value})")

@@ -5,131 +5,39 @@ Each becomes a method of the source, made once for the same attributes and types
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ....eager.errors import ImportModelError
 from . import standard
 from .names import identifier
+from .types import Types
 
 if TYPE_CHECKING:
     from .source import Method
 
 
-class Types(dict[str, Any]):
-    """The TypeProto of values, by name. checked: nothing that the model says contradicts them."""
-
-    checked = True
-
-
-MOST = 50  # functions that call each other
-
-
-def types_of(model: Any, given: Iterable[str] = ()) -> Types:
-    """The types of all values of a model, in graphs inside of its graph too."""
-    import onnx
-
-    light, found = _without_data(model), Types()
-    if not _in_order(model.graph, given):  # onnx may end the process over such a graph
-        found.checked = False
-        return found
-    try:
-        with_types = onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
-    except Exception:  # of whatever kind: what needs types will say so
-        found.checked = False
-        with_types = _loosely(light)
-    _collect(with_types.graph, found)
-    return found
-
-
-def _in_order(graph: Any, given: Iterable[str]) -> bool:
-    """Whether nodes read nothing but what stands before them."""
-    known = {"", *given, *(v.name for v in graph.input), *(t.name for t in graph.initializer),
-             *(t.values.name for t in graph.sparse_initializer)}
-    for node in graph.node:
-        if not known.issuperset(node.input):
-            return False
-        known.update(node.output)
-    return True
-
-
-def _loosely(model: Any) -> Any:
-    """The model with the types that can be found, though something in it does not fit."""
-    import onnx
-
-    try:
-        return onnx.shape_inference.infer_shapes(model)
-    except Exception:  # of whatever kind: what needs types will say so
-        return model
-
-
-_SMALL = 4096  # bytes of constants that may say what shape something has
-
-
-def _without_data(model: Any) -> Any:
-    """The model with large initializers as inputs, so that nothing large is copied."""
-    import onnx
-
-    light = onnx.ModelProto(ir_version=model.ir_version)
-    light.opset_import.extend(model.opset_import)
-    light.functions.extend(model.functions)
-    graph, own = light.graph, model.graph
-    graph.name = own.name
-    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
-        getattr(graph, name).extend(getattr(own, name))
-    inputs = {v.name for v in own.input}
-    for proto in own.initializer:
-        if proto.ByteSize() <= _SMALL:
-            graph.initializer.add().CopyFrom(proto)
-        elif proto.name not in inputs:
-            kind = onnx.helper.make_tensor_type_proto(proto.data_type, list(proto.dims))
-            graph.input.add(name=proto.name).type.CopyFrom(kind)
-    return light
-
-
-def is_float(kind: Any) -> bool:
-    """Whether values of that type are tensors of floats."""
-    return kind is not None and kind.tensor_type.elem_type in _FLOATS
-
-
-_FLOATS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16
-
-
-def _collect(graph: Any, found: Types) -> None:
-    import onnx
-
-    for v in (*graph.input, *graph.value_info, *graph.output):
-        if v.type.WhichOneof("value"):
-            found.setdefault(v.name, v.type)
-    for proto in graph.initializer:
-        found.setdefault(proto.name, onnx.helper.make_tensor_type_proto(proto.data_type,
-                                                                        list(proto.dims)))
-    for node in graph.node:
-        for a in node.attribute:
-            if a.HasField("g"):
-                _collect(a.g, found)
-
-
 def instance(method: Method, node: Any, domain: str, given: Mapping[str, Any], local: Any) -> str:
-    """The name of the method that computes a node which is a function."""
+    """The name of the method that computes a node which is a function. Enters what it gives."""
     owner = method.owner
     function = local if local is not None else _of_standard(method, node, domain, given)
-    types = [method.types.get(name) for name in node.input]
+    types = [method.types.get(name, 0) for name in node.input]
     standard.check_calls(node, function)
     key = (domain, node.op_type, tuple(bool(name) for name in node.input),
            tuple(sorted((n, p.SerializeToString()) for n, p in given.items())),
-           tuple(t.SerializeToString() if t is not None else b"" for t in types))
+           tuple(types), method.types.checked)
     if key not in owner.methods:
         if node.op_type in owner.making:
             raise ImportModelError(f"the function {node.op_type} calls itself")
-        if len(owner.making) >= MOST:
-            raise ImportModelError(f"functions call each other more than {MOST} deep")
         owner.making.append(node.op_type)
         name = identifier(f"function_{node.op_type}", owner.method_names)
-        lines = _method(method, function, name, node, given, types)
+        lines, inside = _method(method, function, name, node, given, types)
         owner.making.pop()
-        owner.methods[key] = (name, lines)
-    return owner.methods[key][0]
+        owner.methods[key] = (name, lines, [inside.get(n, 0) for n in function.output])
+    found, _, kinds = owner.methods[key]
+    for output, kind in zip(node.output, kinds):
+        method.types.enter(output, kind)
+    return found
 
 
 def _of_standard(method: Method, node: Any, domain: str, given: Mapping[str, Any]) -> Any:
@@ -161,11 +69,11 @@ def _for_types(method: Method, node: Any, schema: Any, given: Mapping[str, Any])
     for name, proto in given.items():
         plain.attribute.add().CopyFrom(proto)
         plain.attribute[-1].name = name
-    types = [method.types.get(name, onnx.TypeProto()) if name else onnx.TypeProto()
-             for name in node.input]
-    if any(name and name not in method.types for name in node.input):
-        raise ImportModelError(f"the type of an input of {node.op_type} is not known",
-                               "onnx.shape_inference finds it where the model is well formed")
+    for name in node.input:
+        if name and name not in method.types:
+            raise ImportModelError(f"{node.op_type} reads {name!r}, whose type is not known",
+                                   "the schemas of the operators before it do not tell it")
+    types = [method.types.proto(name) for name in node.input]
     bodies = sorted(schema.context_dependent_function_opset_versions)
     fits = [v for v in bodies if v <= method.opsets.get("", bodies[-1])] or bodies[:1]
     try:
@@ -173,12 +81,17 @@ def _for_types(method: Method, node: Any, schema: Any, given: Mapping[str, Any])
             fits[-1], plain.SerializeToString(), [t.SerializeToString() for t in types])
     except Exception as error:  # of many kinds: onnx reads the body as text, names of the file too
         raise ImportModelError(f"onnx makes no function of {node.op_type}: {error}") from None
-    return onnx.FunctionProto.FromString(found)
+    function = onnx.FunctionProto.FromString(found)
+    if not function.node:
+        raise ImportModelError(f"onnx makes no function of {node.op_type}, which has other nodes "
+                               "for other shapes", "it has to read inputs or constants of the "
+                               "model, whose shapes are declared")
+    return function
 
 
 def _method(caller: Method, function: Any, name: str, node: Any, given: Mapping[str, Any],
-            types: list[Any]) -> list[str]:
-    """The lines of a function."""
+            types: list[int]) -> tuple[list[str], Types]:
+    """The lines of a function, and the types of values in it."""
     import onnx
 
     opsets = {**caller.opsets, **{("" if o.domain == "ai.onnx" else o.domain): o.version
@@ -186,9 +99,8 @@ def _method(caller: Method, function: Any, name: str, node: Any, given: Mapping[
     opsets.setdefault("", onnx.defs.onnx_opset_version())
     attributes = standard.defaults(node, opsets)
     attributes |= {a.name: a for a in function.attribute_proto} | dict(given)
-    known = Types((n, t) for n, t in zip(function.input, types) if t is not None)
-    inside = _types_inside(function, known, opsets)
-    inside.checked = inside.checked and caller.types.checked
+    inside = Types((n, t) for n, t in zip(function.input, types) if n and t)
+    inside.checked = caller.types.checked
     method = type(caller)(caller.owner, opsets, inside, attributes)
     scope = caller.scope_type()
     for n in function.input:
@@ -200,20 +112,4 @@ def _method(caller: Method, function: Any, name: str, node: Any, given: Mapping[
                for n, asked in zip(function.output, node.output)]
     several = "," if len(node.output) > 1 and len(outputs) == 1 else ""
     method.line(f"return {', '.join(outputs)}{several}")
-    return [f"    def {name}({', '.join(['self', *parameters])}):", *method.lines]
-
-
-def _types_inside(function: Any, known: Types, opsets: Mapping[str, int]) -> Types:
-    """The types of values inside of a function, whose inputs have the types `known`."""
-    import onnx
-
-    graph = onnx.GraphProto(name="function")
-    graph.node.extend(function.node)
-    for name, kind in known.items():
-        graph.input.add(name=name).type.CopyFrom(kind)
-    model = onnx.ModelProto(ir_version=10, graph=graph)
-    for domain, version in opsets.items():
-        model.opset_import.add(domain=domain, version=version)
-    found = types_of(model, function.input)
-    found.update(known)
-    return found
+    return [f"    def {name}({', '.join(['self', *parameters])}):", *method.lines], inside

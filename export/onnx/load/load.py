@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ....eager import dtypes
-from ....eager.errors import ImportModelError
+from ....eager.errors import ArgumentError, ImportModelError
+from .calls import check_calls
+from .limits import Limits, Meter
 from .module import Declared, Model, class_of, place
 from .names import identifier
 from .reading import check_texts, read
@@ -17,20 +19,27 @@ from .source import Source
 from .values import type_name
 
 
-def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
+def load(model: str | os.PathLike[str] | bytes | Any, limits: Limits | None = None) -> Model:
     """The Module that an ONNX model is: it runs, is trained and compiled, and exports again.
 
     model: a path, the bytes of a file, or an onnx.ModelProto. Parameters keep the names that they
     have in the file. ImportModelError for a file that is damaged or asks for what is not
-    supported. Data in other files are read from the folder of the model only.
+    supported, LimitError for one that takes more than `limits`, which its calls keep to as well.
+    Data in other files are read from the folder of the model only.
     """
     import onnx
 
+    limits = Limits() if limits is None else limits
+    if not isinstance(limits, Limits):
+        raise ArgumentError(f"limits is {limits!r}", "limits=fw.onnx.Limits(seconds=60)")
+    meter = Meter(limits)
     if isinstance(model, onnx.ModelProto):
-        check_texts(model)
-    proto = model if isinstance(model, onnx.ModelProto) else read(model)
+        meter.room(model.ByteSize(), "the model")
+        check_texts(model, meter)
+    proto = model if isinstance(model, onnx.ModelProto) else read(model, meter)
+    check_calls(proto, meter)
     try:
-        source = Source(proto)
+        source = Source(proto, meter)
     except RecursionError as error:
         raise ImportModelError("the model's graphs lie too deep inside of each other") from error
     title = _title(model, proto)
@@ -41,14 +50,14 @@ def load(model: str | os.PathLike[str] | bytes | Any) -> Model:
         raise ImportModelError(f"the model is too large or too deep to become Python: {error}"
                                ) from error
     made = kind([_declared(v, *at) for v, at in zip(proto.graph.input, source.inputs)],
-                [v.name for v in proto.graph.output], text)
+                [v.name for v in proto.graph.output], text, limits)
     _fill(made, source)
     return made
 
 
 def _title(model: Any, proto: Any) -> str:
     name = Path(model).stem if isinstance(model, (str, os.PathLike)) else proto.graph.name
-    words = identifier(name or "Loaded", {"Model"}).split("_")
+    words = identifier(name or "Loaded", {"Model": 1}).split("_")
     title = "".join(w[:1].upper() + w[1:] for w in words if w) or "Loaded"
     return f"{title}Model" if keyword.iskeyword(title) else title
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import functools
 import linecache
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ....eager import dtypes
-from ....eager.errors import DTypeError, ShapeError, StateError
+from ....eager.errors import DTypeError, FusewireError, ImportModelError, ShapeError, StateError
 from ....eager.nn.module import Module
 from ....eager.nn.parameter import Parameter
 from ....eager.tensor import Tensor
 from .layered import layered
+from .limits import Limits, in_force
+from .table import FAULTS
 from .values import is_stored, value_of
+
+_DEEPEST = 64  # words of a name, as parts in parts
 
 
 class Declared:
@@ -54,9 +59,23 @@ class Model(Module):
     """
 
     def __init__(self, inputs: Sequence[Declared] = (), outputs: Sequence[str] = (),
-                 source: str = "") -> None:
+                 source: str = "", limits: Limits | None = None) -> None:
         super().__init__()
         self._inputs, self._outputs, self._source = tuple(inputs), tuple(outputs), source
+        self._limits = limits or Limits()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs for these inputs. LimitError where a call takes more than the limits."""
+        try:
+            with in_force(self._limits):
+                return super().__call__(*args, **kwargs)
+        except FusewireError:
+            raise
+        except (*FAULTS, NameError) as error:
+            if not _is_of_source(error):
+                raise
+            raise ImportModelError(f"the model cannot be computed so: {type(error).__name__}: "
+                                   f"{error}", "its source is model.to_python()") from error
 
     def __getitem__(self, name: str) -> Any:
         """The parameter, buffer or part of that name, which may hold dots."""
@@ -112,18 +131,30 @@ class Model(Module):
 def class_of(source: str, title: str) -> type[Model]:
     """The class that source defines. Python's errors where it is too long or too deep for it."""
     file = f"<{title} {next(_COUNT)}>"
+    _FILES.add(file)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names: dict[str, Any] = {"__name__": "onnx_model"}
     exec(compile(source, file, "exec"), names)
     return names[title]  # type: ignore[no-any-return]
 
 
+_FILES: set[str] = set()  # names that sources of models have in tracebacks
+_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _COUNT = iter(range(1 << 62))  # each class has lines of its own in tracebacks
 
 
 def _empty(source: str, title: str) -> Model:
     """A model without parameters, for pickles and copies to fill."""
     return class_of(source, title)(source=source)
+
+
+def _is_of_source(error: BaseException) -> bool:
+    """Whether an error is that of a model's source, or of what only such source calls."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    file = trace.tb_frame.f_code.co_filename if trace is not None else ""
+    return file in _FILES or file.startswith(_FOLDER)
 
 
 def _check_shape(declared: Declared, shape: Sequence[Any]) -> None:
@@ -150,12 +181,29 @@ def place(model: Model, name: str, array: Any, trained: bool, persistent: bool) 
         owner.register_buffer(last, Tensor(np.array(array)), persistent)
 
 
-def fits(name: str, taken: set[str]) -> bool:
+class Names(set[str]):
+    """Names of what a model holds."""
+
+    def __init__(self) -> None:
+        self.parts: set[str] = set()  # what stands before a dot in one of them
+
+    def add(self, name: str) -> None:
+        """Adds a name."""
+        super().add(name)
+        self.parts.update(_above(name))
+
+
+def _above(name: str) -> list[str]:
+    """The parts of a model that a name lies in, by their names."""
+    words = name.split(".")
+    return [".".join(words[:i]) for i in range(1, len(words))]
+
+
+def fits(name: str, taken: Names) -> bool:
     """Whether `name` can be that of a parameter, beside those in `taken`."""
     words = name.split(".")
-    below = (".".join(words[:i]) for i in range(1, len(words)))
-    return all(words) and not any(path in taken for path in below) and \
-        not any(other.startswith(f"{name}.") for other in taken) and \
+    return len(words) <= _DEEPEST and all(words) and not any(p in taken for p in _above(name)) and \
+        name not in taken.parts and \
         not hasattr(Model, words[0]) and not any(hasattr(Module, w) or w.startswith("_")
                                                  for w in words) and \
         words[0] not in ("training",)

@@ -9,17 +9,18 @@ _RESERVED = {"self", "fw", "op", "np", "None", "True", "False", "bool", "range",
              "zip", "float"}
 
 
-def identifier(name: str, taken: set[str]) -> str:
-    """An identifier like `name` that is not in `taken`, to which it is added."""
+def identifier(name: str, taken: dict[str, int]) -> str:
+    """An identifier like `name` that is not in `taken`, to which it is added. The numbers there say
+    how many of a name there are, so that many equal ones take no time to tell apart."""
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "value"
     word = f"v{word}" if word[0].isdigit() else word
     word = f"{word}_" if keyword.iskeyword(word) or word in _RESERVED else word
     word = word[:60]
-    found, count = word, 1
+    found = word
     while found in taken:
-        count += 1
-        found = f"{word}_{count}"
-    taken.add(found)
+        taken[word] += 1
+        found = f"{word}_{taken[word]}"
+    taken[found] = 1
     return found
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....eager.errors import ImportModelError
+from .limits import Meter
 from .tensors import bytes_of
 
 _SHARED = 8  # how many tensors may lie in the same place, on the average
 
 
-def read(model: Any) -> Any:
+def read(model: Any, meter: Meter) -> Any:
     """The ModelProto of a path or of bytes, with its external data."""
     folder = None
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         try:
-            data = path.read_bytes()
+            data = _bytes_in(path, meter)
         except OSError as error:
             raise ImportModelError(f"{path} cannot be read: {error.strerror or error}",
                                    "load takes the path of an ONNX file") from error
@@ -29,17 +31,35 @@ def read(model: Any) -> Any:
     else:
         raise ImportModelError(f"load takes a path, bytes or an onnx.ModelProto, not "
                                f"{type(model).__name__}")
+    meter.room(len(data), "the model")
     proto = _parsed(data)
-    check_texts(proto)
+    check_texts(proto, meter)
     outside = [t for t in _tensors(proto) if t.data_location == t.EXTERNAL]
     parts = [_part(tensor, folder) for tensor in outside]
     held = sum({part.path: part.path.stat().st_size for part in parts}.values())
     if sum(part.length for part in parts) > _SHARED * held:
         raise ImportModelError(f"the model's tensors are larger than {_SHARED} times the files "
                                f"where their data are said to lie, of {held} bytes together")
+    meter.room(len(data) + sum(part.length for part in parts), "the model with its data")
     for tensor, part in zip(outside, parts):
+        meter.tick()
         _read_part(tensor, part)
     return proto
+
+
+def _bytes_in(path: Path, meter: Meter) -> bytes:
+    """All of a file; of a pipe or a device nothing, which may have no end."""
+    with open(path, "rb", opener=_without_waiting) as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise ImportModelError(f"{path} is no file", "read it, and load its bytes")
+        meter.room(about.st_size, f"the file {path}")
+        return file.read()
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a file; a pipe too, though nobody writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _parsed(data: bytes) -> Any:
@@ -56,8 +76,9 @@ def _parsed(data: bytes) -> Any:
     return proto
 
 
-def check_texts(message: Any) -> None:
+def check_texts(message: Any, meter: Meter) -> None:
     """ImportModelError where a name in the file is no text."""
+    meter.tick()
     for field in message.DESCRIPTOR.fields:
         if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
             continue  # the data of tensors, which may be long
@@ -66,7 +87,7 @@ def check_texts(message: Any) -> None:
             found = [found] if message.HasField(field.name) else []
         for value in found if _is_repeated(found) else [found]:
             if field.type == field.TYPE_MESSAGE:
-                check_texts(value)
+                check_texts(value, meter)
             elif not isinstance(value, str):
                 raise ImportModelError(f"{field.name} is {value!r:.60}, which is no text",
                                        "the file is damaged")

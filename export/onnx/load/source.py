@@ -10,10 +10,13 @@ from typing import Any
 
 from ....eager.errors import ImportModelError
 from . import attributes, control, functions, standard, table
-from .module import fits
+from .limits import Meter
+from .module import Names, fits
 from .names import identifier, is_attribute
 from .tensors import array_of_proto, dense
+from .types import Types
 
+_NUMBERS = 16  # in attributes, that count as much as a node
 DEEPEST = 15  # graphs inside of graphs; Python nests loops twenty deep
 
 
@@ -39,10 +42,10 @@ class Method:
 
     scope_type = Scope
 
-    def __init__(self, owner: Source, opsets: Mapping[str, int], types: functions.Types,
+    def __init__(self, owner: Source, opsets: Mapping[str, int], types: Types,
                  given: Mapping[str, Any]) -> None:
         self.owner, self.opsets, self.types, self.given = owner, opsets, types, given
-        self.taken: set[str] = set()
+        self.taken: dict[str, int] = {}
         self.lines: list[str] = []
         self.indent = 2
 
@@ -81,7 +84,7 @@ class Method:
         for proto in graph.initializer:
             self.constant(proto.name, array_of_proto(proto), scope, trained=True)
         for proto in graph.sparse_initializer:
-            self.constant(proto.values.name, dense(proto), scope, trained=False)
+            self.constant(proto.values.name, dense(proto, self.owner.meter), scope, trained=False)
 
     def constant(self, name: str, array: Any, scope: Scope, trained: bool = False) -> None:
         """Enters a constant under `name`: a literal, or what the module holds."""
@@ -93,6 +96,8 @@ class Method:
         """Lines for nodes."""
         for node in nodes:
             try:
+                numbers = sum(len(a.ints) + len(a.floats) + len(a.strings) for a in node.attribute)
+                self.owner.meter.count(1 + numbers // _NUMBERS)
                 self.node(node, scope)
             except ImportModelError as error:
                 if not error.node:
@@ -106,6 +111,7 @@ class Method:
         if inner.depth > DEEPEST:
             raise ImportModelError(f"graphs lie more than {DEEPEST} deep inside of each other")
         self.initializers(graph, inner)
+        self.types.declare(graph)
         inner.known |= {v.name: text for v, text in zip(graph.input, inputs)}
         self.nodes(graph.node, inner)
         return [self.read(v.name, inner) for v in graph.output]
@@ -123,8 +129,10 @@ class Method:
         written = control.CONTROL.get((domain, node.op_type))
         if written is not None:
             written(self, node, inputs, given, scope)
-            return
-        self.call(node, domain, inputs, given, scope)
+        else:
+            self.call(node, domain, inputs, given, scope)
+        if (domain, node.op_type) not in self.owner.own_names:
+            self.types.follow(node, self.version(domain), given)
 
     def call(self, node: Any, domain: str, inputs: list[str], given: dict[str, Any], scope: Scope
              ) -> None:
@@ -155,8 +163,7 @@ class Method:
     def plain_text(self, entry: table.Operator, node: Any, inputs: list[str],
                    keywords: dict[str, str]) -> str:
         """What a user of fusewire would write; empty unless all inputs are tensors of floats."""
-        if not entry.text or not self.types.checked or not all(
-                functions.is_float(self.types.get(n)) for n in node.input):
+        if not entry.text or not self.types.are_floats(node.input):
             return ""
         if all(attributes.is_literal(text) for text in inputs):
             return ""  # numbers alone
@@ -202,8 +209,8 @@ def _check_call(entry: table.Operator, inputs: Sequence[str], keywords: Mapping[
 class Source:
     """The source of a model, its constants, and what it needs to be made of them."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    def __init__(self, model: Any, meter: Meter) -> None:
+        self.model, self.meter = model, meter
         self.opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version
                        for o in model.opset_import}
         standard.check_versions(self.opsets)
@@ -212,21 +219,23 @@ class Source:
         self.own_names = {key[:2] for key in self.functions}
         self.held: dict[str, Any] = {}        # source that reads a constant: (name, array, trained)
         self.not_trained: set[str] = set()    # source of floats that are settings
-        self.methods: dict[Any, tuple[str, list[str]]] = {}
-        self.method_names: set[str] = {"forward"}
+        self.methods: dict[Any, tuple[str, list[str], list[int]]] = {}  # types of outputs last
+        self.method_names = {"forward": 1}
         self.making: list[str] = []           # functions whose source is being made
-        self.parts: set[str] = set()
+        self.parts = Names()
+        self.many: dict[str, int] = {}        # names that the module holds, by what they begin with
         self.inputs: list[tuple[str, bool]] = []  # parameters of forward; whether they have a value
         self.lines = self._forward()
 
     def hold(self, name: str, array: Any, trained: bool) -> str:
         """Source that reads an array which the module holds."""
-        base, count = name or "constant", 1
+        self.meter.tick()
+        base = name or "constant"
         if not fits(name, self.parts):
-            name = base = identifier(base, set())
+            name = base = identifier(base, {})
         while not fits(name, self.parts) or name in self.parts:
-            count += 1
-            name = f"{base}_{count}"
+            self.many[base] = self.many.get(base, 1) + 1
+            name = f"{base}_{self.many[base]}"
         self.parts.add(name)
         quoted = json.dumps(name, ensure_ascii=False)
         text = f"self.{name}" if is_attribute(name) else f"self[{quoted}]"
@@ -240,8 +249,8 @@ class Source:
 
     def _forward(self) -> list[str]:
         graph = self.model.graph
-        method = Method(self, self.opsets, functions.types_of(self.model), {})
-        scope = Scope()
+        method, scope = Method(self, self.opsets, Types(), {}), Scope()
+        method.types.declare(graph)
         method.initializers(graph, scope)
         given = []
         for place, v in enumerate(graph.input):
@@ -262,6 +271,6 @@ class Source:
         """The whole source."""
         lines = ["import fusewire as fw", "", "op = fw.onnx.operators", "", "",
                  f"class {title}(fw.onnx.Model):", *self.lines]
-        for _, method in self.methods.values():
+        for _, method, _ in self.methods.values():
             lines += ["", *method]
         return "\n".join(lines) + "\n"

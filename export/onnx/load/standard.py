@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,9 +49,23 @@ def check(node: Any, domain: str, version: int, given: Mapping[str, Any]) -> Non
         if int(known.type.value) != proto.type:
             raise ImportModelError(f"attribute {name!r} of {node.op_type} is of the kind "
                                    f"{proto.AttributeType.Name(proto.type)}, not {known.type.name}")
+    if node.op_type == "Einsum" and "equation" in given:
+        equation = given["equation"].s.decode("utf-8", "replace")
+        if not is_equation(equation):
+            raise ImportModelError(f"{equation!r:.200} is no equation of Einsum",
+                                   "such as 'bij,jk->bik' or '...ij->...ji'")
     missing = [n for n, a in schema.attributes.items() if a.required and n not in given]
     if missing:
         raise ImportModelError(f"{node.op_type} needs the attribute {missing[0]!r}")
+
+
+_TERM = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"
+_EQUATION = re.compile(rf"{_TERM}(,{_TERM})*(->{_TERM})?")
+
+
+def is_equation(text: str) -> bool:
+    """Whether a text is an equation of Einsum: letters, with an ellipsis once in a term at most."""
+    return _EQUATION.fullmatch(text.replace(" ", "")) is not None
 
 
 def check_calls(node: Any, function: Any) -> None:

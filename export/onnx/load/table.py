@@ -27,8 +27,11 @@ Number = Any  # a plain number
 Text = Any    # a text
 Function = Callable[..., Any]
 
+_LONGEST = 1 << 12  # of a vector of plain numbers
+_BEYOND = 1 << 63   # of what int64 holds
+
 # What inputs and attributes that make no sense lead to, where an operator's function has no check.
-_FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 _CONVERSIONS: dict[str, Function] = {
     "Tensor": tensor_of, "Tensor | None": tensor_of, "Sizes": ints, "Number": number, "Text": text}
 
@@ -52,7 +55,7 @@ class Operator:
             return self._computed(inputs, attributes)
         except FusewireError:
             raise
-        except _FAULTS as error:
+        except FAULTS as error:
             raise ImportModelError(f"{self.name} cannot be computed so: {type(error).__name__}: "
                                    f"{error}") from error
 
@@ -60,7 +63,7 @@ class Operator:
         of_sizes = OF_SIZES.get(self.name)
         if of_sizes is not None and all(map(is_plain, inputs)):
             found = of_sizes(*inputs, **attributes)
-            if found is not NotImplemented:
+            if found is not NotImplemented and _stays_plain(found):
                 return found
         given = [convert(x) for convert, x in zip(self.conversions, inputs)]
         given += [self.rest(x) for x in inputs[len(given):]]
@@ -71,6 +74,14 @@ class Operator:
         """The name under which source calls it: with its version where it is not the newest."""
         newest = OPERATORS[self.domain, self.name][0]
         return self.name if newest is self else f"{self.name}_{self.since}"
+
+
+def _stays_plain(value: Any) -> bool:
+    """Whether sizes are such still, and not what grows in a loop without end: longer vectors are
+    tensors, and so are numbers beyond 64 bits, which begin anew as ONNX has it."""
+    numbers = value if isinstance(value, tuple) else (value,)
+    return len(numbers) <= _LONGEST and all(
+        type(n) is not int or -_BEYOND <= n < _BEYOND for n in numbers)
 
 
 OPERATORS: dict[tuple[str, str], list[Operator]] = {}  # versions, newest first

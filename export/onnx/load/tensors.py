@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....eager.errors import ImportModelError
+from .limits import Meter
 from .values import np_dtype, type_name
 
 _BITS = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
@@ -64,7 +65,7 @@ def _check_filled(proto: Any, name: str, shape: tuple[int, ...]) -> None:
                                "the file is damaged, or was cut off")
 
 
-def dense(proto: Any) -> Any:
+def dense(proto: Any, meter: Meter) -> Any:
     """The array of a SparseTensorProto."""
     values, indices = array_of_proto(proto.values), array_of_proto(proto.indices)
     shape = tuple(proto.dims)
@@ -72,6 +73,7 @@ def dense(proto: Any) -> Any:
     if any(n < 0 for n in shape) or count > 1024 * (values.size + 1024):
         raise ImportModelError(f"a sparse tensor of shape {shape} holds {values.size} numbers",
                                "it is not made dense: give it as a tensor")
+    meter.room(count * values.dtype.itemsize, "a sparse tensor")
     out = np.zeros(shape, values.dtype)
     try:
         places = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)

@@ -27,8 +27,8 @@ from . import (
     signals,
     texts,
 )
-from .control import length, number, result, slices, stacked
+from .control import iteration, length, number, result, slices, stacked
 
-__all__ = ["length", "number", "result", "slices", "stacked"]
+__all__ = ["iteration", "length", "number", "result", "slices", "stacked"]
 
 globals().update({entry.label: entry for versions in OPERATORS.values() for entry in versions})

@@ -6,16 +6,27 @@ from typing import Any
 
 from .....eager.ops.create import zeros
 from .....eager.ops.join import stack
-from .. import values
+from .. import limits, values
 from ..table import Tensor
 from .shapes import along
 
 __all__: list[str] = []
 
+_ENTRY = 1 << 10  # bytes that count for what an iteration adds to a list
+
 
 def number(value: Any) -> Any:
     """A plain number of a size or a tensor with one element."""
     return values.number(value)
+
+
+def iteration(lists: int = 0) -> None:
+    """Begins an iteration of a loop, which adds to so many lists: LimitError where the model has
+    taken too much by then."""
+    meter = limits.current()
+    if meter is not None:
+        meter.tick()
+        meter.take(lists * _ENTRY, "what iterations leave")
 
 
 def length(x: Any, axis: int = 0) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .....eager import dtypes
+from .....eager.errors import ShapeError
 from .....eager.nn import functional as F
 from .....eager.ops import create, padding, pointwise, scatter, search, sort, view
 from .....eager.ops.join import concat, split
@@ -28,6 +29,8 @@ def _concat(*parts: Tensor, axis: int = 1) -> Tensor:
 def _split(x: Tensor, split: Sizes = None, axis: int = 0, num_outputs: int | None = None,
            outputs: int = 1) -> Any:
     if split is None:
+        if num_outputs is not None and num_outputs != outputs:
+            raise ShapeError(f"Split has {outputs} outputs, and num_outputs is {num_outputs}")
         n, parts = x.shape[axis], num_outputs or outputs
         size = -(-n // parts)
         split = (*[size] * (parts - 1), n - size * (parts - 1))

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from .....eager.errors import IndexingError
+from .....eager.errors import DTypeError, IndexingError
 from .....eager.ops import view
 from .....eager.ops.join import concat, split, stack
+from ..limits import need
 from ..table import Number, Tensor, operator
 from ..values import ints, is_plain, is_tensor, tensor_of
 
 __all__: list[str] = []
 
+_PART = 256  # bytes of a tensor without elements
+
 
 @operator("SequenceConstruct")
 def _construct(*given: Any) -> list[Any]:
-    return [tensor_of(x) if is_plain(x) else x for x in given]
+    return [_member(x) for x in given]
+
+
+def _member(x: Any) -> Any:
+    """A value as a sequence holds it."""
+    if isinstance(x, list) or x is None:
+        raise DTypeError("a sequence holds tensors, not sequences or optionals")
+    return tensor_of(x) if is_plain(x) else x
 
 
 @operator("SequenceEmpty")
@@ -27,8 +37,8 @@ def _empty(dtype: str | None = None) -> list[Any]:
 def _insert(given: list[Any], x: Any, position: Number = None) -> list[Any]:
     at = len(given) if position is None or position == len(given) else \
         _place(int(position), len(given))
-    x = tensor_of(x) if is_plain(x) else x
-    return [*given[:at], x, *given[at:]]
+    need(8 * len(given), "a sequence")
+    return [*given[:at], _member(x), *given[at:]]
 
 
 def _place(position: int, length: int) -> int:
@@ -57,6 +67,7 @@ def _length(given: list[Any]) -> int:
 def _split_to_sequence(x: Tensor, split_: Any = None, axis: int = 0, keepdims: int = 1
                        ) -> list[Tensor]:
     n = x.shape[axis]
+    need(_PART * int(n), "the result of SplitToSequence")
     if split_ is None:
         parts = split(x, [1] * n, axis)
         return [p if keepdims else view.squeeze(p, axis) for p in parts]

@@ -21,6 +21,8 @@ from ..values import check_room, ints, is_plain, is_stored, is_tensor, np_dtype,
 
 __all__: list[str] = []
 
+_WRITTEN_OUT = 64  # equal sizes that become a shape rather than a tensor
+
 
 def shape_of(x: Any) -> tuple[Any, ...]:
     """The shape of any value that has one."""
@@ -126,7 +128,8 @@ def _constant_of_shape(shape: Sizes, value: Any = None) -> Any:
         check_room(shape, value.dtype)
         return np.broadcast_to(value.reshape(()), shape)
     one = tensor_of(value).reshape(())
-    if one.dtype == np.int64 and len(shape) == 1 and type(shape[0]) is int and shape[0] <= 64:
+    if one.dtype == np.int64 and len(shape) == 1 and type(shape[0]) is int \
+            and shape[0] <= _WRITTEN_OUT:
         return (one.item(),) * shape[0]
     check_room(shape, one.dtype)
     return view.broadcast_to(one, tuple(shape))
@@ -301,7 +304,8 @@ def _part(x: Any, starts: Any, ends: Any, axes: Any = (0,), steps: Any = (1,)) -
 
 @of_sizes("Expand")
 def _repeated(x: Any, shape: Any) -> Any:
-    if len(shape) != 1 or (isinstance(x, tuple) and len(x) != 1) or type(shape[0]) is not int:
+    if len(shape) != 1 or (isinstance(x, tuple) and len(x) != 1) or type(shape[0]) is not int \
+            or shape[0] > _WRITTEN_OUT:
         return NotImplemented
     return (ints(x)[0],) * shape[0]
 

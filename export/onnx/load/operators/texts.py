@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
+import math
 from typing import Any
 
 import numpy as np
 
-from .....eager.errors import ImportModelError
+from .....eager.errors import ShapeError
 from .....eager.tensor import tensor
+from ..limits import need
+from ..pattern import Pattern
 from ..table import Tensor, operator
-from ..values import is_tensor
+from ..values import check_room, is_tensor
 
 __all__: list[str] = []
 
@@ -23,6 +25,10 @@ def _array(texts: Any, shape: Any = None) -> Any:
 
 @operator("StringConcat")
 def _concat(a: Any, b: Any) -> Any:
+    shape = np.broadcast_shapes(np.shape(a), np.shape(b))
+    count = math.prod(shape)
+    letters = sum(count // max(x.size, 1) * sum(map(len, x.reshape(-1))) for x in (a, b))
+    need(8 * count + letters, "the result of StringConcat")
     return np.asarray(a + b, dtype=object)
 
 
@@ -32,6 +38,7 @@ def _split(x: Any, delimiter: str | None = None, maxsplit: int | None = None) ->
     most = -1 if maxsplit is None else maxsplit
     parts = [s.split(delimiter or None, most) for s in x.reshape(-1)]
     width = max(map(len, parts), default=0)
+    need(8 * width * len(parts), "the result of StringSplit")
     flat = [p for row in parts for p in (*row, *[""] * (width - len(row)))]
     counts = np.array([len(row) for row in parts], np.int64).reshape(x.shape)
     return _array(flat, (*x.shape, width)), tensor(counts)
@@ -39,12 +46,8 @@ def _split(x: Any, delimiter: str | None = None, maxsplit: int | None = None) ->
 
 @operator("RegexFullMatch")
 def _full_match(x: Any, pattern: str = "") -> Tensor:
-    try:
-        fits = re.compile(pattern)
-    except re.error as error:
-        raise ImportModelError(f"the pattern {pattern!r} cannot be read: {error}") from None
-    return tensor(np.array([fits.fullmatch(s) is not None for s in x.reshape(-1)],
-                           bool).reshape(x.shape))
+    fits = Pattern(pattern)
+    return tensor(np.array([fits.matches(s) for s in x.reshape(-1)], bool).reshape(x.shape))
 
 
 @operator("StringNormalizer")
@@ -70,6 +73,7 @@ def _tf_idf(x: Any, max_gram_length: int, max_skip_count: int, min_gram_length: 
     grams = _grams(pool, ngram_counts)
     array = x.numpy() if is_tensor(x) else np.asarray(x)
     rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
+    check_room((len(rows), max(ngram_indexes) + 1), np.float32)
     counts = np.zeros((len(rows), max(ngram_indexes) + 1), np.float32)
     for row, out in zip(rows, counts):
         for place in _found(tuple(row.tolist()), grams, min_gram_length, max_gram_length,
@@ -85,6 +89,8 @@ def _tf_idf(x: Any, max_gram_length: int, max_skip_count: int, min_gram_length: 
 def _grams(pool: Any, starts: Any) -> dict[Any, int]:
     """The n-grams of a pool with their numbers: first those of one item, then of two."""
     grams: dict[Any, int] = {}
+    if not all(0 <= start <= len(pool) for start in starts):
+        raise ShapeError(f"ngram_counts {starts!r:.200} are no places in a pool of {len(pool)}")
     for n, (start, end) in enumerate(zip(starts, (*starts[1:], len(pool))), 1):
         for i in range(start, end - n + 1, n):
             grams[tuple(pool[i:i + n])] = len(grams)
@@ -93,8 +99,8 @@ def _grams(pool: Any, starts: Any) -> dict[Any, int]:
 
 def _found(row: Any, grams: dict[Any, int], least: int, most: int, skips: int) -> Any:
     """The numbers of the n-grams in a row, whose items lie up to `skips` + 1 apart."""
-    for n in range(least, most + 1):
-        for apart in range(1, skips + 2) if n > 1 else (1,):
+    for n in range(max(least, 1), min(most, len(row)) + 1):
+        for apart in range(1, min(skips + 1, len(row)) + 1) if n > 1 else (1,):
             for start in range(len(row) - apart * (n - 1)):
                 place = grams.get(row[start:start + apart * (n - 1) + 1:apart])
                 if place is not None:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...eager.dtypes import as_dtype
-from ...eager.errors import ExportError, ImportModelError
+from ..eager.dtypes import as_dtype
+from ..eager.errors import ExportError, ImportModelError
+from ..eager.shapes import TensorType
 
 PLAIN = (type(None), bool, int, float, str)
 _ROW = "@"
@@ -168,3 +169,29 @@ class Reading:
         if name not in self._known:
             self._known[name] = self.arrays[name].reshape(-1).view(as_dtype(dtype)).reshape(shape)
         return self._known[name]
+
+
+# ---- data that every description may hold
+def _write_number(x: Any, to: Writing) -> list[Any]:
+    return [x.dtype.name, x.tobytes().hex()]
+
+
+def _read_number(parts: list[Any], of: Reading) -> Any:
+    return np.frombuffer(bytes.fromhex(parts[1]), as_dtype(parts[0]))[0]
+
+
+_CODES = "?bBhHiIlLqQefdFD"
+_NUMBER = Kind("number", _write_number, _read_number)
+_DTYPE = Kind("dtype", lambda x, to: [x.name], lambda parts, of: as_dtype(parts[0]))
+
+DATA: dict[Any, Kind] = {
+    **{np.dtype(c).type: _NUMBER for c in _CODES},
+    **{type(np.dtype(c)): _DTYPE for c in _CODES}, type(as_dtype("bfloat16")): _DTYPE,
+    **{cls: sequence(cls) for cls in (list, tuple, set, frozenset)},
+    dict: Kind("dict", lambda x, to: [[to.value(k), to.value(v)] for k, v in x.items()],
+               lambda parts, of: {of.value(k): of.value(v) for k, v in parts}),
+    np.ndarray: Kind("array", lambda x, to: to.array(x, "$constant"),
+                     lambda parts, of: of.array(*parts)),
+    TensorType: record(TensorType),
+}
+"""The kinds of plain data."""
