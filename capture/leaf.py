@@ -70,8 +70,9 @@ class Leaf:
                          tellers(names, self.outputs, known, self.sources), backend)
         place = {n: i for i, n in enumerate(stage.inputs.tensors)}
         targets = [e.target for e in self.effects]
+        trained = () if self.way is None else self.way.shadow.paths  # changed between calls
         donated = {j: place[n] for j, n in self._donated.items() if n in place}
-        stage.change({*targets, *changed}, donated)
+        stage.change({*targets, *changed, *trained}, donated)
         if self.way is not None:
             self.way.prepare(fn, backend)
         self._known = known

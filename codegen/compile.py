@@ -157,7 +157,8 @@ def machine_of(target: Target, threads: int | None = None) -> Machine:
     other number is given."""
     narrow = target.x86 and target.vector_bytes < 64
     return Machine(target.vector_bytes, 16 if narrow else 32, threads or get_num_threads(),
-                   winograd=settings.winograd, dot=target.dot and settings.bf16_dot,
+                   winograd=settings.winograd, winograd_training=settings.winograd_training,
+                   dot=target.dot and settings.bf16_dot,
                    dot16=target.dot16, dot8=target.dot8)
 
 
@@ -165,6 +166,7 @@ def lower_graph(graph: Graph, machine: Machine, checks: bool = True,
                 kinds: Kinds = CPU) -> Lowered:
     """The kernels of a graph on their buffers, and the plan of its arguments, before any code.
     `kinds`: how a group of each kind becomes kernels."""
+    machine = replace(machine, trains=any(n.op == "conv_weight" for n in graph.nodes()))
     with lowering_for(machine):
         return _lower_parts(graph, Lowering(machine, kinds), checks, None)
 

@@ -200,7 +200,8 @@ def _copied(call: Call, inputs: Sequence[Any]) -> Any:
 
 def key_of(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
     """All that the code for a call and its way of being called depend on."""
-    parts: list[Any] = [op] if op.work is None else [op, settings.winograd]
+    parts: list[Any] = [op] if op.work is None else \
+        [op, settings.winograd, settings.winograd_training]
     for x in inputs:
         if isinstance(x, np.ndarray):
             parts += x.shape, x.dtype, is_spread(x)

@@ -12,7 +12,9 @@ class Machine:
     """`vector_bytes`: width of a vector register; `registers`: how many there are; `threads`: of
     the pool; `open`: the prime numbers that stand for sizes known at run time, each with the
     largest that it stands for; `winograd`: results along a side of the tiles by which convolutions
-    of 3 by 3 are computed, 0 for none; `dot`: whether products of bfloat16 are made of pairs;
+    of 3 by 3 are computed, 0 for none; `winograd_training`: the most of them for results whose
+    weights change from call to call, `trains`: whether gradients by weights are computed as well;
+    `dot`: whether products of bfloat16 are made of pairs;
     `dot16`: whether those of integers of 16 bits are; `dot8`: whether those of integers of 8 bits
     are made of four; `finer`: how many times smaller than a processor's its tasks are, and how many
     times more of them there may be; `in_order`: whether kernels run as they come, one after the
@@ -24,6 +26,8 @@ class Machine:
     threads: int = 2
     open: tuple[tuple[int, int], ...] = ()
     winograd: int = 4
+    winograd_training: int = 2
+    trains: bool = False
     dot: bool = False
     dot16: bool = False
     dot8: bool = False

@@ -41,7 +41,8 @@ def call_at_once(op: Op, types: Sequence[Any], params: dict[str, Any], programs:
 
 
 def _made(op: Op, types: Sequence[Any], params: dict[str, Any], programs: Variants) -> Call | None:
-    key = (op.name, settings.winograd, *types, *[(k, param_key(v)) for k, v in params.items()])
+    key = (op.name, settings.winograd, settings.winograd_training, *types,
+           *[(k, param_key(v)) for k, v in params.items()])
     if op.work is not None and observing() and key not in programs.made:
         return None  # what is recorded gets code as a whole
     found: Call | None = programs.get(key, op.name, lambda: _compiled(op, types, params))

@@ -80,6 +80,10 @@ KNOBS: dict[str, Knob] = {
     "winograd": Knob("FUSEWIRE_WINOGRAD", _one_of(0, 2, 4), 4,
                      "convolutions of 3 by 3 in float32 by Winograd's way, in tiles of 4 x 4 or "
                      "2 x 2 results; 0: all directly"),
+    "winograd_training": Knob(
+        "FUSEWIRE_WINOGRAD_TRAINING", _one_of(0, 2, 4), 2,
+        "the same at most, for results whose weights change from call to call, as in training and "
+        "eagerly; 4: faster steps, in which rounding decides about twice as many relus"),
     "bf16_dot": Knob("FUSEWIRE_BF16_DOT", SWITCH, False,
                      "1: products of bfloat16 by the processor's own instruction (AVX512-BF16), "
                      "which takes subnormal numbers as 0; where there is none, as with 0"),
@@ -103,6 +107,7 @@ class Settings:
     cpu: str
     tune: bool
     winograd: int
+    winograd_training: int
     bf16_dot: bool
 
     def __init__(self, environment: Mapping[str, str]) -> None:

@@ -11,8 +11,11 @@ import ctypes
 import math
 import mmap
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,13 @@ from fusewire.codegen.llvm.target import named
 from fusewire.codegen.loops import Buffer, Kernel
 
 POSSIBLE = os.name == "posix"
+TESTS = Path(__file__).parent
+
+
+def in_a_process(*command: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a process that may crash."""
+    return subprocess.run([sys.executable, *command], cwd=TESTS, capture_output=True, text=True,
+                          timeout=900)
 
 
 def guarded(size: int, dtype: Any, at_end: bool) -> Any:

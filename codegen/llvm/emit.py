@@ -26,11 +26,11 @@ from ..loops import (
     Update,
     walk,
 )
-from . import scalar, words
+from . import masked, scalar, words
 from .affine import LANE, Affine, Atom, multiple, total
 from .flow import Flow, Turns, stored
 from .sums import Lane
-from .text import Module, Value, constant, lane_numbers, listed, suffix
+from .text import Module, Value, constant, lane_numbers, listed
 from .transpose import transposing
 from .values import SPARE, memory_type
 
@@ -144,7 +144,8 @@ class Writer(Flow):
                 self._store_row(value, self.pointer(buffer, uniform), size)
             else:
                 mask = self.mask() or constant(True, "i1", value.lanes)
-                self._masked("scatter", value, self.addresses(buffer, index), size, mask)
+                at = self.addresses(buffer, index)
+                masked.by_intrinsic(self, "scatter", value, at, size, mask)
         self.changed(buffer)
 
     def _streams(self, buffer: Buffer, uniform: Affine, varying: dict[str, int]) -> bool:
@@ -163,13 +164,11 @@ class Writer(Flow):
         mask = self.mask()
         if mask is None:
             self.raw(f"store {value.typed}, {p.typed}, align {size}")
-        else:
-            self._masked("store", value, p, size, mask)
-
-    def _masked(self, kind: str, value: Value, p: Value, size: int, mask: Value) -> None:
-        name = f"llvm.masked.{kind}.{suffix(value)}.{suffix(p)}"
-        self.module.declare("void", name, [value.full, p.full, "i32", mask.full])
-        self.raw(f"call void @{name}({value.typed}, {p.typed}, i32 {size}, {mask.typed})")
+            return
+        assert self.lane is not None
+        if self.lane.guard is not None:
+            mask = masked.unknown(self, mask, size)
+        masked.store(self, value, p, size, mask)
 
     # Hints
 
@@ -359,7 +358,7 @@ class Writer(Flow):
         lanes = self.lanes()
         if not count.terms:
             return listed([n < count.constant for n in range(lanes)], "i1")
-        few = self.integer(self.sum_value(count), "i32")
+        few = masked.opaque(self, self.integer(self.sum_value(count), "i32"))
         return self.compare("ult", lane_numbers(lanes), few)
 
 

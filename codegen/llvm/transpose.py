@@ -7,6 +7,7 @@ rows than a vector has elements have one for all numbers of rows, where processo
 
 from __future__ import annotations
 
+from . import masked
 from .text import Builder, Module, Value, constant, lane_numbers, listed, suffix
 
 _ROWS = Value("%rows", "i64")
@@ -62,10 +63,9 @@ def _those_there(k: Builder, size: int) -> list[Value]:
 
 def _store_some(k: Builder, row: Value, place: Value, align: int) -> None:
     """Stores as many elements as there are rows."""
-    mask = k.compare("ult", lane_numbers(row.lanes), k.integer(_ROWS, "i32"))
-    name = f"llvm.masked.store.{suffix(row)}.p0"
-    k.module.declare("void", name, [row.full, "ptr", "i32", mask.full])
-    k.raw(f"call void @{name}({row.typed}, {place.typed}, i32 {align}, {mask.typed})")
+    few = masked.opaque(k, k.integer(_ROWS, "i32"))
+    mask = k.compare("ult", lane_numbers(row.lanes), few)
+    masked.store(k, row, place, align, mask)
 
 
 def _exchanged(k: Builder, rows: list[Value], step: int) -> list[Value]:

@@ -27,6 +27,5 @@ def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Mach
         found = roles_of(node, operand)
         if found is not None:
             of = Convolution(group, buffers, machine, name, operand, found[0], kept)
-            made = (Gradient if found[1] else Layer)(of)
-            return made.kernels() if of.is_worth() else None
+            return (Gradient if found[1] else Layer)(of).kernels() if of.is_worth() else None
     return None

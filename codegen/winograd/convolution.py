@@ -49,7 +49,6 @@ class Convolution:
         self.node, self.operand, self.roles = group.members[0], operand, roles
         self.letters = parts(self.node.params["spec"])
         self.dtype = self.node.type.dtype
-        self.transforms: Transforms = transforms(machine.winograd)
         self.kept = is_kept(self.node.inputs[1 - operand], buffers, kept)  # the weights
         window = self.node.inputs[operand]
         self.source = window.inputs[0]
@@ -59,6 +58,24 @@ class Convolution:
         self.images, self.channels = size[roles.images], size[roles.channels]
         self.filters = size[roles.filters]
         self.space = size[roles.space[0]], size[roles.space[1]]  # of the results of the convolution
+
+    @cached_property
+    def results(self) -> int:
+        """The results along a side of a tile; 0 where tiles are not wanted.
+
+        In training, results decide on which side of a relu they are, or which is the maximum, and
+        with that on gradients: they are as exact as directly there, by smaller tiles. Gradients
+        decide nothing."""
+        machine, number = self.machine, 1 - self.operand
+        is_result = self.letters[number][0] == self.roles.filters
+        if is_result and (machine.trains or not self.kept):
+            return min(machine.winograd, machine.winograd_training)
+        return machine.winograd
+
+    @cached_property
+    def transforms(self) -> Transforms:
+        """The transforms of its tiles."""
+        return transforms(self.results)
 
     @property
     def source_space(self) -> tuple[int, int]:
@@ -72,7 +89,9 @@ class Convolution:
         return (self.images, *tiles_of(self.space, self.transforms.results))
 
     def is_worth(self) -> bool:
-        """Whether transforming tiles takes less than it spares."""
+        """Whether transforming tiles is wanted, and takes less than it spares."""
+        if not self.results:
+            return False
         images, rows, columns = self.whole
         direct = KERNEL ** 2 * self.space[0] * self.space[1]
         here = self.transforms.side ** 2 * rows * columns

@@ -4,24 +4,13 @@ lies between kernels, or what a task packs for itself. `FUSEWIRE_TEST_WHOLE=1` t
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-from guarded import POSSIBLE
+from guarded import POSSIBLE, in_a_process
 from loop_kernels import TARGETS, X86
 from sampling import WHOLE
 
 CASES = [(cpu, where) for where in ("end", "start") for cpu in TARGETS]
-TESTS = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not POSSIBLE, reason="pages are protected by mprotect, of POSIX")
-
-
-def in_a_process(*command: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python in a process that may crash."""
-    return subprocess.run([sys.executable, *command], cwd=TESTS, capture_output=True, text=True,
-                          timeout=900)
 
 
 @pytest.mark.parametrize("cpu, where", CASES if WHOLE else CASES[::2])

@@ -38,9 +38,10 @@ LAYERS = {  # x, filters, padding
 
 @pytest.fixture(autouse=True)
 def tiles_of_four() -> Iterator[None]:
-    before, settings.winograd = settings.winograd, 4
+    before = settings.winograd, settings.winograd_training
+    settings.winograd = settings.winograd_training = 4
     yield
-    settings.winograd = before
+    settings.winograd, settings.winograd_training = before
 
 
 def normal(*shape: int, dtype: Any = np.float32, seed: int = 0) -> Any:
@@ -105,7 +106,8 @@ def test_weights_that_change_are_transformed_where_they_are_used() -> None:
     x, w = normal(32, 40, 8, 8), normal(70, 40, 3, 3)
     graph, given = recorded(lambda x, w: F.conv2d(x, w, padding=1), *map(fw.from_numpy, (x, w)))
     kept = replace(graph, kept=frozenset({1}))
-    apart = [[x.kernel.name.endswith("_weights") for x in lower_graph(g, Machine())[1]]
+    apart = [[x.kernel.name.endswith("_weights") for x in lower_graph(
+        g, Machine(winograd_training=4))[1]]
              for g in (graph, kept)]
     assert [any(of) for of in apart] == [False, True]
     once, always = (compile_graph(g)(list(given))[0].copy() for g in (kept, graph))
