@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .. import interpreter
 from ..dispatch import replace
-from ..dtypes import float64, kind
+from ..dtypes import kind
 from ..errors import ArgumentError, DTypeError, GradientError
 from ..nn.module import clear_gradients
 from ..nn.parameter import is_lazy
 from ..ops.create import full
 from ..tape import MODE, enable_grad, with_tape
-from ..tensor import Tensor, tensor
+from ..tensor import Tensor
 from ..utils.arguments import check_at_least, check_fraction
 from .formulas import axpy, scale
+from .groups import Group, stored
 from .numbers import PLAIN, as_count, is_zero, number
 from .saving import Saving, State, with_hooks
 from .together import batches, gradient, joined, narrowed, parted, widened
 
 Settings = dict[str, Any]
-
-
-class Group(dict[str, Any]):
-    """Parameters under "params", and their settings.
-
-    "lr" is a 0-d tensor. A number assigned in the place of a tensor becomes one, so that a compiled
-    step takes it as it comes.
-    """
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if isinstance(self.get(name), Tensor) and type(value) in (int, float):
-            value = tensor(value, dtype=float64)
-        super().__setitem__(name, value)
 
 
 class Optimizer(Saving):
@@ -67,7 +55,7 @@ class Optimizer(Saving):
         if not given:
             raise ArgumentError(f"{self._name}: got no parameters",
                                 "pass model.parameters(); a generator can be used up only once")
-        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+        for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
             self.add_param_group(group)
 
     def __init_subclass__(cls) -> None:
@@ -81,10 +69,10 @@ class Optimizer(Saving):
     # ---- groups
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, with settings that differ from the defaults, and makes their state."""
-        if not isinstance(param_group, dict) or "params" not in param_group:
+        if not isinstance(param_group, Mapping) or "params" not in param_group:
             raise DTypeError(f"{self._name}: a group is a dict with 'params', not "
                              f"{param_group!r:.80}", "as in {'params': tensors, 'lr': 0.1}")
-        group = Group(self.defaults | param_group)
+        group = Group({**self.defaults, **param_group})
         names, params = self._parameters(param_group["params"])
         group["params"] = params
         if names:
@@ -93,8 +81,6 @@ class Optimizer(Saving):
             raise ArgumentError(f"{self._name}: a group with names beside one without",
                                 "pass named_parameters() for all groups, or for none")
         check_settings(self._name, group)
-        if type(group.get("lr")) in (int, float):
-            group["lr"] = tensor(group["lr"], dtype=float64)
         self.param_groups.append(group)
         self._begin(group)
 
@@ -160,7 +146,7 @@ class Optimizer(Saving):
 
     def _settings(self, group: Group, recorded: bool) -> Settings:
         return {k: v if type(v) in PLAIN else number(v, recorded)
-                for k, v in group.items() if k != "params"}
+                for k, v in stored(group).items() if k != "params"}
 
     # ---- what users call
     @with_hooks
@@ -276,7 +262,7 @@ _LEAST = {"lr": 0.0, "eps": 0.0, "weight_decay": 0.0, "momentum": 0.0, "lr_decay
 _SHARES = {"betas": True, "rho": False}  # whether 1 is too much
 
 
-def check_settings(owner: str, group: Settings) -> None:
+def check_settings(owner: str, group: Mapping[str, Any]) -> None:
     """ArgumentError for a setting that makes no sense; what a tensor holds may not be known yet."""
     for name, value in group.items():
         if name == "lr" and isinstance(value, Tensor) and value.size != 1:

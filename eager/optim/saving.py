@@ -14,6 +14,7 @@ from ..methods import update
 from ..nn.state import as_tensor, listed
 from ..tape import no_grad
 from ..tensor import Tensor
+from .groups import stored
 from .numbers import number
 
 State = dict[str, Any]
@@ -246,7 +247,8 @@ def _check(owner: str, problems: list[str]) -> None:
 
 def _load_settings(group: Any, saved: dict[str, Any]) -> None:
     for name, value in saved.items():
-        if isinstance(group.get(name), Tensor):
-            update(group[name], value)
+        old = stored(group).get(name)
+        if isinstance(old, Tensor):
+            update(old, value)
         elif name != "params":
-            group[name] = tuple(value) if isinstance(group.get(name), tuple) else value
+            group[name] = tuple(value) if isinstance(old, tuple) else value

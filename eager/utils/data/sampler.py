@@ -33,7 +33,8 @@ class _Pass:
     """The numbers of one pass, list by list, and how many of them were given."""
 
     def __init__(self, lists: Iterator[Sequence[int]], yielded: int) -> None:
-        self._opened, self._open = yielded, iter(())  # numbers up to the end of the open list
+        self._opened = yielded  # numbers up to the end of the open list
+        self._open: Iterator[int] = iter(())
         first = next(lists, ())  # drawn now, so that errors come now
         self.numbers = chain.from_iterable(self._each(chain([first], lists)))
 
