@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from ..eager.tensor import Tensor
+from ..eager.views import check_replay
+from .changes import SetArray
 from .effects import Effect
 from .formulas import Origins
 from .graph import Node
@@ -95,6 +97,9 @@ class Leaf:
         ]
 
         def commit() -> None:
+            for assign, target, _ in pending:
+                if isinstance(assign, SetArray) and target._base is not None:
+                    check_replay(target)
             for assign, target, value in pending:
                 assign(target, value)
 

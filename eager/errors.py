@@ -10,7 +10,8 @@ from typing import Any
 __all__ = [
     "ArgumentError", "AxisError", "CaptureError", "CheckError", "CodegenError", "DTypeError",
     "DeviceError", "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
-    "ImportModelError", "IndexingError", "LinAlgError", "ShapeError", "StateError", "WorkerError",
+    "ImportModelError", "IndexingError", "LinAlgError", "ShapeError", "StateError", "ViewError",
+    "WorkerError",
 ]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -121,6 +122,10 @@ class StateError(FusewireError, KeyError, RuntimeError):
     """A state dict or checkpoint that does not fit (in PyTorch a RuntimeError)."""
 
     __str__ = FusewireError.__str__
+
+
+class ViewError(FusewireError, RuntimeError):
+    """A write in place to a view, which would not reach the tensor behind it."""
 
 
 class WorkerError(FusewireError, RuntimeError):

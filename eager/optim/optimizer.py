@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .. import interpreter
-from ..dispatch import replace
+from ..dispatch import renew
 from ..dtypes import kind
 from ..errors import ArgumentError, DTypeError, GradientError
 from ..nn.module import clear_gradients
@@ -139,7 +139,7 @@ class Optimizer(Saving):
                     continue
                 if name in self.counts:
                     shared = made.setdefault(name, as_count(value))
-                    held[name] = interpreter.source(shared.detach())
+                    held[name] = interpreter.source(Tensor(shared._data))
                 else:
                     both = 1 + 1j if kind(p.dtype) == "c" else 1  # parts of a complex number
                     held[name] = full(self._shape_of(p, name), value * both, p.dtype, p.device)
@@ -214,13 +214,13 @@ class Optimizer(Saving):
             state = {name: number(x, recorded) if name in self.counts else widened(x)
                      for name, x in held.items()}
             changed, new = self._stepped(widened(p), widened(gradient(p)), state, settings)
-            replace(p, narrowed(changed, dtype))
+            renew(p, narrowed(changed, dtype))
             arrays = [held[name]._data for name in self.counts if name in held]
             key = tuple(map(id, arrays))
             if key not in shared:
                 shared[key] = arrays, {n: as_count(x) for n, x in new.items() if n in self.counts}
             for name, value in (new | shared[key][1]).items():
-                replace(held[name], value if name in self.counts else narrowed(value, dtype))
+                renew(held[name], value if name in self.counts else narrowed(value, dtype))
 
     def __repr__(self) -> str:
         lines = []

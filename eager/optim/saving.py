@@ -161,7 +161,7 @@ class Saving:
         for name, value in (one.first or one.saved).items():
             value = one.saved.get(name, value)
             if not isinstance(state.get(name), Tensor):
-                state[name] = _snapshot(value)
+                state[name] = Tensor(value._data) if isinstance(value, Tensor) else _snapshot(value)
                 continue
             update(state[name], as_tensor(value))
             if name in self.counts and interpreter.STATE.active is None:
