@@ -62,8 +62,7 @@ reshape_op = define(Op(
 def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
     """The elements of `x`, in row-major order, in another shape; one size may be -1.
 
-    Tensors never change each other, so only copy=False says more: ShapeError where the elements
-    do not lie in memory in such a way that they need not be copied.
+    copy=False: ShapeError where the elements do not lie in memory so that no copy is needed.
 
     >>> import fusewire as fw
     >>> fw.arange(6).reshape(2, -1)
@@ -79,8 +78,7 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
             if shape == -1 if type(shape) is int else type(shape) is tuple and (
                     data.shape == shape or min(shape) == -1):
                 out = known(reshape_op, x, data, {"shape": data.shape})
-                base = data.base
-                if base is x._data or (base is not None and base is x._data.base):  # no copy
+                if data.base is x._data or data.base is x._data.base is not None:  # no copy
                     out._base = ref(x) if x._base is None else linked(x)
                 return out
     x = as_tensor("reshape", x)
