@@ -281,11 +281,6 @@ def replace(tensor: Tensor, new: Tensor) -> Tensor:
     """
     if tensor._base is not None:
         check_write(tensor)
-    return renew(tensor, new)
-
-
-def renew(tensor: Tensor, new: Tensor) -> Tensor:
-    """`replace` for what nobody else is to see change, such as a parameter in a step."""
     if isinstance(tensor.edge, Leaf):
         if MODE.enabled:
             raise GradientError(
@@ -298,3 +293,12 @@ def renew(tensor: Tensor, new: Tensor) -> Tensor:
         interpreter.STATE.active.changed(tensor)
     tensor._data = new._data
     return tensor
+
+
+def renew(tensor: Tensor, new: Tensor) -> Tensor:
+    """`replace` for a step of a parameter, which may be a view: nobody expects another to step."""
+    base, tensor._base = tensor._base, None
+    try:
+        return replace(tensor, new)
+    finally:
+        tensor._base = base
