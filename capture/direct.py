@@ -302,7 +302,7 @@ class _Writer:
         yield f"targets = [{self.targets[leaf]}]"
         for i, effect in enumerate(leaf.effects):
             if isinstance(effect.assign, SetArray):
-                yield f"if targets[{i}]._base is not None: CHECK(targets[{i}])"
+                yield f"if getattr(targets[{i}], '_base', None) is not None: CHECK(targets[{i}])"
         for i, effect in enumerate(leaf.effects):
             made = self._value(leaf, effect.value) if effect.node is None else \
                 f"found[{effect.node}]"

@@ -98,7 +98,7 @@ class Leaf:
 
         def commit() -> None:
             for assign, target, _ in pending:
-                if isinstance(assign, SetArray) and target._base is not None:
+                if isinstance(assign, SetArray) and isinstance(target, Tensor):
                     check_replay(target)
             for assign, target, value in pending:
                 assign(target, value)
