@@ -145,7 +145,7 @@ class Deferring:
         data = Pending(step, self)
         self._steps.append(step)
         out = _new(Tensor)
-        out._data, out.edge, out._grad = data, None, None
+        out._data, out.edge, out._grad, out._base = data, None, None, None
         self._holders.tensor(out)
         if MODE.enabled and result.op.vjp is not None:
             edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])

@@ -17,6 +17,8 @@ from ..eager import interpreter
 from ..eager.tape import MODE
 from ..eager.tensor import Tensor
 from ..eager.uninterrupted import Uninterrupted
+from ..eager.views import check_replay
+from .changes import SetArray
 from .formulas import Formula
 from .guards import Guard, Source, written
 from .leaf import NOTHING, Leaf, handed_on
@@ -296,7 +298,8 @@ class _Writer:
     def _tensor(self, name: str, of: tuple[int, Any]) -> list[str]:
         """Lines that make a tensor over an output."""
         return [f"{name} = NEW(TENSOR)", f"{name}._data = found[{of[0]}]",
-                f"{name}.edge = {self.source.constant(of[1])}", f"{name}._grad = None"]
+                f"{name}.edge = {self.source.constant(of[1])}",
+                f"{name}._grad = {name}._base = None"]
 
     def _finished(self, leaf: Leaf) -> Iterator[str]:
         """Lines for what `Leaf.finish` and its changes do."""
@@ -306,6 +309,9 @@ class _Writer:
         yield f"tensors = [{', '.join([f'tensor{i}' for i in range(len(leaf.tensors))])}]"
         yield f"result = {self._value(leaf, leaf.result)}"
         yield f"targets = [{self.targets[leaf]}]"
+        for i, effect in enumerate(leaf.effects):
+            if isinstance(effect.assign, SetArray):
+                yield f"if getattr(targets[{i}], '_base', None) is not None: CHECK(targets[{i}])"
         for i, effect in enumerate(leaf.effects):
             made = self._value(leaf, effect.value) if effect.node is None else \
                 f"found[{effect.node}]"
@@ -325,7 +331,8 @@ class _Writer:
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,
                 "READER": Reader, "HELD": self.at.held, "KEPT": self.pins.kept,
-                "NEW": object.__new__, "TENSOR": Tensor, "SECTION": Uninterrupted}
+                "NEW": object.__new__, "TENSOR": Tensor, "SECTION": Uninterrupted,
+                "CHECK": check_replay}
 
 
 def _indented(lines: Iterable[str]) -> list[str]:

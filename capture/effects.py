@@ -12,7 +12,6 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..eager.optim.optimizer import Group
 from ..eager.tape import Leaf
 from ..eager.tensor import Tensor
 from .changes import (
@@ -37,7 +36,7 @@ from .recorder import Recorder
 from .state import FIXED, SETS, is_plain
 from .template import Outputs
 
-_ITEMS = (dict, defaultdict, Counter, Group)  # whose items are set by `d[k] = v` and nothing else
+_ITEMS = (dict, defaultdict, Counter)  # whose items are set by `d[k] = v` and nothing else
 _CONTAINERS = (list, deque, OrderedDict, *_ITEMS)
 
 

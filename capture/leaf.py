@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from ..eager.tensor import Tensor
+from ..eager.views import check_replay
+from .changes import SetArray
 from .effects import Effect
 from .formulas import Origins
 from .graph import Node
@@ -102,6 +104,9 @@ class Leaf:
         ]
 
         def commit() -> None:
+            for assign, target, _ in pending:
+                if isinstance(assign, SetArray) and isinstance(target, Tensor):
+                    check_replay(target)
             for assign, target, value in pending:
                 assign(target, value)
 

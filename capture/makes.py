@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..eager.views import view_of
 from .formulas import Formula
 from .paths import Path
 from .reading import Reader
@@ -47,6 +48,36 @@ class Given:
 
     def __call__(self, tensors: list[Any], read: Reader) -> Any:
         return tensors[self.number]
+
+
+@dataclass(frozen=True, eq=False)
+class SeenAs:
+    """One of the tensors, as a view of what was there before the call."""
+
+    made: Make
+    base: Make
+
+    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+        return view_of(self.base(tensors, read), self.made(tensors, read))
+
+
+@dataclass(frozen=True, eq=False)
+class SeenBeside:
+    """One of the tensors, as a view of the first of `ids` that leaves the call as well.
+
+    Which those are is known once all results are.
+    """
+
+    made: Make
+    ids: tuple[int, ...]
+    numbers: dict[int, int]  # of the tensors that leave, by the ids they had
+
+    def __call__(self, tensors: list[Any], read: Reader) -> Any:
+        out = self.made(tensors, read)
+        for i in self.ids:
+            if i in self.numbers:
+                return view_of(tensors[self.numbers[i]], out)
+        return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,23 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..eager.tensor import Tensor
+from ..eager.views import bases_of
 from .dims import Dim
 from .formulas import Formula
 from .graph import Node
-from .makes import At, Attributes, Filled, Given, Made, Make, NumberOf, Same, WithGradient
+from .makes import (
+    At,
+    Attributes,
+    Filled,
+    Given,
+    Made,
+    Make,
+    NumberOf,
+    Same,
+    SeenAs,
+    SeenBeside,
+    WithGradient,
+)
 from .members import attributes
 from .numbers import Number
 from .opaque import is_hidden
@@ -91,9 +104,19 @@ class Outputs:
     def _tensor(self, value: Tensor) -> Make:
         i = self.tensor(value)
         if value._grad is None or i in self._with_gradient:
-            return Given(i)
+            return self._seen(Given(i), value)
         self._with_gradient.add(i)
-        return WithGradient(i, self.template(value._grad))
+        return self._seen(WithGradient(i, self.template(value._grad)), value)
+
+    def _seen(self, made: Make, value: Tensor) -> Make:
+        """The tensor, as the view that it is: a write to it is checked as in eager."""
+        bases = list(bases_of(value))
+        self._kept += bases
+        for base in bases:
+            path = self._recorder.state.paths.get(id(base))
+            if path is not None:
+                return SeenAs(made, At(path))
+        return SeenBeside(made, tuple(map(id, bases)), self._of_tensor) if bases else made
 
     def _number(self, formula: Formula) -> Make:
         self.formulas.append(formula)

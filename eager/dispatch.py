@@ -16,6 +16,7 @@ from .op import OPS, Op
 from .shapes import TensorType
 from .tape import MODE, Entry, Leaf
 from .tensor import Tensor
+from .views import check_write
 
 LARGE = 1 << 17  # elements of an input, times the op's passes over them, from which on `large` is
 # asked first
@@ -144,10 +145,11 @@ def _explained_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
 
 def known(op: Op, x: Tensor, data: Any, params: dict[str, Any]) -> Tensor:
     """`apply(op, (x,), params)` where its array is there already, and no interpreter is."""
-    out = Tensor(data)
+    out = new(Tensor)
+    out._data, out.edge, out._grad, out._base = data, None, None, None
     if x.edge is not None and MODE.enabled:
         out.edge = Entry(op, params, (x._data,), (x.edge,), data)
-    return out
+    return out  # type: ignore[no-any-return]
 
 
 def taped(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> Tensor:
@@ -185,7 +187,7 @@ def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Call
         if type(data) is not _ndarray:
             data = np.asarray(data)
         out = new(Tensor)
-        out._data, out.edge, out._grad = data, None, None
+        out._data, out.edge, out._grad, out._base = data, None, None, None
         edge = x.edge
         if edge is not None and differentiable and MODE.enabled:
             entry = out.edge = new(Entry)
@@ -218,7 +220,7 @@ def function_of_two(
         if type(data) is not _ndarray:
             data = np.asarray(data)
         out = new(Tensor)
-        out._data, out.edge, out._grad = data, None, None
+        out._data, out.edge, out._grad, out._base = data, None, None, None
         a, b = x.edge, y.edge
         if (a is not None or b is not None) and differentiable and MODE.enabled:
             entry = out.edge = new(Entry)
@@ -275,9 +277,12 @@ def type_of(x: Any) -> Any:
 def replace(tensor: Tensor, new: Tensor) -> Tensor:
     """`tensor`, changed in place to the value of `new`.
 
-    GradientError for a leaf that requires a gradient while the tape is on; ShapeError where `new`
-    has another shape or dtype is the caller's to raise.
+    ViewError for a view of a tensor that would not change; GradientError for a leaf that requires a
+    gradient while the tape is on; ShapeError where `new` has another shape or dtype is the caller's
+    to raise.
     """
+    if tensor._base is not None:
+        check_write(tensor)
     if isinstance(tensor.edge, Leaf):
         if MODE.enabled:
             raise GradientError(
@@ -290,3 +295,12 @@ def replace(tensor: Tensor, new: Tensor) -> Tensor:
         interpreter.STATE.active.changed(tensor)
     tensor._data = new._data
     return tensor
+
+
+def renew(tensor: Tensor, new: Tensor) -> Tensor:
+    """`replace` for a step of a parameter, which may be a view: nobody expects another to step."""
+    base, tensor._base = tensor._base, None
+    try:
+        return replace(tensor, new)
+    finally:
+        tensor._base = base

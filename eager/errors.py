@@ -11,7 +11,7 @@ __all__ = [
     "ArgumentError", "AxisError", "CaptureError", "CheckError", "CodegenError", "DTypeError",
     "DeviceError", "ExchangeError", "ExportError", "FusewireError", "GradientError", "GraphError",
     "ImportModelError", "IndexingError", "LimitError", "LinAlgError", "ShapeError", "StateError",
-    "WorkerError",
+    "ViewError", "WorkerError",
 ]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -122,6 +122,10 @@ class StateError(FusewireError, KeyError, RuntimeError):
     """A state dict or checkpoint that does not fit (in PyTorch a RuntimeError)."""
 
     __str__ = FusewireError.__str__
+
+
+class ViewError(FusewireError, RuntimeError):
+    """A write in place to a view, which would not reach the tensor behind it."""
 
 
 class WorkerError(FusewireError, RuntimeError):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
 from . import interpreter
-from .dispatch import apply, replace
+from .dispatch import apply, new, replace
 from .dtypes import int64
 from .errors import IndexingError
 from .memory import is_whole
@@ -31,6 +32,7 @@ from .ops.view import (
 from .shapes import broadcast, is_one, product, slice_of_size
 from .tensor import Tensor, tensor
 from .traced import Traced
+from .views import check_write, linked, view_of
 
 
 class _Slices(NamedTuple):
@@ -52,16 +54,22 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     """
     if x.edge is None and not interpreter.in_use and _is_simple(index):
         try:
-            return Tensor(np.asarray(x._data[index]))
+            data = x._data[index]
         except (IndexError, TypeError, ValueError):
             pass  # found out once more below, for the error
+        else:
+            out = new(Tensor)
+            out._data = data if type(data) is np.ndarray else np.asarray(data)
+            out.edge = out._grad = None
+            out._base = ref(x) if x._base is None else linked(x)
+            return out  # type: ignore[no-any-return]
     items = _expanded(x, index)
     if any(map(_is_array, items)):
         return _getitem_arrays(x, items)
     found = _basic(x, items)
     out = slice_axes(x, found.start, found.step, found.size)
     out = out if out.shape == found.shape else reshape(out, found.shape)
-    return alias(x) if out is x else out  # never x itself: it may be changed in place later
+    return view_of(x, alias(x)) if out is x else out
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
@@ -133,6 +141,8 @@ _EXCLUSIVE = _references(Tensor(np.empty(1)))
 
 def _set(x: Tensor, index: Any, value: Any) -> bool:
     """Sets elements by NumPy alone, where that is the same: in place if nobody else could tell."""
+    if x._base is not None:
+        check_write(x)
     array = x._data
     if type(value) is float and array.dtype.kind == "f":
         pass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 from . import copying, display, dlpack, dtypes, indexing, interpreter, numpy_protocols
 from .autograd import engine, hooks
@@ -34,6 +36,7 @@ from .ops import (
 from .ops.declare import OPERANDS
 from .ops.transfer import beside
 from .tensor import Tensor, tensor
+from .views import linked
 
 _BINARY = {
     "add": pointwise.add, "sub": pointwise.subtract, "mul": pointwise.multiply,
@@ -100,6 +103,8 @@ def update(x: Tensor, value: Any) -> Tensor:
 
 
 def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], Tensor]:
+    unheld = _UNHELD if name.endswith("=") else -1
+
     def method(self: Tensor, other: Any) -> Tensor:
         out = fn(self, other)
         if out._data.shape != self._data.shape:
@@ -111,9 +116,42 @@ def _in_place(fn: Callable[..., Tensor], name: str) -> Callable[[Tensor, Any], T
                                  f"into {self.dtype.name}",
                                  "write x = x + y to make a new tensor")
             out = pointwise.cast(out, self.dtype)
+        if self._base is not None and sys.getrefcount(self) == unheld:
+            return out  # x[0] += 1 goes on with x[0] = out
         return replace(self, out)
 
     return method
+
+
+class _Counting:
+    """Something that is added to: how many references to it `_in_place` sees."""
+
+    def __iadd__(self, seen: list[int]) -> _Counting:
+        seen.append(sys.getrefcount(self))
+        return self
+
+
+def _unheld() -> int:
+    """References that `x[i] += y` shows to the tensor that no variable holds.
+
+    -1 for a Python that counts no others for a tensor in a variable.
+    """
+    seen: list[int] = []
+    made = _Counting()
+    made += seen
+    list_of: dict[int, Any] = _Fresh()
+    list_of[0] += seen
+    return seen[1] if seen[1] < seen[0] else -1
+
+
+class _Fresh(dict[int, Any]):
+    """A dict that gives a new object for every key."""
+
+    def __getitem__(self, key: int) -> _Counting:
+        return _Counting()
+
+
+_UNHELD = _unheld()
 
 
 def _fill(self: Tensor, value: Any) -> Tensor:
@@ -133,7 +171,9 @@ def _transposed(self: Tensor) -> Tensor:
                          "use .mT for the last two axes, or permute_dims")
     if interpreter.in_use:
         return view.transpose(self, 0, 1)
-    return known(view.permute_op, self, self._data.T, {"axes": (1, 0)})
+    out = known(view.permute_op, self, self._data.T, {"axes": (1, 0)})
+    out._base = ref(self) if self._base is None else linked(self)
+    return out
 
 
 def _many(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:

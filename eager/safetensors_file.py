@@ -36,13 +36,15 @@ def read(path: str, name: str) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         with safe_open(path, framework="numpy") as file:
             return {key: _array(file, key, name) for key in file.keys()}, file.metadata() or {}
-    except SafetensorError as error:
+    except (SafetensorError, ValueError) as error:  # ValueError: a shape that NumPy cannot have
         raise unreadable(path, name, str(error)) from None
 
 
 def _array(file: Any, key: str, name: str) -> Any:
     try:
         return file.get_tensor(key)
+    except OverflowError as error:
+        raise ValueError(f"tensor {key!r}: {error}") from None
     except (TypeError, AttributeError):  # a dtype that NumPy does not know
         raise DTypeError(f"{name}: tensor {key!r} is {file.get_slice(key).get_dtype()}, which is "
                          "no dtype here", "cast it where the file was written") from None

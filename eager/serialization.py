@@ -12,8 +12,8 @@ import json
 import os
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from .devices import CPU, host, name_of
 from .dtypes import as_dtype
 from .errors import DTypeError, StateError
 from .nn.parameter import is_lazy
+from .replacing import replacing
 from .tensor import Tensor, from_numpy
 
 __all__ = ["load", "save"]
@@ -37,7 +38,8 @@ def save(obj: Any, f: Any) -> None:
 
     obj: tensors, numbers, texts, None, dtypes, and dicts, lists and tuples of such: a state dict,
     or a checkpoint {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}.
-    A path has the old file or the whole new one at any moment, also after a crash.
+    A path has the old file or the whole new one at any moment, also after a crash. What a killed
+    save left beside it is removed by the next save of that path.
 
     >>> import fusewire as fw, io
     >>> file = io.BytesIO()
@@ -45,15 +47,11 @@ def save(obj: Any, f: Any) -> None:
     >>> fw.load(io.BytesIO(file.getvalue()))
     {'model': {'weight': tensor([1., 1.])}, 'epoch': 3}
     """
-    if _is_flat(obj):
-        arrays = {name: _array(x, name) for name, x in obj.items()}
-        found: Any = {"$dict": [(name, {"$tensor": name}) for name in obj]}  # keeps their order
-    else:
-        tree = _Tree()
-        found = tree.encoded(obj, (), ())
-        arrays = tree.arrays
-    # names and layouts are PyTorch's: some readers ask for this "format"
-    metadata = {_TREE: json.dumps({"version": _VERSION, "tree": found}), "format": "pt"}
+    try:
+        arrays, metadata = _parts(obj)
+    except RecursionError:
+        raise DTypeError("save: the object is nested too deeply",
+                         "save a flat dict or list in the place of nested ones") from None
     if hasattr(f, "write"):
         with _beside() as made:
             safetensors_file.write(made, arrays, metadata)
@@ -64,37 +62,24 @@ def save(obj: Any, f: Any) -> None:
         safetensors_file.write(made, arrays, metadata)
 
 
+def _parts(obj: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """The arrays and the metadata of the file of an object."""
+    if _is_flat(obj):
+        arrays = {name: _array(x, name) for name, x in obj.items()}
+        found: Any = {"$dict": [(name, {"$tensor": name}) for name in obj]}  # keeps their order
+    else:
+        tree = _Tree()
+        found = tree.encoded(obj, (), ())
+        arrays = tree.arrays
+    # names and layouts are PyTorch's: some readers ask for this "format"
+    return arrays, {_TREE: json.dumps({"version": _VERSION, "tree": found}), "format": "pt"}
+
+
 @contextlib.contextmanager
 def _beside() -> Iterator[str]:
     """The path of a file that is there for a moment, since the library reads and writes files."""
     with tempfile.TemporaryDirectory() as folder:
         yield os.path.join(folder, "stream.safetensors")
-
-
-@contextlib.contextmanager
-def replacing(path: str) -> Iterator[str]:
-    """The path of a new file, to be written; complete, it takes the place of the one at `path`."""
-    folder, name = os.path.split(path)
-    made = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.tmp")
-    try:
-        with open(made, "xb"):  # raises where nothing can be written, with the user's path
-            pass
-        yield made
-        with open(made, "rb+") as file:
-            os.fsync(file.fileno())
-        if os.path.exists(path):
-            shutil.copymode(path, made)
-        os.replace(made, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(made)
-        raise
-    with contextlib.suppress(OSError):  # the name too; not every system opens folders
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 def load(f: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
@@ -135,20 +120,35 @@ def _files_in(folder: str) -> str:
 
 def _of_several(path: str, device: str) -> dict[str, Tensor]:
     """The tensors of all files that an index {"weight_map": {name: file}} lists."""
-    with open(path, "rb") as file:
-        try:
-            files: dict[str, str] = json.load(file)["weight_map"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StateError(f"{path!r} is not an index of safetensors files: {error!r}",
-                             'it holds {"weight_map": {name of a tensor: file}}') from None
+    files = _listed(path)
     found: dict[str, Tensor] = {}
     for name in dict.fromkeys(files.values()):
-        found.update(load(os.path.join(os.path.dirname(path), name), device))
+        part = os.path.join(os.path.dirname(path), name)
+        held = _decoded(part, repr(part), device)
+        if not _is_flat(held):
+            raise StateError(f"{path!r} lists {name!r}, which holds more than tensors by name",
+                             "load that file by itself: it is a checkpoint")
+        found.update(held)
     absent = [name for name in files if name not in found]
     if absent:
         raise StateError(f"{path!r} lists {absent[0]!r} in {files[absent[0]]!r}, which lacks it",
                          "the files do not belong together: get all of them again")
     return {name: found[name] for name in files}
+
+
+def _listed(path: str) -> dict[str, str]:
+    """The file of each tensor, by the index at `path`."""
+    with open(path, "rb") as file:
+        try:
+            files: dict[str, str] = json.load(file)["weight_map"]
+            outside = [f for f in files.values() if os.path.isabs(f) or ".." in Path(f).parts]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise StateError(f"{path!r} is not an index of safetensors files: {error!r}",
+                             'it holds {"weight_map": {name of a tensor: file}}') from None
+    if outside:
+        raise StateError(f"{path!r} lists {outside[0]!r}, a file outside of its folder",
+                         "put the files of a model and their index into one folder")
+    return files
 
 
 def _decoded(path: str, shown: str, device: str) -> Any:
@@ -163,6 +163,9 @@ def _decoded(path: str, shown: str, device: str) -> Any:
         held = json.loads(text)
         if held["version"] == _VERSION:
             return _object(held["tree"], tensors)
+    except RecursionError:
+        raise StateError(f"{shown} is a broken checkpoint: what it holds is nested too deeply",
+                         "nothing that fw.save writes is; get another copy") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateError(f"{shown} is a broken checkpoint: {error!r}",
                          "write it again, or get another copy") from None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from .later import held_by
 from .shapes import product
 from .tape import Entry, Leaf
 from .traced import Traced
+from .views import linked
 
 __all__ = ["Tensor", "from_numpy", "tensor"]
 
@@ -34,18 +36,19 @@ STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 class Tensor:
     """An n-dimensional array with a dtype, and optionally a gradient. Make one with `fw.tensor`."""
 
-    __slots__ = ("__weakref__", "_data", "_grad", "edge")
+    __slots__ = ("__weakref__", "_base", "_data", "_grad", "edge")
     __module__ = "fusewire"  # pickles name the class by its public place
 
     _data: Any  # a NumPy array, or one to come (`later.py`); without values, a TensorType
     edge: Entry | Leaf | None  # where gradients go
     _grad: Tensor | None
+    _base: Any  # what it is a view of (`views.py`), or None
 
     def __init__(self, data: Any, edge: Any = None) -> None:
         """Wraps the array `data` as it is, without copying. Users call `fw.tensor`."""
         self._data = data if type(data) is _ndarray else held_by(self, data)
         self.edge = edge
-        self._grad = None
+        self._grad = self._base = None
 
     if TYPE_CHECKING:  # operators and methods are bound in `methods.py`, from the ops' functions
         def __getattr__(self, name: str) -> Any: ...
@@ -130,7 +133,10 @@ class Tensor:
             device, target = target, None
         given = target if dtype is None else dtype
         wanted = self.dtype if given is None else given
-        return self.astype(wanted, device=device)  # type: ignore[attr-defined,no-any-return]
+        out: Tensor = self.astype(wanted, device=device)  # type: ignore[attr-defined]
+        if out.dtype == self.dtype and out.device == self.device:
+            out._base = ref(self) if self._base is None else linked(self)  # in PyTorch this tensor
+        return out
 
     def cpu(self) -> Tensor:
         """This tensor on the CPU."""
@@ -185,7 +191,10 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same values, cut off from the tape."""
-        return Tensor(self._data.detached() if isinstance(self._data, Traced) else self._data)
+        data = self._data
+        out = Tensor(data.detached() if isinstance(data, Traced) else data)
+        out._base = ref(self) if self._base is None else linked(self)
+        return out
 
     # ---- values that leave for Python
 
@@ -282,6 +291,7 @@ def tensor(
     if isinstance(data, Tensor):
         made = data.detach() if dtype is None and device is None else \
             data.detach().to(dtype=dtype, device=device)
+        made._base = None  # a copy
     else:
         place = devices.placed(device)
         made = _made(data, dtype)

@@ -45,7 +45,7 @@ class _Table(Module):
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
-                rows = self.weight.detach()
+                rows = Tensor(self.weight._data)
                 rows[self.padding_idx] = 0.0
                 update(self.weight, rows)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..tensor import Tensor, as_tensor
+from ..views import view_of
 from .create import zeros_like
 from .declare import alias, cast, pointwise
 
@@ -65,13 +66,13 @@ def complex(real: Any, imag: Any) -> Tensor:
 def real(x: Tensor, /) -> Tensor:
     """The real parts; real numbers are their own."""
     x = as_tensor("real", x)
-    return _real(x) if x.dtype.kind == "c" else alias(x)
+    return view_of(x, _real(x) if x.dtype.kind == "c" else alias(x))
 
 
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary parts; those of real numbers are 0."""
     x = as_tensor("imag", x)
-    return _imag(x) if x.dtype.kind == "c" else zeros_like(x)
+    return view_of(x, _imag(x)) if x.dtype.kind == "c" else zeros_like(x)
 
 
 def conj(x: Tensor, /) -> Tensor:

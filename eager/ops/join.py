@@ -12,6 +12,7 @@ from ..dtypes import promote
 from ..errors import ShapeError
 from ..shapes import axis_of, same, whole
 from ..tensor import Tensor, as_tensor
+from ..views import view_of
 from .pointwise import alias, cast
 from .view import concat_same_dtype, expand_dims, reshape, slice_axes
 
@@ -114,7 +115,7 @@ def _between(x: Tensor, limits: Sequence[Any], axis: int) -> tuple[Tensor, ...]:
         count = stop - start if stop > start else 0
         size = tuple(count if i == axis else n for i, n in enumerate(x.shape))
         part = slice_axes(x, begin, (1,) * x.ndim, size)
-        parts.append(alias(x) if part is x else part)
+        parts.append(view_of(x, alias(x)) if part is x else part)
     return tuple(parts)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ..errors import IndexingError, ShapeError
 from ..op import Op, Source, define, each
 from ..shapes import TensorType, axis_of, product
 from ..tensor import Tensor, as_tensor
+from ..views import linked, view_of
 from . import batching
 from .batching import permuted, prefixed, shifted
 from .create import zeros_like
@@ -30,8 +32,6 @@ __all__ = [
 ]
 
 # ---- the same elements in another shape
-
-
 def flatten_index(index: Sequence[Any], shape: Sequence[Any]) -> Any:
     """The position of element `index` in row-major order."""
     flat: Any = 0
@@ -62,8 +62,7 @@ reshape_op = define(Op(
 def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
     """The elements of `x`, in row-major order, in another shape; one size may be -1.
 
-    Tensors never change each other, so only copy=False says more: ShapeError where the elements
-    do not lie in memory in such a way that they need not be copied.
+    copy=False: ShapeError where the elements do not lie in memory so that no copy is needed.
 
     >>> import fusewire as fw
     >>> fw.arange(6).reshape(2, -1)
@@ -78,15 +77,25 @@ def reshape(x: Tensor, shape: Any, copy: bool | None = None) -> Tensor:
         else:  # NumPy takes None, and any negative size for -1
             if shape == -1 if type(shape) is int else type(shape) is tuple and (
                     data.shape == shape or min(shape) == -1):
-                return known(reshape_op, x, data, {"shape": data.shape})
+                out = known(reshape_op, x, data, {"shape": data.shape})
+                if data.base is x._data or data.base is x._data.base is not None:  # no copy
+                    out._base = ref(x) if x._base is None else linked(x)
+                return out
     x = as_tensor("reshape", x)
     wanted = shapes.resolve_reshape(x.shape, shapes.sizes_of("reshape", shape))
     out = alias(x) if shapes.same(wanted, x.shape) else apply(reshape_op, (x,), {"shape": wanted})
+    if not isinstance(out._data, np.ndarray) or _shares(out._data, x._data):
+        view_of(x, out)
     if copy is False and x.size and isinstance(x._data, np.ndarray) and \
             not np.may_share_memory(x._data, out._data):
         raise ShapeError(f"reshape: {x.shape} to {wanted} needs a copy of these elements",
                          "leave copy=False away")
     return out
+
+
+def _shares(data: Any, array: Any) -> bool:
+    """Whether NumPy has made `data` of `array` without a copy."""
+    return data is array or data.base is array or data.base is array.base is not None
 
 
 def expand_dims(x: Tensor, axis: Any = 0) -> Tensor:
@@ -148,7 +157,8 @@ def permute_dims(x: Tensor, axes: Sequence[int]) -> Tensor:
     if sorted(order) != list(range(x.ndim)):
         raise ShapeError(f"permute_dims: {given} is not an order of the {x.ndim} axes of shape "
                          f"{x.shape}", "name every axis once")
-    return alias(x) if order == tuple(range(x.ndim)) else apply(permute_op, (x,), {"axes": order})
+    same = order == tuple(range(x.ndim))
+    return view_of(x, alias(x) if same else apply(permute_op, (x,), {"axes": order}))
 
 
 def transpose(x: Tensor, axis0: int, axis1: int) -> Tensor:
@@ -197,9 +207,9 @@ def broadcast_to(x: Tensor, shape: Sequence[Any]) -> Tensor:
     """`x` repeated along axes of size 1 and new leading axes to `shape`."""
     x, wanted = as_tensor("broadcast_to", x), shapes.sizes_of("broadcast_to", shape)
     if shapes.same(wanted, x.shape):
-        return alias(x)
+        return view_of(x, alias(x))
     _broadcast_result(TensorType(x.shape, x.dtype), wanted)
-    return apply(broadcast_op, (x,), {"shape": wanted})
+    return view_of(x, apply(broadcast_op, (x,), {"shape": wanted}))
 
 
 def expand_to(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
@@ -208,7 +218,6 @@ def expand_to(x: Tensor, shape: tuple[Any, ...]) -> Tensor:
 
 
 # ---- a part of the elements, and its way back
-
 def _slice_read(k: Any, index: Any, types: Any, at: Any, start: Any, step: Any, size: Any) -> Any:
     return [Source(0, tuple(b + i * s for i, b, s in zip(index, start, step)))]
 
@@ -238,7 +247,8 @@ def slice_axes(x: Tensor, start: Any, step: Any, size: Any) -> Tensor:
     """
     if tuple(size) == x.shape and all(s == 1 for s in step) and all(b == 0 for b in start):
         return x
-    return apply(slice_op, (x,), {"start": tuple(start), "step": tuple(step), "size": tuple(size)})
+    params = {"start": tuple(start), "step": tuple(step), "size": tuple(size)}
+    return view_of(x, apply(slice_op, (x,), params))
 
 
 def _unslice_read(k: Any, index: Any, types: Any, at: Any, shape: Any, start: Any, step: Any,
@@ -292,7 +302,9 @@ def flip(x: Tensor, axis: Any = None) -> Tensor:
     if not axes:
         return alias(x)
     start = tuple(n - 1 if i in axes else 0 for i, n in enumerate(x.shape))
-    return slice_axes(x, start, tuple(-1 if i in axes else 1 for i in range(x.ndim)), x.shape)
+    out = slice_axes(x, start, tuple(-1 if i in axes else 1 for i in range(x.ndim)), x.shape)
+    out._base = None  # a copy in PyTorch
+    return out
 
 
 def shift(x: Tensor, by: int, fill: Any) -> Tensor:

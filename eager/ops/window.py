@@ -19,6 +19,7 @@ from ..errors import ShapeError
 from ..op import Op, Source, define, each
 from ..shapes import TensorType, axis_of
 from ..tensor import Tensor, as_tensor
+from ..views import view_of
 from .batching import leading
 from .view import pad as pad_with
 from .view import permute_dims, reshape
@@ -262,4 +263,5 @@ def unfold(x: Tensor, axis: int, size: int, step: int) -> Tensor:
     count = window_count(x.shape[at], size, step, 1, 0, "unfold")
     others = tuple(i for i in range(x.ndim) if i != at)
     found = window(permute_dims(x, (*others, at)), (size,), (count,), (step,), (1,), (0,))
-    return permute_dims(found, (*range(at), x.ndim - 1, *range(at, x.ndim - 1), x.ndim))
+    return view_of(
+        x, permute_dims(found, (*range(at), x.ndim - 1, *range(at, x.ndim - 1), x.ndim)))

@@ -8,13 +8,15 @@ from typing import Any
 
 from ..dtypes import bfloat16, float32
 from ..errors import ArgumentError, ShapeError
+from ..interpreter import Symbol
 from ..ops.contract import matmul
 from ..ops.pointwise import cast, maximum
 from ..ops.reduce import sum
 from ..ops.view import transpose
-from ..tensor import Tensor
+from ..tensor import Tensor, tensor
 from ..utils.arguments import check_choice
 from .formulas import axpy, lerp, scale
+from .numbers import Number
 from .optimizer import Optimizer, Settings, given
 from .saving import State
 
@@ -89,8 +91,8 @@ def _rounded(x: Tensor) -> Tensor:
     return cast(cast(x, bfloat16), float32)
 
 
-def _rounded_number(x: float) -> float:
-    return bfloat16.type(x).item()
+def _rounded_number(x: Number) -> Number:
+    return _rounded(tensor(x)) if isinstance(x, (Tensor, Symbol)) else bfloat16.type(x).item()
 
 
 def _adjustment(how: str | None, rows: int, columns: int) -> float:

@@ -15,6 +15,7 @@ from ..dtypes import float32, float64
 from ..ops.pointwise import cast, expm1, log, sqrt, where
 from ..ops.view import reshape
 from ..tensor import Tensor, tensor
+from .groups import Setting
 
 Number = Any  # float | Tensor
 PLAIN = {float, int, bool, str, type(None)}  # types of settings that are what they are
@@ -22,6 +23,8 @@ PLAIN = {float, int, bool, str, type(None)}  # types of settings that are what t
 
 def number(value: Any, recorded: bool) -> Any:
     """A setting as a number; tuples of numbers too, all else as it is."""
+    if type(value) is Setting:
+        value = value.tensor
     if isinstance(value, Tensor):
         if not recorded:
             return value._data.item()

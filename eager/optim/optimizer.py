@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .. import interpreter
-from ..dispatch import replace
-from ..dtypes import float64, kind
+from ..dispatch import renew
+from ..dtypes import kind
 from ..errors import ArgumentError, DTypeError, GradientError
 from ..nn.module import clear_gradients
 from ..nn.parameter import is_lazy
 from ..ops.create import full
 from ..tape import MODE, enable_grad, with_tape
-from ..tensor import Tensor, tensor
+from ..tensor import Tensor
 from ..uninterrupted import Uninterrupted
 from ..utils.arguments import check_at_least, check_fraction
 from .formulas import axpy, scale
+from .groups import Group, stored
 from .numbers import PLAIN, as_count, is_zero, number
 from .saving import Saving, State, with_hooks
 from .together import batches, gradient, joined, narrowed, parted, widened
 
 Settings = dict[str, Any]
-
-
-class Group(dict[str, Any]):
-    """Parameters under "params", and their settings.
-
-    "lr" is a 0-d tensor. A number assigned in the place of a tensor becomes one, so that a compiled
-    step takes it as it comes.
-    """
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if isinstance(self.get(name), Tensor) and type(value) in (int, float):
-            value = tensor(value, dtype=float64)
-        super().__setitem__(name, value)
 
 
 class Optimizer(Saving):
@@ -68,7 +56,7 @@ class Optimizer(Saving):
         if not given:
             raise ArgumentError(f"{self._name}: got no parameters",
                                 "pass model.parameters(); a generator can be used up only once")
-        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+        for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
             self.add_param_group(group)
 
     def __init_subclass__(cls) -> None:
@@ -82,10 +70,10 @@ class Optimizer(Saving):
     # ---- groups
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, with settings that differ from the defaults, and makes their state."""
-        if not isinstance(param_group, dict) or "params" not in param_group:
+        if not isinstance(param_group, Mapping) or "params" not in param_group:
             raise DTypeError(f"{self._name}: a group is a dict with 'params', not "
                              f"{param_group!r:.80}", "as in {'params': tensors, 'lr': 0.1}")
-        group = Group(self.defaults | param_group)
+        group = Group({**self.defaults, **param_group})
         names, params = self._parameters(param_group["params"])
         group["params"] = params
         if names:
@@ -94,8 +82,6 @@ class Optimizer(Saving):
             raise ArgumentError(f"{self._name}: a group with names beside one without",
                                 "pass named_parameters() for all groups, or for none")
         check_settings(self._name, group)
-        if type(group.get("lr")) in (int, float):
-            group["lr"] = tensor(group["lr"], dtype=float64)
         self.param_groups.append(group)
         self._begin(group)
 
@@ -154,14 +140,14 @@ class Optimizer(Saving):
                     continue
                 if name in self.counts:
                     shared = made.setdefault(name, as_count(value))
-                    held[name] = interpreter.source(shared.detach())
+                    held[name] = interpreter.source(Tensor(shared._data))
                 else:
                     both = 1 + 1j if kind(p.dtype) == "c" else 1  # parts of a complex number
                     held[name] = full(self._shape_of(p, name), value * both, p.dtype, p.device)
 
     def _settings(self, group: Group, recorded: bool) -> Settings:
         return {k: v if type(v) in PLAIN else number(v, recorded)
-                for k, v in group.items() if k != "params"}
+                for k, v in stored(group).items() if k != "params"}
 
     # ---- what users call
     @with_hooks
@@ -230,13 +216,13 @@ class Optimizer(Saving):
             state = {name: number(x, recorded) if name in self.counts else widened(x)
                      for name, x in held.items()}
             changed, new = self._stepped(widened(p), widened(gradient(p)), state, settings)
-            replace(p, narrowed(changed, dtype))
+            renew(p, narrowed(changed, dtype))
             arrays = [held[name]._data for name in self.counts if name in held]
             key = tuple(map(id, arrays))
             if key not in shared:
                 shared[key] = arrays, {n: as_count(x) for n, x in new.items() if n in self.counts}
             for name, value in (new | shared[key][1]).items():
-                replace(held[name], value if name in self.counts else narrowed(value, dtype))
+                renew(held[name], value if name in self.counts else narrowed(value, dtype))
 
     def __repr__(self) -> str:
         lines = []
@@ -278,7 +264,7 @@ _LEAST = {"lr": 0.0, "eps": 0.0, "weight_decay": 0.0, "momentum": 0.0, "lr_decay
 _SHARES = {"betas": True, "rho": False}  # whether 1 is too much
 
 
-def check_settings(owner: str, group: Settings) -> None:
+def check_settings(owner: str, group: Mapping[str, Any]) -> None:
     """ArgumentError for a setting that makes no sense; what a tensor holds may not be known yet."""
     for name, value in group.items():
         if name == "lr" and isinstance(value, Tensor) and value.size != 1:

@@ -15,6 +15,7 @@ from ..nn.state import as_tensor, listed
 from ..tape import no_grad
 from ..tensor import Tensor
 from ..uninterrupted import Uninterrupted
+from .groups import stored
 from .numbers import number
 
 State = dict[str, Any]
@@ -161,7 +162,7 @@ class Saving:
         for name, value in (one.first or one.saved).items():
             value = one.saved.get(name, value)
             if not isinstance(state.get(name), Tensor):
-                state[name] = _snapshot(value)
+                state[name] = Tensor(value._data) if isinstance(value, Tensor) else _snapshot(value)
                 continue
             update(state[name], as_tensor(value))
             if name in self.counts and interpreter.STATE.active is None:
@@ -247,7 +248,8 @@ def _check(owner: str, problems: list[str]) -> None:
 
 def _load_settings(group: Any, saved: dict[str, Any]) -> None:
     for name, value in saved.items():
-        if isinstance(group.get(name), Tensor):
-            update(group[name], value)
+        old = stored(group).get(name)
+        if isinstance(old, Tensor):
+            update(old, value)
         elif name != "params":
-            group[name] = tuple(value) if isinstance(group.get(name), tuple) else value
+            group[name] = tuple(value) if isinstance(old, tuple) else value

@@ -115,8 +115,8 @@ class AveragedModel(Module):
     def update_parameters(self, model: Module) -> None:
         """Takes the present parameters of `model` into the average."""
         mine, theirs = self._averaged(self.module), self._averaged(model)
-        before, count = [p.detach() for p in mine], self.n_averaged
-        now = [p.detach() for p in theirs]
+        before, count = [Tensor(p._data) for p in mine], self.n_averaged
+        now = [Tensor(p._data) for p in theirs]
         average = self.multi_avg_fn or _multi(self.avg_fn or get_swa_avg_fn())
         average(before, now, count)
         with Uninterrupted():

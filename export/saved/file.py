@@ -17,7 +17,7 @@ import numpy as np
 from ...codegen.llvm.target import Target, features_here, host
 from ...eager import safetensors_file
 from ...eager.errors import ImportModelError
-from ...eager.serialization import replacing
+from ...eager.replacing import replacing
 
 FORMAT = 1
 """The number of the format. It changes with anything that an older or a newer version would read
@@ -68,7 +68,7 @@ def read(path: Any) -> tuple[dict[str, Any], Any]:
         header = json.loads(raw[8:end])
         place = _place(raw)
         about = json.loads(header[safetensors_file.METADATA]["fusewire.saved"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise _no_program(path, shown, raw) from None
     blank = raw[:place] + _BLANK + raw[place + len(_BLANK):]
     found = _MARK + hashlib.sha256(blank).hexdigest().encode()

@@ -49,7 +49,7 @@ class Heap:
     # ---- the kinds of rows: an empty object, and what fills it
     def tensor(self, parts: list[Any]) -> Tensor:
         made: Tensor = object.__new__(_TENSORS[parts[0]])
-        made._data, made.edge, made._grad = self._of.array(*parts[1]), None, None
+        made._data, made._base, made._grad = self._of.array(*parts[1]), None, None
         made.edge = Leaf(made) if parts[2] else None
         return made
 

@@ -24,7 +24,7 @@ class Training:
         self.given = [fw.zeros_like(p.detach()) for p in self.params]
         self.optimizer = getattr(optim, name)(
             [{"params": self.params[:2]}, {"params": self.params[2:]}], **settings)
-        self.lr = self.optimizer.param_groups[0]["lr"].item()
+        self.lr = self.optimizer.param_groups[0]["lr"]
         self.run = fw.compile(self.step, fullgraph=True) if compiled else self.step
 
     def step(self, missing: bool) -> None:

@@ -85,13 +85,9 @@ def test_any_basic_index(index: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("same", [
-    lambda x: x[:], lambda x: x[...], lambda x: x.reshape(2, 3), lambda x: x.astype(x.dtype),
-    lambda x: x.broadcast_to(2, 3), lambda x: x.permute_dims(0, 1), lambda x: x.squeeze(),
-    lambda x: x.to("cpu"), lambda x: x.clip(), lambda x: x.flip(()), lambda x: x.sum(axis=()),
-    lambda x: x.flatten(0, 0), lambda x: fw.tensor(x), lambda x: x.detach(),
-    lambda x: fw.zeros(2, 3).copy_(x)])
-def test_nothing_aliases(same: Any) -> None:
-    """A tensor is a value: a change of one is never seen in another."""
+    lambda x: x.astype(x.dtype), lambda x: x.clip(), lambda x: x.flip(()),
+    lambda x: x.sum(axis=()), lambda x: fw.tensor(x), lambda x: fw.zeros(2, 3).copy_(x)])
+def test_copies_do_not_alias(same: Any) -> None:
     x = fw.ones(2, 3)
     y = same(x)
     y += 1

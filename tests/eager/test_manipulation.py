@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.eager.errors import ArgumentError, AxisError, ShapeError
+from fusewire.eager.errors import ArgumentError, AxisError, ShapeError, ViewError
 
 X = fw.arange(24).reshape(2, 3, 4)
 
@@ -73,9 +73,10 @@ def test_parts_are_what_concat_joins() -> None:
     assert fw.unstack(fw.zeros(0, 3)) == ()
 
 
-def test_parts_are_values_of_their_own() -> None:
+def test_a_write_to_a_part_is_no_write_to_the_whole() -> None:
     (whole,) = fw.split(X, 4, axis=2)
-    whole += 1
+    with pytest.raises(ViewError, match="a write in place to a tensor"):
+        whole += 1
     assert X[0, 0, 0] == 0
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import safetensors.numpy
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.eager import serialization
+from fusewire.eager import replacing, safetensors_file
 from fusewire.eager.dtypes import DTYPES, kind
 from fusewire.eager.errors import DeviceError, DTypeError, StateError
 
@@ -193,34 +194,85 @@ def test_a_failure_while_writing_leaves_the_old_file(
     def full(fd: int) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(serialization.os, "fsync", full)
+    monkeypatch.setattr(replacing.os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
         fw.save({"x": fw.zeros(1)}, path)
     assert os.listdir(tmp_path) == ["x.safetensors"]
     assert fw.load(path)["x"].tolist() == [1]
 
 
-CRASH = """
+POINTS = ("mkdir", "open", "write", "fsync", "replace")  # what a save does; it is killed in there
+KILLED = """
 import os, sys
 import fusewire as fw
 from fusewire.eager import safetensors_file
-whole = safetensors_file.write
 
-def half(path, arrays, metadata):
-    whole(path, arrays, metadata)
-    os.truncate(path, os.path.getsize(path) // 2)
-    os._exit(3)
+def save_killed(path, point):
+    module = safetensors_file if point == "write" else os
+    original = getattr(module, point)
 
-safetensors_file.write = half
-fw.save({"x": fw.zeros(1000)}, sys.argv[1])
+    def killed(*args, **options):
+        if point == "write":
+            original(*args)
+            os.truncate(args[0], os.path.getsize(args[0]) // 2)
+        if "x.safetensors" in str(args[0]) or point == "fsync":
+            os._exit(3)
+        return original(*args, **options)
+
+    setattr(module, point, killed)
+    fw.save({"x": fw.zeros(1000)}, path)
+
+for point in sys.argv[2:] * 2:
+    child = os.fork()
+    if not child:
+        save_killed(os.path.join(sys.argv[1], point, "x.safetensors"), point)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3, point
 """
 
 
-def test_a_crash_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_killed_save_leaves_the_old_file_and_nothing_after_the_next(tmp_path: Path) -> None:
+    for point in POINTS:
+        (tmp_path / point).mkdir()
+        fw.save({"x": fw.ones(1)}, tmp_path / point / "x.safetensors")
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), *POINTS], check=True)
+    assert len(os.listdir(tmp_path / "write")) == 2  # the old file and what the second save left
+    for point in POINTS:
+        folder = tmp_path / point
+        path, other = folder / "x.safetensors", folder / ".x.safetensors.notes.tmp"
+        assert fw.load(path)["x"].tolist() == [1]
+        other.write_text("of somebody else")
+        fw.save({"x": fw.zeros(2)}, path)
+        assert sorted(os.listdir(folder)) == [other.name, path.name]
+
+
+def test_savers_of_one_path_leave_each_other_alone(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.safetensors"
-    fw.save({"x": fw.ones(1)}, path)
-    assert subprocess.run([sys.executable, "-c", CRASH, str(path)]).returncode == 3
-    assert fw.load(path)["x"].tolist() == [1]
+    write, seen = safetensors_file.write, []
+
+    def interrupted(made: str, *rest: Any) -> None:
+        write(made, *rest)
+        if len(seen) < 3:
+            seen.append(made)
+            fw.save({"x": fw.ones(len(seen))}, path)  # removes nothing of the saves around it
+
+    monkeypatch.setattr(safetensors_file, "write", interrupted)
+    fw.save({"x": fw.zeros(5)}, path)
+    assert len(seen) == 3 and fw.load(path)["x"].shape == (5,)
+    assert os.listdir(tmp_path) == ["x.safetensors"]
+
+
+def test_threads_save_one_path(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+
+    def save(n: int) -> None:
+        for _ in range(30):
+            fw.save({"x": fw.full((n,), n)}, path)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(save, range(1, 5)))
+    x = fw.load(path)["x"]
+    assert (x == x.size).all() and os.listdir(tmp_path) == ["x.safetensors"]
 
 
 def test_what_was_loaded_stays_when_the_file_is_replaced(tmp_path: Path) -> None:

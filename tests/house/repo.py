@@ -30,7 +30,7 @@ def files() -> Iterator[Path]:
     """Every file of the repository, without what builds, tools and environments leave there."""
     for folder, inner, names in os.walk(ROOT):
         inner[:] = sorted(name for name in inner if _is_ours(Path(folder), name))
-        yield from (Path(folder, name) for name in sorted(names))
+        yield from (Path(folder, name) for name in sorted(names) if name != ".git")  # a worktree's
 
 
 def _is_ours(folder: Path, name: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import random
 import warnings
 
 import numpy as np
@@ -207,6 +208,78 @@ def test_a_state_dict_moves_over_in_the_middle(name, over):
     same(steps(later, second, STEPS - 13), steps(optimizer, first, STEPS - 13))
 
 
+# ---- logs of rates, while training is saved and taken up again
+WALKED = [n for n in SCHEDULERS if not n.startswith("jump")]
+
+
+class Walk:
+    """A training that goes on, back to what was saved, and on again; its log is PyTorch's."""
+
+    def __init__(self, name, library, compiled):
+        self.name, (self.make, self.schedulers) = name, library
+        self.optimizer = self.make()
+        self.scheduler = made(name, self.schedulers, self.optimizer)
+        self.step = fw.compile(self._step) if compiled == "optimizer" else self._step
+        self.both = fw.compile(self._both) if compiled == "both" else self._both
+        self.log, self.rates, self.saved = [], [], None
+
+    def _step(self):
+        self.optimizer.step()
+
+    def _both(self):
+        self.step()
+        self.scheduler.step()
+
+    def go_on(self, rng):
+        for group in self.optimizer.param_groups:
+            for p in group["params"]:
+                p.grad = p.detach() * 0
+        self.both()
+
+    def save(self, rng):
+        self.saved = (self.optimizer.state_dict(), self.scheduler.state_dict())
+
+    def restore(self, rng):
+        if self.saved is not None:
+            self.optimizer.load_state_dict(self.saved[0])
+            self.scheduler.load_state_dict(copy.deepcopy(self.saved[1]))
+
+    def keep_rates(self, rng):
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
+
+    def put_rates_back(self, rng):
+        for group, rate in zip(self.optimizer.param_groups, self.rates):
+            group["lr"] = rate
+
+    def scale(self, rng):
+        factor = rng.choice([0.5, 2.0])
+        for group in self.optimizer.param_groups:
+            group["lr"] *= factor
+
+    def walk(self, seed, count=36):
+        rng = random.Random(seed)
+        for _ in range(count):
+            rng.choices([self.go_on, self.save, self.restore, self.keep_rates,
+                         self.put_rates_back, self.scale], [10, 2, 2, 1, 1, 1])[0](rng)
+            self.log += [group["lr"] for group in self.optimizer.param_groups]
+            self.log.append(self.scheduler.get_last_lr())
+        return np.array([x for one in self.log for x in (one if isinstance(one, list) else [one])])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", WALKED)
+def test_a_log_of_rates_over_saving_and_going_on(name, seed):
+    found, wanted = (Walk(name, library, "").walk(seed) for library in LIBRARIES)
+    same(found, wanted)
+
+
+@pytest.mark.parametrize("compiled", ["optimizer", "both"])
+@pytest.mark.parametrize("name", WALKED)
+def test_a_log_of_rates_of_compiled_steps(name, compiled):
+    found = Walk(name, LIBRARIES[0], compiled).walk(3)
+    same(found, Walk(name, LIBRARIES[1], "").walk(3))
+
+
 def plain(state):
     """The state with those of inner schedulers as one dictionary of names."""
     found = {}
@@ -223,11 +296,7 @@ def move_settings(group, saved):
     for name, value in saved.items():
         if name == "params":
             continue
-        value = value.item() if isinstance(value, fw.Tensor) else value
-        if isinstance(group.get(name), fw.Tensor):
-            group[name].fill_(value)
-        else:
-            group[name] = value
+        group[name] = value
 
 
 @pytest.mark.parametrize("options", PLATEAUS)

@@ -9,13 +9,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...dtypes import float64
 from ...errors import ArgumentError, DTypeError, StateError
 from ...interpreter import Symbol
-from ...methods import update
-from ...tensor import Tensor, tensor
+from ...tensor import Tensor
 from ...uninterrupted import Uninterrupted
-from ..optimizer import Group, Optimizer
+from ..optimizer import Optimizer
 
 __all__ = ["LRScheduler"]
 
@@ -24,8 +22,8 @@ class LRScheduler:
     """Sets the learning rates of an optimizer, from `last_epoch`: how often `step` was called.
 
     A scheduler of your own defines `get_lr`: a rate for each group, made from `self.last_epoch`,
-    `self.base_lrs` (the rates at the beginning) or what the groups hold. Rates are Python floats;
-    a group's "lr" is a tensor that is changed in place, so compiled steps go on unrecorded.
+    `self.base_lrs` (the rates at the beginning) or what the groups hold. Rates are Python floats,
+    which compiled steps take as they come, without a new recording.
 
     >>> import fusewire as fw
     >>> optimizer = fw.optim.SGD([fw.nn.Parameter(fw.ones(2))], lr=0.5)
@@ -106,7 +104,7 @@ class LRScheduler:
 
     def _set_rates(self, rates: Sequence[Any]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            put(group, "lr", rate)
+            group.vary("lr", plain(rate))
         self._last_lr = rates_of(self.optimizer)
 
     @contextlib.contextmanager
@@ -155,17 +153,6 @@ def plain(value: Any) -> Any:
 def cos(x: Any) -> Any:
     """The cosine of a number; of one that a recording follows, such a number."""
     return x.__cos__() if isinstance(x, Symbol) else math.cos(x)
-
-
-def put(group: Group, name: str, value: Any) -> None:
-    """Sets a setting of a group to a number, in place: it is a tensor from then on."""
-    group[name] = placed(group[name], value)
-
-
-def placed(old: Any, value: Any) -> Tensor:
-    """`old` changed in place to a number; where it is no tensor, one of float64."""
-    value = plain(value)
-    return update(old, value) if isinstance(old, Tensor) else tensor(value, dtype=float64)
 
 
 def one_each(owner: LRScheduler, name: str, optimizer: Optimizer, value: Any) -> list[Any]:

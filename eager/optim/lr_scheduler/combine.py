@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import ArgumentError, DTypeError
 from ...uninterrupted import Uninterrupted
 from ..optimizer import Optimizer
-from .base import LRScheduler, put, rates_of
+from .base import LRScheduler, rates_of
 from .plateau import ReduceLROnPlateau
 
 __all__ = ["ChainedScheduler", "SequentialLR"]
@@ -73,7 +73,7 @@ class SequentialLR(_Several):
                                 "each two schedulers")
         self._milestones, self.last_epoch = milestones, last_epoch + 1
         for group in optimizer.param_groups:
-            put(group, "lr", group["initial_lr"])
+            group.vary("lr", group["initial_lr"])
         self.recursive_undo()
         first = self._schedulers[bisect_right(milestones, 0)]
         first._initial_step()

@@ -14,9 +14,7 @@ from .base import (
     check_optimizer,
     cos,
     one_each,
-    placed,
     plain,
-    put,
     saved_function,
 )
 
@@ -45,10 +43,9 @@ class _Cycling(LRScheduler):
 
     def _put_momentum(self, group: Group, value: float) -> None:
         if self.use_beta1:
-            first, *rest = group["betas"]
-            group["betas"] = (placed(first, value), *rest)
+            group.vary("betas", value, 0)
         else:
-            put(group, "momentum", value)
+            group.vary("momentum", value)
 
 
 _SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {  # of mode: a function of x and
@@ -82,7 +79,7 @@ class CyclicLR(_Cycling):
         base_lrs = one_each(self, "base_lr", optimizer, base_lr)
         if first:
             for group, lr in zip(optimizer.param_groups, base_lrs, strict=True):
-                put(group, "lr", lr)
+                group.vary("lr", lr)
         self.max_lrs = one_each(self, "max_lr", optimizer, max_lr)
         self.total_size = float(step_size_up) + float(
             step_size_up if step_size_down is None else step_size_down)

@@ -9,7 +9,7 @@ from ...errors import ArgumentError, StateError
 from ...uninterrupted import Uninterrupted
 from ...utils.arguments import check_choice
 from ..optimizer import Optimizer
-from .base import LRScheduler, check_optimizer, one_each, plain, put, rates_of, warn_of_epoch
+from .base import LRScheduler, check_optimizer, one_each, plain, rates_of, warn_of_epoch
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -96,4 +96,4 @@ class ReduceLROnPlateau(LRScheduler):
         for group, old, least in zip(self.optimizer.param_groups, rates, self.min_lrs, strict=True):
             new = max(old * self.factor, least)
             if old - new > self.eps:
-                put(group, "lr", new)
+                group.vary("lr", new)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Sized
+from typing import Any
 
 import numpy as np
 
@@ -46,9 +47,13 @@ class DistributedSampler(Resumable):
     def _start(self) -> State:
         return {"epoch": self.epoch}
 
-    def _order(self, start: State) -> Sequence[int]:
+    def _size(self) -> int:
+        return self.num_samples if self.shuffle else super()._size()
+
+    def _block(self, start: State, number: int, count: int) -> Any:
         n = len(self.dataset)
-        order = randperm(n, Generator(self.seed + start["epoch"]))._data if self.shuffle \
-            else np.arange(n)
-        shares: list[int] = np.resize(order, self.total_size)[self.rank::self.num_replicas].tolist()
-        return shares
+        begin = number * self._size()
+        at = (np.arange(begin, begin + count) * self.num_replicas + self.rank) % n
+        if not self.shuffle:
+            return at
+        return randperm(n, Generator(self.seed + start["epoch"]))._data[at]

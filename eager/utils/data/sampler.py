@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from itertools import islice
+from itertools import chain, islice
 from operator import length_hint
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +16,7 @@ from ...tensor import Tensor
 
 _T_co = TypeVar("_T_co", covariant=True)
 State = dict[str, Any]
+BLOCK = 1 << 16  # numbers that are drawn at a time: an order can be longer than memory
 
 
 class Sampler(Generic[_T_co]):
@@ -28,36 +29,79 @@ class Sampler(Generic[_T_co]):
         raise NotImplementedError(f"{type(self).__name__} does not define __iter__")
 
 
-class Resumable(Sampler[int]):
-    """A sampler whose order follows from the few values that `_start` gives."""
+class _Pass:
+    """The numbers of one pass, list by list, and how many of them were given."""
 
-    _now: tuple[State, int, Any] | None = None  # of the latest pass: start, length, its iterator
+    def __init__(self, lists: Iterator[Sequence[int]], yielded: int) -> None:
+        self._opened = yielded  # numbers up to the end of the open list
+        self._open: Iterator[int] = iter(())
+        first = next(lists, ())  # drawn now, so that errors come now
+        self.numbers = chain.from_iterable(self._each(chain([first], lists)))
+
+    def _each(self, lists: Iterable[Sequence[int]]) -> Iterator[Iterator[int]]:
+        for one in lists:
+            self._opened, self._open = self._opened + len(one), iter(one)
+            yield self._open
+
+    @property
+    def yielded(self) -> int:
+        return self._opened - length_hint(self._open)
+
+
+class Resumable(Sampler[int]):
+    """A sampler whose order follows from the few values that `_start` gives.
+
+    The order consists of blocks. Each block is drawn when it is read, from `_start` and its number
+    alone, so a pass can go on in the middle without the blocks before.
+    """
+
+    _now: tuple[State, _Pass] | None = None  # the latest pass, and what its order follows from
     _resumed: State | None = None
 
     def _start(self) -> State:
         """What decides the order of a new pass."""
         return {}
 
-    def _order(self, start: State) -> Sequence[int]:
-        """The numbers of a whole pass."""
+    def __len__(self) -> int:
         raise NotImplementedError
+
+    def _size(self) -> int:
+        """How many numbers a block has; the last one may have fewer."""
+        return BLOCK
+
+    def _block(self, start: State, number: int, count: int) -> Any:
+        """The `count` numbers of a block, as an array or a range."""
+        raise NotImplementedError
+
+    def _given(self, numbers: Any) -> Sequence[int]:
+        """The samples that a part of a block stands for."""
+        listed: Sequence[int] = numbers if isinstance(numbers, range) else numbers.tolist()
+        return listed
+
+    def _lists(self, start: State, yielded: int) -> Iterator[Sequence[int]]:
+        """The order after the first `yielded` numbers."""
+        size, total = self._size(), len(self)
+        for number in range(yielded // max(size, 1), -(-total // max(size, 1))):
+            begin = number * size
+            block = self._block(start, number, min(size, total - begin))
+            for at in range(max(0, yielded - begin), len(block), BLOCK):
+                yield self._given(block[at:at + BLOCK])
 
     def __iter__(self) -> Iterator[int]:
         state, self._resumed = self._resumed or {"yielded": 0}, None
         yielded = state["yielded"]
         start = {k: v for k, v in state.items() if k not in ("yielded", "generator")}
         start = start or self._start()
-        order = self._order(start)
-        numbers = iter(order[yielded:])
-        self._now = (start, len(order), numbers)
-        return numbers
+        now = _Pass(self._lists(start, yielded), yielded)
+        self._now = (start, now)
+        return now.numbers
 
     def state_dict(self) -> State:
         """Where the latest pass is, in plain numbers."""
         if self._resumed is not None:
             return dict(self._resumed)
-        start, length, numbers = self._now or ({}, 0, ())
-        found = {**start, "yielded": length - length_hint(numbers)}
+        found = {"yielded": 0} if self._now is None else \
+            {**self._now[0], "yielded": self._now[1].yielded}
         generator = getattr(self, "generator", None)
         return found if generator is None else found | {"generator": generator.state.tolist()}
 
@@ -67,7 +111,6 @@ class Resumable(Sampler[int]):
         if "generator" in state_dict and getattr(self, "generator", None) is not None:
             self.generator.set_state(  # type: ignore[attr-defined]
                 Tensor(np.array(state_dict["generator"], np.int64)))
-
 
     def rewind(self) -> None:
         """Makes the next pass a new one."""
@@ -113,8 +156,8 @@ class SequentialSampler(Resumable):
     def __len__(self) -> int:
         return len(self.data_source)
 
-    def _order(self, start: State) -> Sequence[int]:
-        return range(len(self.data_source))
+    def _lists(self, start: State, yielded: int) -> Iterator[Sequence[int]]:
+        yield range(yielded, len(self))
 
 
 class _Random(Resumable):
@@ -127,13 +170,6 @@ class _Random(Resumable):
 
     def _start(self) -> State:
         return {"seed": drawn_seed(self.generator)}
-
-    def _order(self, start: State) -> Sequence[int]:
-        numbers: Sequence[int] = self._drawn(Generator(start["seed"])).tolist()
-        return numbers
-
-    def _drawn(self, generator: Generator) -> Tensor:
-        raise NotImplementedError
 
 
 class RandomSampler(_Random):
@@ -160,12 +196,19 @@ class RandomSampler(_Random):
     def __len__(self) -> int:
         return self.num_samples
 
-    def _drawn(self, generator: Generator) -> Tensor:
-        n, count = len(self.data_source), self.num_samples
+    def _size(self) -> int:
+        return BLOCK if self.replacement else self._rounds() * len(self.data_source)
+
+    def _rounds(self) -> int:
+        """How many times all samples stand in a block without replacement: each is drawn alone."""
+        return max(1, min(64, BLOCK // len(self.data_source)))
+
+    def _block(self, start: State, number: int, count: int) -> Any:
+        n = len(self.data_source)
         if self.replacement:
-            return randint(0, n, (count,), generator=generator)
-        rounds = [randperm(n, generator)._data for _ in range(-(-count // n))]
-        return Tensor(np.concatenate(rounds)[:count])
+            return randint(0, n, (count,), generator=_at(start["seed"], number))._data
+        generator = _at(start["seed"], number * self._rounds())
+        return np.concatenate([randperm(n, generator)._data for _ in range(-(-count // n))])[:count]
 
 
 class SubsetRandomSampler(_Random):
@@ -177,9 +220,14 @@ class SubsetRandomSampler(_Random):
     def __len__(self) -> int:
         return len(self.indices)
 
-    def _order(self, start: State) -> Sequence[int]:
-        order = randperm(len(self.indices), Generator(start["seed"])).tolist()
-        return [self.indices[i] for i in order]
+    def _size(self) -> int:
+        return len(self)
+
+    def _block(self, start: State, number: int, count: int) -> Any:
+        return randperm(count, Generator(start["seed"]))._data
+
+    def _given(self, numbers: Any) -> Sequence[int]:
+        return [self.indices[i] for i in numbers.tolist()]
 
 
 class WeightedRandomSampler(_Random):
@@ -200,8 +248,12 @@ class WeightedRandomSampler(_Random):
     def __len__(self) -> int:
         return self.num_samples
 
-    def _drawn(self, generator: Generator) -> Tensor:
-        return multinomial(self.weights, self.num_samples, self.replacement, generator=generator)
+    def _size(self) -> int:
+        return max(BLOCK, self.weights.size) if self.replacement else self.num_samples
+
+    def _block(self, start: State, number: int, count: int) -> Any:
+        generator = _at(start["seed"], number)
+        return multinomial(self.weights, count, self.replacement, generator=generator)._data
 
 
 class BatchSampler(Sampler[list[int]]):
@@ -259,6 +311,13 @@ def rewind(source: Any) -> None:
 def drawn_seed(generator: Generator | None) -> int:
     """A seed from `generator`, or else the default one."""
     return int(randint(0, 2 ** 62, generator=generator).item())
+
+
+def _at(seed: int, counter: int) -> Generator:
+    """The generator of a seed after `counter` draws: each draw counts one."""
+    generator = Generator(seed)
+    generator.set_state(Tensor(np.array([seed, counter], np.int64)))
+    return generator
 
 
 def _checked_state(owner: Any, state: State) -> State:
