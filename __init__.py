@@ -2,13 +2,13 @@
 
 import sys as _sys
 
-from .codegen import again as _again
-from .codegen import back as _back
-from .codegen import large as _large
-from .codegen import sequences as _sequences
+from .codegen.cache import program_cache as _again
 from .codegen.decorator import compile
-from .codegen.llvm.threads import get_num_threads, set_num_threads
-from .codegen.profile import profile
+from .codegen.eager_jit import rnn as _sequences
+from .codegen.eager_jit import row_blocks as _large
+from .codegen.eager_jit import vjp as _back
+from .codegen.program.native_threads import get_num_threads, set_num_threads
+from .codegen.report.profile import profile
 from .eager import advice as _advice
 from .eager import amp, autograd, cuda, fft, func, linalg, nn, optim, random, special, utils
 from .eager import hints as _hints

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 import fusewire as fw
-from fusewire.codegen.cuda.device import gpu
-from fusewire.codegen.cuda.protocol import Region
-from fusewire.codegen.cuda.source import Function
-from fusewire.codegen.loops import Kernel, Var
+from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.runtime.device import gpu
+from fusewire.codegen.cuda.runtime.protocol import Region
+from fusewire.codegen.ir.loop_ir import Kernel, Var
 from fusewire.eager import devices
 from fusewire.export.demo.environment import version
 

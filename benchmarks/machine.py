@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fusewire as fw
-from fusewire.codegen import limits
+from fusewire.codegen.program import roofline
 from fusewire.export.demo.environment import processor, version
 
 from . import gpu, place
@@ -18,9 +18,9 @@ def describe() -> dict[str, str | float]:
     versions = {name: version(name) for name in LIBRARIES}
     threads = fw.get_num_threads()
     return {"processor": processor(), "threads": threads,
-            "memory GB/s": round(limits.bandwidth(1 << 27, threads) / 1e9, 1),
-            "cache GB/s": round(limits.bandwidth(1 << 21, threads) / 1e9, 1),
-            "GFLOP/s": round(limits.peak(threads) / 1e9, 1),
+            "memory GB/s": round(roofline.bandwidth(1 << 27, threads) / 1e9, 1),
+            "cache GB/s": round(roofline.bandwidth(1 << 21, threads) / 1e9, 1),
+            "GFLOP/s": round(roofline.peak(threads) / 1e9, 1),
             **{name: v for name, v in versions.items() if v != "-"}}
 
 
@@ -30,5 +30,5 @@ def limit(flops: float, size: float) -> float:
         return gpu.limit(flops, size)
     threads = fw.get_num_threads()
     near = 1 << max(20, int(size).bit_length() - 1)
-    moving = size / limits.bandwidth(near, threads) if size else 0.0
-    return max(moving, limits.limit(flops, 0))
+    moving = size / roofline.bandwidth(near, threads) if size else 0.0
+    return max(moving, roofline.limit(flops, 0))

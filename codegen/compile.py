@@ -12,46 +12,47 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..capture.costs import phase
-from ..capture.graph import Graph, Node, Nodes, params_key, topological
-from ..capture.passes.checks import Check, extract_checks
+from ..capture.graph.device_placement import is_elsewhere
+from ..capture.graph.graph import Graph, Node, Nodes, params_key, topological
+from ..capture.passes.batch_matmul import join_products
+from ..capture.passes.bounds_checks import Check, extract_checks
 from ..capture.passes.decompose import open_calls, open_composites
-from ..capture.passes.layout import turn_products
-from ..capture.passes.pieces import join_pieces
-from ..capture.passes.products import join_products
-from ..capture.passes.puts import join_puts
+from ..capture.passes.matvec import open_vector_products
+from ..capture.passes.pass_manager import CLEANING, Pass, run
 from ..capture.passes.simplify import join_slices, simplify
-from ..capture.passes.vectors import open_vector_products
-from ..capture.pipeline import CLEANING, Pass, run
-from ..capture.places import is_elsewhere
+from ..capture.passes.slice_sums import join_pieces
+from ..capture.passes.slice_updates import join_puts
+from ..capture.passes.transpose_matmul import turn_products
+from ..capture.runtime.metrics import phase
 from ..eager.errors import CodegenError, MemoryShortage
 from ..eager.settings import settings
-from .again import program_of
-from .anysize import AnySize, check_places, compile_any_size
-from .compose import OFTEN, Lowered, lower_sections
-from .donate import in_place
-from .executable import Executable, Plan, interface_of
-from .forms import Place
-from .fuse import Group, fuse
-from .fuse import given as is_given
-from .index import lowering_for
-from .keeping import KeepingExecutable, Parts
-from .kept import Kept, kept_launches, kept_part
-from .launches import CPU, Kinds, Launch, Lowering, Packed
-from .llvm.program import NativeProgram, Slot, Step, Written
-from .llvm.program import write as write_program
-from .llvm.target import Target, host
-from .llvm.threads import get_num_threads
-from .loops import Buffer
-from .machine import Machine
-from .memory import plan_arena
-from .mixed import MixedExecutable, compile_mixed
-from .sections import cut_sections
-from .signs import without_signs
-from .sized import SizedExecutable, has_symbols
-from .stream import stream_results
-from .support import why_no_code
-from .voids import fill_voids
+from .cache.program_cache import program_of
+from .cpu.gemm.zero_points import without_signs
+from .cpu.nontemporal import stream_results
+from .dynamic.dynamic_program import AnySize, check_places, compile_any_size
+from .dynamic.specializations import SizedExecutable, has_symbols
+from .fusion.fusion import Group, fuse
+from .fusion.fusion import given as is_given
+from .fusion.kernel_key import Place
+from .fusion.launch import Launch
+from .ir.affine_index import lowering_for
+from .ir.loop_ir import Buffer
+from .ir.target_info import Machine
+from .outline.fill_slices import fill_voids
+from .outline.outline import cut_sections
+from .partition.hybrid_executable import MixedExecutable, compile_mixed
+from .partition.support import why_no_code
+from .program.arena import plan_arena
+from .program.donation import in_place
+from .program.executable import Executable, Plan, interface_of
+from .program.link import OFTEN, Lowered, lower_sections
+from .program.native_program import NativeProgram, Slot, Step, Written
+from .program.native_program import write as write_program
+from .program.native_threads import get_num_threads
+from .program.prepack import Kept, kept_launches, kept_part
+from .program.prepacked_executable import KeepingExecutable, Parts
+from .runtime.target import Target, host
+from .select.lowering_table import CPU, Kinds, Lowering, Packed
 
 Program = Executable | MixedExecutable | SizedExecutable
 

@@ -7,23 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
-from ..capture import direct, hook, insight
-from ..capture.check import Checked, checking, interval
-from ..capture.compiled import Compiled
-from ..capture.dynamic import Dynamic, check_dynamic
-from ..capture.graph import Graph
-from ..capture.passes.specialise import has_symbols
-from ..capture.stage import Backend
+from ..capture.graph.bind_sizes import has_symbols
+from ..capture.graph.graph import Graph
+from ..capture.heap import code_tracker
+from ..capture.replay import fast_path, inspection
+from ..capture.replay.compiled_function import Compiled
+from ..capture.replay.differential_check import Checked, checking, interval
+from ..capture.segments.segment import Backend
+from ..capture.trace.dynamic_spec import Dynamic, check_dynamic
 from ..eager import devices
 from ..eager.errors import CaptureError
 from ..eager.nn import module
 from ..eager.nn.module import Module
-from . import collect
 from .compile import compile_graph, compile_open
-from .llvm.observer import Observer
-from .mixed import call_by_call
-from .objects import LAYOUT
-from .sized import SizedExecutable
+from .control_vm import arguments
+from .dynamic.specializations import SizedExecutable
+from .partition.hybrid_executable import call_by_call
+from .runtime.cpython.object_layout import LAYOUT
+from .runtime.cpython.profile_hook import Observer
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,8 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 
 module.compiler = compile
-insight.KINDS["cuda"] = lambda stage: importlib.import_module(
-    f"{__package__}.cuda.shown").code_of_stage(stage)
-devices.code = [f"{__package__}.cuda.eager", f"{__package__}.cuda.placed"]
-direct.native = collect
-hook.observer = Observer if LAYOUT is not None else None
+inspection.KINDS["cuda"] = lambda stage: importlib.import_module(
+    f"{__package__}.cuda.runtime.dump").code_of_stage(stage)
+devices.code = [f"{__package__}.cuda.runtime.eager", f"{__package__}.cuda.runtime.multi_device"]
+fast_path.native = arguments
+code_tracker.observer = Observer if LAYOUT is not None else None

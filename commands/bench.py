@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.explanation import aligned
+from ..capture.replay.report_format import aligned
 from .support.command import Command, Failed, Found
 from .support.jobs import JOBS, LIBRARIES, OURS, Job
 from .support.screen import Screen, time_text

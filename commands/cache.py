@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..codegen import disk
+from ..codegen.runtime import disk_cache
 from ..eager.settings import KNOBS, settings
 from .support.command import Command, Found
 from .support.screen import Screen, bytes_text
@@ -16,12 +16,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace, screen: Screen) -> Found:
-    where = disk.folder()
+    where = disk_cache.folder()
     if where is None:
         screen.say(f"nothing is kept on disk: {KNOBS['disk_mb'].variable}=0")
         return {"folder": None, "entries": 0, "bytes": 0, "limit_bytes": 0, "removed": 0}
-    removed = disk.clear() if options.clear else 0
-    entries = disk.entries(where)
+    removed = disk_cache.clear() if options.clear else 0
+    entries = disk_cache.entries(where)
     found: Found = {"folder": where, "entries": len(entries), "bytes": sum(e.size for e in entries),
                     "limit_bytes": settings.disk_mb << 20, "removed": removed}
     screen.table({

@@ -10,8 +10,8 @@ from typing import Any
 
 import fusewire as fw
 
-from ..capture.compiled import Compiled
-from ..capture.explanation import Explanation
+from ..capture.replay.compiled_function import Compiled
+from ..capture.replay.report_format import Explanation
 from ..eager.nn.module import Module
 from .support import inputs, targets
 from .support.command import Command, Found, positive

@@ -14,7 +14,7 @@ import numpy as np
 
 import fusewire as fw
 
-from ..capture.explanation import aligned
+from ..capture.replay.report_format import aligned
 from ..eager.dtypes import DTYPES
 from ..eager.tensor import Tensor
 from ..export.onnx.load.module import Declared, Model

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from .ops.gamma import (
-    betaln,
-    digamma,
-    gammainc,
-    gammaincc,
-    lgamma,
-    multigammaln,
-    polygamma,
-    zeta,
-)
+from .ops.gamma import betaln, digamma, gammainc, gammaincc, lgamma, multigammaln, polygamma, zeta
 from .ops.pointwise import erf, exp2, expm1, log1p, sigmoid
 from .ops.softmax import log_softmax, logsumexp, softmax
 from .ops.special import (

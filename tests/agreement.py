@@ -10,7 +10,7 @@ from typing import Any
 from programs.running import differs, freeze
 
 import fusewire as fw
-from fusewire.capture.warned import CaptureWarning
+from fusewire.capture.runtime.warnings import CaptureWarning
 
 
 def agree(

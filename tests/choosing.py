@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fusewire.codegen.cuda.cost import Choice, Ways
-from fusewire.codegen.loops import Kernel
+from fusewire.codegen.gpu.cost_model import Choice, Ways
+from fusewire.codegen.ir.loop_ir import Kernel
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,8 @@ def what_stays_is_looked_at_once() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def unwritten_memory_shows() -> Iterator[None]:
     """Compiled code finds nan in the memory it works in: what it reads before it wrote it shows."""
-    from fusewire.codegen import executable, kept, ways
+    from fusewire.codegen.control_vm import lower
+    from fusewire.codegen.program import executable, prepack
 
     def full(size: int) -> Any:
         made = aligned(size)
@@ -66,6 +67,6 @@ def unwritten_memory_shows() -> Iterator[None]:
 
     aligned = executable.aligned
     with pytest.MonkeyPatch.context() as patch:
-        for module in (executable, kept, ways):
+        for module in (executable, prepack, lower):
             patch.setattr(module, "aligned", full)
         yield

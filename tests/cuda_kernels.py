@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from fusewire.codegen.cuda import nvrtc
-from fusewire.codegen.cuda.cost import FIRST, Choice
-from fusewire.codegen.cuda.nvrtc import Resources
 from fusewire.codegen.cuda.prelude import PRELUDE
+from fusewire.codegen.cuda.runtime import nvrtc
+from fusewire.codegen.cuda.runtime.nvrtc import Resources
+from fusewire.codegen.gpu.cost_model import FIRST, Choice
 
 _FUNCTION = re.compile(r"(?<=\n}\n)")  # behind one, the next one begins
 _HEAD = re.compile(r"__launch_bounds__\((?P<threads>\d+)[^)]*\)\s+(?P<name>\w+)\(")

@@ -10,12 +10,7 @@ import time
 import numpy as np
 
 import fusewire as fw
-from fusewire.eager.utils.data import (
-    Dataset,
-    IterableDataset,
-    TensorDataset,
-    get_worker_info,
-)
+from fusewire.eager.utils.data import Dataset, IterableDataset, TensorDataset, get_worker_info
 
 
 def numbered(n=10):

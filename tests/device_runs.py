@@ -10,10 +10,10 @@ import numpy as np
 from emulated import EmulatedDevice
 from oracle import interpreted, recorded
 
-from fusewire.capture.evaluate import evaluate
-from fusewire.codegen.cuda import nvrtc
-from fusewire.codegen.cuda.executable import DeviceExecutable, compile_on
+from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda.program import GPU, LOWERED, program_of
+from fusewire.codegen.cuda.runtime import nvrtc
+from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
 
 ORDERS = (0, 1, 7)  # of threads and blocks: forwards, backwards, drawn
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.codegen.llvm.jit import Loaded
+from fusewire.codegen.runtime.jit import Loaded
 
 PAGE = 4096
 

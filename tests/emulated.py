@@ -12,10 +12,10 @@ from plain_device import PlainDevice
 
 from emulator.emulator import Module
 from emulator.traffic import Traffic, traffic
-from fusewire.codegen.cuda import blas
-from fusewire.codegen.cuda.protocol import Region
-from fusewire.codegen.cuda.source import Function, module_of
-from fusewire.codegen.loops import Buffer, Kernel
+from fusewire.codegen.cuda.module import Function, module_of
+from fusewire.codegen.cuda.runtime import blas
+from fusewire.codegen.cuda.runtime.protocol import Region
+from fusewire.codegen.ir.loop_ir import Buffer, Kernel
 from fusewire.eager.dtypes import is_small
 
 

@@ -15,12 +15,12 @@ import numpy as np
 from eager_cuda import fake_cupy
 from emulated import EmulatedDevice
 
-from fusewire.capture.hook import unobserved
-from fusewire.codegen.cuda import eager, placed
-from fusewire.codegen.cuda.cost import FIRST, Choice
-from fusewire.codegen.cuda.protocol import Places, Region
-from fusewire.codegen.cuda.source import Function
-from fusewire.codegen.variants import Variants
+from fusewire.capture.heap.code_tracker import unobserved
+from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.runtime import eager, multi_device
+from fusewire.codegen.cuda.runtime.protocol import Places, Region
+from fusewire.codegen.eager_jit.cache import Variants
+from fusewire.codegen.gpu.cost_model import FIRST, Choice
 from fusewire.eager import devices
 from fusewire.eager.tensor import Tensor
 
@@ -115,7 +115,7 @@ def emulated_gpus() -> Iterator[list[EmulatedGpu]]:
     """A context in which this machine has two GPUs, which are emulated."""
     gpus = [EmulatedGpu(0), EmulatedGpu(1)]
     with fake_cupy.installed(), mock.patch.object(eager, "gpu", gpus.__getitem__), \
-            mock.patch.object(placed, "gpu", gpus.__getitem__), \
+            mock.patch.object(multi_device, "gpu", gpus.__getitem__), \
             mock.patch.object(eager, "_PROGRAMS", Variants()):
         devices.cupy()
         devices.folders += (os.path.dirname(__file__) + "/emulat",)  # no code of users

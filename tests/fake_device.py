@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from plain_device import PlainDevice
 
-from fusewire.codegen.cuda.protocol import Region
-from fusewire.codegen.cuda.source import Function
+from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.runtime.protocol import Region
 
 
 @dataclass

@@ -10,9 +10,9 @@ import pytest
 from emulated import EmulatedDevice
 
 from emulator.emulator import AVAILABLE
-from fusewire.capture.graph import Graph
-from fusewire.codegen.cuda.device import gpu
-from fusewire.codegen.cuda.executable import compile_on
+from fusewire.capture.graph.graph import Graph
+from fusewire.codegen.cuda.runtime.device import gpu
+from fusewire.codegen.cuda.runtime.executable import compile_on
 from fusewire.eager import devices
 
 NEEDS_GPU = [pytest.mark.gpu, pytest.mark.skipif(

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.capture.evaluate import evaluate_node
-from fusewire.capture.graph import Graph
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate_node
 from fusewire.codegen.compile import lower_graph, machine_of, slot_of
-from fusewire.codegen.llvm.program import Argument, Step, build
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import Buffer, Kernel
+from fusewire.codegen.ir.loop_ir import Buffer, Kernel
+from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.runtime.target import named
 
 POSSIBLE = os.name == "posix"
 TESTS = Path(__file__).parent

@@ -17,9 +17,9 @@ from oracle import assert_same, recorded, tensors
 from samples import ROWS, Row
 from sampling import sample
 
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
-from fusewire.codegen.support import is_supported, why_no_code
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.codegen.partition.support import is_supported, why_no_code
 from fusewire.eager.errors import CodegenError
 
 TREES = [row for row in ROWS if row.op in ("places", "repeats") or row.label == "quantile, by q"]

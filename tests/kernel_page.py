@@ -18,8 +18,8 @@ from oracle import recorded, tensors
 import fusewire as fw
 import fusewire.nn.functional as F
 from emulator.traffic import Traffic
-from fusewire.codegen.cuda import nvrtc
-from fusewire.codegen.cuda.executable import compile_on
+from fusewire.codegen.cuda.runtime import nvrtc
+from fusewire.codegen.cuda.runtime.executable import compile_on
 from fusewire.eager import dispatch
 
 HEAD = """# CUDA kernels: what they take

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from fusewire.codegen.interpret import run
-from fusewire.codegen.llvm.program import Argument, Step, build
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import (
+from fusewire.codegen.ir.interpreter import run
+from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
     Buffer,
@@ -21,7 +19,9 @@ from fusewire.codegen.loops import (
     load,
     read,
 )
-from fusewire.codegen.scalar import PREDICATES, SCALAR, TRANSCENDENTAL
+from fusewire.codegen.ir.scalar_ops import PREDICATES, SCALAR, TRANSCENDENTAL
+from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.dtypes import bfloat16
 
 F32, F64, BOOL = np.dtype("float32"), np.dtype("float64"), np.dtype("bool")

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate_node
-from fusewire.capture.graph import Graph
-from fusewire.capture.names import Names
-from fusewire.capture.recording import record
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate_node
+from fusewire.capture.replay.trace import record
+from fusewire.capture.trace.value_table import Names
 from fusewire.codegen.compile import lower_graph
-from fusewire.codegen.interpret import run
-from fusewire.codegen.launches import CPU, Kinds
-from fusewire.codegen.loops import Buffer
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.interpreter import run
+from fusewire.codegen.ir.loop_ir import Buffer
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.select.lowering_table import CPU, Kinds
 
 RELATIVE = {2: 4e-3, 4: 1e-5, 8: 1e-12}  # by size of the real dtype
 

@@ -10,8 +10,8 @@ import numpy as np
 from oracle import assert_same
 
 import fusewire as fw
-from fusewire.capture.pending import Pending
-from fusewire.capture.pieces import Pieces
+from fusewire.capture.graph_breaks.runner import Pieces
+from fusewire.capture.lazy.array import Pending
 from fusewire.codegen.compile import compile_graph
 
 X = fw.from_numpy(np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32))

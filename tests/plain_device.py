@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.codegen.cuda.cost import FIRST, Choice
-from fusewire.codegen.cuda.protocol import Places
+from fusewire.codegen.cuda.runtime.protocol import Places
+from fusewire.codegen.gpu.cost_model import FIRST, Choice
 
 
 class PlainDevice:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import fusewire as fw
-from fusewire.capture.builder import build
-from fusewire.capture.graph import SPECIAL, Graph, Node, Nodes, rebuild
+from fusewire.capture.graph.graph import SPECIAL, Graph, Node, Nodes, rebuild
+from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.compile import compile_graph
 
 FACTORS = {2: 1.5, 4: 1.01, 8: 1.0001}  # by bytes of a float: well above rounding

@@ -3,7 +3,7 @@
 import numpy as np
 from loop_kernels import BOOL, DTYPES, F32, TASK, add, kernel, loop, times
 
-from fusewire.codegen.loops import (
+from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
     Buffer,

@@ -10,7 +10,7 @@ from oracle import recorded
 
 import fusewire as fw
 from fusewire import nn, optim
-from fusewire.capture.graph import Graph
+from fusewire.capture.graph.graph import Graph
 
 
 def normal(*shape: int) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.warned import CaptureWarning
+from fusewire.capture.runtime.warnings import CaptureWarning
 
 
 def used(name: str) -> int:

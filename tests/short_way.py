@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import fusewire as fw
-from fusewire.capture.replay import UNSEEN
+from fusewire.capture.replay.replay import UNSEEN
 
 
 def shortly(compiled: Any, *args: Any) -> Any:

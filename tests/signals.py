@@ -20,7 +20,7 @@ import numpy as np
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.warned import CaptureWarning
+from fusewire.capture.runtime.warnings import CaptureWarning
 from fusewire.eager import interpreter
 
 PACKAGE = os.path.dirname(fw.__file__)

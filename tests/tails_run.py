@@ -17,10 +17,8 @@ from guarded import guarded
 from loop_kernels import BOOL, DTYPES, TASK, add, same, times
 from sampling import sample
 
-from fusewire.codegen.interpret import run
-from fusewire.codegen.llvm.program import Argument, Step, build
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import (
+from fusewire.codegen.ir.interpreter import run
+from fusewire.codegen.ir.loop_ir import (
     INT,
     Buffer,
     Expr,
@@ -34,6 +32,8 @@ from fusewire.codegen.loops import (
     const,
     load,
 )
+from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.dtypes import bfloat16
 
 TYPES = [*DTYPES, np.dtype("float16"), bfloat16]

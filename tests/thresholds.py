@@ -16,39 +16,39 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.codegen import back, large
-from fusewire.codegen.variants import Variants
+from fusewire.codegen.eager_jit import row_blocks, vjp
+from fusewire.codegen.eager_jit.cache import Variants
 from fusewire.eager.settings import settings
 
 Array = Any
 Inputs = Sequence[Array]
 
 ELEMENTS = ("eager.dispatch", "eager.ops.entropy", "eager.nn.functional.attention",
-            "codegen.partition")
+            "codegen.partition.partition")
 """Modules that read `LARGE`, from which on an op is native code in eager."""
 
 LOWERED: dict[str, dict[str, int]] = {
     **{module: {"LARGE": 1} for module in ELEMENTS},
     "eager.autograd.engine": {"SOME": 1},
     "eager.memory": {"SMALLEST": 64},  # results from this size on begin on a cache line
-    "codegen.whole": {"WORTH": 0},
-    "codegen.large": {"_BLOCK": 8, "_PIECE": 3, "_FEW": 3},
-    "codegen.sequences": {"_WORTH": 1},
-    "codegen.lower": {"_TASK": 8, "_LEAST_TASK": 1, "_FEW": 16, "_PARTIAL": 8},
-    "codegen.nest": {"_ROW": 4},
-    "codegen.fuse": {"_LARGE": 16, "_MANY_ROWS": 2, "_LONGEST_ROW": 16},
-    "codegen.stream": {"_LARGE": 64},
-    "codegen.ahead": {"_CACHED": 16},
-    "codegen.put": {"_TASK": 8},
-    "codegen.scan": {"_TASK": 8},
-    "codegen.sort": {"_SHORT": 2, "_TASK": 8, "_SCRATCH": 64},
-    "codegen.orders": {"_COPIED": 16},
-    "codegen.contraction": {"_BLOCK": 16, "_DEPTH": 4, "_MANY_ROWS": 8},
-    "codegen.winograd.convolution": {"_CHANNELS": 1, "_TILES": 1, "_WORTH": 0},
-    "codegen.attention.forward": {"_FEW": 4},
-    "codegen.attention.back": {"_BLOCK": 4, "_POWERS": 64},
-    "codegen.llvm.steps": {"PARALLEL_NANOSECONDS": 0},
-    "codegen.llvm.pool": {"WAKE_NANOSECONDS": 1},
+    "codegen.eager_jit.exact": {"WORTH": 0},
+    "codegen.eager_jit.row_blocks": {"_BLOCK": 8, "_PIECE": 3, "_FEW": 3},
+    "codegen.eager_jit.rnn": {"_WORTH": 1},
+    "codegen.cpu.loop_nest": {"_TASK": 8, "_LEAST_TASK": 1, "_FEW": 16, "_PARTIAL": 8},
+    "codegen.cpu.loop_body": {"_ROW": 4},
+    "codegen.fusion.fusion": {"_LARGE": 16, "_MANY_ROWS": 2, "_LONGEST_ROW": 16},
+    "codegen.cpu.nontemporal": {"_LARGE": 64},
+    "codegen.cpu.prefetch": {"_CACHED": 16},
+    "codegen.cpu.scatter_rows": {"_TASK": 8},
+    "codegen.cpu.scan": {"_TASK": 8},
+    "codegen.cpu.argsort": {"_SHORT": 2, "_TASK": 8, "_SCRATCH": 64},
+    "codegen.control_vm.assembler": {"_COPIED": 16},
+    "codegen.cpu.gemm.plan": {"_BLOCK": 16, "_DEPTH": 4, "_MANY_ROWS": 8},
+    "codegen.cpu.winograd.convolution": {"_CHANNELS": 1, "_TILES": 1, "_WORTH": 0},
+    "codegen.cpu.attention.forward": {"_FEW": 4},
+    "codegen.cpu.attention.backward": {"_BLOCK": 4, "_POWERS": 64},
+    "codegen.llvm.step_table": {"PARALLEL_NANOSECONDS": 0},
+    "codegen.runtime.thread_pool": {"WAKE_NANOSECONDS": 1},
 }
 """By module and name: how large something has to be here."""
 
@@ -60,9 +60,10 @@ def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
         for name, value in values.items():
             value = elements if name == "LARGE" and module in ELEMENTS else value
             patch.setattr(importlib.import_module(f"fusewire.{module}"), name, value)
-    for module, name, fresh in ((large, "_PROGRAMS", Variants(1 << 20)), (large, "_KNOWN", {}),
-                                (back, "_ELEMENTS", Variants(1 << 20)), (back, "_WAYS", {}),
-                                (back, "_SHAPED", Variants(1 << 20))):
+    for module, name, fresh in ((row_blocks, "_PROGRAMS", Variants(1 << 20)), (row_blocks,
+                                                                               "_KNOWN", {}),
+                                (vjp, "_ELEMENTS", Variants(1 << 20)), (vjp, "_WAYS", {}),
+                                (vjp, "_SHAPED", Variants(1 << 20))):
         patch.setattr(module, name, fresh)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import fusewire as fw
-from fusewire.capture.dims import Sizes
-from fusewire.capture.graph import Graph
-from fusewire.capture.symbolic import Given, record_symbolic
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.sizes.symbolic_dim import Sizes
+from fusewire.capture.trace.export_tracer import Given, record_symbolic
 
 
 def recorded(fn: Callable[..., Any], *shapes: tuple[Any, ...], **values: int) -> Graph:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.codegen.llvm.program import Argument, Step, build
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import Buffer, For, Kernel, Store, Var, call, const, load
+from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Store, Var, call, const, load
+from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.runtime.target import named
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 BITS = {F32: np.int32, F64: np.int64}

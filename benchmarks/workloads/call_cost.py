@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import fusewire as fw
-from fusewire.capture.compiled import Compiled
+from fusewire.capture.replay.compiled_function import Compiled
 from fusewire.codegen.compile import compile_graph
 
 from ..peers import pure

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from ...eager.op import OPS
-from ..builder import build
-from ..graph import Graph, Node, Nodes, rebuild
+from ..graph.graph import Graph, Node, Nodes, rebuild
+from ..graph.graph_builder import build
 
 Decompose = Callable[..., Any]  # decompose(*tensors, **params) -> tensor
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..evaluate import evaluate_node
-from ..graph import SPECIAL, Graph, Node, Nodes, rebuild
+from ..graph.graph import SPECIAL, Graph, Node, Nodes, rebuild
+from ..graph.reference_interpreter import evaluate_node
 
 
 def fold_constants(graph: Graph) -> Graph:

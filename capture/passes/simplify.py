@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..graph import Graph, Node, Nodes
-from ..rewrite import Rule, rewrite
+from ..graph.graph import Graph, Node, Nodes
+from ..graph.rewrite import Rule, rewrite
 
 
 def _number(node: Node) -> Any:

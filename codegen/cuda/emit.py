@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..collapse import linear
-from ..fragments import DEPTH
-from ..index import Index
-from ..llvm.flow import stored
-from ..loops import (
+from ..gpu.barriers import Path, meeting_places
+from ..gpu.thread_mapping import WARP, Team
+from ..ir.affine_index import Index
+from ..ir.axis_coalescing import linear
+from ..ir.loop_ir import (
     BOOL,
     Assign,
     Buffer,
@@ -32,14 +32,14 @@ from ..loops import (
     Var,
     walk,
 )
+from ..ir.mma_layout import DEPTH
+from ..llvm.control_flow import stored
 from . import scalar
-from .barriers import Path, meeting_places
+from .expressions import Values, from_memory, is_moved, to_memory
 from .reduce import Reducing, identity
-from .team import WARP, Team
 from .types import held, small
 from .types import stored as type_in_memory
-from .values import Values, from_memory, is_moved, to_memory
-from .wide import Moved, moved_at_once
+from .vector_access import Moved, moved_at_once
 
 _FEW = 8  # turns of a thread that are written out
 

@@ -6,25 +6,26 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...capture.graph import Graph
-from ..anysize import AnySize, compile_any_size
+from ...capture.graph.graph import Graph
 from ..compile import lower_graph, slot_of
-from ..executable import Interface, Plan, interface_of
-from ..launches import CPU, Kinds, Launch
-from ..llvm.program import Slot
-from ..loops import Buffer, Kernel
-from ..machine import Machine
-from ..memory import plan_arena
-from .attention.choice import attention_kernels, has_kernel
-from .contract import lower_contract
-from .cost import FIRST, Choice
-from .lower import lower
-from .put import lower_put
-from .scan import lower_scan
-from .scatter import lower_add_at
-from .sort import lower_sort
-from .source import Module, module_of
-from .together import together
+from ..dynamic.dynamic_program import AnySize, compile_any_size
+from ..fusion.launch import Launch
+from ..gpu.argsort import lower_sort
+from ..gpu.attention.select import attention_kernels, has_kernel
+from ..gpu.cost_model import FIRST, Choice
+from ..gpu.gemm.contract import lower_contract
+from ..gpu.lower import lower
+from ..gpu.scan import lower_scan
+from ..gpu.scatter_add import lower_add_at
+from ..gpu.scatter_rows import lower_put
+from ..ir.loop_ir import Buffer, Kernel
+from ..ir.target_info import Machine
+from ..program.arena import plan_arena
+from ..program.executable import Interface, Plan, interface_of
+from ..program.native_program import Slot
+from ..select.lowering_table import CPU, Kinds
+from .horizontal_fusion import together
+from .module import Module, module_of
 
 GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, in_order=False)
 """What the choice of loops goes by on every GPU: a vector is what the lanes of a warp read."""

@@ -8,9 +8,9 @@ from collections.abc import Container
 import numpy as np
 
 from ...eager.dtypes import summed_in
-from ..loops import Assign, For, Register, Update, walk
+from ..gpu.thread_mapping import WARP
+from ..ir.loop_ir import Assign, For, Register, Update, walk
 from . import scalar
-from .team import WARP
 from .types import DType, held, literal, short_name
 
 

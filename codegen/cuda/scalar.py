@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...eager.dtypes import is_small, summed_in
-from ..scalar import TRANSCENDENTAL, given_by, worked_in
+from ..ir.scalar_ops import TRANSCENDENTAL, given_by, worked_in
 from .types import DOUBLE, FLOAT, DType, held, small
 
 Row = Callable[..., str]

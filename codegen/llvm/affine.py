@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .text import Value
+from .ir_builder import Value
 
 LANE = "lane"  # the number of the lane, 0, 1, 2 ... across a vector
 UNKNOWN = 1 << 63

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..loops import (
+from ..ir.loop_ir import (
     Assign,
     Buffer,
     Call,
@@ -26,16 +26,17 @@ from ..loops import (
     Update,
     walk,
 )
-from . import masked, scalar, words
+from . import dot_products, masked_stores, scalar
 from .affine import LANE, Affine, Atom, multiple, total
-from .flow import Flow, Turns, stored
-from .sums import Lane
-from .text import Module, Value, constant, lane_numbers, listed
+from .control_flow import Flow, Turns, stored
+from .expressions import SPARE, memory_type
+from .index_values import Lane
+from .ir_builder import Module, Value, constant, lane_numbers, listed
 from .transpose import transposing
-from .values import SPARE, memory_type
 
 _BOOL = np.dtype(bool)
-_DOTS = {"dot2": words.plus_dot, "dot16": words.plus_dot16, "dot8": words.plus_dot8}
+_DOTS = {"dot2": dot_products.plus_dot, "dot16": dot_products.plus_dot16,
+         "dot8": dot_products.plus_dot8}
 _LINE = 64  # bytes of a cache line
 _STREAMED = 32  # bytes of a vector that is worth a store past the caches
 _NEAR = 1 << 14  # bytes that are soon reached, half of the innermost cache
@@ -145,7 +146,7 @@ class Writer(Flow):
             else:
                 mask = self.mask() or constant(True, "i1", value.lanes)
                 at = self.addresses(buffer, index)
-                masked.by_intrinsic(self, "scatter", value, at, size, mask)
+                masked_stores.by_intrinsic(self, "scatter", value, at, size, mask)
         self.changed(buffer)
 
     def _streams(self, buffer: Buffer, uniform: Affine, varying: dict[str, int]) -> bool:
@@ -167,8 +168,8 @@ class Writer(Flow):
             return
         assert self.lane is not None
         if self.lane.guard is not None:
-            mask = masked.unknown(self, mask, size)
-        masked.store(self, value, p, size, mask)
+            mask = masked_stores.unknown(self, mask, size)
+        masked_stores.store(self, value, p, size, mask)
 
     # Hints
 
@@ -358,7 +359,7 @@ class Writer(Flow):
         lanes = self.lanes()
         if not count.terms:
             return listed([n < count.constant for n in range(lanes)], "i1")
-        few = masked.opaque(self, self.integer(self.sum_value(count), "i32"))
+        few = masked_stores.opaque(self, self.integer(self.sum_value(count), "i32"))
         return self.compare("ult", lane_numbers(lanes), few)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...eager.dtypes import bfloat16
-from .text import Builder, Value
+from .ir_builder import Builder, Value
 
 DType = np.dtype[Any]
 

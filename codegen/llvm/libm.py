@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .text import Builder, Value, constant, suffix
+from .ir_builder import Builder, Value, constant, suffix
 
 
 def per_lane(k: Builder, name: str, *args: Value | float) -> Value:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import math64
+from .ir_builder import Builder, Value, constant, suffix
 from .libm import corrected, outlined, per_lane
 from .math64 import clamp, fma, log1p_of, polynomial, tanh_of
-from .text import Builder, Value, constant, suffix
 
 Function = Callable[..., Value]
 

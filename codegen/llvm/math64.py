@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from .text import Builder, Value, constant
+from .ir_builder import Builder, Value, constant
 
 Function = Callable[..., Value]
 

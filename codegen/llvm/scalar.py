@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...eager.dtypes import is_small, summed_in
-from ..scalar import TRANSCENDENTAL, given_by, worked_in
-from . import half, math, words
+from ..ir.scalar_ops import TRANSCENDENTAL, given_by, worked_in
+from . import dot_products, half, math
+from .ir_builder import BITS, Builder, Value, constant, suffix, type_of
 from .libm import integer_pow, per_lane
-from .text import BITS, Builder, Value, constant, suffix, type_of
 
 DType = np.dtype[Any]
 Row = Callable[..., Value]
@@ -279,12 +279,12 @@ SCALAR: dict[str, Row] = {
     "and": by_kind("", "and"), "or": by_kind("", "or"), "xor": by_kind("", "xor"), "not": _not,
     "shl": _shift("shl"), "shr": _shift("shr"), "mulhi": _multiply_high,
     "bits": lambda k, t, x: k.cast("bitcast", x, f"i{BITS[x.type]}"),
-    "pair": lambda k, t, x, y: words.pair(k, x, y),
-    "pair16": lambda k, t, x, y: words.pair16(k, x, y),
-    "dot2": lambda k, t, x, y: words.dot(k, x, y),
-    "dot16": lambda k, t, x, y: words.dot16(k, x, y),
-    "quad8": lambda k, t, *four: words.quad8(k, *four),
-    "dot8": lambda k, t, x, y: words.dot8(k, x, y),
+    "pair": lambda k, t, x, y: dot_products.pair(k, x, y),
+    "pair16": lambda k, t, x, y: dot_products.pair16(k, x, y),
+    "dot2": lambda k, t, x, y: dot_products.dot(k, x, y),
+    "dot16": lambda k, t, x, y: dot_products.dot16(k, x, y),
+    "quad8": lambda k, t, *four: dot_products.quad8(k, *four),
+    "dot8": lambda k, t, x, y: dot_products.dot8(k, x, y),
     "where": lambda k, t, c, x, y: k.select(c, x, y), "cast": lambda k, t, x: x,
 }  # fmt: skip
 """operation -> how to write it; `where` and `cast` are `apply`'s."""

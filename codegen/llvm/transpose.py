@@ -7,8 +7,8 @@ rows than a vector has elements have one for all numbers of rows, where processo
 
 from __future__ import annotations
 
-from . import masked
-from .text import Builder, Module, Value, constant, lane_numbers, listed, suffix
+from . import masked_stores
+from .ir_builder import Builder, Module, Value, constant, lane_numbers, listed, suffix
 
 _ROWS = Value("%rows", "i64")
 
@@ -63,9 +63,9 @@ def _those_there(k: Builder, size: int) -> list[Value]:
 
 def _store_some(k: Builder, row: Value, place: Value, align: int) -> None:
     """Stores as many elements as there are rows."""
-    few = masked.opaque(k, k.integer(_ROWS, "i32"))
+    few = masked_stores.opaque(k, k.integer(_ROWS, "i32"))
     mask = k.compare("ult", lane_numbers(row.lanes), few)
-    masked.store(k, row, place, align, mask)
+    masked_stores.store(k, row, place, align, mask)
 
 
 def _exchanged(k: Builder, rows: list[Value], step: int) -> list[Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fusewire as fw
 
-from ...codegen.cuda import nvrtc
+from ...codegen.cuda.runtime import nvrtc
 from ...eager import devices
 from ...eager.errors import CodegenError
 from ...export.demo.environment import version

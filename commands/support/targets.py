@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ...capture.compiled import Compiled
+from ...capture.replay.compiled_function import Compiled
 from ...eager import serialization
 from ...eager.nn.module import Module
 from .command import Failed, WrongUsage

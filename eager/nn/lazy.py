@@ -17,14 +17,7 @@ from .batchnorm import (
     InstanceNorm2d,
     InstanceNorm3d,
 )
-from .conv import (
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
+from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .functional.inputs import with_samples
 from .linear import Linear
 from .module import Module

@@ -14,14 +14,7 @@ from ..dispatch import apply
 from ..op import Op, define, each
 from ..tensor import Tensor, as_tensor
 from .complex import conj_of, real
-from .declare import (
-    alias,
-    cast,
-    in_float32,
-    pointwise,
-    prepare,
-    result_rule,
-)
+from .declare import alias, cast, in_float32, pointwise, prepare, result_rule
 from .transfer import transfer
 
 __all__ = [

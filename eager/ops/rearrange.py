@@ -16,14 +16,7 @@ from .create import iota
 from .join import split
 from .measured import repeated
 from .pointwise import alias, remainder
-from .view import (
-    broadcast_to,
-    concat_same_dtype,
-    expand_dims,
-    permute_dims,
-    reshape,
-    take_op,
-)
+from .view import broadcast_to, concat_same_dtype, expand_dims, permute_dims, reshape, take_op
 
 __all__ = [
     "broadcast_arrays", "broadcast_shapes", "moveaxis", "repeat", "roll", "tile", "unflatten",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...codegen.llvm.linked import object_file
-from ...codegen.llvm.target import Target
+from ...codegen.program.object_file import object_file
+from ...codegen.runtime.target import Target
 from ...eager.errors import ExportError
 from ..onnx.load import load
 from ..onnx.model import version

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...capture.builder import build
-from ...capture.exploring import Explored
-from ...capture.formulas import Formula, elements
-from ...capture.graph import Node, topological
-from ...capture.planning import walk
-from ...capture.tree import Branch, Ends, Place
+from ...capture.graph.graph import Node, topological
+from ...capture.graph.graph_builder import build
+from ...capture.program.cfg import Branch, Ends, Place
+from ...capture.program.stage_planner import walk
+from ...capture.replay.path_enumeration import Explored
+from ...capture.scalars.scalar_expr import Formula, elements
 from ...eager.errors import ExportError
 from ...eager.op import OPS
 from ...eager.ops.pointwise import where

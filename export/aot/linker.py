@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from ...codegen.llvm.target import Target, named
+from ...codegen.runtime.target import Target, named
 from ...eager.errors import ExportError
 
 

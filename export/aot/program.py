@@ -14,22 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.evaluate import evaluate_node
-from ...capture.graph import Graph, Node
-from ...capture.passes.specialise import specialise
-from ...codegen.address import address, aligned
-from ...codegen.anysize import AnySize, compile_any_size
+from ...capture.graph.bind_sizes import specialise
+from ...capture.graph.graph import Graph, Node
+from ...capture.graph.reference_interpreter import evaluate_node
 from ...codegen.compile import lower_graph, machine_of, slot_of
-from ...codegen.compose import Lowered
-from ...codegen.executable import Plan
-from ...codegen.generalise import Formula
-from ...codegen.kept import kept_launches, kept_part
-from ...codegen.launches import Launch
-from ...codegen.llvm.program import Argument, Step, Written, build
-from ...codegen.llvm.program import write as write_program
-from ...codegen.llvm.target import Target, host
-from ...codegen.loops import Buffer
-from ...codegen.memory import in_bytes, padded, plan_arena
+from ...codegen.dynamic.dynamic_program import AnySize, compile_any_size
+from ...codegen.dynamic.prime_unification import Formula
+from ...codegen.fusion.launch import Launch
+from ...codegen.ir.loop_ir import Buffer
+from ...codegen.program.arena import in_bytes, padded, plan_arena
+from ...codegen.program.executable import Plan
+from ...codegen.program.link import Lowered
+from ...codegen.program.native_program import Argument, Step, Written, build
+from ...codegen.program.native_program import write as write_program
+from ...codegen.program.prepack import kept_launches, kept_part
+from ...codegen.runtime.cpython.data_pointers import address, aligned
+from ...codegen.runtime.target import Target, host
 from ...eager.errors import CodegenError
 from .weights import Weights
 

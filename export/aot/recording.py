@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...capture.dims import Condition, Sizes, formula
-from ...capture.graph import Graph, Node, topological
-from ...capture.places import without_transfers
-from ...codegen.generalise import Formula
-from ...codegen.llvm.target import Target
+from ...capture.graph.device_placement import without_transfers
+from ...capture.graph.graph import Graph, Node, topological
+from ...capture.sizes.symbolic_dim import Condition, Sizes, formula
+from ...codegen.dynamic.prime_unification import Formula
+from ...codegen.runtime.target import Target
 from ...eager.devices import host
 from ...eager.errors import CodegenError, ExportError
 from ...eager.op import OPS

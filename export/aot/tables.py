@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...capture.polynomial import Expr
-from ...codegen.generalise import Formula
-from ...codegen.llvm.pool import IN_ORDER
-from ...codegen.llvm.steps import loop_text
-from ...codegen.llvm.target import Target
+from ...capture.sizes.size_expr import Expr
+from ...codegen.dynamic.prime_unification import Formula
+from ...codegen.llvm.step_table import loop_text
+from ...codegen.runtime.target import Target
+from ...codegen.runtime.thread_pool import IN_ORDER
 from .abi import MESSAGES, UNKNOWN, Code, number_of
 from .call import CALL
 from .looks import LOOKS, TYPES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
-from ...codegen.llvm.target import Target, elsewhere, named
+from ...codegen.runtime.target import Target, elsewhere, named
 from ...eager.errors import ExportError
 
 _LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64")

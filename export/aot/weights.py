@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...codegen.memory import padded
+from ...codegen.program.arena import padded
 
 MAGIC = b"fusewire weights"
 LAYOUT = 1

@@ -7,8 +7,8 @@ import platform
 import sys
 from pathlib import Path
 
-from ...codegen.llvm.target import host
-from ...codegen.llvm.threads import get_num_threads
+from ...codegen.program.native_threads import get_num_threads
+from ...codegen.runtime.target import host
 
 PACKAGES = ("fusewire", "numpy", "llvmlite", "onnx", "onnxruntime", "cupy")
 NOTABLE = ("avx2", "avx512f", "avx512_bf16", "amx-tile", "fma", "neon", "sve")  # CPU features

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
 from .context import Context
 from .scalar import Builder, Number
 from .table import formula_row, row

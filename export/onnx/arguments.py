@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.dims import Sizes
-from ...capture.symbolic import Given
+from ...capture.sizes.symbolic_dim import Sizes
+from ...capture.trace.export_tracer import Given
 from ...eager.devices import CPU, host, moved
 from ...eager.errors import DTypeError, ExportError, ShapeError
 from ...eager.nn.module import Module

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...capture.dims import formula
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
+from ...capture.sizes.symbolic_dim import formula
 from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from .context import Context

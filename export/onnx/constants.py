@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ...capture.dims import Dim
-from ...capture.evaluate import evaluate_node
-from ...capture.graph import Node
-from ...capture.passes.specialise import sizes_of
+from ...capture.graph.bind_sizes import sizes_of
+from ...capture.graph.graph import Node
+from ...capture.graph.reference_interpreter import evaluate_node
+from ...capture.sizes.symbolic_dim import Dim
 from ...eager.op import OPS
 
 _SMALL = 64  # elements that a computed constant may have beyond those it is made of

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.dims import Dim
+from ...capture.sizes.symbolic_dim import Dim
 from .scalar import Builder, Number
 from .sizes import SizeWriter
 from .write import Value, Writer

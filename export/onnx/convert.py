@@ -7,9 +7,9 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...capture.dims import Dim
-from ...capture.formulas import Formula, elements
-from ...capture.graph import Graph, Node, users
+from ...capture.graph.graph import Graph, Node, users
+from ...capture.scalars.scalar_expr import Formula, elements
+from ...capture.sizes.symbolic_dim import Dim
 from ...eager.errors import ExportError, GraphError
 from ...eager.op import OPS, Op
 from . import activations, norms, quantized, recurrent  # noqa: F401  # their rows of the table

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...capture.dims import Sizes
+from ...capture.sizes.symbolic_dim import Sizes
 from ...eager.errors import ExportError
 from .arguments import arguments, further
 from .files import files

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...capture.dims import Dim
-from ...capture.formulas import Formula, elements
-from ...capture.graph import Node
-from ...capture.planning import walk
-from ...capture.tree import Back, Branch, Ends, Fork, Loop, Met, Place
+from ...capture.graph.graph import Node
+from ...capture.program.cfg import Back, Branch, Ends, Fork, Loop, Met, Place
+from ...capture.program.stage_planner import walk
+from ...capture.scalars.scalar_expr import Formula, elements
+from ...capture.sizes.symbolic_dim import Dim
 from ...eager.errors import ExportError
 from .convert import Converter
 from .scalar import BOOL

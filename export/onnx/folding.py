@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ...capture.graph import Graph, Node, Nodes, rebuild, users
+from ...capture.graph.graph import Graph, Node, Nodes, rebuild, users
 from ...eager.ops.contract import parts
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...capture.dims import formula
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
+from ...capture.sizes.symbolic_dim import formula
 from ...eager.ops.contract import parts
 from ...eager.shapes import product
 from . import attention

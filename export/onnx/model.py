@@ -6,17 +6,17 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...capture.dims import Condition
-from ...capture.exploring import Explored
-from ...capture.formulas import elements
-from ...capture.graph import Graph, Node
+from ...capture.graph.graph import Graph, Node
 from ...capture.passes.decompose import open_composites
+from ...capture.passes.pass_manager import run as run_passes
 from ...capture.passes.simplify import simplify
-from ...capture.pipeline import run as run_passes
-from ...capture.planning import walk
-from ...capture.symbolic import called, dotted, modules_of
-from ...capture.symbolic import walk as find_all
-from ...capture.tree import Ends, Fork, Loop
+from ...capture.program.cfg import Ends, Fork, Loop
+from ...capture.program.stage_planner import walk
+from ...capture.replay.path_enumeration import Explored
+from ...capture.scalars.scalar_expr import elements
+from ...capture.sizes.symbolic_dim import Condition
+from ...capture.trace.export_tracer import called, dotted, modules_of
+from ...capture.trace.export_tracer import walk as find_all
 from ...eager.devices import host
 from ...eager.nn.module import Module
 from .arguments import Arguments

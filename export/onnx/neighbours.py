@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...capture.dims import Dim
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
+from ...capture.sizes.symbolic_dim import Dim
 from .constants import Constants
 from .context import Context
 from .fuse import Fused, Users

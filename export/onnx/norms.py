@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...capture.dims import Dim
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
+from ...capture.sizes.symbolic_dim import Dim
 from .context import Context
 from .table import row
 from .write import Value

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.formulas import Formula
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
+from ...capture.scalars.scalar_expr import Formula
 from ...eager.errors import ExportError
 from .scalar import BOOL, Builder, Number
 from .sizes import SizeWriter

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
 from .context import Context
 from .table import convolved, formula_row, row
 from .write import Value

@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...capture.compiled import Compiled
-from ...capture.dims import Condition, Dim, Sizes
-from ...capture.exploring import Example, Explored, explore
-from ...capture.graph import Node
-from ...capture.symbolic import modules_of, walk
-from ...capture.tree import Ends
+from ...capture.graph.graph import Node
+from ...capture.program.cfg import Ends
+from ...capture.replay.compiled_function import Compiled
+from ...capture.replay.path_enumeration import Example, Explored, explore
+from ...capture.sizes.symbolic_dim import Condition, Dim, Sizes
+from ...capture.trace.export_tracer import modules_of, walk
 from ...eager.errors import CaptureError, ExportError
 from ...eager.tape import no_grad
 from ...eager.tensor import Tensor

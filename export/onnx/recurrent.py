@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...capture.dims import Dim
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
+from ...capture.sizes.symbolic_dim import Dim
 from ...eager.errors import ExportError
 from ...eager.ops.recurrent import PARTS
 from .context import Context

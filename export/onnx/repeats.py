@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...capture.dims import Dim, formula
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
+from ...capture.sizes.symbolic_dim import Dim, formula
 from ...eager.shapes import product
 from .context import Context
 from .write import Value

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.dims import Dim, formula
-from ...capture.polynomial import Expr, Monomial, Quotient, Symbol
+from ...capture.sizes.size_expr import Expr, Monomial, Quotient, Symbol
+from ...capture.sizes.symbolic_dim import Dim, formula
 from .write import Value, Writer
 
 INT64 = np.dtype(np.int64)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...capture.exploring import Explored
-from ...capture.graph import Node
-from ...capture.paths import Path
-from ...capture.symbolic import SymbolicRun, dotted
+from ...capture.graph.graph import Node
+from ...capture.heap.access_path import Path
+from ...capture.replay.path_enumeration import Explored
+from ...capture.trace.export_tracer import SymbolicRun, dotted
 from ...eager.tensor import Tensor
 
 

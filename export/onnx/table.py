@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.dims import Dim, formula
-from ...capture.graph import Node
+from ...capture.graph.graph import Node
+from ...capture.sizes.symbolic_dim import Dim, formula
 from ...eager.errors import ExportError
 from ...eager.op import OPS
 from ...eager.ops.contract import parts

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.dims import Condition
-from ...capture.symbolic import unchanged
+from ...capture.sizes.symbolic_dim import Condition
+from ...capture.trace.export_tracer import unchanged
 from ...eager.devices import host
 from ...eager.errors import ExportError, FusewireError
 from .arguments import Arguments, drawn, leaves

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...capture.dims import Dim
+from ...capture.sizes.symbolic_dim import Dim
 from ...eager.errors import ExportError
 
 # Where an operator is not defined for a dtype, it is computed in the next wider one and cast back.

@@ -7,17 +7,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...capture.graph import Graph, Node, topological
+from ...capture.graph.graph import Graph, Node, topological
+from ...codegen.cache.codec import Kind, Reading, Writing, record
+from ...codegen.cache.program_entry import PARTS
 from ...codegen.compile import compile_graph, compile_open
-from ...codegen.description import Kind, Reading, Writing, record
-from ...codegen.entry import PARTS
-from ...codegen.executable import Executable
-from ...codegen.keeping import KeepingExecutable
-from ...codegen.llvm.program import Facts, NativeProgram
-from ...codegen.llvm.target import host
-from ...codegen.mixed import MixedExecutable
-from ...codegen.partition import Call, Part
-from ...codegen.sized import Met, SizedExecutable
+from ...codegen.dynamic.specializations import Met, SizedExecutable
+from ...codegen.partition.hybrid_executable import MixedExecutable
+from ...codegen.partition.partition import Call, Part
+from ...codegen.program.executable import Executable
+from ...codegen.program.native_program import Facts, NativeProgram
+from ...codegen.program.prepacked_executable import KeepingExecutable
+from ...codegen.runtime.target import host
 from ...eager.devices import CPU
 from ...eager.errors import CodegenError
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...codegen.llvm.target import Target, features_here, host
+from ...codegen.runtime.target import Target, features_here, host
 from ...eager import safetensors_file
 from ...eager.errors import ImportModelError
 from ...eager.replacing import replacing

@@ -8,14 +8,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...capture import watching
-from ...capture.guards import Source
-from ...capture.names import Names
-from ...capture.planning import walk
-from ...capture.reading import Reader
-from ...capture.replay import MISSING, UNSEEN, Replay
-from ...capture.tree import Branch
-from ...codegen.description import Reading
+from ...capture.guards.guards import Source
+from ...capture.heap.path_reader import Reader
+from ...capture.program.cfg import Branch
+from ...capture.program.stage_planner import walk
+from ...capture.replay.replay import MISSING, UNSEEN, Replay
+from ...capture.runtime import spans
+from ...capture.trace.value_table import Names
+from ...codegen.cache.codec import Reading
 from ...eager import devices, interpreter
 from ...eager.errors import ArgumentError, CaptureError, FusewireError, ImportModelError, StateError
 from ...eager.nn.results import tensors_in
@@ -130,12 +130,12 @@ class Loaded:
                 "transformed again", "call it outside of what does that")
         if devices.in_use:
             self._check_devices(args, kwargs)
-        if not watching.on:
+        if not spans.on:
             for program in self._programs:
                 result = program.direct(args, kwargs)
                 if result is not UNSEEN:
                     return result
-        with watching.span("call", self.__name__):
+        with spans.span("call", self.__name__):
             return self._replay(args, kwargs)
 
     def _check_devices(self, args: Any, kwargs: Any) -> None:

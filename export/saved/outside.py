@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...capture.effects import Effect
-from ...capture.members import attributes
-from ...capture.paths import Members, Path, describe, steps
-from ...capture.reading import Reader
-from ...capture.state import is_plain
-from ...codegen.description import Unsaved, Writing
+from ...capture.heap.access_path import Members, Path, describe, steps
+from ...capture.heap.introspection import attributes
+from ...capture.heap.path_reader import Reader
+from ...capture.heap.snapshot import is_plain
+from ...capture.trace.side_effects import Effect
+from ...codegen.cache.codec import Unsaved, Writing
 from ...eager.ops.random import default_generator
 from ...eager.tape import Leaf
 from ...eager.tensor import Tensor

@@ -7,17 +7,17 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...capture import compiled as compiled_function
-from ...capture.compiled import Compiled
-from ...capture.effects import Effect
-from ...capture.guards import Guard, Source, compile_check
-from ...capture.leaf import Leaf
-from ...capture.names import Names
-from ...capture.places import is_elsewhere
-from ...capture.reading import Reader
-from ...capture.replay import MISSING, Replay
-from ...codegen.description import Unsaved, Writing
-from ...codegen.llvm.target import Target, host
+from ...capture.graph.device_placement import is_elsewhere
+from ...capture.guards.guards import Guard, Source, compile_check
+from ...capture.heap.path_reader import Reader
+from ...capture.program.trace_exit import Leaf
+from ...capture.replay import compiled_function
+from ...capture.replay.compiled_function import Compiled
+from ...capture.replay.replay import MISSING, Replay
+from ...capture.trace.side_effects import Effect
+from ...capture.trace.value_table import Names
+from ...codegen.cache.codec import Unsaved, Writing
+from ...codegen.runtime.target import Target, host
 from ...eager.errors import ExportError
 from ...eager.tensor import Tensor
 from . import file

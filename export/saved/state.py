@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ...codegen.description import Reading
+from ...codegen.cache.codec import Reading
 from ...eager.nn.parameter import Buffer, Parameter
 from ...eager.tape import Leaf
 from ...eager.tensor import Tensor

@@ -7,23 +7,23 @@ import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
-from ...capture import changes, makes
-from ...capture.dims import Condition, Dim
-from ...capture.effects import Effect
-from ...capture.formulas import Constant, Formula
-from ...capture.graph import Graph, Node, Nodes, Params, topological
-from ...capture.guards import Guard
-from ...capture.leaf import Leaf
-from ...capture.loops import Enter, Jump
-from ...capture.measured import Measure
-from ...capture.paths import Key, Path, steps
-from ...capture.polynomial import Expr, Quotient, Symbol
-from ...capture.stage import Inputs, Stage
-from ...capture.template import Leaving
-from ...capture.tree import Back, Branch, Ends, Loop, Measured, Return
-from ...capture.turns import LoopBack, Turned
-from ...capture.varying import Varying
-from ...codegen.description import DATA, Kind, Reading, Unsaved, Writing, filled, record
+from ...capture.control_flow.data_dependent_sizes import Measure
+from ...capture.control_flow.loop_detection import Enter, Jump
+from ...capture.control_flow.loop_gradients import LoopBack, Turned
+from ...capture.graph.graph import Graph, Node, Nodes, Params, topological
+from ...capture.guards.guards import Guard
+from ...capture.heap import mutations, object_recipes
+from ...capture.heap.access_path import Key, Path, steps
+from ...capture.program.cfg import Back, Branch, Ends, Loop, Measured, Return
+from ...capture.program.trace_exit import Leaf
+from ...capture.scalars.scalar_expr import Constant, Formula
+from ...capture.segments.segment import Inputs, Stage
+from ...capture.sizes.size_expr import Expr, Quotient, Symbol
+from ...capture.sizes.symbolic_dim import Condition, Dim
+from ...capture.trace.dynamic_inputs import Varying
+from ...capture.trace.output_spec import Leaving
+from ...capture.trace.side_effects import Effect
+from ...codegen.cache.codec import DATA, Kind, Reading, Unsaved, Writing, filled, record
 from ...eager.nn.parameter import Buffer, Parameter
 from ...eager.op import OPS
 from ...eager.ops.random import default_generator
@@ -163,7 +163,7 @@ def _read_entry(parts: list[Any], of: Reading) -> Entry:
     return made
 
 
-def _write_at(x: makes.At, to: Writing) -> list[Any]:
+def _write_at(x: object_recipes.At, to: Writing) -> list[Any]:
     to.about.hands_out(x.path)
     return [to.value(x.path)]
 
@@ -172,13 +172,17 @@ _WAYS: dict[type, Kind] = {
     Guard: Kind("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
     Entry: Kind("given up", _write_entry, _read_entry, id),
     **{cls: record(cls) for cls in (
-        Effect, Leaving, Inputs, Enter, Jump, Measure, LoopBack, Turned, changes.SetArray,
-        changes.SetGradient, changes.SetEdge, changes.MakeLeaf, changes.SetItem,
-        changes.DeleteItem, changes.SetAttribute, changes.DeleteAttribute, changes.SetCell,
-        changes.Extend, changes.AddAll, changes.ReplaceAll, makes.Same, makes.Given,
-        makes.WithGradient, makes.EdgeOf, makes.NumberOf, makes.Filled)},
-    makes.At: Kind("At", _write_at, lambda parts, of: makes.At(of.value(parts[0]))),
-    makes.Made: Kind("Made", record(makes.Made).write, record(makes.Made).read, id),
+        Effect, Leaving, Inputs, Enter, Jump, Measure, LoopBack, Turned, mutations.SetArray,
+        mutations.SetGradient, mutations.SetEdge, mutations.MakeLeaf, mutations.SetItem,
+        mutations.DeleteItem, mutations.SetAttribute, mutations.DeleteAttribute, mutations.SetCell,
+        mutations.Extend, mutations.AddAll, mutations.ReplaceAll, object_recipes.Same,
+        object_recipes.Given,
+        object_recipes.WithGradient, object_recipes.EdgeOf, object_recipes.NumberOf,
+        object_recipes.Filled)},
+    object_recipes.At: Kind("At", _write_at, lambda parts,
+                            of: object_recipes.At(of.value(parts[0]))),
+    object_recipes.Made: Kind("Made", record(object_recipes.Made).write,
+                              record(object_recipes.Made).read, id),
     Graph: Kind("graph", _write_graph, _read_graph),
     Node: Kind("node", _write_node, _read_node, id),
 }

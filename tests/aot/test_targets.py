@@ -10,7 +10,7 @@ from c_programs import ARM, check, check_call, compiled, symbols
 from library_models import C_LIBRARY, MODELS, model
 
 import fusewire as fw
-from fusewire.codegen.llvm import target as targets
+from fusewire.codegen.runtime import target as targets
 
 on_arm = pytest.mark.skipif(bool(ARM.missing), reason=f"not here: {ARM.missing}")
 

@@ -15,7 +15,7 @@ from agreement import agree, assert_equal
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.compiled import CaptureWarning
+from fusewire.capture.replay.compiled_function import CaptureWarning
 
 X = fw.tensor([1.0, 2.0, 3.0])
 Y = fw.tensor([-4.0, 0.5, 2.0])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fusewire.capture.bytecode import names_of, reads_by_name
+from fusewire.capture.heap.bytecode import names_of, reads_by_name
 
 
 def in_a_loop(x: Any) -> Any:

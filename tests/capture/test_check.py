@@ -13,9 +13,10 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture import guards, recording
-from fusewire.capture.check import checking, differences, interval
-from fusewire.capture.graph import Graph, Node, Nodes
+from fusewire.capture.graph.graph import Graph, Node, Nodes
+from fusewire.capture.guards import guards
+from fusewire.capture.replay import trace
+from fusewire.capture.replay.differential_check import checking, differences, interval
 from fusewire.codegen.compile import compile_graph
 from fusewire.eager.errors import ArgumentError, CheckError
 from fusewire.eager.op import OPS
@@ -243,7 +244,7 @@ K = 2.0
 @pytest.fixture
 def no_guard_of_k(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings forget that they depend on the global K."""
-    monkeypatch.setattr(recording, "find_guards", lambda *given: [
+    monkeypatch.setattr(trace, "find_guards", lambda *given: [
         g for g in guards.find_guards(*given) if "global K" not in g.says])
 
 

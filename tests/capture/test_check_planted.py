@@ -16,9 +16,9 @@ from planted import MISTAKES, Planted, can_have, one_column
 from random_programs import inputs_of, program, run
 
 import fusewire as fw
-from fusewire.capture.check import differences, first_difference
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.replay.differential_check import differences, first_difference
 from fusewire.codegen.compile import compile_graph
 from fusewire.eager.errors import FusewireError
 

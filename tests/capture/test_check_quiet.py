@@ -17,7 +17,7 @@ from oracle import recorded
 from random_programs import inputs_of, program, run
 
 import fusewire as fw
-from fusewire.capture.check import differences
+from fusewire.capture.replay.differential_check import differences
 from fusewire.codegen.compile import compile_graph
 from fusewire.export.demo.digits import split_digits
 from fusewire.export.demo.model import DigitNet

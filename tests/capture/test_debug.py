@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import fusewire as fw
-from fusewire.capture import debug
+from fusewire.capture.runtime import debug
 
 TITLES = ["recordings", "kernels", "graphs", "sources", "passes"]
 

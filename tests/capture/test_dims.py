@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fusewire as fw
-from fusewire.capture.dims import Dim, Sizes, concrete
-from fusewire.capture.polynomial import Expr, constant, symbol
-from fusewire.capture.text import parse, to_text
+from fusewire.capture.graph.text import parse, to_text
+from fusewire.capture.sizes.size_expr import Expr, constant, symbol
+from fusewire.capture.sizes.symbolic_dim import Dim, Sizes, concrete
 from fusewire.eager.shapes import broadcast, resolve_reshape
 
 NAMES = ("b", "h", "w")

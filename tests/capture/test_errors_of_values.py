@@ -14,7 +14,7 @@ from sampling import sample
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.capture.passes.checks import extract_checks
+from fusewire.capture.passes.bounds_checks import extract_checks
 from fusewire.capture.passes.decompose import decompose
 
 tensor = fw.asarray
@@ -176,7 +176,7 @@ UP, DOWN = tensor(1.0), tensor(-1.0)
 
 def quiet(test: Any) -> Any:
     """Functions that run in pieces, and infinities on the way, are no mistake here."""
-    for what in ("fusewire.capture.warned.CaptureWarning", "RuntimeWarning"):
+    for what in ("fusewire.capture.runtime.warnings.CaptureWarning", "RuntimeWarning"):
         test = pytest.mark.filterwarnings(f"ignore::{what}")(test)
     return test
 

@@ -13,7 +13,7 @@ import pytest
 from agreement import agree
 
 import fusewire as fw
-from fusewire.capture.warned import CaptureWarning
+from fusewire.capture.runtime.warnings import CaptureWarning
 
 X = fw.tensor([1.0, 2.0, 3.0])
 

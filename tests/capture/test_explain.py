@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import fusewire as fw
-from fusewire.capture.compiled import CaptureWarning
-from fusewire.capture.explanation import Explanation, Part
-from fusewire.codegen.cuda import nvrtc
+from fusewire.capture.replay.compiled_function import CaptureWarning
+from fusewire.capture.replay.report_format import Explanation, Part
+from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.eager.errors import ArgumentError, CodegenError
 
 HERE = Path(__file__).name

@@ -7,7 +7,7 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.codegen.objects import LAYOUT
+from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 
 needs_layout = pytest.mark.skipif(LAYOUT is None, reason="objects are read by Python alone here")
 

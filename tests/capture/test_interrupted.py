@@ -14,7 +14,7 @@ import pytest
 from programs.running import numpy_backed
 
 import fusewire as fw
-from fusewire.capture.compiled import Compiled
+from fusewire.capture.replay.compiled_function import Compiled
 from fusewire.eager import interpreter
 from fusewire.eager.tape import is_grad_enabled
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.capture import late, piece
-from fusewire.capture.compiled import CaptureWarning
+from fusewire.capture.graph_breaks import subgraph
+from fusewire.capture.replay import deferred_outputs
+from fusewire.capture.replay.compiled_function import CaptureWarning
 from fusewire.eager.dispatch import LARGE
 from fusewire.nn import functional as F
 
@@ -26,13 +27,13 @@ N = 512  # rows and columns: more elements than LARGE
 def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The names of ops on large arrays that run one by one though they were put off."""
     found: list[str] = []
-    evaluate = piece.evaluate
+    evaluate = subgraph.evaluate
 
     def noted(op: Any, *rest: Any) -> Any:
         found.append(op.name)
         return evaluate(op, *rest)
 
-    monkeypatch.setattr(piece, "evaluate", noted)
+    monkeypatch.setattr(subgraph, "evaluate", noted)
     yield found
 
 
@@ -135,7 +136,7 @@ def test_a_number_after_what_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> No
         fw.softmax(x, 1)
         return (v @ v).item()
 
-    monkeypatch.setattr(late, "LARGE", 0)  # so that the numbers wait, too
+    monkeypatch.setattr(deferred_outputs, "LARGE", 0)  # so that the numbers wait, too
     g, x = fw.compile(f), fw.ones((2, 3))
     for k in (1.0, 2.0, 3.0):
         assert g(x, fw.full((3,), k)) == 3 * k * k

@@ -14,8 +14,8 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.replay import UNSEEN
-from fusewire.codegen.objects import LAYOUT
+from fusewire.capture.replay.replay import UNSEEN
+from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 from fusewire.eager import memory
 
 LAYER = nn.Linear(2, 2)

@@ -13,7 +13,7 @@ from agreement import agree, assert_equal
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
-from fusewire.codegen.sized import SizedExecutable
+from fusewire.codegen.dynamic.specializations import SizedExecutable
 
 Function = Callable[..., Any]
 SHIFTS = (0.0, 0.3, -0.5, 9.0, -9.0, 0.2, 1.0, -1.0, 0.0, 9.0, -9.0, 0.1)  # 9: all, -9: none

@@ -14,8 +14,8 @@ from oracle import assert_same
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
-from fusewire.capture.compiled import CaptureWarning, Compiled
-from fusewire.capture.graph import Graph
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.replay.compiled_function import CaptureWarning, Compiled
 from fusewire.codegen.compile import compile_graph
 from fusewire.eager.errors import CodegenError
 from fusewire.utils.checkpoint import checkpoint

@@ -26,7 +26,7 @@ def families(test: Any) -> Any:
 
 
 @families
-@pytest.mark.filterwarnings("ignore::fusewire.capture.warned.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::fusewire.capture.runtime.warnings.CaptureWarning")
 def test_walks(family: Family) -> None:
     replays = 0
     for seed in range(WALKS):
@@ -37,7 +37,7 @@ def test_walks(family: Family) -> None:
 
 
 @families
-@pytest.mark.filterwarnings("ignore::fusewire.capture.warned.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::fusewire.capture.runtime.warnings.CaptureWarning")
 def test_walks_in_native_code(family: Family) -> None:
     for seed in range((WALKS + 1) // 2):
         difference, _ = walk(family, 1000 + seed, CALLS // 3, fw.compile)

@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fusewire as fw
-from fusewire.capture import pipeline
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph, Node, Nodes, topological
-from fusewire.capture.passes.checks import Check, extract_checks
+from fusewire.capture.graph.graph import Graph, Node, Nodes, topological
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.graph.text import parse, to_text
+from fusewire.capture.graph.verify import verify
+from fusewire.capture.passes import pass_manager
+from fusewire.capture.passes.bounds_checks import Check, extract_checks
 from fusewire.capture.passes.decompose import decompose
 from fusewire.capture.passes.fold import fold_constants
-from fusewire.capture.passes.layout import turn_products
+from fusewire.capture.passes.matvec import open_vector_products
 from fusewire.capture.passes.simplify import RULES, simplify
-from fusewire.capture.passes.vectors import open_vector_products
-from fusewire.capture.text import parse, to_text
-from fusewire.capture.verify import verify
+from fusewire.capture.passes.transpose_matmul import turn_products
 from fusewire.codegen.compile import passes_for
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.target_info import Machine
 from fusewire.eager.op import OPS
 from fusewire.eager.shapes import TensorType
 
@@ -218,7 +218,7 @@ def test_a_composite_that_is_asked_for_stays() -> None:
 
 
 def test_no_composite_is_left() -> None:
-    graph = pipeline.run(parse("""
+    graph = pass_manager.run(parse("""
         x = input()  # float32[4, 3]
         t = input()  # int64[4]
         a = cross_entropy_rows(x, t, ignore=-100)  # float32[4]
@@ -381,7 +381,7 @@ def test_the_runner_checks_after_each_pass() -> None:
         return Graph(graph.inputs, (made.make("exp", [out], {}, TensorType((9,), F32)),))
 
     with pytest.raises(fw.GraphError, match="after breaks: exp has type"):
-        pipeline.run(parse("x = input()  # float32[2]\nreturn x"), [simplify, breaks, simplify])
+        pass_manager.run(parse("x = input()  # float32[2]\nreturn x"), [simplify, breaks, simplify])
 
 
 # ---- the graph
@@ -456,7 +456,7 @@ def test_the_pipeline_keeps_values(data: Any) -> None:
     arrays = [np.asarray(rng.choice([*SPECIAL, 3.7, -0.2], n.type.shape), F32) for n in inputs]
     with np.errstate(all="ignore"):
         expected = evaluate(graph, arrays)
-        after = pipeline.run(graph, passes_for(Machine()))
+        after = pass_manager.run(graph, passes_for(Machine()))
         for got, want in zip(evaluate(after, arrays), expected):
             assert (got.shape, got.dtype) == (want.shape, want.dtype)
             np.testing.assert_allclose(got, want, 1e-5, 1e-6)

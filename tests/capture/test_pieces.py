@@ -17,15 +17,15 @@ from pieces_run import Run, T, W, X, check, compare, waiting
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.capture import deferring
-from fusewire.capture.pieces import Pieces
+from fusewire.capture.graph_breaks.runner import Pieces
+from fusewire.capture.lazy import interpreter
 from fusewire.codegen.compile import compile_graph
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of the small tensors of these tests too."""
-    monkeypatch.setattr(deferring, "SMALL", 0)
+    monkeypatch.setattr(interpreter, "SMALL", 0)
 
 
 # ---- values that leave

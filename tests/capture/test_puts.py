@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from oracle import recorded
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.passes.puts import join_puts
-from fusewire.capture.text import parse, to_text
-from fusewire.capture.verify import verify
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.graph.text import parse, to_text
+from fusewire.capture.graph.verify import verify
+from fusewire.capture.passes.slice_updates import join_puts
 
 
 def lines(text: str) -> str:

@@ -17,7 +17,7 @@ from programs.shrinking import shrink
 from programs.writing import Program, write
 
 import fusewire as fw
-from fusewire.capture import late
+from fusewire.capture.replay import deferred_outputs
 
 PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "2000"))
 NATIVE = PROGRAMS // 10
@@ -59,7 +59,7 @@ def test_programs_in_native_code(first: int) -> None:
 @pytest.mark.parametrize("first", range(0, 2 * NATIVE, CHUNK))
 def test_programs_whose_first_results_wait_for_code(
         first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(late, "LARGE", 0)
+    monkeypatch.setattr(deferred_outputs, "LARGE", 0)
     wrap = {"wrap": fw.compile} if first < NATIVE // 2 else {}
     check(range(first, min(first + CHUNK, PROGRAMS)), **wrap)
 

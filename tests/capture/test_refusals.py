@@ -15,7 +15,7 @@ import pytest
 from oracle import assert_same
 
 import fusewire as fw
-from fusewire.capture.compiled import CaptureWarning
+from fusewire.capture.replay.compiled_function import CaptureWarning
 
 X = fw.tensor([1.0, 2.0, 3.0])
 

@@ -11,8 +11,8 @@ from short_way import shortly
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.replay import UNSEEN
-from fusewire.codegen.objects import LAYOUT
+from fusewire.capture.replay.replay import UNSEEN
+from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 from fusewire.eager.errors import FusewireError
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="objects do not lie as in this CPython")

@@ -13,7 +13,7 @@ import pytest
 from python_programs import changes, outside, reads
 
 import fusewire as fw
-from fusewire.capture.compiled import CaptureWarning
+from fusewire.capture.replay.compiled_function import CaptureWarning
 
 X = fw.tensor([1.0, 2.0, 3.0])
 PROGRAMS = {**reads.PROGRAMS, **changes.PROGRAMS, **outside.PROGRAMS}

@@ -14,7 +14,7 @@ POINTS = int(os.environ.get("FUSEWIRE_TEST_SIGNALS", "1"))
 SLOW = {"recording", "recorded decisions", "first replay", "second replay", "first graph breaks"}
 
 
-@pytest.mark.filterwarnings("ignore::fusewire.capture.warned.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::fusewire.capture.runtime.warnings.CaptureWarning")
 @pytest.mark.parametrize("name", signals.CASES)
 def test_ctrl_c_leaves_no_call_half_made(name: str) -> None:
     assert not signals.faults(name, POINTS * (2 if name in SLOW else 20), seed=5)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusewire.capture.dims import Sizes
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph, Nodes
-from fusewire.capture.passes.specialise import has_symbols, specialise
-from fusewire.capture.text import parse, to_text
-from fusewire.capture.verify import verify
+from fusewire.capture.graph.bind_sizes import has_symbols, specialise
+from fusewire.capture.graph.graph import Graph, Nodes
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.graph.text import parse, to_text
+from fusewire.capture.graph.verify import verify
+from fusewire.capture.sizes.symbolic_dim import Sizes
 from fusewire.eager.errors import GraphError
 
 BEFORE = """

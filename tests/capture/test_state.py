@@ -12,8 +12,8 @@ from oracle import assert_same
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.compiled import CaptureWarning
-from fusewire.capture.paths import Path
+from fusewire.capture.heap.access_path import Path
+from fusewire.capture.replay.compiled_function import CaptureWarning
 
 X = fw.tensor([1.0, 2.0, 3.0])
 SCALE: Any = 2.0

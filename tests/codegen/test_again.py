@@ -11,11 +11,12 @@ import pytest
 from kinds import KINDS
 
 import fusewire as fw
-from fusewire.capture.graph import Graph, Nodes
-from fusewire.capture.text import parse
-from fusewire.codegen import again, compile
+from fusewire.capture.graph.graph import Graph, Nodes
+from fusewire.capture.graph.text import parse
+from fusewire.codegen import compile
+from fusewire.codegen.cache import program_cache as again
 from fusewire.codegen.compile import compile_graph, compile_open
-from fusewire.codegen.llvm.target import host, named
+from fusewire.codegen.runtime.target import host, named
 from fusewire.eager import dtypes
 from fusewire.eager.op import OPS
 from fusewire.eager.shapes import TensorType

@@ -13,15 +13,15 @@ from unknown_sizes import recorded
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.capture.evaluate import evaluate, evaluate_node
-from fusewire.capture.graph import Graph
-from fusewire.capture.passes.specialise import specialise
-from fusewire.capture.text import parse
-from fusewire.codegen.anysize import compile_any_size
+from fusewire.capture.graph.bind_sizes import specialise
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate, evaluate_node
+from fusewire.capture.graph.text import parse
 from fusewire.codegen.compile import compile_open, lower_graph
-from fusewire.codegen.generalise import MOST, SIZES
-from fusewire.codegen.interpret import run as run_kernel
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.dynamic.dynamic_program import compile_any_size
+from fusewire.codegen.dynamic.prime_unification import MOST, SIZES
+from fusewire.codegen.ir.interpreter import run as run_kernel
+from fusewire.codegen.ir.target_info import Machine
 
 LONG = ("long rows", "deep product", "convolution", "attention")  # for the interpreter
 MACHINES = [Machine(), Machine(32, 16), Machine(16, 16)]

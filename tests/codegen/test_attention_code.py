@@ -14,8 +14,8 @@ from oracle import interpreted, recorded
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.codegen.compile import compile_graph, lower_graph
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.runtime.target import named
 
 BOUND = 3e-6  # of an error, beside the largest element
 

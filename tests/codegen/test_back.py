@@ -11,8 +11,8 @@ from oracle import assert_same, tensors
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.codegen import back, large
-from fusewire.codegen.variants import Variants
+from fusewire.codegen.eager_jit import row_blocks, vjp
+from fusewire.codegen.eager_jit.cache import Variants
 from fusewire.eager import dispatch
 from fusewire.eager.autograd import engine
 from fusewire.eager.settings import settings
@@ -24,7 +24,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     done: list[str] = []
 
     def run(entry: Any, needs: Any, g: Any) -> Any:
-        found = back.run(entry, needs, g)
+        found = vjp.run(entry, needs, g)
         if found is not None:
             done.append(entry.op.name)
         return found
@@ -33,10 +33,10 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(engine, "SOME", 1)
     monkeypatch.setattr(dispatch, "large", None)
     monkeypatch.setattr(dispatch, "large_back", run)
-    monkeypatch.setattr(back, "_WAYS", {})
-    monkeypatch.setattr(back, "_ELEMENTS", Variants(1 << 20))
-    monkeypatch.setattr(back, "_SHAPED", Variants(1 << 20))
-    monkeypatch.setattr(large, "_BLOCK", 8)
+    monkeypatch.setattr(vjp, "_WAYS", {})
+    monkeypatch.setattr(vjp, "_ELEMENTS", Variants(1 << 20))
+    monkeypatch.setattr(vjp, "_SHAPED", Variants(1 << 20))
+    monkeypatch.setattr(row_blocks, "_BLOCK", 8)
     yield done
 
 
@@ -88,7 +88,7 @@ def test_what_only_hands_on_gradients_is_left_alone(everything_is_large: list[st
 def test_code_for_elements_does_for_any_number_of_them(everything_is_large: list[str]) -> None:
     for size in (8, 30, 100):
         differentiated(fw.tanh, (size,))
-    assert len(back._ELEMENTS.made) == 1 and len(everything_is_large) == 3
+    assert len(vjp._ELEMENTS.made) == 1 and len(everything_is_large) == 3
 
 
 def test_a_gradient_that_is_differentiated_goes_op_by_op(everything_is_large: list[str]) -> None:

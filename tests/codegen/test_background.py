@@ -19,9 +19,10 @@ from jobs import together
 
 import fusewire as fw
 from fusewire import nn, optim
-from fusewire.capture.warned import CaptureWarning
-from fusewire.codegen import decorator, sized
+from fusewire.capture.runtime.warnings import CaptureWarning
+from fusewire.codegen import decorator
 from fusewire.codegen.compile import compile_graph
+from fusewire.codegen.dynamic import specializations
 
 X = fw.linspace(-1, 1, 12).reshape(3, 4)
 LARGE = fw.linspace(-1, 1, 1 << 16).reshape(256, 256)  # so large that ops are put off
@@ -233,8 +234,8 @@ def test_sizes_are_met_while_there_is_no_code(monkeypatch: pytest.MonkeyPatch) -
     def g(x: fw.Tensor) -> fw.Tensor:
         return (fw.tanh(x) * 2).sum(axis=0)
 
-    make = sized.SizedExecutable._make_open
-    monkeypatch.setattr(sized.SizedExecutable, "_make_open", opened)
+    make = specializations.SizedExecutable._make_open
+    monkeypatch.setattr(specializations.SizedExecutable, "_make_open", opened)
     compiled = fw.compile(g, background=True, dynamic={"x": [0]})
     given = [fw.linspace(-1, 1, 4 * n).reshape(n, 4) for n in (2, 3, 5, 7, 3, 5, 7, 3)]
     for x in given:
@@ -328,8 +329,8 @@ def test_an_error_at_sizes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise fw.CodegenError("there is none")
 
     compiled = fw.compile(f, background=True, dynamic=True)
-    monkeypatch.setattr(sized.SizedExecutable, "_compile", refuse)
-    monkeypatch.setattr(sized.SizedExecutable, "_make_open", refuse)
+    monkeypatch.setattr(specializations.SizedExecutable, "_compile", refuse)
+    monkeypatch.setattr(specializations.SizedExecutable, "_make_open", refuse)
     with pytest.warns(CaptureWarning, match="there is none"):
         for _ in range(9):
             assert bits(compiled(X)) == bits(f(X))

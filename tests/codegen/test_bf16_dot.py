@@ -15,14 +15,24 @@ from loop_kernels import F32, TARGETS, X86, check_all, kernel, loop
 from oracle import interpreted
 
 import fusewire as fw
-from fusewire.capture.graph import Graph, Nodes
+from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph, lower_graph, slot_of
-from fusewire.codegen.llvm.jit import assembly
-from fusewire.codegen.llvm.program import Argument, Step, text
-from fusewire.codegen.llvm.target import Target, host, named
-from fusewire.codegen.loops import Assign, Buffer, Register, Store, Update, Var, call, const, load
-from fusewire.codegen.loops import read as value_of
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.loop_ir import (
+    Assign,
+    Buffer,
+    Register,
+    Store,
+    Update,
+    Var,
+    call,
+    const,
+    load,
+)
+from fusewire.codegen.ir.loop_ir import read as value_of
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.program.native_program import Argument, Step, text
+from fusewire.codegen.runtime.jit import assembly
+from fusewire.codegen.runtime.target import Target, host, named
 from fusewire.eager.dtypes import bfloat16
 from fusewire.eager.ops.contract import parts
 from fusewire.eager.settings import settings

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.codegen import calling, objects
+from fusewire.codegen.program import native_call
+from fusewire.codegen.runtime.cpython import object_layout
 
 
 def warm(call, times=5):
@@ -27,7 +28,7 @@ def executable_of(compiled):
 
 def made(monkeypatch, layout):
     """The executable of `add` as it is where objects are laid out like this."""
-    monkeypatch.setattr(calling, "LAYOUT", layout)
+    monkeypatch.setattr(native_call, "LAYOUT", layout)
     compiled = fw.compile(add)
     warm(lambda: compiled(fw.ones((4, 6)), fw.ones((4, 6))))
     return executable_of(compiled)
@@ -41,12 +42,12 @@ ARRAYS = [BASE[:24].reshape(4, 6), BASE[:24].reshape(6, 4).T, BASE.reshape(8, 12
 
 @pytest.mark.parametrize("array", ARRAYS, ids=["plain", "turned", "strided", "unaligned", "rows"])
 def test_the_native_way_gives_what_the_way_through_python_gives(monkeypatch, array):
-    native, python = made(monkeypatch, objects.LAYOUT), made(monkeypatch, None)
+    native, python = made(monkeypatch, object_layout.LAYOUT), made(monkeypatch, None)
     results = [e([array, ARRAYS[0]])[0] for e in (native, python)]
     assert np.array_equal(*results) and np.array_equal(results[0], array + ARRAYS[0])
 
 
-@pytest.mark.skipif(objects.LAYOUT is None, reason="objects are read by Python alone here")
+@pytest.mark.skipif(object_layout.LAYOUT is None, reason="objects are read by Python alone here")
 def test_a_list_of_another_length_is_refused():
     compiled = fw.compile(add)
     warm(lambda: compiled(fw.ones(2), fw.ones(2)))
@@ -59,8 +60,8 @@ def test_a_list_of_another_length_is_refused():
 
 
 def test_on_unknown_interpreters_calls_go_through_python(monkeypatch):
-    monkeypatch.setattr(objects.sys.implementation, "name", "another")
-    assert objects._probe() is None
+    monkeypatch.setattr(object_layout.sys.implementation, "name", "another")
+    assert object_layout._probe() is None
 
 
 class Counter:
@@ -71,9 +72,9 @@ class Counter:
         self.value += x
 
 
-@pytest.mark.parametrize("layout", [objects.LAYOUT, None], ids=["native", "python"])
+@pytest.mark.parametrize("layout", [object_layout.LAYOUT, None], ids=["native", "python"])
 def test_only_what_nobody_else_holds_is_written_over(monkeypatch, layout):
-    monkeypatch.setattr(calling, "LAYOUT", layout)
+    monkeypatch.setattr(native_call, "LAYOUT", layout)
     counter = Counter()
     compiled = fw.compile(counter.add)
     warm(lambda: compiled(fw.ones(3)))
@@ -146,7 +147,7 @@ def test_other_processes_call_it_too(method):
     assert found == [2.0, 2.0] and os.getpid() != process.pid
 
 
-@pytest.mark.skipif(objects.LAYOUT is None, reason="objects are read by Python alone here")
+@pytest.mark.skipif(object_layout.LAYOUT is None, reason="objects are read by Python alone here")
 def test_native_functions_keep_no_references():
     compiled = fw.compile(add)
     x = fw.ones(2)

@@ -14,7 +14,7 @@ from layers.row import scalar
 from oracle import assert_same
 
 import fusewire as fw
-from fusewire.capture.compiled import CaptureWarning
+from fusewire.capture.replay.compiled_function import CaptureWarning
 
 
 def trained(row: Layer, compiled: bool, steps: int = 3) -> tuple[list[Any], fw.nn.Module]:

@@ -14,8 +14,8 @@ from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.codegen.executable import Executable
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.codegen.program.executable import Executable
 
 
 def run_all(fn: Any, *given: Any) -> list[Any]:

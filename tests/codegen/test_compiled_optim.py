@@ -12,7 +12,7 @@ from optimizers import OPTIMIZERS, STEPS, gradients, label, rate, starts
 
 import fusewire as fw
 from fusewire import optim
-from fusewire.capture.compiled import CaptureWarning
+from fusewire.capture.replay.compiled_function import CaptureWarning
 
 
 class Training:

@@ -12,12 +12,12 @@ import pytest
 from jobs import together
 
 import fusewire as fw
-from fusewire.codegen import index, loops
-from fusewire.codegen.fuse import axis_variables
-from fusewire.codegen.index import as_index, assuming, comparisons, variable
-from fusewire.codegen.llvm import entry
-from fusewire.codegen.machine import Machine
-from fusewire.codegen.objects import LAYOUT
+from fusewire.codegen.fusion.fusion import axis_variables
+from fusewire.codegen.ir import affine_index, loop_ir
+from fusewire.codegen.ir.affine_index import as_index, assuming, comparisons, variable
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.runtime.cpython import entry
+from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 
 THREADS = 4
 
@@ -37,10 +37,11 @@ def test_what_is_assumed_and_noted_belongs_to_its_thread() -> None:
     def rest() -> Any:
         return ((i - 3) % 7).expr()
 
-    here = index._STATE.machine
-    with assuming((i - 3,), (7,)), comparisons() as noted, index.lowering_for(Machine(threads=9)):
+    here = affine_index._STATE.machine
+    with (assuming((i - 3,), (7,)), comparisons() as noted,
+          affine_index.lowering_for(Machine(threads=9))):
         own = rest()
-        (other, machine), = together(lambda: (rest(), index._STATE.machine))
+        (other, machine), = together(lambda: (rest(), affine_index._STATE.machine))
         assert own is (i - 3).expr() and other is not own
         assert len(noted) == 1 and machine is here
 
@@ -48,7 +49,7 @@ def test_what_is_assumed_and_noted_belongs_to_its_thread() -> None:
 
 
 ONCE: dict[str, Callable[[int], Any]] = {
-    "numbers": lambda n: loops.const(10_000_000 + n), "axes": lambda n: axis_variables((n, 7919)),
+    "numbers": lambda n: loop_ir.const(10_000_000 + n), "axes": lambda n: axis_variables((n, 7919)),
     "sums": lambda n: (as_index(n) + axis_variables((7919, 3))[0]).expr()}
 
 

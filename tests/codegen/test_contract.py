@@ -10,13 +10,13 @@ from oracle import assert_same, interpreted, recorded
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.capture.graph import Graph, Nodes
-from fusewire.codegen import loops
-from fusewire.codegen.ahead import _lane_loops
+from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph, lower_graph
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.machine import Machine
-from fusewire.codegen.rows import _in_one_set
+from fusewire.codegen.cpu.gemm.row_access import _in_one_set
+from fusewire.codegen.cpu.prefetch import _lane_loops
+from fusewire.codegen.ir import loop_ir
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.ops.contract import parts
 from fusewire.eager.ops.conv import conv
 from fusewire.eager.ops.pool import max_pool
@@ -326,8 +326,8 @@ def test_pixels_of_a_convolution_by_points(case: str, size: tuple[int, int]) -> 
     agree(function, x, w)
     graph, _ = recorded(function, fw.from_numpy(x), fw.from_numpy(w))
     _, launches = lower_graph(graph, Machine())
-    tiles = [s for k in (launch.kernel for launch in launches) for s in loops.walk(k.body)
-             if isinstance(s, loops.For) and s.lanes and any(isinstance(r, loops.For)
+    tiles = [s for k in (launch.kernel for launch in launches) for s in loop_ir.walk(k.body)
+             if isinstance(s, loop_ir.For) and s.lanes and any(isinstance(r, loop_ir.For)
                                                              for r in s.body)]
     if size == (28, 28):  # 784: in 24 panels of 32 and one of 16, or panels that end with rows
         assert {s.lanes for s in tiles} == ({32, 16} if whole else {32})

@@ -7,14 +7,14 @@ import numpy as np
 from oracle import interpreted, recorded
 
 import fusewire as fw
-from fusewire.capture.graph import Graph
+from fusewire.capture.graph.graph import Graph
 from fusewire.capture.passes.simplify import join_slices
 from fusewire.codegen.compile import compile_graph, lower_graph
-from fusewire.codegen.fuse import fuse
-from fusewire.codegen.index import lowering_for
-from fusewire.codegen.machine import Machine
-from fusewire.codegen.sections import cut_sections
-from fusewire.codegen.voids import fill_voids
+from fusewire.codegen.fusion.fusion import fuse
+from fusewire.codegen.ir.affine_index import lowering_for
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.outline.fill_slices import fill_voids
+from fusewire.codegen.outline.outline import cut_sections
 
 RNG = np.random.default_rng(3)
 ARRAYS = [RNG.standard_normal(s).astype("f4") * 0.1 for s in ((12, 4, 40), (40, 40), (4, 40))]

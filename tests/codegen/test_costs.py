@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import fusewire as fw
-from fusewire.capture.costs import Costs, Memory, collecting, phase
-from fusewire.codegen import limits
+from fusewire.capture.runtime.metrics import Costs, Memory, collecting, phase
+from fusewire.codegen.program import roofline
 
 
 def settled(function: Any, *args: Any, **options: Any) -> Any:
@@ -111,8 +111,8 @@ def test_memory_between_native_code_and_calls_of_libraries() -> None:
 
 
 def test_the_limit_is_the_longer_of_moving_and_computing() -> None:
-    assert limits.limit(0, 0) == 0
-    assert limits.limit(1e9, 4) == pytest.approx(1e9 / limits.peak(fw.get_num_threads()))
-    assert limits.limit(1e9, 4, itemsize=8) == pytest.approx(2 * limits.limit(1e9, 4))
-    assert limits.limit(1, 1e6) == limits.limit(0, 1e6) > 0
-    assert limits.limit(0, 2e6) > limits.limit(0, 1e6)
+    assert roofline.limit(0, 0) == 0
+    assert roofline.limit(1e9, 4) == pytest.approx(1e9 / roofline.peak(fw.get_num_threads()))
+    assert roofline.limit(1e9, 4, itemsize=8) == pytest.approx(2 * roofline.limit(1e9, 4))
+    assert roofline.limit(1, 1e6) == roofline.limit(0, 1e6) > 0
+    assert roofline.limit(0, 2e6) > roofline.limit(0, 1e6)

@@ -15,7 +15,7 @@ import fusewire as fw
 ROUNDS = 7  # of all kinds
 
 
-@pytest.mark.filterwarnings("ignore::fusewire.capture.warned.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::fusewire.capture.runtime.warnings.CaptureWarning")
 def test_dropped_functions_leave_nothing() -> None:
     kinds = len(dropping.KINDS)
     dropping.make(ROUNDS * kinds)

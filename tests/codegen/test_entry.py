@@ -17,16 +17,16 @@ import pytest
 from kinds import KINDS
 
 import fusewire as fw
-from fusewire.capture.passes.checks import Check
-from fusewire.codegen import disk as disk_module
-from fusewire.codegen import entry
-from fusewire.codegen.anysize import AnySize
+from fusewire.capture.passes.bounds_checks import Check
+from fusewire.codegen.cache import program_entry
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.executable import Interface
-from fusewire.codegen.generalise import Formula
-from fusewire.codegen.keeping import Parts
-from fusewire.codegen.kept import Kept
-from fusewire.codegen.llvm.program import Facts
+from fusewire.codegen.dynamic.dynamic_program import AnySize
+from fusewire.codegen.dynamic.prime_unification import Formula
+from fusewire.codegen.program.executable import Interface
+from fusewire.codegen.program.native_program import Facts
+from fusewire.codegen.program.prepack import Kept
+from fusewire.codegen.program.prepacked_executable import Parts
+from fusewire.codegen.runtime import disk_cache as disk_module
 from fusewire.eager.shapes import TensorType
 
 PACKAGE = Path(fw.__file__).resolve().parent
@@ -55,20 +55,20 @@ def plain(x: Any) -> Any:
 
 
 def test_a_value_comes_back_as_it_was() -> None:
-    found = entry.from_bytes(entry.to_bytes(VALUE))
+    found = program_entry.from_bytes(program_entry.to_bytes(VALUE))
     assert plain(found) == plain(VALUE)
     assert found[2][0].interface.inputs[0].dtype is fw.float32  # much asks for the very object
 
 
 def test_what_has_no_place_in_an_entry_makes_none() -> None:
-    assert entry.to_bytes(object()) == entry.to_bytes([lambda: 1]) == b""
+    assert program_entry.to_bytes(object()) == program_entry.to_bytes([lambda: 1]) == b""
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"\n", b"[]\n", b"null\n", b"{\n", b"\xff\n" * 5,
                                  b'{"value": ["Unknown"], "rows": [], "arrays": []}\n'])
 def test_bytes_that_are_no_entry(raw: bytes) -> None:
-    with pytest.raises(entry.Damaged):
-        entry.from_bytes(raw)
+    with pytest.raises(program_entry.Damaged):
+        program_entry.from_bytes(raw)
 
 
 # ---- an entry that is meant ill
@@ -161,7 +161,7 @@ def classes_in(x: Any) -> set[type]:
 
 @pytest.mark.parametrize("change", [changed_tree, changed_bytes])
 def test_mutants_are_damaged_or_plain_data(change: Any, watched: list[str]) -> None:
-    raw, read = entry.to_bytes(VALUE), 0
+    raw, read = program_entry.to_bytes(VALUE), 0
     rng = random.Random(25)
     dtypes = {type(d) for d in fw.eager.dtypes.OWN}
     numbers = {d.type for d in fw.eager.dtypes.OWN}
@@ -169,8 +169,8 @@ def test_mutants_are_damaged_or_plain_data(change: Any, watched: list[str]) -> N
         mutant = change(raw, rng)
         _WATCHING.append(True)
         try:
-            found = entry.from_bytes(mutant)
-        except entry.Damaged:
+            found = program_entry.from_bytes(mutant)
+        except program_entry.Damaged:
             continue
         finally:
             _WATCHING.clear()

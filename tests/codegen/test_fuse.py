@@ -12,12 +12,12 @@ from oracle import assert_same, interpreted, recorded
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
-from fusewire.capture.graph import Graph, Node
-from fusewire.capture.passes.checks import extract_checks
-from fusewire.capture.pipeline import run
+from fusewire.capture.graph.graph import Graph, Node
+from fusewire.capture.passes.bounds_checks import extract_checks
+from fusewire.capture.passes.pass_manager import run
 from fusewire.codegen.compile import lower_graph, passes_for, strip_reshapes
-from fusewire.codegen.fuse import Group, fuse
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.fusion.fusion import Group, fuse
+from fusewire.codegen.ir.target_info import Machine
 
 Golden = Callable[[str, str], None]
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from loop_kernels import BOOL, F32, F64, INTS, TARGETS, TASK, loop
 
-from fusewire.codegen.llvm.program import Argument, Step, build
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import Buffer, Kernel, Store, Var, call, load
+from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Store, Var, call, load
+from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.dtypes import bfloat16, float16
 
 SMALL = {"float16": float16, "bfloat16": bfloat16}

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusewire.codegen.collapse import linear, merge_axes, whole_numbers
-from fusewire.codegen.index import Index, as_index, variable
-from fusewire.codegen.inline import flat
-from fusewire.codegen.loops import Call, Const, Expr, Var
-from fusewire.codegen.scalar import SCALAR
-from fusewire.codegen.values import Value
+from fusewire.codegen.ir.affine_index import Index, as_index, variable
+from fusewire.codegen.ir.axis_coalescing import linear, merge_axes, whole_numbers
+from fusewire.codegen.ir.builder import Value
+from fusewire.codegen.ir.inline import flat
+from fusewire.codegen.ir.loop_ir import Call, Const, Expr, Var
+from fusewire.codegen.ir.scalar_ops import SCALAR
 
 SIZES = {"a": 2, "b": 3, "c": 7, "d": 8, "e": 1}
 VARIABLES = {name: variable(name, n) for name, n in SIZES.items()}

@@ -12,16 +12,26 @@ from loop_kernels import TARGETS, X86, check_all, kernel, loop
 from oracle import interpreted, recorded
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Nodes
+from fusewire.capture.graph.graph import Nodes
+from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.capture.passes.decompose import open_composites
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import Assign, Buffer, Register, Store, Update, Var, call, const, load
-from fusewire.codegen.loops import read as value_of
-from fusewire.codegen.machine import Machine
-from fusewire.codegen.ranges import range_of
-from fusewire.codegen.signs import without_signs
+from fusewire.codegen.cpu.gemm.value_ranges import range_of
+from fusewire.codegen.cpu.gemm.zero_points import without_signs
+from fusewire.codegen.ir.loop_ir import (
+    Assign,
+    Buffer,
+    Register,
+    Store,
+    Update,
+    Var,
+    call,
+    const,
+    load,
+)
+from fusewire.codegen.ir.loop_ir import read as value_of
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.shapes import TensorType
 
 WORD, INT32 = np.dtype("uint32"), np.dtype("int32")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fusewire.codegen.interpret import run
-from fusewire.codegen.loops import (
+from fusewire.codegen.ir.interpreter import run
+from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
     Buffer,

@@ -9,12 +9,12 @@ from oracle import assert_same, recorded
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
-from fusewire.capture.passes.layout import turn_products
-from fusewire.capture.passes.products import join_products
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.passes.batch_matmul import join_products
+from fusewire.capture.passes.transpose_matmul import turn_products
 from fusewire.codegen.compile import compile_native, lower_graph
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.target_info import Machine
 
 STEPS = 12
 

@@ -12,11 +12,11 @@ import pytest
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
-from fusewire.capture.graph import Graph, Nodes
+from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_native
-from fusewire.codegen.keeping import KeepingExecutable
-from fusewire.codegen.kept import Watch
-from fusewire.codegen.llvm.target import named
+from fusewire.codegen.program.prepack import Watch
+from fusewire.codegen.program.prepacked_executable import KeepingExecutable
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.shapes import TensorType
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.text import parse
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.graph.text import parse
 from fusewire.codegen.compile import compile_native, lower_graph
-from fusewire.codegen.loops import For, walk
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.loop_ir import For, walk
+from fusewire.codegen.ir.target_info import Machine
 
 ROWS = [1, 7, 16, 17, 64, 100, 1000, 5000]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fusewire.codegen.llvm.affine import UNKNOWN, Affine, Atom, bounds, divide, multiple, total
-from fusewire.codegen.llvm.text import Value
+from fusewire.codegen.llvm.ir_builder import Value
 
 
 def value(a, numbers):

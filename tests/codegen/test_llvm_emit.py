@@ -24,10 +24,7 @@ from loop_kernels import (
     times,
 )
 
-from fusewire.codegen.llvm import scalar as llvm_scalar
-from fusewire.codegen.llvm.program import Argument, Step, build
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import (
+from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
     Buffer,
@@ -42,7 +39,10 @@ from fusewire.codegen.loops import (
     load,
     read,
 )
-from fusewire.codegen.scalar import SCALAR, TRANSCENDENTAL
+from fusewire.codegen.ir.scalar_ops import SCALAR, TRANSCENDENTAL
+from fusewire.codegen.llvm import scalar as llvm_scalar
+from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.runtime.target import named
 
 # Operations
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fusewire.codegen.llvm.program import Arena, Argument, Step, build
-from fusewire.codegen.loops import Buffer, For, Kernel, Store, Var, call, const, load
+from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Store, Var, call, const, load
+from fusewire.codegen.program.native_program import Arena, Argument, Step, build
 
 F32 = np.dtype("float32")
 TASK = Var("task")

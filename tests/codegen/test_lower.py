@@ -11,9 +11,9 @@ from oracle import assert_same, interpreted, recorded
 
 import fusewire as fw
 from fusewire.codegen.compile import compile_graph, lower_graph
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import For, walk
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.loop_ir import For, walk
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.runtime.target import named
 
 MACHINES = {"wide": Machine(64, 32), "narrow": Machine(16, 16), "scalar": Machine(4, 8)}
 

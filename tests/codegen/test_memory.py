@@ -14,9 +14,9 @@ from oracle import assert_same
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.codegen.llvm.program import Arena, Argument
-from fusewire.codegen.loops import Buffer, Kernel, Var
-from fusewire.codegen.memory import plan_arena
+from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Var
+from fusewire.codegen.program.arena import plan_arena
+from fusewire.codegen.program.native_program import Arena, Argument
 
 F32 = np.dtype("float32")
 

@@ -11,14 +11,14 @@ from oracle import assert_same, recorded, tensors
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
-from fusewire.capture.text import parse, to_text
-from fusewire.codegen import partition
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.graph.text import parse, to_text
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.executable import Executable
-from fusewire.codegen.mixed import MixedExecutable, compile_mixed
-from fusewire.codegen.partition import Call, Part
+from fusewire.codegen.partition import partition
+from fusewire.codegen.partition.hybrid_executable import MixedExecutable, compile_mixed
+from fusewire.codegen.partition.partition import Call, Part
+from fusewire.codegen.program.executable import Executable
 from fusewire.eager.op import OPS
 
 

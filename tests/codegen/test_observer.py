@@ -13,23 +13,24 @@ from typing import Any
 import pytest
 
 import fusewire as fw
-from fusewire.capture import hook
-from fusewire.codegen.llvm.observer import Observer
-from fusewire.codegen.objects import LAYOUT
+from fusewire.capture.heap import code_tracker
+from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
+from fusewire.codegen.runtime.cpython.profile_hook import Observer
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="objects do not lie as in this CPython")
 
 
 @pytest.fixture(params=["native", "python"])
 def way(request: Any, monkeypatch: Any) -> Iterator[str]:
-    monkeypatch.setattr(hook, "observer", Observer if request.param == "native" else None)
+    monkeypatch.setattr(code_tracker, "observer", Observer if request.param == "native" else None)
     yield request.param
     assert sys.getprofile() is None
 
 
-def watched(fn: Callable[[], Any], outside: Callable[[str], None] = lambda why: None) -> hook.Hook:
+def watched(fn: Callable[[], Any], outside: Callable[[str],
+                                                     None] = lambda why: None) -> code_tracker.Hook:
     """The hook after fn() has run under it."""
-    found = hook.Hook(lambda code, names: None, outside)
+    found = code_tracker.Hook(lambda code, names: None, outside)
     found.start()
     try:
         fn()
@@ -86,7 +87,7 @@ def test_nothing_is_noted_in_between() -> None:
         pass
 
     def run() -> None:
-        with hook.unobserved():
+        with code_tracker.unobserved():
             compiling()
         helper(1)
 
@@ -112,7 +113,7 @@ def test_what_is_raised_while_it_is_told_reaches_the_function() -> None:
     def stop(code: types.CodeType, names: Any) -> None:
         raise ArithmeticError("told")
 
-    found = hook.Hook(stop, lambda why: None)
+    found = code_tracker.Hook(stop, lambda why: None)
     with pytest.raises(ArithmeticError, match="told"):
         found.start()
         try:
@@ -152,8 +153,8 @@ def test_code_may_put_the_profile_function_aside_and_back() -> None:
 def test_contexts_in_which_nothing_is_noted_may_stand_inside_of_each_other(
         monkeypatch: pytest.MonkeyPatch) -> None:
     """As when code is made for an op while code is made."""
-    monkeypatch.setattr(hook, "observer", None)
-    noting = hook.Hook(lambda code, names: None, lambda why: None)
+    monkeypatch.setattr(code_tracker, "observer", None)
+    noting = code_tracker.Hook(lambda code, names: None, lambda why: None)
     noting.start()
     try:
         with noting:

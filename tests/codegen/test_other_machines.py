@@ -11,16 +11,17 @@ from kinds import KINDS, NUMBERS
 from sampling import sample
 
 from fusewire.codegen.compile import lower_graph, machine_of, slot_of
-from fusewire.codegen.llvm import entry, observer, store
-from fusewire.codegen.llvm.blocks import RUN
-from fusewire.codegen.llvm.jit import assembly, compile_object
-from fusewire.codegen.llvm.pool import parallel_text
-from fusewire.codegen.llvm.program import Argument, Step, text
-from fusewire.codegen.llvm.steps import loop_text
-from fusewire.codegen.llvm.target import Target, host
-from fusewire.codegen.llvm.ways import WAYS
-from fusewire.codegen.objects import LAYOUT
-from fusewire.codegen.support import why_no_code
+from fusewire.codegen.llvm.control_vm import WAYS
+from fusewire.codegen.llvm.row_blocks import RUN
+from fusewire.codegen.llvm.step_table import loop_text
+from fusewire.codegen.partition.support import why_no_code
+from fusewire.codegen.program.native_program import Argument, Step, text
+from fusewire.codegen.runtime import object_cache
+from fusewire.codegen.runtime.cpython import entry, profile_hook
+from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
+from fusewire.codegen.runtime.jit import assembly, compile_object
+from fusewire.codegen.runtime.target import Target, host
+from fusewire.codegen.runtime.thread_pool import parallel_text
 
 ARM = {
     "linux": Target("aarch64-unknown-linux-gnu", "generic", "", 16, True, True),
@@ -111,9 +112,9 @@ def test_the_entries_become_objects(system: str, monkeypatch: pytest.MonkeyPatch
         return dict.fromkeys(names, 0)
 
     monkeypatch.setattr(entry, "host", lambda: ARM[system])
-    monkeypatch.setattr(store, "loaded", addresses)
+    monkeypatch.setattr(object_cache, "loaded", addresses)
     entry._loaded.__wrapped__(LAYOUT)
-    observer._address.__wrapped__(LAYOUT)
+    profile_hook._address.__wrapped__(LAYOUT)
     assert len(made) == 2
     for ir in made:
         check_object(ir, system)

@@ -15,11 +15,12 @@ from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.codegen import contract, lower
+from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.llvm import steps
-from fusewire.codegen.llvm.target import named
+from fusewire.codegen.cpu import loop_nest
+from fusewire.codegen.cpu.gemm import lower as contract
+from fusewire.codegen.llvm import step_table
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.op import OPS
 
 CPUS = ["x86-64-v3", "x86-64"]
@@ -36,10 +37,10 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {  # of 12 * 10 numbers
 @pytest.fixture
 def many_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kernels fall into as many tasks as they can, however small, and all threads take part."""
-    whole = lower.chunks
-    for module in (lower, contract):
+    whole = loop_nest.chunks
+    for module in (loop_nest, contract):
         monkeypatch.setattr(module, "chunks", lambda total, _, machine: whole(total, 1, machine))
-    monkeypatch.setattr(steps, "_cost", lambda kernel: 1 << 30)
+    monkeypatch.setattr(step_table, "_cost", lambda kernel: 1 << 30)
     before = fw.get_num_threads()
     yield
     fw.set_num_threads(before)

@@ -15,12 +15,12 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn, optim
-from fusewire.capture import watching
-from fusewire.capture.program import Program
-from fusewire.capture.replay import _none
-from fusewire.capture.warned import CaptureWarning
-from fusewire.codegen.objects import LAYOUT
-from fusewire.codegen.profile import Profile
+from fusewire.capture.replay.replay import _none
+from fusewire.capture.replay.trace_tree import Program
+from fusewire.capture.runtime import spans as watching
+from fusewire.capture.runtime.warnings import CaptureWarning
+from fusewire.codegen.report.profile import Profile
+from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 from fusewire.eager.errors import ArgumentError, CaptureError
 
 HERE = Path(__file__).name

@@ -12,13 +12,13 @@ import pytest
 from oracle import interpreted, recorded
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
-from fusewire.capture.text import parse
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.graph.text import parse
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.executable import Executable
-from fusewire.codegen.llvm import threads
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.program import native_threads
+from fusewire.codegen.program.executable import Executable
 from fusewire.eager.ops.put import index_put
 
 
@@ -79,13 +79,13 @@ def test_behind_slices_and_beside_integers() -> None:
 
 def test_threads_change_nothing() -> None:
     graph, arrays = recorded(index_put, numbers(50, 3000), numbers(90, 3000), places(90, below=50))
-    had, found = threads.get_num_threads(), []
+    had, found = native_threads.get_num_threads(), []
     try:
         for count in (1, 2):
-            threads.set_num_threads(count)
+            native_threads.set_num_threads(count)
             found.append(compile_graph(graph)(list(arrays))[0])
     finally:
-        threads.set_num_threads(had)
+        native_threads.set_num_threads(had)
     np.testing.assert_array_equal(*found)
 
 

@@ -14,7 +14,7 @@ from oracle import assert_same, interpreted, recorded
 from random_programs import Step, inputs_of, printed, program, run
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
+from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.compile import compile_graph
 
 PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "150"))

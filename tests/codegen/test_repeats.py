@@ -9,12 +9,12 @@ from oracle import assert_same, interpreted, recorded
 from repeating import normal, repeated, training_of, unrolled
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
-from fusewire.capture.passes.pieces import join_pieces
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.passes.slice_sums import join_pieces
 from fusewire.codegen.compile import compile_native, lower_graph
-from fusewire.codegen.executable import Executable
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.program.executable import Executable
 
 
 def kernels_of(graph: Graph) -> tuple[int, int]:

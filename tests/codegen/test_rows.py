@@ -11,11 +11,12 @@ from oracle import assert_same, interpreted, recorded
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.codegen import ahead, fuse
 from fusewire.codegen.compile import compile_graph, lower_graph
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import For, Kernel, Prefetch, walk
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.cpu import prefetch as ahead
+from fusewire.codegen.fusion import fusion
+from fusewire.codegen.ir.loop_ir import For, Kernel, Prefetch, walk
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.runtime.target import named
 
 WIDE = Machine(64, 32)
 
@@ -39,8 +40,8 @@ def layer_norm_and_gradients(x: fw.Tensor, w: fw.Tensor, b: fw.Tensor, g: fw.Ten
 @pytest.fixture
 def from_few_rows_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums join rows in arrays small enough for the interpreter."""
-    monkeypatch.setattr(fuse, "_LARGE", 1)
-    monkeypatch.setattr(fuse, "_MANY_ROWS", 20)
+    monkeypatch.setattr(fusion, "_LARGE", 1)
+    monkeypatch.setattr(fusion, "_MANY_ROWS", 20)
 
 
 @pytest.mark.usefixtures("from_few_rows_on")

@@ -10,10 +10,10 @@ import pytest
 from oracle import assert_same, interpreted, recorded
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
+from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.executable import Executable
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.program.executable import Executable
 
 SHAPES = [(1,), (7,), (3, 5), (8, 4), (9, 1), (1, 70), (17, 33), (2, 3, 4), (3, 1, 130), (2, 20, 3)]
 DTYPES = ["float32", "float64", "float16", "int64"]

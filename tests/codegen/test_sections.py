@@ -14,15 +14,15 @@ from repeating import body_of, normal, repeated, training_of, unrolled
 
 import fusewire as fw
 from fusewire import nn, optim
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
-from fusewire.capture.pipeline import watching
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.passes.pass_manager import watching
 from fusewire.codegen import compile as compiling
-from fusewire.codegen import order, repeats
 from fusewire.codegen.compile import compile_native, lower_graph
-from fusewire.codegen.machine import Machine
-from fusewire.codegen.order import Order
-from fusewire.codegen.sections import Section, cut_sections
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.outline import repeated_regions, schedule
+from fusewire.codegen.outline.outline import Section, cut_sections
+from fusewire.codegen.outline.schedule import Order
 
 
 def agrees(graph: Graph, arrays: list[Any], loose: float = 10.0) -> None:
@@ -103,8 +103,8 @@ def test_loops_in_layers_are_sections_of_sections() -> None:
 @pytest.fixture
 def everything_repeats(monkeypatch: Any) -> None:
     """Three equal turns of anything are a section."""
-    monkeypatch.setattr(repeats, "FEWEST", 3)
-    monkeypatch.setattr(order, "HEAVY", ("contract", "composite", "reduce", "pointwise"))
+    monkeypatch.setattr(repeated_regions, "FEWEST", 3)
+    monkeypatch.setattr(schedule, "HEAVY", ("contract", "composite", "reduce", "pointwise"))
 
 
 @pytest.mark.usefixtures("everything_repeats")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fusewire as fw
-from fusewire.codegen.llvm import room
+from fusewire.codegen.runtime import memory_headroom
 from fusewire.eager.errors import MemoryShortage
 
 TESTS = Path(__file__).parent.parent
@@ -34,9 +34,9 @@ def under(kind: str, limit: int) -> str:
     return done.stdout.strip() or f"{kind} {limit}: {done.returncode} {done.stderr[-800:]}"
 
 
-@pytest.mark.filterwarnings("ignore::fusewire.capture.warned.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::fusewire.capture.runtime.warnings.CaptureWarning")
 def test_a_function_goes_on_without_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "available", lambda: 1 << 20)
+    monkeypatch.setattr(memory_headroom, "available", lambda: 1 << 20)
     f = fw.compile(lambda x: (x * 17).sum())
     for i in range(6):
         assert f(fw.ones(3) * i).item() == 51 * i
@@ -48,9 +48,9 @@ def test_control_groups_leave_what_their_limits_say(
     for name, text in {"memory.max": "1000", "memory.current": "900",
                        "memory.stat": "anon 1\ninactive_file 50\n"}.items():
         (tmp_path / name).write_text(text + "\n")
-    assert [*room._of_group(tmp_path)] == [150]
+    assert [*memory_headroom._of_group(tmp_path)] == [150]
     (tmp_path / "memory.max").write_text("max\n")
-    assert [*room._of_group(tmp_path)] == []
-    monkeypatch.setattr(room, "available", lambda: 1 << 20)
+    assert [*memory_headroom._of_group(tmp_path)] == []
+    monkeypatch.setattr(memory_headroom, "available", lambda: 1 << 20)
     with pytest.raises(MemoryShortage):
-        room.require(0)
+        memory_headroom.require(0)

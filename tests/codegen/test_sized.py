@@ -11,11 +11,11 @@ from oracle import assert_same
 from unknown_sizes import recorded
 
 import fusewire as fw
-from fusewire.capture.graph import Graph
-from fusewire.capture.text import parse
-from fusewire.codegen import sized
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.text import parse
 from fusewire.codegen.compile import compile_graph, compile_open
-from fusewire.codegen.sized import SizedExecutable, find_places
+from fusewire.codegen.dynamic import specializations
+from fusewire.codegen.dynamic.specializations import SizedExecutable, find_places
 
 ROWS = """
     x = input()  # float32[n, 3]
@@ -73,7 +73,7 @@ def _refuse() -> Any:
 
 
 def test_a_size_met_very_often_has_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sized, "OFTEN", 10)
+    monkeypatch.setattr(specializations, "OFTEN", 10)
     program = program_of(parse(ROWS))
     program([random(7, 3)])
     for call in range(1, 15):
@@ -116,7 +116,7 @@ def test_the_more_sizes_have_code_the_more_often_another_one_must_be_met() -> No
 
 
 def test_the_least_used_sizes_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sized, "LIMIT", 3)
+    monkeypatch.setattr(specializations, "LIMIT", 3)
     program = program_of(parse(ROWS))
     for n in (1, 1, 2, 2, 3, 4, 5, 1, 2):
         program([random(n, 3)])

@@ -14,13 +14,13 @@ from sampling import WHOLE, sample
 
 import fusewire as fw
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.llvm import steps
+from fusewire.codegen.llvm import step_table
 
 
 @pytest.fixture
 def several_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every job goes to all threads, be it worth it or not."""
-    monkeypatch.setattr(steps, "_cost", lambda kernel: 1 << 30)
+    monkeypatch.setattr(step_table, "_cost", lambda kernel: 1 << 30)
     before = fw.get_num_threads()
     yield
     fw.set_num_threads(before)

@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 
 import fusewire as fw
-from fusewire.codegen import disk
-from fusewire.codegen.llvm import jit, store
-from fusewire.codegen.llvm.target import host, named
-from fusewire.codegen.objects import LAYOUT
+from fusewire.codegen.runtime import disk_cache, jit, object_cache
+from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
+from fusewire.codegen.runtime.target import host, named
 from fusewire.eager.settings import settings
 
 PARENT = Path(fw.__file__).resolve().parent.parent
@@ -102,7 +101,7 @@ def test_an_entry_under_another_name_is_none(folder: Path, made: list[str]) -> N
 
 def test_another_processor_has_other_code() -> None:
     ir = "; the same text"
-    assert store.key(ir, host()) != store.key(ir, named("x86-64-v2"))
+    assert object_cache.key(ir, host()) != object_cache.key(ir, named("x86-64-v2"))
 
 
 def test_nothing_is_kept_where_that_is_asked_for(folder: Path, made: list[str]) -> None:
@@ -185,15 +184,15 @@ def test_what_is_no_file_of_ours_is_no_entry(folder: Path, put: Callable[[Path, 
                                              ) -> None:
     """Nothing waits for it, and an entry takes its place; a folder stays."""
     name = "0" * 64 + ".o"
-    disk.save(name, b"image")
+    disk_cache.save(name, b"image")
     entry = (folder / name).read_bytes()
     (folder / name).unlink()
     put(folder / name, entry)
-    assert within(30, lambda: (disk.load(name), True)) == (None, True)
-    assert within(30, lambda: (disk.save(name, b"new"), True)) == (None, True)
+    assert within(30, lambda: (disk_cache.load(name), True)) == (None, True)
+    assert within(30, lambda: (disk_cache.save(name, b"new"), True)) == (None, True)
     is_folder = put is put_folder
-    assert disk.load(name) == (None if is_folder else b"new")
-    assert [e.name for e in disk.entries(folder)] == [name]
+    assert disk_cache.load(name) == (None if is_folder else b"new")
+    assert [e.name for e in disk_cache.entries(folder)] == [name]
 
 
 @POSIX
@@ -206,26 +205,26 @@ def test_a_pipe_in_the_place_of_the_folder(folder: Path, made: list[str]) -> Non
 def test_the_file_that_was_looked_at_is_the_one_that_is_read(folder: Path, monkeypatch: Any
                                                              ) -> None:
     """Another file takes the name of an entry right after somebody has asked whose it is."""
-    disk.save("a.o", b"image")
-    disk.save("b.o", b"image")
-    other = b"fusewire object 2\n" + disk.digest("a.o", b"other") + b"other"
+    disk_cache.save("a.o", b"image")
+    disk_cache.save("b.o", b"image")
+    other = b"fusewire object 2\n" + disk_cache.digest("a.o", b"other") + b"other"
 
     def swapped(about: Any) -> bool:
         (folder / "c").write_bytes(other)
         os.replace(folder / "c", folder / "a.o")
         return True
 
-    monkeypatch.setattr(disk, "_is_ours", lambda about: stat.S_ISDIR(about.st_mode)
+    monkeypatch.setattr(disk_cache, "_is_ours", lambda about: stat.S_ISDIR(about.st_mode)
                         or swapped(about))
-    assert disk.load("a.o") == b"image"
+    assert disk_cache.load("a.o") == b"image"
 
 
 @POSIX
 def test_a_folder_that_takes_the_place_of_ours(folder: Path, tmp_path: Path, monkeypatch: Any
                                                ) -> None:
     """What was opened is used to the end, whatever has its name by then."""
-    disk.save("a.o", b"image")
-    is_ours = disk._is_ours
+    disk_cache.save("a.o", b"image")
+    is_ours = disk_cache._is_ours
 
     def moved(about: Any) -> bool:
         if stat.S_ISDIR(about.st_mode) and not (tmp_path / "ours").exists():
@@ -233,8 +232,8 @@ def test_a_folder_that_takes_the_place_of_ours(folder: Path, tmp_path: Path, mon
             folder.mkdir()
         return is_ours(about)
 
-    monkeypatch.setattr(disk, "_is_ours", moved)
-    disk.save("b.o", b"image")
+    monkeypatch.setattr(disk_cache, "_is_ours", moved)
+    disk_cache.save("b.o", b"image")
     assert list(folder.iterdir()) == []
     assert {p.name for p in (tmp_path / "ours").iterdir()} == {"a.o", "b.o"}
 
@@ -243,7 +242,7 @@ def test_a_folder_that_cannot_be_written(folder: Path, made: list[str], monkeypa
     def refused(*where: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(disk, "_replace", refused)
+    monkeypatch.setattr(disk_cache, "_replace", refused)
     assert [run(), run()] == [6.0, 6.0]
     assert len(made) == 2 and entries(folder) == []
 
@@ -256,21 +255,21 @@ def test_a_file_in_the_place_of_the_folder(folder: Path, made: list[str]) -> Non
 
 def test_what_a_killed_process_left_is_no_entry(folder: Path, made: list[str]) -> None:
     folder.mkdir(mode=0o700)
-    name = store.key("; a text", host())
+    name = object_cache.key("; a text", host())
     (folder / "half.part").write_bytes(b"fusewire object 1\nhalf")
-    assert disk.load(name) is None
-    disk.save(name, b"image")
-    assert disk.load(name) == b"image"
+    assert disk_cache.load(name) is None
+    disk_cache.save(name, b"image")
+    assert disk_cache.load(name) == b"image"
 
 
 def test_the_oldest_go_where_there_is_too_much(folder: Path) -> None:
     settings.disk_mb = 1
     names = [f"{i:064d}.o" for i in range(8)]
     for age, name in enumerate(names):
-        disk.save(name, bytes(200_000))
+        disk_cache.save(name, bytes(200_000))
         os.utime(folder / name, (age, age))
-    assert disk.load(names[4]) is not None  # of use: now it is the newest
-    disk.save("f.o", bytes(200_000))
+    assert disk_cache.load(names[4]) is not None  # of use: now it is the newest
+    disk_cache.save("f.o", bytes(200_000))
     kept = {p.name for p in entries(folder)}
     assert names[4] in kept and "f.o" in kept and names[0] not in kept
     assert sum(p.stat().st_size for p in entries(folder)) <= 1 << 20
@@ -278,8 +277,8 @@ def test_the_oldest_go_where_there_is_too_much(folder: Path) -> None:
 
 def test_threads_that_write_the_same(folder: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: disk.save("a.o", bytes([1]) * 100_000), range(40)))
-        found = list(pool.map(lambda i: disk.load("a.o"), range(40)))
+        list(pool.map(lambda i: disk_cache.save("a.o", bytes([1]) * 100_000), range(40)))
+        found = list(pool.map(lambda i: disk_cache.load("a.o"), range(40)))
     assert found == [bytes([1]) * 100_000] * 40 and len(entries(folder)) == 1
 
 

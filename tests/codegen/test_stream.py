@@ -11,9 +11,9 @@ from loop_kernels import X86
 from oracle import assert_same, recorded
 
 import fusewire as fw
-from fusewire.codegen import stream
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.llvm.target import named
+from fusewire.codegen.cpu import nontemporal
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.memory import SMALLEST
 
 PAST = "!nontemporal"
@@ -30,11 +30,11 @@ def code(fn: Callable[..., Any], *args: fw.Tensor) -> str:
 @pytest.fixture
 def from_few_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """As few elements are enough as begin on a cache line."""
-    monkeypatch.setattr(stream, "_LARGE", SMALLEST)
+    monkeypatch.setattr(nontemporal, "_LARGE", SMALLEST)
 
 
 def test_results_that_are_streamed_begin_on_a_line() -> None:
-    assert stream._LARGE >= SMALLEST
+    assert nontemporal._LARGE >= SMALLEST
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[fw.Tensor, ...]]] = {

@@ -11,7 +11,7 @@ from guarded import POSSIBLE, in_a_process
 from loop_kernels import X86
 from sampling import WHOLE
 
-from fusewire.codegen.llvm.target import named
+from fusewire.codegen.runtime.target import named
 
 CPUS = ["", "x86-64-v4", "x86-64-v3", "x86-64"]
 CASES = [(cpu, where) for cpu in CPUS for where in ("end", "start")]

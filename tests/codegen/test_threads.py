@@ -8,9 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from fusewire.codegen.llvm import threads
-from fusewire.codegen.llvm.program import Argument, Step, build
-from fusewire.codegen.loops import (
+from fusewire.codegen.ir.loop_ir import (
     Assign,
     Buffer,
     For,
@@ -24,6 +22,8 @@ from fusewire.codegen.loops import (
     load,
     read,
 )
+from fusewire.codegen.program import native_threads
+from fusewire.codegen.program.native_program import Argument, Step, build
 
 F32, INT = np.dtype("float32"), np.dtype("int64")
 ROW, ROWS = 256, 200
@@ -64,16 +64,16 @@ def program():
 
 @pytest.fixture(autouse=True)
 def threads_as_before():
-    before = threads.get_num_threads()
+    before = native_threads.get_num_threads()
     yield
-    threads.set_num_threads(before)
+    native_threads.set_num_threads(before)
 
 
 def test_the_number_of_threads_changes_no_bit(program):
     sums, results = Sums(program), []
     for count in (1, 2, 4, 1, 3):
-        threads.set_num_threads(count)
-        assert threads.get_num_threads() == count
+        native_threads.set_num_threads(count)
+        assert native_threads.get_num_threads() == count
         results += [sums() for _ in range(50)]
     for result in results:
         np.testing.assert_array_equal(result, results[0])
@@ -82,11 +82,11 @@ def test_the_number_of_threads_changes_no_bit(program):
 
 def test_a_number_below_one_is_refused():
     with pytest.raises(ValueError, match="expected at least 1 thread, got 0"):
-        threads.set_num_threads(0)
+        native_threads.set_num_threads(0)
 
 
 def test_several_callers_at_once(program):
-    threads.set_num_threads(3)
+    native_threads.set_num_threads(3)
     callers = [Sums(program, seed) for seed in range(4)]
     wanted = [caller() for caller in callers]
     wrong = []
@@ -100,14 +100,14 @@ def test_several_callers_at_once(program):
     for thread in running:
         thread.start()
     for count in (1, 2, 3, 2):  # changed while jobs run
-        threads.set_num_threads(count)
+        native_threads.set_num_threads(count)
     for thread in running:
         thread.join()
     assert not wrong
 
 
 def test_workers_that_sleep_are_woken(program):
-    threads.set_num_threads(2)
+    native_threads.set_num_threads(2)
     sums = Sums(program)
     wanted = sums()
     pause = threading.Event()

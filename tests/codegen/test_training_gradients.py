@@ -15,8 +15,8 @@ from oracle import recorded
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.codegen.compile import lower_graph, machine_of
-from fusewire.codegen.llvm.target import host
-from fusewire.codegen.winograd import convolution
+from fusewire.codegen.cpu.winograd import convolution
+from fusewire.codegen.runtime.target import host
 from fusewire.eager.settings import settings
 
 MOST = 10.0  # times as far from float64 as eager products, which no tiles are in

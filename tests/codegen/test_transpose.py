@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from loop_kernels import F32, F64, TARGETS, TASK, add, check_all, kernel, times
 
-from fusewire.capture.graph import Graph, Nodes
+from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph, lower_graph
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.loops import Buffer, Transpose, const, walk
-from fusewire.codegen.machine import Machine
+from fusewire.codegen.ir.loop_ir import Buffer, Transpose, const, walk
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.shapes import TensorType
 
 

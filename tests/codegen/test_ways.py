@@ -15,11 +15,11 @@ import pytest
 from short_way import broken_off
 
 import fusewire as fw
-from fusewire.capture.compiled import CaptureWarning
-from fusewire.capture.formulas import OPERATORS
-from fusewire.capture.replay import UNSEEN
-from fusewire.codegen.llvm.numbers import NAMES
-from fusewire.codegen.objects import LAYOUT
+from fusewire.capture.replay.compiled_function import CaptureWarning
+from fusewire.capture.replay.replay import UNSEEN
+from fusewire.capture.scalars.scalar_expr import OPERATORS
+from fusewire.codegen.llvm.python_scalars import NAMES
+from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
 from fusewire.eager.tensor import Tensor
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="objects do not lie as in this CPython")

@@ -15,9 +15,9 @@ from oracle import interpreted, recorded
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.codegen.compile import compile_graph, lower_graph
-from fusewire.codegen.llvm.target import named
-from fusewire.codegen.machine import Machine
-from fusewire.codegen.winograd.matrices import SIZES, transforms
+from fusewire.codegen.cpu.winograd.matrices import SIZES, transforms
+from fusewire.codegen.ir.target_info import Machine
+from fusewire.codegen.runtime.target import named
 from fusewire.eager.settings import settings
 
 BOUND = 5e-6  # of the error's norm, by that of the result

@@ -9,7 +9,7 @@ import pytest
 from emulated_gpu import emulated_gpus
 
 from emulator.emulator import AVAILABLE
-from fusewire.codegen.cuda import nvrtc
+from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.commands import doctor
 from fusewire.commands.support import gpus
 from fusewire.eager import devices

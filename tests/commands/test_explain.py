@@ -24,7 +24,7 @@ def test_for_programs(call: Any, net: Path) -> None:
     assert found["kernels"] and found["explanation"].startswith("product: 1 recording, 4 replays")
 
 
-@pytest.mark.filterwarnings("ignore::fusewire.capture.warned.CaptureWarning")
+@pytest.mark.filterwarnings("ignore::fusewire.capture.runtime.warnings.CaptureWarning")
 def test_what_is_in_the_way(call: Any, net: Path) -> None:
     done = call("explain", "net.py:talks", "--input", "float32[8]")
     assert done.status == 0 and "print() writes something on each call" in done.out

@@ -10,12 +10,12 @@ from emulated import EmulatedDevice
 from oracle import recorded
 
 import fusewire as fw
-from fusewire.capture.builder import build
-from fusewire.capture.graph import Graph, Nodes
+from fusewire.capture.graph.graph import Graph, Nodes
+from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.cuda.executable import compile_on
 from fusewire.codegen.cuda.program import LOWERED, program_of
-from fusewire.codegen.mixed import MixedExecutable, compile_mixed
+from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.partition.hybrid_executable import MixedExecutable, compile_mixed
 from fusewire.eager.ops.view import add_at
 from fusewire.eager.shapes import TensorType
 

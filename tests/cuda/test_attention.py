@@ -17,11 +17,11 @@ from oracle import assert_same, interpreted, recorded, tensors
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
-from fusewire.codegen.cuda import nvrtc
-from fusewire.codegen.cuda.executable import compile_on
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda.program import GPU, LOWERED, program_of
+from fusewire.codegen.cuda.runtime import nvrtc
+from fusewire.codegen.cuda.runtime.executable import compile_on
 
 WAY_BACK = ["attention_back_logs", "attention_back_along", "attention_back_queries",
             "attention_back_keys"]

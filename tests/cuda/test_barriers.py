@@ -17,11 +17,11 @@ from random_kernels import Maker
 
 import fusewire as fw
 from emulator.emulator import AVAILABLE, KernelFault
-from fusewire.capture.graph import Graph
-from fusewire.codegen.cuda.barriers import meeting_places
-from fusewire.codegen.cuda.executable import compile_on
+from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.cuda.program import program_of
-from fusewire.codegen.loops import (
+from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.gpu.barriers import meeting_places
+from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
     Buffer,

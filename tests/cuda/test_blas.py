@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fusewire.codegen.cuda.blas import call_of
-from fusewire.codegen.loops import Buffer, Matrix, Product
+from fusewire.codegen.cuda.runtime.blas import call_of
+from fusewire.codegen.ir.loop_ir import Buffer, Matrix, Product
 
 NAMES: dict[int, Any] = {2: np.float16, 14: ml_dtypes.bfloat16, 0: np.float32, 1: np.float64}
 SUMS: dict[int, Any] = {68: np.float32, 70: np.float64}

@@ -12,8 +12,8 @@ from gpus import BOTH
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.compiled import CaptureWarning
-from fusewire.codegen.mixed import MixedExecutable
+from fusewire.capture.replay.compiled_function import CaptureWarning
+from fusewire.codegen.partition.hybrid_executable import MixedExecutable
 from fusewire.eager.ops import check
 from fusewire.eager.ops.view import add_at
 from fusewire.nn import functional as F

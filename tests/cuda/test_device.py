@@ -10,12 +10,12 @@ import pytest
 from noting_cupy import FakeCupy
 
 import fusewire as fw
-from fusewire.codegen.cuda.cost import CHIPS, Choice
-from fusewire.codegen.cuda.device import CupyDevice, gpu
-from fusewire.codegen.cuda.protocol import Device, Region
-from fusewire.codegen.cuda.source import Function
-from fusewire.codegen.cuda.tuning import Measured
-from fusewire.codegen.loops import Buffer, Kernel, Matrix, Product, Var
+from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.runtime.autotune import Measured
+from fusewire.codegen.cuda.runtime.device import CupyDevice, gpu
+from fusewire.codegen.cuda.runtime.protocol import Device, Region
+from fusewire.codegen.gpu.cost_model import CHIPS, Choice
+from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Matrix, Product, Var
 from fusewire.eager import devices
 from fusewire.eager.settings import settings
 

@@ -10,8 +10,8 @@ import pytest
 from emulated import EmulatedDevice
 from oracle import assert_same
 
-from fusewire.codegen.cuda import eager
-from fusewire.codegen.variants import Variants
+from fusewire.codegen.cuda.runtime import eager
+from fusewire.codegen.eager_jit.cache import Variants
 from fusewire.eager import devices, kernels
 from fusewire.eager.op import OPS
 from fusewire.eager.ops import check

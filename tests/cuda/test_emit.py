@@ -36,12 +36,12 @@ from oracle import recorded
 import fusewire as fw
 from emulator.emulator import AVAILABLE
 from fusewire.codegen.cuda import scalar
+from fusewire.codegen.cuda.module import module_of
 from fusewire.codegen.cuda.prelude import PRELUDE
 from fusewire.codegen.cuda.program import program_of
-from fusewire.codegen.cuda.source import module_of
-from fusewire.codegen.cuda.team import team_of
-from fusewire.codegen.interpret import run
-from fusewire.codegen.loops import (
+from fusewire.codegen.gpu.thread_mapping import team_of
+from fusewire.codegen.ir.interpreter import run
+from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
     Buffer,
@@ -58,7 +58,7 @@ from fusewire.codegen.loops import (
     load,
     read,
 )
-from fusewire.codegen.scalar import SCALAR, TRANSCENDENTAL
+from fusewire.codegen.ir.scalar_ops import SCALAR, TRANSCENDENTAL
 
 runs = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 in_all_orders = pytest.mark.parametrize("order", [0, 1, 5])

@@ -11,12 +11,13 @@ import pytest
 from emulated import EmulatedDevice
 
 import fusewire as fw
-from fusewire.capture.builder import build
-from fusewire.capture.graph import Graph, Nodes
-from fusewire.codegen.cuda import product, running
-from fusewire.codegen.cuda.executable import DeviceExecutable, compile_on
-from fusewire.codegen.cuda.protocol import Places, Region
-from fusewire.codegen.cuda.source import Function
+from fusewire.capture.graph.graph import Graph, Nodes
+from fusewire.capture.graph.graph_builder import build
+from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.runtime import graph_replay
+from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.runtime.protocol import Places, Region
+from fusewire.codegen.gpu.gemm import library_pattern
 from fusewire.eager.shapes import TensorType
 
 F32 = np.dtype("float32")
@@ -130,7 +131,7 @@ def test_each_stream_works_in_memory_of_its_own() -> None:
 
 
 def test_a_library_stands_between_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(product, "_WORTH", 0)
+    monkeypatch.setattr(library_pattern, "_WORTH", 0)
     program = compiled(products, Steady())
     steps = program.program.steps
     functions = [program.program.module.functions[s.function] for s in steps]
@@ -143,8 +144,8 @@ def test_a_library_stands_between_graphs(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_graphs_that_are_not_met_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "GRAPHS", 2)
-    monkeypatch.setattr(running, "SEEN", 3)
+    monkeypatch.setattr(graph_replay, "GRAPHS", 2)
+    monkeypatch.setattr(graph_replay, "SEEN", 3)
     program = compiled(in_turn, Steady())
     arrays = [X.copy() for _ in range(3)]
     for x in [y for a in arrays for y in (a, a)]:

@@ -9,9 +9,9 @@ from emulated import run_kernels
 from loop_kernels import INT, compare_all, kernel, loop
 
 from emulator.emulator import AVAILABLE
-from fusewire.codegen.cuda.narrow import Ranges
-from fusewire.codegen.loops import Buffer, Store, Var, call, const
-from fusewire.codegen.scalar import SCALAR
+from fusewire.codegen.gpu.index_narrowing import Ranges
+from fusewire.codegen.ir.loop_ir import Buffer, Store, Var, call, const
+from fusewire.codegen.ir.scalar_ops import SCALAR
 
 SPANS = [(-5, -2), (-3, 4), (0, 1), (0, 6), (3, 9), (6, 6)]
 OPS = ["add", "sub", "mul", "minimum", "maximum", "and", "xor", "shl", "shr"]

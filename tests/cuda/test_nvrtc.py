@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fusewire as fw
-from fusewire.codegen.cuda import nvrtc
+from fusewire.codegen.cuda.runtime import nvrtc
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
 

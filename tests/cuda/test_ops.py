@@ -16,9 +16,9 @@ from samples import ROWS, Row
 from sampling import sample
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
+from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda.program import LOWERED
-from fusewire.codegen.mixed import compile_mixed
+from fusewire.codegen.partition.hybrid_executable import compile_mixed
 from fusewire.eager.dtypes import is_small
 
 WHOLE = [row for row in ROWS if row not in TREES]

@@ -10,11 +10,11 @@ import pytest
 from fake_device import FakeDevice
 
 import fusewire as fw
-from fusewire.capture.builder import build
-from fusewire.capture.graph import Graph, Nodes
-from fusewire.codegen.cuda.executable import compile_on
-from fusewire.codegen.cuda.protocol import Region
-from fusewire.codegen.cuda.source import Function
+from fusewire.capture.graph.graph import Graph, Nodes
+from fusewire.capture.graph.graph_builder import build
+from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.cuda.runtime.protocol import Region
 from fusewire.eager.shapes import TensorType
 
 F32 = np.dtype("float32")

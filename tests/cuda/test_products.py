@@ -12,10 +12,10 @@ from oracle import assert_same, recorded, tensors
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.capture.evaluate import evaluate
-from fusewire.codegen.cuda import product
-from fusewire.codegen.cuda.executable import compile_on
-from fusewire.codegen.loops import Product
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.gpu.gemm import library_pattern
+from fusewire.codegen.ir.loop_ir import Product
 
 
 class Case(NamedTuple):
@@ -45,7 +45,7 @@ CASES = {
 
 def product_in(case: Case, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> Product | None:
     """What the program of a case says; its numbers, and the library's, are NumPy's."""
-    monkeypatch.setattr(product, "_WORTH", 1)
+    monkeypatch.setattr(library_pattern, "_WORTH", 1)
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(shape).astype(dtype) for shape in case.shapes]
     graph, arrays = recorded(case.function, *tensors(given))

@@ -14,9 +14,9 @@ from oracle import assert_same, recorded
 from random_programs import inputs_of, printed, program, run
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
+from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda.program import LOWERED
-from fusewire.codegen.mixed import compile_mixed
+from fusewire.codegen.partition.hybrid_executable import compile_mixed
 
 F = fw.nn.functional
 

@@ -14,9 +14,9 @@ from oracle import recorded
 from row_programs import TREES, backward, cases, forward, weighted
 from samples import ROWS
 
-from fusewire.codegen.cuda.executable import compile_on
 from fusewire.codegen.cuda.program import LOWERED
-from fusewire.codegen.mixed import compile_mixed
+from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.partition.hybrid_executable import compile_mixed
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
 

@@ -12,12 +12,12 @@ from emulated import EmulatedDevice
 from gpus import GPU
 
 import fusewire as fw
-from fusewire.capture.builder import build
-from fusewire.capture.graph import Graph, Nodes
-from fusewire.codegen.cuda.executable import DeviceExecutable, compile_on
-from fusewire.codegen.cuda.protocol import Region
-from fusewire.codegen.cuda.source import Function
-from fusewire.codegen.loops import Kernel, Var
+from fusewire.capture.graph.graph import Graph, Nodes
+from fusewire.capture.graph.graph_builder import build
+from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
+from fusewire.codegen.cuda.runtime.protocol import Region
+from fusewire.codegen.ir.loop_ir import Kernel, Var
 from fusewire.eager import devices
 from fusewire.eager.shapes import TensorType
 

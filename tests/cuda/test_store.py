@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fusewire.codegen.cuda import nvrtc, store
+from fusewire.codegen.cuda.runtime import cubin_cache, nvrtc
 from fusewire.eager.settings import settings
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")
@@ -30,17 +30,17 @@ def made(tmp_path: Path, monkeypatch: Any) -> Iterator[list[str]]:
     before = settings.disk_mb, settings.disk_dir
     settings.disk_mb, settings.disk_dir = 64, str(tmp_path)
     monkeypatch.setattr(nvrtc, "compile", noting)
-    store._compiled.cache_clear()
+    cubin_cache._compiled.cache_clear()
     yield found
-    store._compiled.cache_clear()
+    cubin_cache._compiled.cache_clear()
     settings.disk_mb, settings.disk_dir = before
 
 
 def test_a_source_is_compiled_once(made: list[str], tmp_path: Path) -> None:
-    first = store.compiled(SOURCE, "sm_80")
-    assert store.compiled(SOURCE, "sm_80") is first and made == ["sm_80"]
-    store._compiled.cache_clear()  # as another process begins
-    again = store.compiled(SOURCE, "sm_80")
+    first = cubin_cache.compiled(SOURCE, "sm_80")
+    assert cubin_cache.compiled(SOURCE, "sm_80") is first and made == ["sm_80"]
+    cubin_cache._compiled.cache_clear()  # as another process begins
+    again = cubin_cache.compiled(SOURCE, "sm_80")
     assert made == ["sm_80"] and again == first and again.resources["set"].shared == 32
     assert len(list(tmp_path.glob("*.cubin"))) == 1
 
@@ -49,8 +49,8 @@ def test_what_code_depends_on_has_entries_of_its_own(made: list[str], monkeypatc
     calls: list[Any] = [(SOURCE, "sm_80"), (SOURCE, "sm_90"), (SOURCE, "sm_90", ["-lineinfo"]),
                         (SOURCE + " ", "sm_90")]
     for call in calls:
-        store.compiled(*call)
+        cubin_cache.compiled(*call)
     monkeypatch.setattr(nvrtc, "identity", lambda newest: "another compiler")
-    store._compiled.cache_clear()
-    store.compiled(*calls[0])
+    cubin_cache._compiled.cache_clear()
+    cubin_cache.compiled(*calls[0])
     assert len(made) == 5

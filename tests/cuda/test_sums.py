@@ -12,10 +12,10 @@ from oracle import assert_same, recorded, tensors
 
 import fusewire as fw
 from emulator.emulator import AVAILABLE
-from fusewire.capture.evaluate import evaluate
-from fusewire.codegen.cuda import lower
-from fusewire.codegen.cuda.executable import compile_on
-from fusewire.codegen.cuda.team import team_of
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.gpu import lower
+from fusewire.codegen.gpu.thread_mapping import team_of
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 

@@ -16,14 +16,15 @@ from oracle import assert_same, interpreted, recorded
 import fusewire as fw
 import fusewire.nn.functional as F
 from emulator.emulator import AVAILABLE
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
-from fusewire.codegen.cuda import nvrtc, tiles
-from fusewire.codegen.cuda.cost import ANY, FIRST, Choice, chip_of
-from fusewire.codegen.cuda.executable import compile_on
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda.program import GPU, LOWERED, program_of
-from fusewire.codegen.cuda.tiles import TENSOR_TILES, TensorTile
-from fusewire.codegen.loops import Kernel, Mma, walk
+from fusewire.codegen.cuda.runtime import nvrtc
+from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.gpu.cost_model import ANY, FIRST, Choice, chip_of
+from fusewire.codegen.gpu.gemm import configs
+from fusewire.codegen.gpu.gemm.configs import TENSOR_TILES, TensorTile
+from fusewire.codegen.ir.loop_ir import Kernel, Mma, walk
 
 runs = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 in_16_bits = pytest.mark.parametrize("dtype", [fw.bfloat16, fw.float16])
@@ -148,7 +149,7 @@ def test_a_gpu_may_have_none() -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["with more behind it", "moved 8 at once", "a convolution"])
 def test_no_tile_spills(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "_LIKELY", float("inf"))
+    monkeypatch.setattr(configs, "_LIKELY", float("inf"))
     graph, _ = graph_of(*CASES[name], fw.bfloat16)
     for number in range(len(TENSOR_TILES)):
         source = program_of(graph, choice=Noting(number=number)).module.source

@@ -17,14 +17,15 @@ from repeating import repeated, training_of
 
 import fusewire as fw
 from emulator.emulator import AVAILABLE, KernelFault
-from fusewire.capture.evaluate import evaluate
-from fusewire.codegen.cuda import nvrtc, together
-from fusewire.codegen.cuda.executable import compile_on
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.codegen.cuda import horizontal_fusion
+from fusewire.codegen.cuda.module import Function
 from fusewire.codegen.cuda.program import Program, program_of
-from fusewire.codegen.cuda.source import Function
-from fusewire.codegen.forms import Place
-from fusewire.codegen.launches import Launch
-from fusewire.codegen.loops import Buffer, For, Kernel, Var, const
+from fusewire.codegen.cuda.runtime import nvrtc
+from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.fusion.kernel_key import Place
+from fusewire.codegen.fusion.launch import Launch
+from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Var, const
 
 runs = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 
@@ -127,7 +128,7 @@ A, B, C, D = (Buffer(name, F32, 8) for name in "abcd")
 ])
 def test_who_needs_another_comes_after_it(first: Any, second: Any, rows: int) -> None:
     given = [launch(*first), launch(*second)]
-    found = together.together(given)
+    found = horizontal_fusion.together(given)
     assert [x for row in found for x in row] == given and len(found) == rows
 
 
@@ -135,10 +136,11 @@ def test_what_is_ready_early_waits_for_others() -> None:
     """As updates do for those of the layers before."""
     large, last = launch([A], [B], HUGE), launch([B], [C], HUGE)
     early, late = launch([A], [D]), launch([C], [A])
-    rows = together.together([early, large, last, late])
+    rows = horizontal_fusion.together([early, large, last, late])
     assert rows == [(large,), (last,), (early,), (late,)]
     free = launch([C], [Buffer("e", F32, 8)])
-    assert together.together([early, large, last, free]) == [(large,), (last,), (early, free)]
+    assert horizontal_fusion.together([early, large, last, free]) == [(large,), (last,), (early,
+                                                                                          free)]
 
 
 def test_who_waits_for_one_that_waits_does_so_behind_it() -> None:
@@ -147,16 +149,16 @@ def test_who_waits_for_one_that_waits_does_so_behind_it() -> None:
     products = [launch([A], [g]) for g in gradients]
     updates = [launch([g], [w]) for g, w in zip(gradients, weights)]
     in_turn = [x for pair in zip(products, updates) for x in pair]
-    assert together.together(in_turn) == [tuple(products), tuple(updates)]
+    assert horizontal_fusion.together(in_turn) == [tuple(products), tuple(updates)]
 
 
 def test_only_what_a_large_kernel_needs_waits_no_longer() -> None:
     early, needed, large, late = (launch([A], [B]), launch([C], [D]), launch([D], [D], HUGE),
                                   launch([A], [Buffer("e", F32, 8)]))
-    rows = together.together([early, needed, large, late])
+    rows = horizontal_fusion.together([early, needed, large, late])
     assert rows == [(early, needed), (large,), (late,)]
     last = launch([D], [Buffer("f", F32, 8)])
-    rows = together.together([needed, last, large, late])
+    rows = horizontal_fusion.together([needed, last, large, late])
     assert rows == [(needed,), (last,), (large,), (late,)]
 
 
@@ -164,8 +166,8 @@ def test_memory_that_waits_is_bounded() -> None:
     """16 temporaries of 8 MiB: no more than 64 MiB are in use for longer than they would be."""
     buffers = [Buffer(f"b{n}", F32, 1 << 21) for n in range(16)]
     launches = [launch([], [b]) for b in buffers]
-    assert [len(row) for row in together.together(launches)] == [8, 8]
-    assert [len(row) for row in together.together(launches, buffers)] == [16]
+    assert [len(row) for row in horizontal_fusion.together(launches)] == [8, 8]
+    assert [len(row) for row in horizontal_fusion.together(launches, buffers)] == [16]
 
 
 def after(rows: list[tuple[Launch, ...]], buffers: list[Buffer]) -> dict[Buffer, Any]:
@@ -189,7 +191,7 @@ def test_any_order_of_launches_computes_the_same(seed: int) -> None:
     buffers = [Buffer(f"b{n}", F32, 8) for n in range(rng.choice([4, 12, 30]))]
     launches = [launch(rng.sample(buffers, rng.randint(0, 3)), rng.sample(buffers, 1),
                        rng.choice([1, 1, 1, HUGE]), rng.choice([0, 64, 128])) for _ in range(60)]
-    rows = together.together(launches)
+    rows = horizontal_fusion.together(launches)
     assert sorted(map(id, launches)) == sorted(id(x) for row in rows for x in row)
     assert len(rows) < 60 or len(buffers) == 4
     assert after(rows, buffers) == after([(x,) for x in launches], buffers)
@@ -255,7 +257,7 @@ def test_the_emulator_sees_kernels_that_are_wrongly_launched_at_once(
         monkeypatch: pytest.MonkeyPatch) -> None:
     graph, arrays = recorded(lambda x: x.sum(1).reshape(60, 10).sum(1), *numbers([(600, 8)]))
     assert len(program_of(graph).steps) == 2
-    monkeypatch.setattr(together._Batch, "in_the_way", lambda self, x: False)
+    monkeypatch.setattr(horizontal_fusion._Batch, "in_the_way", lambda self, x: False)
     program = compile_on(graph, EmulatedDevice())
     assert len(program.program.steps) == 1
     with pytest.raises(KernelFault, match="race between blocks"):
@@ -269,7 +271,7 @@ def test_several_kernels_take_no_more_registers_than_the_largest(name: str, arch
                                                                  monkeypatch: Any) -> None:
     graph, _ = updates(name, SHAPES * 3)
     (joined,) = nvrtc.compile(program_of(graph).module.source, arch).resources.values()
-    monkeypatch.setattr(together, "_SMALL", 0)
+    monkeypatch.setattr(horizontal_fusion, "_SMALL", 0)
     alone = nvrtc.compile(program_of(graph).module.source, arch).resources.values()
     assert (joined.stack, joined.spill_stores, joined.spill_loads) == (0, 0, 0)
     assert joined.registers <= max(r.registers for r in alone) + 8

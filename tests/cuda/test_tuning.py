@@ -18,14 +18,15 @@ from oracle import recorded, tensors
 import fusewire as fw
 import fusewire.nn.functional as F
 from emulator.emulator import AVAILABLE
-from fusewire.capture.graph import Graph
-from fusewire.codegen import disk
-from fusewire.codegen.cuda import tiles, tuning
-from fusewire.codegen.cuda.cost import ANY, CHIPS, Work, chip_of, room, seconds
-from fusewire.codegen.cuda.executable import compile_on
+from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.cuda.program import program_of
-from fusewire.codegen.cuda.tiles import TENSOR_TILES, TILES, Sizes, Tile, Way, ways
-from fusewire.codegen.cuda.tuning import Measured
+from fusewire.codegen.cuda.runtime import autotune
+from fusewire.codegen.cuda.runtime.autotune import Measured
+from fusewire.codegen.cuda.runtime.executable import compile_on
+from fusewire.codegen.gpu.cost_model import ANY, CHIPS, Work, chip_of, room, seconds
+from fusewire.codegen.gpu.gemm import configs
+from fusewire.codegen.gpu.gemm.configs import TENSOR_TILES, TILES, Sizes, Tile, Way, ways
+from fusewire.codegen.runtime import disk_cache
 from fusewire.eager.settings import settings
 
 
@@ -127,9 +128,9 @@ def small() -> Graph:
 def folder(tmp_path: Path) -> Iterator[Path]:
     before = settings.disk_mb, settings.disk_dir
     settings.disk_mb, settings.disk_dir = 64, str(tmp_path)
-    tuning._KNOWN.clear()
+    autotune._KNOWN.clear()
     yield tmp_path
-    tuning._KNOWN.clear()
+    autotune._KNOWN.clear()
     settings.disk_mb, settings.disk_dir = before
 
 
@@ -169,7 +170,7 @@ def test_the_fastest_way_is_taken(folder: Path) -> None:
 
 def test_times_are_taken_once(folder: Path) -> None:
     first = chosen(timed(faster))
-    tuning._KNOWN.clear()  # as another process begins
+    autotune._KNOWN.clear()  # as another process begins
     again = timed(slower)
     assert chosen(again) == first and again.asked == 0
     settings.disk_mb = 0
@@ -193,7 +194,7 @@ def test_damaged_entries_are_measured_again(folder: Path, image: bytes) -> None:
     first = chosen(timed(faster))
     (entry,) = folder.glob("*.fastest")
     entry.write_bytes(image)
-    tuning._KNOWN.clear()
+    autotune._KNOWN.clear()
     again = timed(faster)
     assert chosen(again) == first and again.asked > 0
 
@@ -201,8 +202,8 @@ def test_damaged_entries_are_measured_again(folder: Path, image: bytes) -> None:
 def test_entries_that_name_no_way_are_measured_again(folder: Path) -> None:
     first = chosen(timed(faster))
     (entry,) = folder.glob("*.fastest")
-    disk.save(entry.name, b"1024x1024x99/1")
-    tuning._KNOWN.clear()
+    disk_cache.save(entry.name, b"1024x1024x99/1")
+    autotune._KNOWN.clear()
     assert chosen(timed(faster)) == first
 
 
@@ -223,7 +224,7 @@ def test_ways_that_the_gpu_does_not_take_are_left_out(folder: Path) -> None:
 
 def test_what_takes_much_memory_is_not_measured(folder: Path,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_BYTES", 1000)
+    monkeypatch.setattr(autotune, "_BYTES", 1000)
     clock = timed(faster)
     assert chosen(clock) == source_of(0) and clock.asked == 0
 
@@ -256,7 +257,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 def test_all_ways_give_the_same_bits(name: str, dtype: Any, among: Sequence[Any],
                                      monkeypatch: pytest.MonkeyPatch) -> None:
     """So a time decides about nothing but time."""
-    monkeypatch.setattr(tiles, "_LIKELY", float("inf"))
+    monkeypatch.setattr(configs, "_LIKELY", float("inf"))
     graph, arrays = graph_of(CASES[name][0], *CASES[name][1], dtype=dtype)
     noting = Noting()
     program_of(graph, choice=noting)

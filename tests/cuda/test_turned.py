@@ -11,9 +11,9 @@ from emulated import EmulatedDevice
 from oracle import assert_same, recorded, tensors
 
 import fusewire as fw
-from fusewire.capture.evaluate import evaluate
-from fusewire.codegen.cuda import lower
-from fusewire.codegen.cuda.executable import DeviceExecutable, compile_on
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
+from fusewire.codegen.gpu import lower
 
 Shape = tuple[int, ...]
 

@@ -13,13 +13,7 @@ from modules import Block, kinds, message
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.eager.errors import (
-    ArgumentError,
-    DeviceError,
-    DTypeError,
-    IndexingError,
-    StateError,
-)
+from fusewire.eager.errors import ArgumentError, DeviceError, DTypeError, IndexingError, StateError
 
 
 # ---- parts by name

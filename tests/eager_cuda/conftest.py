@@ -11,7 +11,7 @@ from eager_cuda import fake_cupy
 from gpus import real_cupy
 
 import fusewire as fw
-from fusewire.codegen.cuda import eager, placed
+from fusewire.codegen.cuda.runtime import eager, multi_device
 from fusewire.eager import on_device
 from fusewire.eager.ops import check
 
@@ -28,6 +28,6 @@ def cupy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     assert eager.run  # is imported, or CuPy would bring it back
     monkeypatch.setattr(on_device, "compiled", None)
     monkeypatch.setattr(check, "on_gpu", None)
-    monkeypatch.setattr(placed, "gpu", no_kernels)
+    monkeypatch.setattr(multi_device, "gpu", no_kernels)
     with fake_cupy.installed() as module:
         yield module

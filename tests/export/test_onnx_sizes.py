@@ -13,7 +13,7 @@ import pytest
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
-from fusewire.capture.dims import Sizes
+from fusewire.capture.sizes.symbolic_dim import Sizes
 from fusewire.eager.errors import GraphError
 from fusewire.eager.ops.view import concat_same_dtype, put_slice, slice_axes, unslice
 from fusewire.export.onnx import compare, export, verify

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.capture.conditions import CONDITIONS
-from fusewire.capture.formulas import OPERATORS
-from fusewire.capture.makes import BUILDERS
-from fusewire.codegen.llvm import steps, target
+from fusewire.capture.guards.predicates import CONDITIONS
+from fusewire.capture.heap.object_recipes import BUILDERS
+from fusewire.capture.scalars.scalar_expr import OPERATORS
+from fusewire.codegen.llvm import step_table
+from fusewire.codegen.runtime import target
 from fusewire.eager.errors import ImportModelError
 from fusewire.export.saved import file
 from fusewire.export.saved.code import CODE
@@ -164,5 +165,5 @@ def test_the_format_has_another_number_when_it_changes() -> None:
         getattr(cls, "__dataclass_fields__", ())) for cls, kind in {**KINDS, **CODE}.items()}
     conditions = {name: text for name, text in CONDITIONS.items() if isinstance(text, str)}
     told = repr((sorted(fields.items()), sorted(conditions.items()), sorted(BUILDERS),
-                 sorted(OPERATORS), steps._TYPES, steps._PROGRAM))
+                 sorted(OPERATORS), step_table._TYPES, step_table._PROGRAM))
     assert (file.FORMAT, hashlib.sha256(told.encode()).hexdigest()[:16]) == (1, "6d67b789978ca406")

@@ -13,11 +13,11 @@ from programs.running import differs, freeze, outcomes
 from programs.writing import write
 
 import fusewire as fw
-from fusewire.capture.compiled import Compiled
-from fusewire.capture.graph import Graph
-from fusewire.capture.passes.specialise import has_symbols
-from fusewire.codegen.mixed import call_by_call
-from fusewire.codegen.sized import SizedExecutable
+from fusewire.capture.graph.bind_sizes import has_symbols
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.replay.compiled_function import Compiled
+from fusewire.codegen.dynamic.specializations import SizedExecutable
+from fusewire.codegen.partition.hybrid_executable import call_by_call
 from fusewire.eager.errors import ArgumentError, ExportError
 
 PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "20"))

@@ -18,7 +18,7 @@ from emulated_gpu import emulated_gpus
 from gpu_workloads import small as small_ones
 
 from emulator.emulator import AVAILABLE
-from fusewire.codegen.cuda import nvrtc
+from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.eager import devices, on_device
 from fusewire.eager.settings import settings
 from house.repo import ROOT

@@ -13,12 +13,12 @@ import numpy as np
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.capture.compiled import Compiled
-from fusewire.capture.costs import Memory
-from fusewire.capture.evaluate import evaluate
-from fusewire.capture.graph import Graph
-from fusewire.capture.passes.specialise import has_symbols
-from fusewire.codegen.sized import SizedExecutable
+from fusewire.capture.graph.bind_sizes import has_symbols
+from fusewire.capture.graph.graph import Graph
+from fusewire.capture.graph.reference_interpreter import evaluate
+from fusewire.capture.replay.compiled_function import Compiled
+from fusewire.capture.runtime.metrics import Memory
+from fusewire.codegen.dynamic.specializations import SizedExecutable
 
 from .writing import Program
 

@@ -16,14 +16,7 @@ from ...ops.create import full
 from ...ops.join import concat, split
 from ...ops.pointwise import cast, logical_not, logical_or, where
 from ...ops.reduce import mean
-from ...ops.view import (
-    broadcast_to,
-    expand_dims,
-    permute_dims,
-    reshape,
-    squeeze,
-    unslice,
-)
+from ...ops.view import broadcast_to, expand_dims, permute_dims, reshape, squeeze, unslice
 from ...shapes import same
 from ...tensor import Tensor, as_tensor
 from .affine import linear

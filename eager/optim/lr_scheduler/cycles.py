@@ -9,14 +9,7 @@ from typing import Any
 from ...errors import ArgumentError
 from ...utils.arguments import check_at_least, check_choice, check_fraction
 from ..optimizer import Group, Optimizer
-from .base import (
-    LRScheduler,
-    check_optimizer,
-    cos,
-    one_each,
-    plain,
-    saved_function,
-)
+from .base import LRScheduler, check_optimizer, cos, one_each, plain, saved_function
 
 __all__ = ["CyclicLR", "OneCycleLR"]
 

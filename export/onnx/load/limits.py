@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ....capture.dims import concrete
+from ....capture.sizes.symbolic_dim import concrete
 from ....eager import interpreter
 from ....eager.dispatch import apply
 from ....eager.errors import ArgumentError, LimitError

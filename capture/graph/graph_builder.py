@@ -1,0 +1,121 @@
+"""Runs functions of tensors without values, on nodes: how passes use decompositions and vjps."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...eager import interpreter
+from ...eager.errors import CaptureError
+from ...eager.op import Op
+from ...eager.ops.declare import dtype_of_operands
+from ...eager.shapes import TensorType
+from ...eager.tensor import Tensor
+from ..sizes.symbolic_dim import Dim
+from .device_placement import devices_of
+from .graph import Node, Nodes
+
+
+class _Value(TensorType):
+    """The `data` of a tensor without values: its type and the node it stands for."""
+
+    node: Node
+
+    def place(self) -> str:
+        """The name of the device that the node is on."""
+        return devices_of([self.node])[0]
+
+
+def as_tensor(node: Node) -> Tensor:
+    """A tensor without values that stands for `node`."""
+    value = _Value(node.type.shape, node.type.dtype)
+    object.__setattr__(value, "node", node)
+    return Tensor(value)
+
+
+class Builder:
+    """An interpreter that makes nodes from ops, nothing else."""
+
+    answers = False
+    keeps_layers = False
+
+    def __init__(self, nodes: Nodes, site: str = "") -> None:
+        self.nodes, self.site = nodes, site
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        return as_tensor(self.nodes.apply(op.name, self.operands(inputs), params, self.site))
+
+    def operands(self, inputs: tuple[Any, ...]) -> list[Node]:
+        """Nodes for tensors, and for numbers as constants of the dtype they adapt to."""
+        types = [x._data if isinstance(x, Tensor) else x for x in inputs]
+        return [x._data.node if isinstance(x, Tensor) else
+                self.nodes.const(*literal(x, dtype_of_operands(tuple(types)))) for x in inputs]
+
+    def shape(self, tensor: Tensor) -> tuple[Any, ...]:
+        return tensor._data.shape  # type: ignore[no-any-return]
+
+    def source(self, tensor: Tensor) -> None:
+        array = tensor._data
+        tensor._data = as_tensor(constant(self.nodes, array))._data
+
+    def changed(self, tensor: Tensor) -> None:
+        pass
+
+    def reads_grad(self, tensor: Tensor) -> None:
+        pass
+
+    def sets_grad(self, tensor: Tensor) -> None:
+        pass
+
+    def leaves(self, tensor: Tensor, how: str) -> None:
+        raise CaptureError(f"{how} of a tensor that has no values while a graph is being built")
+
+    def number(self, tensor: Tensor, value: Any) -> Any:
+        return value
+
+    def measure(self, op: Op, x: Tensor) -> Tensor | None:
+        return None
+
+
+def literal(x: Any, dtype: Any) -> tuple[Any, Any]:
+    """A number as the dtype it adapts to, and that dtype. A size that may vary stays one."""
+    if type(x) is Dim:
+        return x, dtype
+    with np.errstate(over="ignore"):  # 1e10 as float16 is inf
+        return dtype.type(x).item(), dtype
+
+
+def on_tape(x: Any, node: Node) -> Any:
+    """An operand on a tape of nodes: a plain number stays one, all else is a value by its node."""
+    plain = node.op == "const" and not hasattr(x, "shape") and type(node.params["value"]) is not Dim
+    return x if plain else as_tensor(node)._data
+
+
+def constant(nodes: Nodes, array: Any) -> Node:
+    """A small array as a node."""
+    flat = array.reshape(-1).tolist()
+    return nodes.const(tuple(flat) if array.shape else flat[0], np.dtype(array.dtype), array.shape)
+
+
+@contextlib.contextmanager
+def building(builder: Builder) -> Iterator[None]:
+    """A context in which ops go to `builder`."""
+    before, casting = interpreter.STATE.active, interpreter.STATE.casting
+    try:
+        interpreter.STATE.active = builder
+        interpreter.set_casting(None)  # what is rewritten has its dtypes already
+        yield
+    finally:
+        interpreter.STATE.active = before
+        interpreter.set_casting(casting)
+
+
+def build(nodes: Nodes, fn: Callable[..., Tensor], inputs: tuple[Node, ...],
+          params: dict[str, Any], site: str = "") -> Node:
+    """The node of fn(*inputs, **params), every op that it runs made a node."""
+    with building(Builder(nodes, site)):
+        out = fn(*[as_tensor(n) for n in inputs], **params)
+        return out._data.node  # type: ignore[no-any-return]

@@ -1,0 +1,129 @@
+"""What classes, modules, functions and objects hold, read without running any code of theirs."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from ...eager.errors import is_ours
+from ...eager.tensor import Tensor
+from .access_path import Members, Path
+
+_ROOT = __name__.partition(".")[0]
+_EXAMPLES = f"{_ROOT}.export.demo"  # written as a user would
+_LIBRARY = frozenset((*sys.stdlib_module_names, "numpy", "ml_dtypes", "cupy", "cupyx",
+                      _ROOT)) - {"__main__"}
+_WITH_STATE = (functools.cached_property, functools.partialmethod, functools.singledispatchmethod)
+EMPTY = object()  # the contents of a closure cell that nothing was assigned to
+
+
+def is_users(name: Any) -> bool:
+    """Whether the module of this name is neither the standard library's, NumPy's nor ours."""
+    return str(name).partition(".")[0] not in _LIBRARY or str(name).startswith(_EXAMPLES)
+
+
+def cells(function: Any) -> tuple[Any, ...]:
+    """What the closure cells of a function hold."""
+    found = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:
+            found.append(EMPTY)
+    return tuple(found)
+
+
+def attributes(value: Any) -> dict[str, Any]:
+    """The attributes an object has of its own: its dictionary and its slots, or only those that its
+    class names as `__captured__`. Those of classes are in `own_members`."""
+    if isinstance(value, type):
+        return {}
+    only = getattr(type(value), "__captured__", None)
+    if only is not None:
+        return {name: getattr(value, name) for name in only}
+    found = dict(dictionary(value) or {})
+    for cls in type(value).__mro__:
+        for name, member in cls.__dict__.items():
+            if isinstance(member, types.MemberDescriptorType) and not _is_dunder(name):
+                try:
+                    found[name] = member.__get__(value)
+                except AttributeError:
+                    continue
+    if isinstance(value, BaseException):
+        found["args"] = value.args
+    return found
+
+
+def dictionary(value: Any) -> dict[str, Any] | None:
+    """The dictionary of an object's attributes; None where it has none. A class without may answer
+    any name by its `__getattr__`, this one too, which is not asked."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def own_count(value: Any, held: Any) -> int | None:
+    """How many of the attributes `held` stand in an object's dictionary; None where it has none."""
+    cls = type(value)
+    if not isinstance(held, dict) or dictionary(value) is None or hasattr(cls, "__captured__"):
+        return None
+    slots = sum(isinstance(getattr(cls, n, None), types.MemberDescriptorType) for n in held)
+    return len(held) - slots - isinstance(value, BaseException)
+
+
+def own_members(cls: type) -> dict[str, Any]:
+    """The attributes that a user's class defines itself; none for classes of libraries."""
+    if not is_users(cls.__module__) or issubclass(cls, enum.Enum):
+        return {}
+    return {name: value for name, value in cls.__dict__.items()
+            if not _is_dunder(name) and not name.startswith("_abc_")}
+
+
+def of_instance(cls: type) -> dict[str, Any]:
+    """What instances of a class read as attributes, other than functions: nearest class first."""
+    found: dict[str, Any] = {}
+    if hasattr(cls, "__captured__"):
+        return found
+    for c in cls.__mro__:
+        if c.__module__ != "builtins":
+            for name, value in c.__dict__.items():
+                if not _is_dunder(name) and not hasattr(type(value), "__get__") and (
+                        is_users(c.__module__) or type(value).__module__ == "builtins"
+                        or isinstance(value, Tensor)):
+                    found.setdefault(name, value)
+    return found
+
+
+def of_class(cls: type) -> Iterator[tuple[Path, Any]]:
+    """What can be read of a user's class: values, functions, and descriptors with their state."""
+    seen: set[str] = set()
+    for c in cls.__mro__:
+        for name, value in c.__dict__.items():
+            if name not in seen:
+                seen.add(name)
+                yield from _member(cls, c, name, value)
+
+
+def _member(cls: type, owner: type, name: str, value: Any) -> Iterator[tuple[Path, Any]]:
+    plain = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+    plain = plain.fget if isinstance(plain, property) else plain
+    if isinstance(plain, types.FunctionType):
+        if not is_ours(plain.__code__) and is_users(owner.__module__):
+            found = value if isinstance(value, property) else getattr(cls, name)
+            yield Path("class", cls).attr(name), found
+    elif name not in own_members(owner):
+        return
+    elif not hasattr(type(value), "__get__"):
+        yield Path("class", cls).attr(name), value
+    elif is_users(type(value).__module__) or isinstance(value, _WITH_STATE):
+        yield Path("class", Members(owner)).item(name), value
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")

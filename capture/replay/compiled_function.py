@@ -1,0 +1,326 @@
+"""`compile`: a function that records its runs and replays them."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import sys
+import threading
+import time
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from ...eager import interpreter
+from ...eager.errors import CaptureError, CodegenError
+from ...eager.forking import held_while_forking, in_child
+from ...eager.settings import settings
+from ...eager.uninterrupted import Uninterrupted
+from ..graph.bind_sizes import has_symbols
+from ..graph.graph import Graph
+from ..graph_breaks.runner import Pieces
+from ..heap.path_reader import Reader
+from ..program.trace_exit import Leaf
+from ..runtime import debug, spans
+from ..runtime.compile_queue import Jobs, Meanwhile
+from ..runtime.gc_pause import not_collecting
+from ..runtime.metrics import Costs, making
+from ..runtime.warnings import CaptureWarning as CaptureWarning
+from ..runtime.warnings import warn
+from ..segments.segment import Backend, Executable
+from ..trace.dynamic_inputs import History, Varying
+from ..trace.dynamic_spec import Dynamic, asked
+from ..trace.value_table import Names
+from .inspection import Insight
+from .replay import UNSEEN
+from .retrace_check import is_due, rerun
+from .trace import Run, defined_at, recorded
+from .trace_tree import Program, crowded
+
+ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
+LIMIT = 64  # programs kept per function; the least used one makes room
+
+
+@dataclass
+class Stats:
+    """Counts of a compiled function's calls, and what it took beside them."""
+
+    recordings: int = 0
+    replays: int = 0
+    fallbacks: int = 0
+    compile_seconds: float = 0.0
+    peak_bytes: int = 0  # of one call, by the largest program
+    costs: Costs = field(default_factory=Costs)
+
+
+saver: Callable[[Compiled, Any], None] | None = None  # set by an upper layer
+_ALL: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_COUNTING = held_while_forking(threading.RLock())
+
+
+@runtime_checkable
+class Grows(Protocol):
+    """What makes code while it is called, for sizes that are met again."""
+
+    spent: Callable[[float, Costs, int], None]  # is told what that took
+    jobs: Jobs | None  # to which it gives that; None: calls wait for it
+
+
+@in_child
+def _unlock() -> None:
+    """A function that another thread was recording is free in a forked process."""
+    for function in _ALL:
+        function._lock = threading.RLock()
+
+
+class Compiled(Insight):
+    """A function that is recorded on its first call and replayed while its guards hold."""
+
+    __name__: str
+    __qualname__: str
+    stats: Stats
+
+    __captured__ = ("original",)  # what a recording of a caller depends on
+
+    def __init__(self, fn: Callable[..., Any], backend: Backend, fullgraph: bool = False,
+                 check: str | float | None = None, dynamic: Dynamic = None,
+                 meanwhile: Backend | None = None) -> None:
+        """With `meanwhile`, calls do not wait for what `backend` makes of a graph: another thread
+        has it made, and until then they run what `meanwhile` makes, without delay."""
+        functools.update_wrapper(self, fn)
+        if not hasattr(fn, "__name__"):  # a functools.partial, an object with `__call__`
+            self.__name__ = self.__qualname__ = _name_of(fn)
+        self.original, self.backend, self.meanwhile = fn, backend, meanwhile
+        self.fullgraph, self.check, self.dynamic = fullgraph, check, dynamic
+        self.programs: list[Program] = []
+        self.names, self.history = Names(), History(dynamic)
+        self.pieces, self.jobs = Pieces(self._compile), Jobs()
+        self.refusals: dict[str, int] = {}
+        self.misses: list[str] = []
+        self.stats = Stats()
+        self._line = defined_at(fn)
+        self._lock = threading.RLock()
+        _ALL.add(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        return Compiled(copy.deepcopy(self.original, memo), self.backend, self.fullgraph,
+                        self.check, self.dynamic, self.meanwhile)
+
+    def __reduce__(self) -> Any:
+        module = sys.modules.get(self.__module__)
+        if getattr(module, self.__qualname__, None) is self:
+            return self.__qualname__  # a decorated function: pickled by its name
+        return Compiled, (self.original, self.backend, self.fullgraph, self.check,
+                          self.dynamic, self.meanwhile)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if (interpreter.in_use and interpreter.STATE.active is not None) or not settings.compile:
+            return self.original(*args, **kwargs)
+        if self.check is None and not spans.on:
+            for program in self.programs:
+                result = program.direct(args, kwargs)
+                if result is not UNSEEN:
+                    self.stats.replays += 1
+                    return result
+        with spans.span("call", self.__name__, self._line):
+            result = self._replay(args, kwargs)
+            if result is not UNSEEN:
+                return result
+            with self._lock:  # another thread may have recorded the same call by now
+                result = self._replay(args, kwargs)
+                return self._record(args, kwargs) if result is UNSEEN else result
+
+    def _replay(self, args: Any, kwargs: Any) -> Any:
+        for program in self.programs:
+            if program.fits(args, kwargs):
+                result = self._run(program, args, kwargs)
+                if result is not UNSEEN:
+                    self.stats.replays += 1
+                    return result
+        return UNSEEN
+
+    def _run(self, program: Program, args: Any, kwargs: Any) -> Any:
+        """A program's result; UNSEEN where no code can be made for it, which is said once."""
+        try:
+            if is_due(self.check, program):
+                with self._lock:  # it records
+                    return rerun(program, args, kwargs, self.__name__)
+            return program.run(args, kwargs)
+        except CodegenError as error:
+            if program in self.programs:  # else another thread has said it
+                self.programs = [p for p in self.programs if p is not program]
+                self._refuse(error.message)
+            return UNSEEN
+
+    def _compile(self, graph: Graph) -> Executable:
+        if self.meanwhile is None or has_symbols(graph):
+            with self._lock, not_collecting():
+                return self._make(graph)
+        return Meanwhile(self.meanwhile(graph), self.jobs.begin(lambda: self._make(graph)))
+
+    def _make(self, graph: Graph) -> Executable:
+        """The code of a graph, made by this thread."""
+        start, costs = time.perf_counter(), Costs()
+        try:
+            with making(self.__name__, costs):
+                made = self.backend(graph)
+        finally:
+            self._spent(time.perf_counter() - start, costs)
+        self._spent(0.0, Costs(), made.memory.peak)
+        if isinstance(made, Grows):  # it makes code later, for sizes that are met again
+            made.spent = self._spent
+            made.jobs = None if self.meanwhile is None else self.jobs
+        debug.show_code(self.__name__, made)
+        return made
+
+    def _spent(self, seconds: float, costs: Costs, peak: int = 0) -> None:
+        """Counts what making code took, and the bytes that a call of it takes at most."""
+        with _COUNTING:
+            self.stats.compile_seconds += seconds
+            self.stats.costs.add(costs)
+            self.stats.peak_bytes = max(self.stats.peak_bytes, peak)
+
+    def _record(self, args: Any, kwargs: Any) -> Any:
+        if sum(self.refusals.values()) >= ATTEMPTS:
+            return self._in_pieces(args, kwargs)
+        if sys.getprofile() is not None:
+            self._warn("a profiler is running, and recording needs its place")
+            return self._in_pieces(args, kwargs)
+        fitting = [p for p in self.programs if p.fits(args, kwargs)]
+        varying = self._varying(args, kwargs)
+        unmet = fitting[0].unmet(args, kwargs) if fitting else {}
+        if not fitting and self.programs:
+            self._note(f"no longer: {self.programs[0].missed(args, kwargs)}")
+        if self._records_too_often():
+            self._refuse(f"it is recorded again on most calls, first {self.misses[0]}")
+            return self._in_pieces(args, kwargs)
+        began = time.perf_counter()
+        with Uninterrupted() as section:
+            with spans.span("recording", self.__name__):
+                run = recorded(self.original, args, kwargs, self.names, varying, section,
+                               waits=self.meanwhile is None and self.check is None)
+            self.stats.costs.recording += time.perf_counter() - began
+            try:
+                section.open = True
+                return self._take_in(run, fitting, unmet)
+            finally:
+                section.open = False
+                run.end()
+
+    def _take_in(self, run: Run, fitting: list[Program], unmet: dict[Leaf, str]) -> Any:
+        """The result of a run, which is kept if it can be replayed."""
+        if run.again:
+            self.stats.fallbacks += 1
+            self._note(run.refusal)
+            return run.result
+        refusal = run.refusal or crowded(run, fitting)
+        if run.leaf is None or refusal:
+            self.stats.fallbacks += 1
+            self._refuse(refusal)
+            return run.result
+        self.stats.recordings += 1
+        if fitting:
+            self._note(fitting[0].news(run, unmet))
+        self._keep(run, fitting)
+        debug.show(debug.RECORDINGS, f"{self.__name__} is recorded, number {self.stats.recordings}")
+        return run.result
+
+    def _records_too_often(self) -> bool:
+        """Whether recordings outnumber what they were good for."""
+        return self.stats.recordings >= LIMIT > self.stats.replays
+
+    def _keep(self, run: Run, fitting: list[Program]) -> None:
+        """Adds a run to a program whose entry it shares, or makes it a program of its own."""
+        program = self._grafted(run, fitting)
+        if program is None:
+            program = self._new(run)
+        if self.meanwhile is not None:
+            with contextlib.suppress(CodegenError):  # the next call meets it again
+                for stage in program.stages():
+                    stage.compile()
+        elif run.late is not None and run.leaf is not None:
+            run.late.compute_by(run.leaf)
+
+    def _grafted(self, run: Run, fitting: list[Program]) -> Program | None:
+        """The program that has taken in a run, if there is one."""
+        for program in fitting:
+            try:
+                if program.varying == run.varying and program.graft(run):
+                    return program
+            except BaseException:  # Ctrl-C, which left it half changed
+                self.programs = [p for p in self.programs if p is not program]
+                raise
+        return None
+
+    def _new(self, run: Run) -> Program:
+        if len(self.programs) >= LIMIT:
+            self.programs.remove(min(self.programs, key=lambda p: p.uses))
+        with not_collecting():
+            program = Program(self.original, self.names, run, self._compile)
+        self.programs = [program, *self.programs]
+        return program
+
+    def _varying(self, args: Any, kwargs: Any) -> Varying:
+        """The numbers and sizes that were not the same in each call so far."""
+        if self.dynamic and not self.programs:
+            self.history.begin(asked(self.dynamic, self.original, args, kwargs))
+        for program in self.programs:
+            if program.differs_only(args, kwargs, self.history):
+                break
+        return self.history.here(Reader(args, kwargs, self.original, self.names.held),
+                                 self.names.follows_numbers)
+
+    def _in_pieces(self, args: Any, kwargs: Any) -> Any:
+        self.stats.fallbacks += 1
+        return self.pieces.run(self.original, args, kwargs)
+
+    def _note(self, why: str) -> None:
+        """Keeps why the function is recorded again."""
+        self.misses.append(why)
+        debug.show(debug.RECORDINGS, f"{self.__name__} is recorded again, {why}")
+
+    def _refuse(self, why: str) -> None:
+        self.refusals[why] = self.refusals.get(why, 0) + 1
+        debug.show(debug.RECORDINGS, f"{self.__name__} runs in pieces: {why}")
+        if self.fullgraph:
+            raise CaptureError(f"{self.__name__} cannot be recorded whole: {why}")
+        if self.refusals[why] == 1:
+            self._warn(why)
+
+    def _warn(self, why: str) -> None:
+        warn(f"{self.__name__} runs in pieces: {why}")
+
+    def save(self, path: Any) -> None:
+        """Writes everything recorded so far to a file that `fw.load_compiled` runs without the
+        source: code, conditions, and the state that the function reads beside its arguments.
+
+        ExportError, with what and where, for what cannot be made again. See docs/saved.md.
+        """
+        assert saver is not None
+        saver(self, path)
+
+    def wait(self) -> None:
+        """Returns when all code is there that another thread was given to make
+        (`background=True`)."""
+        self.jobs.wait()
+
+    def clear(self) -> None:
+        """Forgets all recordings, refusals and counts."""
+        self.programs, self.names, self.history = [], Names(), History(self.dynamic)
+        self.pieces, self.jobs = Pieces(self._compile), Jobs()
+        self.refusals.clear()
+        self.misses.clear()
+        self.stats = Stats()
+
+
+def _name_of(fn: Any) -> str:
+    """What to call a function that has no name of its own."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return str(getattr(fn, "__name__", type(fn).__name__))

@@ -1,0 +1,102 @@
+"""First results: what a recorded run has put off, given by the code that is made of the run.
+
+While a function is recorded, ops on large arrays wait: to run them one by one would need code for
+each of them, memory for all between, and more time than the whole takes once it is compiled. What
+Python asks for on the way is computed then, op by op, and so is what the code does not give.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ...eager.dispatch import LARGE
+from ...eager.errors import CodegenError
+from ...eager.tensor import Tensor
+from ..graph.graph import Node
+from ..graph_breaks.subgraph import Trace
+from ..heap.access_path import Path
+from ..lazy.array import Step
+from ..lazy.interpreter import Deferring
+from ..lazy.op_signature import Results
+from ..program.trace_exit import Leaf
+from ..runtime.compile_queue import making_code
+from ..segments.segment import Stage
+from ..trace.tracer import Recorder
+
+
+class Late:
+    """The values that a recorded run did not need so far."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder: Recorder | None = recorder
+        self._deferring = Deferring(Results(), self._evaluated, lambda why: None, sys.maxsize,
+                                    sites=False, small=LARGE)
+        # Once the run has ended:
+        self._nodes: dict[Step, Node] = {}
+        self._results: list[Tensor] = []  # the tensors that leave it
+        self._arrays: dict[Node, Any] = {}  # of the tensors that it read
+        self._edges: dict[Path, Any] = {}
+        recorder.later = self._deferring
+
+    def _evaluated(self, steps: list[Step], wanted: list[Step]) -> list[Any]:
+        """The arrays of `wanted`, op by op, each known to the recorder as what stood for it."""
+        values, recorder = Trace(steps, wanted).values(), self._recorder
+        if recorder is not None:  # the run goes on
+            recorder.later = None  # Python looks at values
+            for step, value in zip(wanted, values):
+                recorder.comes(step.pending(), value)
+        return values
+
+    def leave(self) -> None:
+        """The run has ended: notes what to compute, and leaves its recorder alone."""
+        recorder = self._recorder
+        if recorder is None:
+            return
+        found = {s: recorder.node_of_array(p) for s, p in self._deferring.waiting().items()}
+        self._nodes = {step: node for step, node in found.items() if node is not None}
+        self._results = recorder.results
+        held = recorder.state.held
+        self._arrays = {n: held[p][0] for p, n in recorder.sources.items() if p in held}
+        self._edges = recorder.state.edges
+        self._recorder = recorder.later = None
+
+    def compute_by(self, leaf: Leaf) -> None:
+        """Has the code of a leaf compute what it gives, where that is worth making it now."""
+        stage = leaf.stage
+        if stage is None or not self._nodes or self._deferring.largest < LARGE \
+                or not self._has_all_for(leaf, stage):
+            return
+        begun = None if leaf.way is None else (self._of(leaf.way.tensors),
+                                               [self._edges[p] for p in leaf.way.shadow.paths])
+        try:
+            with making_code():
+                code = stage.compile()
+        except CodegenError:
+            return  # the next call says so
+        arrays = code(self._of(stage.inputs.tensors))
+        values = dict(zip(leaf.outputs, arrays))
+        self._deferring.give({s: values[n] for s, n in self._nodes.items() if n in values})
+        if leaf.way is not None and begun is not None:
+            leaf.way.tie(begun, arrays, self._results, None)
+
+    def _has_all_for(self, leaf: Leaf, stage: Stage) -> bool:
+        """Whether the code of a leaf needs nothing but the tensors that this run has read."""
+        known, given = self._arrays.keys(), stage.inputs
+        if given.numbers or given.registers or not known >= set(given.tensors):
+            return False
+        way = leaf.way
+        return way is None or (
+            way.is_plain and not way.numbers and known >= set(way.tensors)
+            and self._edges.keys() >= set(way.shadow.paths)
+            and not any(e.changes_tape for e in leaf.effects))
+
+    def _of(self, nodes: Sequence[Node]) -> list[Any]:
+        """What tensors held that the run read."""
+        return [self._arrays[n] for n in nodes]
+
+    def end(self) -> None:
+        """Computes what is left."""
+        self._nodes, self._results, self._arrays, self._edges = {}, [], {}, {}
+        self._deferring.end()

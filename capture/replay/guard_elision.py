@@ -1,0 +1,159 @@
+"""Which guards need not be evaluated: those about objects that nothing was written to since.
+
+A path is pinned if it leads to the very object it led to before: from an object that is known to be
+the same, through contents that are watched. What cannot be watched is looked at in each call.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+from ...eager.tensor import Tensor
+from ..guards.guards import Guard
+from ..heap.access_path import Path
+from ..heap.snapshot import FIXED, is_plain
+
+Words = list[tuple[int, int]]
+
+
+class Contents(Protocol):
+    """What tells that an object holds what it did."""
+
+    @property
+    def words(self) -> Words:
+        """Addresses, and what is there."""
+
+    @property
+    def objects(self) -> list[Any]:
+        """What must not be freed, so that the words mean it."""
+
+
+class Pins:
+    """The pinned paths of one call, and the words and the looks that keep them so.
+
+    What is looked at is not kept alive, where that can be: only looked at first, before the words,
+    which stand in memory of its own. They are in such an order that none is read of what may be
+    gone: whatever leads to an object comes before it.
+    """
+
+    def __init__(self, read: Callable[[Path], Any], contents: Callable[[Any], Contents | None],
+                 changing: Collection[int]) -> None:
+        self._read, self._contents, self._changing = read, contents, changing
+        self.words: dict[int, int] = {}
+        self.looks: dict[Path, bool] = {}  # paths whose values must be the objects they were, and
+        self.kept: list[Any] = []  # whether these may be freed; what must not be
+        self._pinned: dict[Path, bool] = {}
+        self._loose: set[int] = set()  # the objects that may be freed, by id
+        self._closed = False
+
+    def pinned(self, path: Path) -> bool:
+        """Whether `path` leads to the same object while the words and the looks hold."""
+        if path not in self._pinned:
+            self._pinned[path] = not self._closed and self._pin(path)
+        return self._pinned[path]
+
+    def close(self) -> None:
+        """No more words and looks: paths that nobody has asked about are read in each call."""
+        self._closed = True
+
+    def _pin(self, path: Path) -> bool:
+        if path.parent is None:
+            return path.kind not in ("args", "kwargs")
+        value = self._read(path)
+        below = self.pinned(path.parent)
+        if below and self._leads(path, value):
+            return True
+        if not _can_look(value) or (not below and isinstance(value, (dict, list, tuple))):
+            return False
+        self.looks[path] = _may_go(value)
+        if self.looks[path]:
+            self._loose.add(id(value))
+        else:
+            self.kept.append(value)
+        return True
+
+    def _leads(self, path: Path, value: Any) -> bool:
+        """Whether watching what stands above tells that the value is the same."""
+        assert path.parent is not None
+        above = self._read(path.parent)
+        if path.kind == "item":
+            known = type(above) in (dict, list, tuple) and path.parent.kind != "globals" \
+                and type(path.key.value) in (str, int)
+        else:
+            known = path.kind == "cell" or _stands(above, path.key, value)
+        return known and self._watch(above)
+
+    def _watch(self, value: Any) -> bool:
+        contents = None if id(value) in self._changing else self._contents(value)
+        if contents is None:
+            return False
+        self.words.update(contents.words)
+        self.kept += contents.objects
+        if id(value) not in self._loose:
+            self.kept.append(value)
+        return True
+
+    def omits(self, guard: Guard) -> bool:
+        """Whether a guard that holds goes on holding, without being evaluated."""
+        if not all(map(self.pinned, guard.paths)):
+            return False
+        value = self._read(guard.path)
+        if is_plain(value) and len(guard.paths) == 1:
+            return True
+        if guard.of == "identity":
+            return True
+        if guard.of == "type":
+            return self._stays_of_type(value)
+        known = guard.of == "contents" or (
+            guard.of == "keys" and type(value) is dict and all(map(is_plain, value)))
+        return known and not isinstance(value, _UNWATCHED) and self._watch(value)
+
+    def _stays_of_type(self, value: Any) -> bool:
+        """Whether an object's class is watched, or cannot be exchanged."""
+        return type(value) in (dict, list, tuple) or isinstance(value, FIXED) \
+            or type(value) in _FIXED_TYPES or self._watch(value)
+
+
+_UNWATCHED = (Tensor, types.FunctionType, types.BuiltinFunctionType)  # other attributes of theirs
+_FIXED_TYPES = (types.FunctionType, types.MethodType, property)
+
+
+def _can_look(value: Any) -> bool:
+    """Whether an object is told by its identity: what has no other guard than its value is not."""
+    return not (is_plain(value) or isinstance(value, Tensor))
+
+
+def _may_go(value: Any) -> bool:
+    """Whether an object can be told from others without being kept alive, and is worth it."""
+    return type(value).__weakrefoffset__ != 0 and not isinstance(value, (*FIXED, *_FIXED_TYPES))
+
+
+def _stands(owner: Any, name: str, value: Any) -> bool:
+    """Whether an attribute is what the object or its class holds, not what code computes."""
+    kind = type(owner)
+    if isinstance(owner, type):
+        return _looks_up(kind) is type.__getattribute__ and not hasattr(kind, name) \
+            and getattr(owner, name) is value
+    if kind is types.FunctionType:
+        return name in ("__defaults__", "__kwdefaults__", "__code__")
+    if kind is types.BuiltinFunctionType or _looks_up(kind) is not object.__getattribute__:
+        return False
+    for cls in kind.__mro__:
+        if name in cls.__dict__:
+            found = cls.__dict__[name]
+            break
+    else:
+        return owner.__dict__.get(name, _NOTHING) is value
+    if hasattr(type(found), "__get__"):
+        return not hasattr(type(found), "__set__") and owner.__dict__.get(name, _NOTHING) is value
+    return True
+
+
+def _looks_up(kind: Any) -> Any:
+    """What a class does to find an attribute of its objects."""
+    return kind.__getattribute__
+
+
+_NOTHING = object()

@@ -1,0 +1,85 @@
+"""What a compiled function tells of itself: an explanation, its graphs, its code, its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...eager.errors import ArgumentError
+from ..graph.graph import Graph
+from ..graph.text import to_text
+from ..passes import pass_manager
+from ..runtime.compile_queue import Jobs
+from ..segments.segment import Executable, Stage
+from .report import explain
+from .report_format import Explanation
+from .trace_tree import Program
+
+KINDS: dict[str, Callable[[Stage], str]] = {  # the code generator adds "cuda"
+    "llvm": lambda stage: stage.compile().code,
+    "asm": lambda stage: stage.compile().assembly,
+}
+
+
+class Insight:
+    """The part of a compiled function that looks at it and changes nothing."""
+
+    __name__: str
+    programs: list[Program]
+    refusals: dict[str, int]
+    misses: list[str]
+    stats: Any
+    jobs: Jobs
+
+    def _make(self, graph: Graph) -> Executable:
+        """The code of a graph, made by this thread."""
+        raise NotImplementedError
+
+    def explain(self) -> Explanation:
+        """What was recorded, valid when, why again, why eagerly, and every kernel with its time.
+
+        The result is a text; a notebook shows it as HTML.
+        """
+        return explain(self)
+
+    def graph(self, which: int | None = None, passes: bool = False) -> str:
+        """A program's graphs as text, each line with the user's line it came from.
+
+        `which` is the program's number in `explain`, by default that of the newest. With `passes`
+        each graph is shown again after every pass of its compilation.
+        """
+        shown = []
+        for stage in self._stages(which):
+            shown.append(to_text(stage.graph, sites=True))
+            if passes:
+                with pass_manager.watching() as seen:
+                    self._make(stage.graph)
+                shown += [f"# after {name}\n{to_text(graph, sites=True)}" for name, graph in seen]
+        return "\n\n".join(shown)
+
+    def code(self, kind: str = "llvm", which: int | None = None) -> str:
+        """The generated code of a program, by default the newest: "llvm", "asm" or "cuda".
+
+        What has not been compiled yet is compiled. CUDA C is what a GPU would run, it takes none.
+        """
+        if kind not in KINDS:
+            raise ArgumentError(f"code({kind!r}): there is {', '.join(map(repr, KINDS))}")
+        stages = self._stages(which)
+        for stage in stages:
+            stage.compile()
+        self.jobs.wait()
+        return "\n\n".join(KINDS[kind](stage) for stage in stages)
+
+    def kernels(self) -> list[dict[str, Any]]:
+        """A row per kernel of everything compiled: name, line, seconds, bytes, flops."""
+        return [row for e in self._executables() for row in e.rows()]
+
+    def _executables(self) -> list[Executable]:
+        return [made for p in self.programs for s in p.stages() if (made := s.executable)]
+
+    def _stages(self, which: int | None) -> list[Stage]:
+        count = len(self.programs)
+        if which is not None and not 1 <= which <= count:
+            raise ArgumentError(f"there is no program {which} of {self.__name__}, which has "
+                                f"{count}", "explain() shows them with their numbers")
+        return self.programs[(which or 1) - 1].stages() if count else []

@@ -1,0 +1,252 @@
+"""All ways of a function for export: those that examples take, and those that are forced.
+
+Where a tensor's value decides, and no example gives one of the answers, the function is run with
+that answer on the values of an example. What such a run computes is of no use, but its way is.
+"""
+
+from __future__ import annotations
+
+import dis
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...eager.errors import CaptureError, is_ours
+from ...eager.tensor import Tensor
+from ..control_flow.branch_merging import Learnt, Meet, Unmet
+from ..control_flow.builtin_patching import Modules
+from ..control_flow.loop_detection import More
+from ..graph.graph import Node
+from ..heap.object_recipes import Same
+from ..program.cfg import Back, Branch, Ends, Fork, Met, Place, grow
+from ..program.stage_planner import walk as places
+from ..program.trace_exit import Leaf
+from ..sizes.symbolic_dim import Condition, Fixed, Sizes
+from ..trace.export_tracer import Common, Given, SymbolicRun, TurnEnds, record_symbolic
+from ..trace.output_spec import Leaving
+from ..trace.value_table import Names
+
+WAYS = 64  # of one function
+DECISIONS = 512
+_AGAIN = 4  # times that all begins anew, as more was found to change in the turns of a loop
+_UNMET = 24  # times that it does as more was found to differ where ways meet
+
+
+class Example(NamedTuple):
+    """A call: its arguments with the tensors of `given`, and the sizes of these."""
+
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    given: Sequence[Given]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Explored:
+    """The tree of a function's ways, and the runs that came to each of its ends."""
+
+    root: Place
+    runs: Mapping[Ends, Sequence[SymbolicRun]]
+    names: Common
+    forced: Sequence[str]  # the answers that no example gave
+
+    @property
+    def states(self) -> dict[Node, list[Tensor]]:
+        """Tensors from outside that any way changes, by the nodes of what they hold before."""
+        return {n: t for runs in self.runs.values() for run in runs for n, t in run.states.items()}
+
+
+class _Grown(Exception):
+    """The tree has to be made anew."""
+
+
+def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
+            training: bool = False, meeting: bool = True) -> Explored:
+    """All ways of fn, with what was asked of sizes on any of them in `sizes`.
+
+    With `training`, ways may compute gradients and change tensors from outside, and never meet
+    again; nor do they if they are not to be `meeting`. CaptureError for a way that cannot be found.
+    """
+    for learnt in (Learnt(), Learnt(numbers=False)) if meeting and not training else ():
+        try:
+            return _explored(fn, examples, sizes, training, learnt)
+        except Exception:
+            if not learnt.keys:
+                raise  # no ways have met: what differed there cannot be why
+    return _explored(fn, examples, sizes, training, None)
+
+
+def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes, training: bool,
+              learnt: Learnt | None) -> Explored:
+    known: dict[Any, set[Any]] = {}
+    apart: set[Any] = set()
+    modules = Modules()
+    grown = unmet = 0
+    while grown < _AGAIN and unmet < _UNMET:
+        made = _Exploration(fn, examples, sizes, known, training, learnt)
+        made.common.apart, made.common.modules = apart, modules
+        try:
+            return made.explored()
+        except (Unmet, More):
+            unmet += 1
+        except _Grown:
+            known, grown = made.common.carried, grown + 1
+    raise CaptureError("the loops of the function change other things on each way",
+                       "give what they carry the same dtype and shape from the start")
+
+
+class _Exploration:
+    """The ways that were found so far."""
+
+    def __init__(self, fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
+                 carried: dict[Any, set[Any]], training: bool, learnt: Learnt | None) -> None:
+        self.learnt = learnt
+        self.fn, self.examples, self.sizes, self.training = fn, examples, sizes, training
+        self.common = Common()
+        self.common.carried = carried
+        self.root: Place | None = None
+        self.runs: dict[Ends, list[SymbolicRun]] = {}
+        self.forced: dict[str, None] = {}
+        self._conditions: dict[Any, Condition] = {}
+        self._fixed: list[Fixed] = []
+
+    def explored(self) -> Explored:
+        for example in self.examples:
+            self._take(example, ())
+        while gap := self._gap():
+            self._force(*gap)
+        self._check_met()
+        self.sizes.begin(self.examples[0].sizes)
+        self.sizes.conditions, self.sizes.fixed = self._conditions, self._fixed
+        assert self.root is not None
+        return Explored(self.root, self.runs, self.common, list(self.forced))
+
+    def _check_met(self) -> None:
+        """Unmet for a question with a way that does not lead to where the others meet."""
+        assert self.root is not None
+        for fork in [p for p in places(self.root) if isinstance(p, Fork)]:
+            assert fork.body is not None and self.learnt is not None
+            inside = set(places(fork.body)) | {fork}
+            if any(isinstance(p, Ends) or (isinstance(p, Back) and p.loop not in inside)
+                   or (isinstance(p, Met) and p.fork not in inside) for p in inside):
+                self.learnt.apart.add(fork.key)
+                raise Unmet
+
+    def _take(self, example: Example, forced: Sequence[bool]) -> None:
+        """Runs the function and takes in the way that it goes."""
+        self.sizes.begin(example.sizes)
+        try:
+            run = record_symbolic(self.fn, example.args, example.kwargs, example.given, self.sizes,
+                                  self.common, forced, self.training, self.learnt)
+        finally:
+            self._ask(self.sizes)
+        leaf = None if run.result is TurnEnds else _leaf(self.common)
+        self.root, grown = grow(self.root, run.path, leaf)
+        if not grown:
+            raise _Grown
+        for element in run.path[:-1]:
+            plan = self.common.plans.get(element.key) if isinstance(element, Meet) else None
+            if plan is not None:
+                plan.followed = True
+        if leaf is not None:
+            end = next(p for p in places(self.root) if isinstance(p, Ends) and leaf in p.leaves)
+            self.runs.setdefault(end, []).append(run)
+
+    def _ask(self, sizes: Sizes) -> None:
+        """Keeps what a run asked of sizes."""
+        for key, condition in sizes.conditions.items():
+            before = self._conditions.setdefault(key, condition)
+            if before.outcome != condition.outcome:
+                error = CaptureError(f"the examples differ in whether {condition}",
+                                     "give examples whose sizes are alike in this")
+                error.line = condition.line
+                raise error
+        self._fixed += sizes.fixed
+
+    def _gap(self) -> tuple[Branch, list[bool]] | None:
+        """A decision with an answer that was never given, and the answers that lead there."""
+        assert self.root is not None
+        for at, answers in _with_answers(self.root):
+            if isinstance(at, Branch) and len(at.outcomes) < 2:
+                if len(self.runs) >= WAYS:
+                    raise _at(at, f"the decisions of the function have more than {WAYS} outcomes "
+                                  "together", "choose with fw.where(condition, x, y)")
+                if len(self.forced) >= DECISIONS:
+                    raise _at(at, f"the function decides more than {DECISIONS} times",
+                              "choose with fw.where(condition, x, y)")
+                return at, [*answers, not next(iter(at.outcomes))]
+        return None
+
+    def _force(self, at: Branch, answers: list[bool]) -> None:
+        failed: Exception | None = None
+        for example in self.examples:
+            try:
+                with np.errstate(all="ignore"):
+                    self._take(example, answers)
+            except _Grown:
+                raise
+            except Exception as error:
+                failed = failed or error
+                continue
+            if len(at.outcomes) < 2:
+                break  # the run went another way
+            self.forced[f"{at.site}: no example takes the way where this is {answers[-1]}"] = None
+            return
+        raise _unexplored(at, answers[-1], failed)
+
+
+def _leaf(names: Names) -> Leaf:
+    """A mark of an end; what is there the run tells."""
+    return Leaf([], [], Same(None), Leaving([], [], [], {}))
+
+
+def _with_answers(root: Place) -> Iterator[tuple[Place, list[bool]]]:
+    """Every place, with the answers on the way there."""
+    stack: list[tuple[Place, list[bool]]] = [(root, [])]
+    while stack:
+        at, answers = stack.pop()
+        yield at, answers
+        if isinstance(at, Branch):
+            stack += [(below, [*answers, answer]) for answer, below in at.outcomes.items()]
+        elif isinstance(at, Fork):
+            stack += [(at.body, answers)] if at.body is not None else []
+            stack += [(at.then.body, _to_meet(at, answers))] if at.then.body is not None else []
+        elif not isinstance(at, Back):
+            stack += [(below, answers) for below in at.children()]
+
+
+def _to_meet(fork: Fork, answers: list[bool]) -> list[bool]:
+    """The answers on a way to where those of a question meet."""
+    assert fork.body is not None
+    return next([*answers, *more] for at, more in _with_answers(fork.body)
+                if isinstance(at, Met) and at.fork is fork)
+
+
+def _unexplored(at: Branch, answer: bool, error: Exception | None) -> CaptureError:
+    if error is not None and _is_raised(error):
+        return _at(at, f"where this is {answer}, the function raises {type(error).__name__}, and a "
+                       "model cannot", "check before the call, and leave it out here")
+    why = f" ({type(error).__name__}: {error})" if error is not None else ""
+    return _at(at, f"no example takes the way where this is {answer}, and it could not be found "
+                   f"without{why}", "give an example that takes it: examples=[(x,), ...]")
+
+
+def _is_raised(error: Exception) -> bool:
+    """Whether it comes from a `raise` or `assert` of the user's."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames or is_ours(frames[-1][0].f_code):
+        return False
+    code, trace = frames[-1][0].f_code, error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    assert trace is not None
+    return code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def _at(at: Branch, message: str, help: str) -> CaptureError:
+    error = CaptureError(message, help)
+    error.line = at.site
+    return error

@@ -1,0 +1,203 @@
+"""What was recorded of a function, in words: when it is valid, what it does, what that takes."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..graph.graph import Node
+from ..heap.access_path import describe
+from ..program.cfg import Back, Branch, Ends, Loop, Measured, Place
+from ..program.trace_exit import Leaf
+from ..runtime.compile_queue import Jobs
+from ..scalars.scalar_expr import Constant, Formula
+from .report_format import Explanation, Part
+from .trace_tree import Program
+
+_SHOWN = 12  # conditions, kernels, changes that are shown of longer lists
+_LONG = 100  # characters of a formula within another
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
+          "pow": "**", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">=",
+          "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
+
+
+class Recorded(Protocol):
+    """What is known of a compiled function."""
+
+    __name__: str
+    programs: list[Program]
+    refusals: dict[str, int]
+    misses: list[str]
+    stats: Any
+    jobs: Jobs
+
+
+def explain(function: Recorded) -> Explanation:
+    """Everything that is known of a compiled function."""
+    s, programs = function.stats, function.programs
+    parts = [Part(f"{function.__name__}: {_number(s.recordings, 'recording')}, "
+                  f"{_number(s.replays, 'replay')}, {_number(s.fallbacks, 'eager call')}, "
+                  f"{s.compile_seconds:.2f} s compiling", [Part(str(s.costs))])]
+    if function.jobs.awaited:
+        parts.append(Part(f"another thread makes code, {_number(function.jobs.awaited, 'piece')} "
+                          "still to be made: until then calls compute op by op"))
+    parts += _titled("runs eagerly or in pieces", [
+        Part(f"{why} ({_number(n, 'time')})") for why, n in function.refusals.items()])
+    parts += _titled("recorded again", [
+        Part(f"{why} ({_number(n, 'time')})") for why, n in Counter(function.misses).items()])
+    for number, program in enumerate(programs, 1):
+        parts.append(Part(f"program {number} of {len(programs)}, replayed "
+                          f"{_number(program.uses, 'time')}", _of_program(program)))
+    return Explanation(parts)
+
+
+def _number(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def _titled(title: str, parts: Sequence[Part]) -> list[Part]:
+    return [Part(title, parts)] if parts else []
+
+
+def _shortened(parts: list[Part], what: str) -> list[Part]:
+    more = len(parts) - _SHOWN
+    return [*parts[:_SHOWN], Part(f"and {more} more {what}")] if more > 0 else parts
+
+
+def _of_program(program: Program) -> list[Part]:
+    conditions = [Part(g.says) for g in program.guards]
+    conditions.insert(0, Part(f"gradients are {'on' if program.grad_enabled else 'off'}"))
+    found = [Part("valid while", _shortened(conditions, "conditions"))]
+    found += _titled("numbers that may be any", [
+        Part(describe(p)) for p in sorted(program.varying.numbers, key=describe)])
+    found.append(Part("what it does, and how often replays went each way", _of_way(program.root)))
+    if program.split is not None:
+        found.append(Part(f"Python does what is between native calls: {program.split}"
+                          if program.split else "all of it is one native call"))
+    stages = program.stages()
+    made = [code for s in stages if (code := s.executable)]
+    if not made:
+        when = "another thread does that" if any(s.is_awaited for s in stages) else \
+            "that happens on the first call that fits"
+        return [*found, Part(f"not compiled yet: {when}")]
+    largest = max((m.memory for m in made), key=lambda m: m.peak)
+    return [*found, Part(f"memory of one call: {largest}"),
+            _kernels([row for m in made for row in m.rows()])]
+
+
+# ---- the tree
+
+@functools.singledispatch
+def _of_way(at: Place) -> list[Part]:
+    """What happens from a place of the tree on."""
+    return [part for below in at.children() for part in _of_way(below)]
+
+
+@_of_way.register
+def _of_end(at: Ends) -> list[Part]:
+    return [part for leaf in at.leaves for part in _of_leaf(leaf)]
+
+
+@_of_way.register
+def _of_branch(at: Branch) -> list[Part]:
+    answers = [Part(f"{_answer(at, outcome)}: {_number(_uses(way), 'time')}", _of_way(way))
+               for outcome, way in at.outcomes.items()]
+    return [Part(f"{at.site or 'a line of ours'} asks for {_subject(at.subject)}", answers)]
+
+
+@_of_way.register
+def _of_loop(at: Loop) -> list[Part]:
+    carried = [str(n.type) for n in at.enter.phis] + ["a number"] * len(at.enter.symbols)
+    return [Part(f"{at.site} begins a loop over {', '.join(carried) or 'nothing'}: "
+                 f"{_number(at.turns, 'turn')} so far", _of_way(at.body) if at.body else [])]
+
+
+@_of_way.register
+def _of_measured(at: Measured) -> list[Part]:
+    return [Part(f"{at.site} finds the size {at.element.name}"),
+            *[part for below in at.children() for part in _of_way(below)]]
+
+
+@_of_way.register
+def _of_turn(at: Back) -> list[Part]:
+    return [Part(f"{at.site} goes on with the next turn")]
+
+
+def _uses(at: Place) -> int:
+    """How many calls ended below a place."""
+    own = sum(leaf.uses for leaf in at.leaves) if isinstance(at, Ends) else 0
+    return own + sum(map(_uses, at.children()))
+
+
+def _of_leaf(leaf: Leaf) -> Iterator[Part]:
+    yield from _titled("where also", _shortened([Part(g.says) for g in leaf.own], "conditions"))
+    values = ", ".join(str(n.type) for n in leaf.outputs[:_SHOWN])
+    more = ", ..." if len(leaf.outputs) > _SHOWN else ""
+    yield Part(f"computes {values}{more}" if values else "computes nothing")
+    targets = dict.fromkeys(map(str, leaf.effects))
+    yield from _titled("changes", _shortened(list(map(Part, targets)), "changes"))
+
+
+def _subject(subject: Node | Formula) -> str:
+    """What a decision depends on, as one would write it."""
+    if isinstance(subject, Formula):
+        return in_words(subject)
+    if subject.op == "input":
+        return f"a {subject.type} that is given"
+    where = f" of {subject.site}" if subject.site else ""
+    return f"the {subject.type} of {subject.op}{where}"
+
+
+_ORIGINS: dict[str, Callable[[Any], str]] = {  # where numbers come from, in words
+    "constant": lambda constant: repr(constant.value),
+    "given": describe,
+    "size": str,
+    "element": lambda node: f"{node.op}.item()",
+    "phi": lambda token: "a number of the loop",
+}
+
+
+def in_words(formula: Formula) -> str:
+    """A formula of numbers, with Python's signs; what is too long to read is left out."""
+    texts: dict[Formula, str] = {}
+    for part in formula.parts:
+        if part.op in _ORIGINS:
+            texts[part] = _ORIGINS[part.op](part.args[0])
+            continue
+        inner = [texts[a] if len(texts[a]) <= _LONG else "(...)" for a in part.args]
+        signed = part.op in _SIGNS and len(inner) == 2
+        texts[part] = f"({inner[0]} {_SIGNS[part.op]} {inner[1]})" if signed else \
+            f"{part.op}({', '.join(inner)})"
+    return texts[formula]
+
+
+def _answer(at: Branch, outcome: Any) -> str:
+    if isinstance(outcome, Constant):
+        return repr(outcome.value)
+    if isinstance(outcome, bytes) and isinstance(at.subject, Node):
+        kind = at.subject.type
+        return f"{np.frombuffer(outcome, kind.dtype).reshape(kind.shape).tolist()}"
+    return repr(outcome)
+
+
+# ---- the kernels
+
+def _kernels(rows: list[dict[str, Any]]) -> Part:
+    """The table of kernels, the costliest first, each with its share of the time."""
+    total = max(sum(r["seconds"] for r in rows), 1e-12)
+    cells = [("kernel", "us", "share", "KB", "GB/s", "limit", "line")]
+    for r in sorted(rows, key=lambda r: -r["seconds"])[:_SHOWN]:
+        seconds = max(r["seconds"], 1e-9)
+        note = f"  not native: {r['why']}" if "why" in r else ""
+        cells.append((r["name"][:40], f"{seconds * 1e6:.1f}", f"{seconds / total:.0%}",
+                      f"{r['bytes'] / 1e3:.1f}", f"{r['bytes'] / seconds / 1e9:.1f}",
+                      f"{r['limit'] / seconds:.0%}" if r["limit"] else "-",
+                      f"{r['line']}{note}"))
+    more = len(rows) - len(cells) + 1
+    left = [Part(f"and {more} more kernels")] if more > 0 else []
+    return Part(f"{_number(len(rows), 'kernel')}, {total * 1e6:.0f} us on made-up values", left,
+                cells if rows else ())

@@ -1,0 +1,172 @@
+"""Recording one call: the function runs as eager does, and what it did becomes a leaf."""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...eager import interpreter
+from ...eager.ops.random import default_generator
+from ...eager.uninterrupted import Uninterrupted
+from ..autodiff.backward import find_way_back
+from ..control_flow.operand_stack import tells_symbols
+from ..guards.guards import find_guards, find_wanted
+from ..guards.missing_attributes import find_absent
+from ..heap.access_path import Path
+from ..heap.code_tracker import PAUSES, Hook
+from ..heap.grad_hook_guards import goes_back
+from ..heap.introspection import is_users
+from ..heap.path_reader import Reader
+from ..heap.snapshot import State
+from ..program.cfg import Element
+from ..program.error_checks import find_checks
+from ..program.trace_exit import Leaf
+from ..trace.append_only import find_added
+from ..trace.concretize import settle
+from ..trace.dynamic_inputs import Varying
+from ..trace.output_spec import Outputs
+from ..trace.side_effects import Effect, changes_of_tape, find_effects
+from ..trace.state_restore import restore
+from ..trace.symbolize import Widening
+from ..trace.tracer import Recorder
+from ..trace.value_table import Names
+from .deferred_outputs import Late
+
+
+class Run:
+    """What came of recording one call: its result, and the way it took or why there is none."""
+
+    def __init__(self, result: Any, path: Sequence[Element], leaf: Leaf | None, refusal: str,
+                 varying: Varying, again: bool = False, late: Late | None = None) -> None:
+        self.late = late  # what it has not computed
+        self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
+        self.varying = varying
+        self.again = again  # whether a further call can be recorded all the same
+
+    def end(self) -> None:
+        """Computes what was not computed so far."""
+        if self.late is not None:
+            self.late.end()
+
+
+def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+           names: Names | None = None, varying: Varying | None = None) -> Run:
+    """Runs fn(*args, **kwargs) as eager does and notes it, with symbols for what is varying.
+
+    An interrupted run has changed nothing, but for what it has told the world outside.
+    """
+    with Uninterrupted() as section:
+        return recorded(fn, args, kwargs, names, varying, section)
+
+
+def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+             names: Names | None, varying: Varying | None, section: Uninterrupted,
+             waits: bool = False) -> Run:
+    """The same in an uninterrupted `section`, which is open while the function runs.
+
+    With `waits`, large arrays are not computed that nobody asks for: `Run.late` is to do so.
+    """
+    state, names, varying = State(), names or Names(), varying or Varying()
+    read = Reader(args, kwargs, fn, names.held)
+    sizes = names.sizes
+    sizes.begin(varying.sizes(read))
+    recorder = Recorder(state, len(args), tuple(kwargs), names, sizes, varying)
+    late = Late(recorder) if waits else None
+
+    def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
+        names.held[id(scope)] = scope
+        state.walk_code(code, scope)
+        if is_users(scope.get("__name__")) and tells_symbols(code):
+            recorder.looks_at_types()
+
+    for i, arg in enumerate(args):
+        state.walk(Path("args").item(i), arg)
+    for key, arg in kwargs.items():
+        state.walk(Path("kwargs").item(key), arg)
+    state.walk(Path("function"), fn)
+    names.held[id(default_generator)] = default_generator
+    state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
+    hook, before = Hook(entered, recorder.refuse), interpreter.STATE.active
+    recorder.unwatched = hook if PAUSES else recorder.unwatched
+    widening = Widening(varying.numbers, args, kwargs, recorder, read)
+
+    def stop() -> None:
+        interpreter.STATE.active, recorder.listening, sizes.live = before, False, False
+
+    try:
+        recorder.widened, recorder.loops.base = widening.put(), sys._getframe()
+        interpreter.STATE.active, sizes.live = recorder, True
+        hook.start()
+        section.open = True
+        result = fn(*widening.args, **widening.kwargs)
+        section.open = False
+        for finish in (hook.stop, stop, widening.take_back):
+            finish()
+        for path in widening.written:
+            state.written(path)
+        leaf, recorder.went_back = None, goes_back(hook.seen)
+        if not recorder.refusal:
+            leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
+        _leave(recorder, late)
+        result = settle(state, result)
+    except BaseException as error:
+        section.open = False
+        undoes = not isinstance(error, Exception) and not recorder.refusal
+        _surely(hook.stop, stop, widening.take_back, lambda: settle(state, None),
+                lambda: _leave(recorder, late), late.end if late is not None else stop,
+                lambda: restore(state) if undoes else None)
+        raise
+    return Run(result, recorder.path, leaf, recorder.refusal, varying, recorder.again, late)
+
+
+def _leave(recorder: Recorder, late: Late | None) -> None:
+    """The run has ended."""
+    if late is not None:
+        late.leave()
+    recorder.end()
+
+
+def _surely(*steps: Callable[[], Any]) -> None:
+    """Runs all of these; one in which Ctrl-C comes is begun again, so each must allow for that."""
+    for step in steps:
+        try:
+            step()
+        except KeyboardInterrupt:
+            step()
+
+
+def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
+            result: Any) -> Leaf | None:
+    recorder.place = defined_at(fn)
+    find_added(recorder)
+    outputs = Outputs(recorder)
+    template = outputs.template(result)
+    effects = find_effects(recorder, outputs) + changes_of_tape(recorder, outputs)
+    way = find_way_back(recorder, outputs)
+    checks = find_checks(recorder, [*outputs.nodes, *(way.kept if way else ())])
+    wanted = find_wanted(recorder, names)
+    guards = [*find_guards(recorder, wanted, names), *find_absent(recorder.state, wanted)]
+    if recorder.refusal:
+        return None
+    recorder.results = [tensor for _, tensor in outputs.tensors]
+    holders = Counter(e.node for e in effects)  # what several tensors hold, none may overwrite
+    donated = {e.node: recorder.sources[e.target] for e in effects
+               if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources
+               and _same_type(recorder, outputs, e)}
+    return Leaf(guards, effects, template, outputs.leaving(donated), recorder.sources.values(), way,
+                checks)
+
+
+def defined_at(fn: Any) -> str:
+    """`file.py:line` where a function is defined, or an empty text."""
+    code = getattr(fn, "__code__", None) or getattr(type(fn).__call__, "__code__", None)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
+
+
+def _same_type(recorder: Recorder, outputs: Outputs, effect: Effect) -> bool:
+    assert effect.node is not None
+    return recorder.sources[effect.target].type == outputs.nodes[effect.node].type

@@ -1,0 +1,177 @@
+"""The ways through a function: entry guards, and a tree of decisions that ends in leaves.
+
+A stage of the tree computes what the next decision asks for, a leaf the results and what is to be
+changed; changes are made at a leaf only, so that a run which meets something new has changed
+nothing, and the function can simply be run again while it is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...eager import interpreter
+from ...eager.devices import CPU
+from ...eager.tape import is_grad_enabled
+from ..guards.guards import Guard, compile_each
+from ..heap.path_reader import Reader
+from ..program.cfg import Branch, Element, Ends, Place, grow
+from ..program.stage_planner import Planner
+from ..program.trace_exit import Leaf
+from ..scalars.scalar_expr import Formula
+from ..segments.segment import Backend
+from ..trace.dynamic_inputs import History
+from ..trace.symbolize import is_number_at
+from ..trace.value_table import Names
+from .replay import MISSING, Replay
+from .trace import Run
+
+WAYS = 16  # answers to one question that are told apart
+LEAVES = 64  # ways of one program
+_PLAIN = (  # what hands Python a plain number: of a tensor, or of a number that is followed
+    "a tensor's value becomes a plain number here, and each new one needs a recording. Use "
+    "x.item(), which stays compiled, or tensors",
+    "only the exact value of a number will do here (for a function of math, a text, an index), and "
+    "each new one needs a recording. Compute with tensors here, or do this part outside")
+
+
+class Program(Replay):
+    """Everything recorded of a function under one set of entry guards."""
+
+    def __init__(self, fn: Callable[..., Any], names: Names, run: Run, backend: Backend) -> None:
+        assert run.leaf is not None
+        self._planner = Planner(names, fn, backend)
+        self._guarded: Callable[[Any, Any], list[bool]] | None = None  # made when it is asked for
+        super().__init__(fn, names, run.varying, run.leaf.guards, is_grad_enabled(),
+                         interpreter.STATE.casting)
+        run.leaf.depends_on([], self._source())
+        self.root, _ = grow(None, run.path, run.leaf)
+        self._planner.plan(self.root)
+
+    def _guard(self, guards: list[Guard]) -> None:
+        super()._guard(guards)
+        self._guarded = None
+
+    def differs_only(self, args: Any, kwargs: Any, history: History) -> bool:
+        """Whether nothing but plain numbers and sizes keep the call from fitting; `history` is
+        told which."""
+        if self.grad_enabled != is_grad_enabled() \
+                or self.casting is not interpreter.STATE.casting:
+            return False
+        read = Reader(args, kwargs, self.fn, self.names.held)
+        try:
+            failed = [g for g, holds in zip(self._all_guards(), self._each(args, kwargs))
+                      if not holds]
+            found = [_difference(g, read) for g in failed if g.of != "condition"]
+        except MISSING:
+            return False
+        if any(f is None for f in found):
+            return False
+        for guard, sizes in zip((g for g in failed if g.of != "condition"), found):
+            if guard.of == "number":
+                history.numbers_differ(frozenset([guard.path]))
+            for axis, before, now in sizes or ():
+                history.size_differs((guard.path, axis), before, now)
+        return True
+
+    def _all_guards(self) -> list[Guard]:
+        return [*self.guards, *(g for leaf in self.leaves() for g in leaf.own)]
+
+    def _each(self, args: Any, kwargs: Any) -> list[bool]:
+        """Whether each of all guards holds."""
+        if self._guarded is None:
+            self._guarded = compile_each(self._all_guards(), self._source(careful=True))
+        return self._guarded(args, kwargs)
+
+    def graft(self, run: Run) -> bool:
+        """Takes in another run whose entry guards hold; False where it does not go the same way
+        up to a decision with another answer."""
+        self._grown += 1
+        try:
+            return self._take_in(run)
+        finally:
+            self._lengthen()  # also what another thread has made of half of it
+            self._long = 0
+            self._grown += 1
+
+    def _take_in(self, run: Run) -> bool:
+        assert run.leaf is not None
+        self._lengthen()
+        self.root, grown = grow(self.root, run.path, run.leaf)
+        if not grown:
+            return False
+        known = {g.key for g in run.leaf.guards}
+        common = [g for g in self.guards if g.key in known]
+        gone = [g for g in self.guards if g.key not in known]
+        if gone:
+            for leaf in self.leaves():
+                if leaf is not run.leaf:
+                    leaf.depends_on([*leaf.own, *gone], self._source())
+            self._guard(common)
+        entry = {g.key for g in common}
+        run.leaf.depends_on([g for g in run.leaf.guards if g.key not in entry], self._source())
+        self._guarded = None
+        self._planner.plan(self.root)
+        return True
+
+    def part(self, path: Sequence[Element]) -> tuple[Place | None, Sequence[Element]]:
+        """Where a path leaves the tree, and its elements from there on."""
+        at = self.root
+        for i, element in enumerate(path):
+            if not at.same(element):
+                return None, []
+            below = at.after(element)
+            if below is None:
+                return at, path[i:]
+            at = below
+        return (at, []) if isinstance(at, Ends) else (None, [])
+
+    def unmet(self, args: Any, kwargs: Any) -> dict[Leaf, str]:
+        """For each leaf that this call does not fit, the condition of its own that fails."""
+        found = {}
+        for leaf in self.leaves():
+            try:
+                failed = leaf.check(args, kwargs)
+            except MISSING:
+                found[leaf] = "what it read is there"
+            else:
+                found |= {} if failed < 0 else {leaf: leaf.own[failed].says}
+        return found
+
+    def news(self, run: Run, unmet: dict[Leaf, str]) -> str:
+        """What a run shows that is not in the tree."""
+        place, left = self.part(run.path)
+        if left:
+            return f"{left[0].site or 'a decision'} decides as never before"
+        here = place.leaves if isinstance(place, Ends) else unmet
+        failed = [unmet[leaf] for leaf in here if leaf in unmet]
+        return f"no longer: {failed[0]}" if failed else "its values decide something else"
+
+def crowded(run: Run, programs: Sequence[Program]) -> str:
+    """Why a run is one way too many, or nothing: a plain number has a way for each value."""
+    for program in programs:
+        place, left = program.part(run.path)
+        if isinstance(place, Branch) and left and len(place.outcomes) >= WAYS:
+            return f"{place.site}: {_PLAIN[isinstance(place.subject, Formula)]}"
+        if len(program.leaves()) >= LEAVES:
+            return f"{run.path[-1].site}: its decisions have more than {LEAVES} outcomes together"
+    return ""
+
+
+def _difference(guard: Guard, read: Reader) -> list[tuple[int, int, int]] | None:
+    """(axis, size before, size now) of what makes a guard fail, none for a number; None for
+    anything that is not just another number or size."""
+    if guard.of == "number":
+        return [] if is_number_at(guard.path, read) else None
+    value = read(guard.path)
+    if guard.of != "sizes" or type(value) is not guard.constants["T"] \
+            or value._data.dtype != guard.constants["D"] or _device(guard) != value.device:
+        return None
+    before, now = guard.constants["S"], value._data.shape
+    found = [(i, a, b) for i, (a, b) in enumerate(zip(before, now)) if a not in (None, b)]
+    return found if found and len(before) == len(now) else None
+
+
+def _device(guard: Guard) -> str:
+    """The device that a tensor has to be on."""
+    return f"cuda:{guard.constants['P']}" if "P" in guard.constants else CPU

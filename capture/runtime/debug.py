@@ -1,0 +1,32 @@
+"""What FUSEWIRE_DEBUG shows on stderr, each level with all before it: one form for everything.
+
+    fusewire 1 recordings: step records again, no longer: argument 1 is 2.0
+
+The number is the level from which on it is shown. Texts of several lines follow their heading as
+they are, so that they can be copied.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ...eager.settings import LADDER, settings
+
+RECORDINGS, KERNELS, GRAPHS, SOURCES, PASSES = LADDER
+_TITLES = dict(zip(LADDER, ("recordings", "kernels", "graphs", "sources", "passes")))
+
+
+def show(level: int, what: str, text: Callable[[], str] | None = None) -> None:
+    """Writes `what` to stderr, and the lines that `text` makes, where this level is asked for."""
+    if settings.debug >= level:
+        lines = [f"fusewire {level} {_TITLES[level]}: {what}"]
+        lines += [text().rstrip("\n"), ""] if text is not None else []
+        print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def show_code(name: str, executable: Any) -> None:
+    """Writes what a program consists of: its kernels with their times, and its code."""
+    show(KERNELS, f"{name}, timed on made-up values", executable.explain)
+    show(SOURCES, name, lambda: executable.code)

@@ -1,0 +1,21 @@
+"""What the user is told, once, where a compiled function does less than was asked for."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any, cast
+
+from ...eager.errors import is_our_file
+
+
+class CaptureWarning(UserWarning):
+    """A compiled function, or the way back through it, runs eagerly for the reason given."""
+
+
+def warn(message: str) -> None:
+    """Warns at the line of the user's code that has called."""
+    level, frame = 1, cast(Any, sys._getframe())
+    while frame.f_back is not None and is_our_file(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, CaptureWarning, stacklevel=level)

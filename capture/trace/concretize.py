@@ -1,0 +1,83 @@
+"""Plain numbers for the symbols that a recorded run has left behind, wherever it has put them."""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...eager.tape import Entry, Leaf  # the recorder settles the tape
+from ...eager.tensor import Tensor
+from ..heap.access_path import Members
+from ..heap.introspection import EMPTY, attributes, cells, own_members
+from ..heap.snapshot import FIXED, State
+from ..scalars.symbolic_scalar import SYMBOLS, plain
+
+Put = Callable[[Any], None]
+
+
+def settle(state: State, result: Any) -> Any:
+    """`result` with plain numbers for symbols, in everything else that the run changed as well."""
+    seen = dict[int, Any].fromkeys(state.paths)  # what was there before changes by itself
+    for path, _, _ in [*state.changes(), *state.changed_fields()]:
+        _settle_inside(state.values[path], seen)
+    return _settled(result, seen)
+
+
+def _settled(value: Any, seen: dict[int, Any]) -> Any:
+    if type(value) in SYMBOLS:
+        return plain(value)
+    if isinstance(value, tuple):
+        parts = [_settled(v, seen) for v in value]
+        same = all(a is b for a, b in zip(parts, value))
+        return value if same else tuple.__new__(type(value), parts)
+    if id(value) not in seen and not isinstance(value, (Tensor, Entry, Leaf, *FIXED)):
+        seen[id(value)] = value
+        _settle_inside(value, seen)
+    return value
+
+
+def _is_symbolic(key: Any) -> bool:
+    return type(key) in SYMBOLS or (isinstance(key, tuple) and any(map(_is_symbolic, key)))
+
+
+def _settle_inside(value: Any, seen: dict[int, Any]) -> None:
+    if isinstance(value, dict) and any(map(_is_symbolic, value)):
+        items = list(value.items())
+        value.clear()
+        value.update((_settled(k, seen), v) for k, v in items)
+    if isinstance(value, set) and any(map(_is_symbolic, value)):
+        numbers = [v for v in value if _is_symbolic(v)]
+        value.difference_update(numbers)
+        value.update(_settled(v, seen) for v in numbers)
+    for old, put in list(_places(value)):
+        new = _settled(old, seen)
+        if new is not old:
+            put(new)
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Put]]:
+    """What an object holds, and how to put something else there."""
+    if isinstance(value, Members):
+        for name, held in vars(value.owner).items():
+            yield held, _setter(setattr, value.owner, name)
+    elif isinstance(value, type):
+        for name, held in own_members(value).items():
+            yield held, _setter(setattr, value, name)
+    elif isinstance(value, (list, deque)):
+        for i, held in enumerate(value):
+            yield held, _setter(type(value).__setitem__, value, i)
+    elif isinstance(value, dict):
+        for key, held in value.items():
+            yield held, _setter(dict.__setitem__, value, key)
+    if isinstance(value, types.FunctionType):
+        for cell, held in zip(value.__closure__ or (), cells(value)):
+            if held is not EMPTY:
+                yield held, _setter(setattr, cell, "cell_contents")
+    for name, held in attributes(value).items():
+        yield held, _setter(object.__setattr__, value, name)
+
+
+def _setter(function: Callable[..., None], owner: Any, key: Any) -> Put:
+    return lambda new: function(owner, key, new)

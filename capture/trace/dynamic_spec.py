@@ -1,0 +1,62 @@
+"""`dynamic=`: which sizes of the arguments are to be symbols from the first call on."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ...eager.errors import ArgumentError
+from ...eager.shapes import axis_of
+from ...eager.tensor import Tensor
+from ..heap.access_path import Path
+
+Dynamic = bool | Mapping[Any, Any] | None
+Asked = tuple[Path, int, str]  # where a tensor is, which of its axes, a name for its size or ""
+
+
+def check_dynamic(dynamic: Dynamic, fn: Callable[..., Any]) -> None:
+    """Raises ArgumentError for a `dynamic` that says nothing about arguments of `fn`."""
+    if dynamic is None or isinstance(dynamic, bool):
+        return
+    help = 'dynamic=True, or {"x": [0]}: axes by the names of arguments'
+    if not isinstance(dynamic, Mapping):
+        raise ArgumentError(f"dynamic={dynamic!r} is not True, False or axes of arguments", help)
+    known = _parameters(fn)
+    for name in dynamic:
+        if isinstance(name, str) and known is not None and name not in known:
+            raise ArgumentError(f"dynamic names {name!r}, which is no argument: there are "
+                                f"{', '.join(known) or 'none'}", help)
+
+
+def asked(dynamic: Dynamic, fn: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[Asked]:
+    """The axes that `dynamic` asks for among those of this call's tensors."""
+    for path, name, tensor in _tensors(fn, args, kwargs) if dynamic else ():
+        if isinstance(dynamic, Mapping):
+            axes = dynamic.get(name, ())
+        else:
+            axes = range(tensor.ndim)
+        for axis in axes:
+            own = axes[axis] if isinstance(axes, Mapping) else ""
+            yield path, axis_of(f"dynamic: argument {name}", axis, tensor.ndim), own
+
+
+def _parameters(fn: Callable[..., Any]) -> list[str] | None:
+    """The names of arguments; None where any name may be given."""
+    try:
+        found = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    names = [p.name for p in found if p.kind is not p.VAR_POSITIONAL]
+    return None if any(p.kind is p.VAR_KEYWORD for p in found) else names
+
+
+def _tensors(fn: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[tuple[Path, Any, Tensor]]:
+    """(path, name, tensor) of the arguments that are tensors; a number where they have no name."""
+    names = _parameters(fn) or []
+    for i, value in enumerate(args):
+        if isinstance(value, Tensor):
+            yield Path("args").item(i), names[i] if i < len(names) else i, value
+    for name, value in kwargs.items():
+        if isinstance(value, Tensor):
+            yield Path("kwargs").item(name), name, value

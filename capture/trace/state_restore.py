@@ -1,0 +1,79 @@
+"""The state of a function as it was before a run that was interrupted."""
+
+from __future__ import annotations
+
+import types
+from collections import OrderedDict, deque
+from typing import Any
+
+from ...eager.tensor import Tensor
+from ..heap.access_path import Members, Path
+from ..heap.introspection import EMPTY
+from ..heap.mutations import DeleteAttribute
+from ..heap.snapshot import State
+from .side_effects import attribute_setter
+
+
+def restore(state: State) -> None:
+    """Gives back to every object what it held when the run began."""
+    for path, before, now in list(state.changes()):
+        _restore(path, state.values[path], before, now)
+    for path, before, now in list(state.changed_fields()):
+        _set_attributes(state.values[path], before, now)
+    for path, edge in state.edges.items():
+        state.values[path].edge = edge
+
+
+def _restore(path: Path, value: Any, before: Any, now: Any) -> None:
+    if isinstance(value, Tensor):
+        value._data, value._grad = before
+    elif path.kind == "globals" or isinstance(value, Members):
+        _set_items(value, before, now)
+    elif isinstance(value, types.FunctionType):
+        _set_cells(value, before, now)
+    elif isinstance(value, (list, deque, dict, set, bytearray)):
+        _refill(value, before)
+    else:
+        _set_attributes(value, before, now)
+
+
+def _refill(value: Any, before: Any) -> None:
+    """Puts elements in the place of all those of a container; `before` are pairs where it has
+    keys or positions."""
+    if isinstance(value, set):
+        value.clear()
+        value.update(before)
+    elif isinstance(value, bytearray):
+        value[:] = before
+    elif isinstance(value, dict):
+        kind = OrderedDict if isinstance(value, OrderedDict) else dict
+        kind.clear(value)
+        for key, element in before:
+            kind.__setitem__(value, key, element)
+    else:
+        value.clear()
+        value.extend([element for _, element in before])
+
+
+def _set_items(value: Any, before: dict[str, Any], now: dict[str, Any]) -> None:
+    for name in now.keys() - before.keys():
+        del value[name]
+    for name, element in before.items():
+        if now.get(name, EMPTY) is not element:
+            value[name] = element
+
+
+def _set_cells(function: Any, before: tuple[Any, ...], now: tuple[Any, ...]) -> None:
+    for cell, content, found in zip(function.__closure__, before, now):
+        if content is EMPTY and found is not EMPTY:
+            del cell.cell_contents
+        elif content is not found:
+            cell.cell_contents = content
+
+
+def _set_attributes(value: Any, before: dict[str, Any], now: dict[str, Any]) -> None:
+    for name in now.keys() - before.keys():
+        DeleteAttribute(name)(value, None)
+    for name, element in before.items():
+        if now.get(name, EMPTY) is not element:
+            attribute_setter(value, name)(value, element)

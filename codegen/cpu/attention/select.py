@@ -1,0 +1,52 @@
+"""Which attentions there are kernels for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ....capture.graph.graph import Node
+from ...fusion.fusion import Group
+from ...ir.loop_ir import Buffer, Kernel
+from ...ir.target_info import Machine
+from .backward import Back
+from .forward import Forward
+from .shape import Heads
+
+_ON_STACK = 1 << 19  # elements of a task's own memory, at most
+_FLOAT, _BOOL = np.dtype("float32"), np.dtype(bool)
+
+
+class _Way(NamedTuple):
+    """How the kernel of an op is made."""
+
+    before: int  # inputs before query, key and value
+    make: type[Forward] | type[Back]
+
+
+_WAYS: Mapping[str, _Way] = {"attention": _Way(0, Forward), "attention_back": _Way(2, Back)}
+
+
+def has_kernel(node: Node, machine: Machine) -> bool:
+    """Whether a composite becomes a kernel of its own; it is opened if not."""
+    if node.op not in _WAYS or machine.open:
+        return False
+    way = _WAYS[node.op]
+    behind = way.before + 3
+    if any(n.type.dtype != _FLOAT for n in node.inputs[:behind]) or any(
+            n.type.dtype not in (_FLOAT, _BOOL) for n in node.inputs[behind:]):
+        return False
+    heads = Heads(node, way.before, {}, machine, "")
+    if 0 in (heads.heads, heads.rows, heads.keys, heads.width, heads.values):
+        return False
+    return sum(b.size for b in way.make(heads).memory if b.scratch) <= _ON_STACK
+
+
+def attention_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+                      ) -> list[Kernel]:
+    """The kernels of a node that has some."""
+    (node,) = group.members
+    way = _WAYS[node.op]
+    return [way.make(Heads(node, way.before, buffers, machine, name)).kernel()]

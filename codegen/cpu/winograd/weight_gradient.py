@@ -1,0 +1,217 @@
+"""The gradient of a convolution by its weights, by tiles.
+
+    transform the tiles of the images:           data[point][tile][channel]
+    and those of what gradients come for:        back[point][tile][filter]
+    task = one panel of filters, some of the channels
+        for each point, and for some hundred tiles at a time:
+            products[point][channel][filter] += data[point][tile] * back[point][tile]
+        transform them to 3 by 3, turn them, and do what the group computes from the sums
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ...ir import loop_ir
+from ...ir.affine_index import Index, as_index, atom, counter
+from ...ir.builder import Value
+from ...ir.loop_ir import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
+from ..gemm.coalesce import steps_as_one
+from ..gemm.microkernel import sums_of_products
+from ..gemm.plan import tile_rows
+from ..partition_work import buffers_of
+from .convolution import Convolution
+from .input_transform import LINE, Source, Tiles, odd_lines
+from .matrices import KERNEL, Matrix, on_both_sides, transposed
+from .output_transform import turned
+from .tile_grid import Grid, even_part, full_blocks, least
+
+_BLOCK = 32  # tiles of a block
+_BLOCKS = 4  # blocks whose products are added at once, so that a panel stays in the first cache
+_CHANNELS = 64  # of a task, at most
+_TASKS = 1  # for each thread, fewer: with fewer channels
+
+
+class Gradient:
+    """The kernels of one gradient."""
+
+    def __init__(self, of: Convolution) -> None:
+        self.of = of
+        self.grid = Grid(of.images, of.space, of.transforms.results, full_blocks(of.whole, _BLOCK))
+        self.panel = 2 * of.machine.lanes()
+        self.panels = -(-of.filters // self.panel)
+        self.points = of.transforms.side ** 2
+        self.channels = self._channels_of_a_task()
+        self.groups = -(-of.channels // self.channels)
+        self.rows = tile_rows(self.channels, of.machine.tile_rows)
+
+    def _channels_of_a_task(self) -> int:
+        channels, most = self.of.channels, _CHANNELS
+        while most > LINE and self.panels * -(-channels // most) < _TASKS * self.of.machine.threads:
+            most //= 2
+        return even_part(channels, most)
+
+    # ---- memory
+    @cached_property
+    def data(self) -> Tiles:
+        of = self.of
+        source = Source(of.channels, of.source_space, of.pad, of.image)
+        return self._tiles(source, of.transforms.data, "data")
+
+    @cached_property
+    def back(self) -> Tiles:
+        of = self.of
+
+        def element(image: Index, filter: Index, y: Index, x: Index) -> Value:
+            return of.other(images=image, filters=filter, y=y, x=x)
+
+        source = Source(of.filters, of.space, (0, 0), element)
+        return self._tiles(source, transposed(of.transforms.back), "back")
+
+    def _tiles(self, source: Source, matrix: Matrix, name: str) -> Tiles:
+        return Tiles(source, self.grid, matrix, self.of.machine, f"{self.of.name}_{name}",
+                     self.of.dtype, panels=True)
+
+    @cached_property
+    def point_pitch(self) -> int:
+        """Elements of the products from one point to the next."""
+        return odd_lines(self.channels * self.panel)
+
+    @cached_property
+    def products(self) -> Buffer:
+        return Buffer("products", self.of.dtype, self.points * self.point_pitch, scratch=True)
+
+    @property
+    def weights(self) -> int:
+        """The elements of a filter that a task computes."""
+        return self.channels * KERNEL ** 2
+
+    @cached_property
+    def weight_rows(self) -> Buffer:
+        return Buffer("results", self.of.dtype, self.weights * self.panel, scratch=True)
+
+    @property
+    def filter_pitch(self) -> int:
+        return self.weights + LINE
+
+    @cached_property
+    def filter_rows(self) -> Buffer:
+        return Buffer("turned", self.of.dtype, self.panel * self.filter_pitch, scratch=True)
+
+    # ---- statements
+    def kernels(self) -> list[Kernel]:
+        """All of them, in order."""
+        sites = self.of.sites
+        return [*self.data.kernels(sites), *self.back.kernels(sites), self._products()]
+
+    def _products(self) -> Kernel:
+        tasks = self.panels * self.groups
+        var, task = counter("task", tasks)
+        panel, first = task // self.groups, task % self.groups * self.channels
+        body = (*self._multiplied(panel, first), self._to_weights(),
+                *turned(self.weight_rows, self.weights, self.panel, self.filter_rows,
+                        self.filter_pitch, self.of.machine.lanes()),
+                self._stored(panel, first))
+        scratch = self.products, self.weight_rows, self.filter_rows
+        return Kernel(self.of.name, *buffers_of(body), scratch, var, tasks, body,
+                      self.of.nanoseconds, self.of.sites)
+
+    def _multiplied(self, panel: Index, first: Index) -> list[Stmt]:
+        """The products of every point, added up over all tiles."""
+        (p, point), (z, at) = counter("point", self.points), counter("z", self.products.size)
+        zero = loop_ir.Store(self.products, at.expr(), loop_ir.const(0, self.of.dtype))
+        clear = For(z, const(0), const(self.products.size), (zero,), self.of.machine.lanes())
+        blocks = self.grid.block_count
+        some, number = counter("blocks", -(-blocks // _BLOCKS))
+        start = number * _BLOCKS
+        count = least(_BLOCKS, blocks - start)
+        body: list[Stmt] = []
+        whole, rest = divmod(self.channels, self.rows)
+        r, row = counter("row", whole)
+        if whole:
+            inner = self._tile(panel, first, point, row * self.rows, self.rows, start, count)
+            body.append(For(r, const(0), const(whole), (inner,)))
+        if rest:
+            body.append(self._tile(panel, first, point, as_index(whole * self.rows), rest, start,
+                                   count))
+        return [clear, For(p, const(0), const(self.points), (
+            For(some, const(0), const(-(-blocks // _BLOCKS)), tuple(body)),))]
+
+    def _tile(self, panel: Index, first: Index, point: Index, row: Index, count: int,
+              start: Index, blocks: Expr) -> Stmt:
+        """Adds the products of some blocks, for some channels and one filter of the panel per
+        lane."""
+        dtype, tiles = self.of.dtype, self.grid.block_tiles
+        var, lane = counter("j", self.panel)
+        (b, number), k = counter("b", _BLOCKS), Var("k")
+        tile, block = atom(k, (0, tiles - 1)), start + number
+        registers = [Register(f"s{i}", dtype) for i in range(count)]
+        places = [(point * self.point_pitch + (row + i) * self.panel + lane).expr()
+                  for i in range(count)]
+        rows = [loop_ir.load(self.data.data, self.data.place(
+            block, point, tile, self._channel(first + row + i)).expr()) for i in range(count)]
+        column = loop_ir.load(self.back.data, self.back.place(
+            block, point, tile, panel * self.panel + lane).expr())
+        sums = sums_of_products(registers, k, const(tiles), rows, column)
+        body: list[Stmt] = [loop_ir.Assign(r, loop_ir.const(0, dtype)) for r in registers]
+        body.append(For(b, const(0), blocks, (sums,)))
+        for register, place in zip(registers, places):  # sums of sums: shorter ones round less
+            body += [loop_ir.Update(register, "add", loop_ir.load(self.products, place)),
+                     loop_ir.Store(self.products, place, loop_ir.read(register))]
+        return For(var, const(0), const(self.panel), tuple(body), self.panel)
+
+    def _channel(self, number: Index) -> Index:
+        """A channel, the last one in the place of those of the last task that are not there."""
+        last = self.of.channels - 1
+        if number.range()[1] <= last:
+            return number
+        return atom(loop_ir.call("minimum", (number.expr(), const(last)), loop_ir.INT), (0, last))
+
+    def _to_weights(self) -> Stmt:
+        """Transforms the sums of every channel to 3 by 3, with the filters side by side."""
+        (c, channel), (f, lane) = counter("c", self.channels), counter("f", self.panel)
+        side = self.of.transforms.side
+        place = channel * self.panel + lane
+        square = [[loop_ir.load(self.products, ((i * side + j) * self.point_pitch + place).expr())
+                   for j in range(side)] for i in range(side)]
+        body, results = on_both_sides(transposed(self.of.transforms.weights), square, "g")
+        body += [loop_ir.Store(self.weight_rows, ((channel * KERNEL ** 2 + n) * self.panel
+                                                + lane).expr(), loop_ir.read(r))
+                 for n, r in enumerate(results)]
+        lanes = For(f, const(0), const(self.panel), tuple(body), self.of.machine.lanes())
+        return For(c, const(0), const(self.channels), (lanes,))
+
+    # ---- epilogue
+    def _stored(self, panel: Index, first: Index) -> Stmt:
+        """What the group computes from each weight, and its stores."""
+        of = self.of
+        filters = least(self.panel, of.filters - panel * self.panel)
+        channels = least(self.channels, of.channels - first)
+        f, number = counter("f", self.panel)
+        where = {of.roles.filters: panel * self.panel + number}
+        letters = of.roles.channels, *of.roles.kernel
+        together = steps_as_one(of.group, of.buffers, [of.letters[2].index(a) for a in letters])
+        weights = self._as_one if together else self._one_by_one
+        return For(f, const(0), filters, (weights(number, first, channels, where),))
+
+    def _as_one(self, number: Index, first: Index, channels: Expr, where: dict[str, Index]) -> Stmt:
+        """The weights of a filter in one loop."""
+        var, weight = counter("w", self.weights)
+        y, x = self.of.roles.kernel
+        where = where | {self.of.roles.channels: as_index(0), y: as_index(0),
+                         x: first * KERNEL ** 2 + weight}
+        total = loop_ir.load(self.filter_rows, (number * self.filter_pitch + weight).expr())
+        count = loop_ir.call("mul", (channels, const(KERNEL ** 2)), loop_ir.INT)
+        return For(var, const(0), count, tuple(self.of.stores(where, total)),
+                   self.of.machine.lanes())
+
+    def _one_by_one(self, number: Index, first: Index, channels: Expr, where: dict[str, Index]
+                    ) -> Stmt:
+        (c, channel), (i, row), (j, column) = (
+            counter(name, n) for name, n in (("c", self.channels), ("y", KERNEL), ("x", KERNEL)))
+        y, x = self.of.roles.kernel
+        where = where | {self.of.roles.channels: first + channel, y: row, x: column}
+        place = number * self.filter_pitch + (channel * KERNEL + row) * KERNEL + column
+        body = self.of.stores(where, loop_ir.load(self.filter_rows, place.expr()))
+        inner = For(i, const(0), const(KERNEL), (For(j, const(0), const(KERNEL), tuple(body)),))
+        return For(c, const(0), channels, (inner,))

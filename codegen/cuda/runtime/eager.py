@@ -1,0 +1,80 @@
+"""Ops on tensors of a GPU as kernels of their own: what CuPy has not, or has otherwise than NumPy.
+
+An op is a graph of one node, compiled once for the types of its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ....capture.graph.graph import Graph, Nodes, param_key
+from ....capture.graph.graph_builder import Builder, as_tensor, build
+from ....eager import devices, on_device
+from ....eager.dtypes import int64
+from ....eager.errors import CodegenError
+from ....eager.op import Op
+from ....eager.ops import check
+from ....eager.ops.declare import cast
+from ....eager.ops.reduce import any as any_
+from ....eager.shapes import TensorType
+from ....eager.tensor import Tensor
+from ...eager_jit.cache import Variants
+from .device import gpu
+from .executable import compile_on
+
+Call = Callable[[list[Any]], list[Any]]
+
+_PROGRAMS = Variants()
+
+
+def run(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The result of an op on arrays of the current GPU and numbers; None where there is no code for
+    it, or where it comes with too many shapes for a program each."""
+    number = devices.cupy().cuda.runtime.getDevice()
+    operands = [TensorType(x.shape, x.dtype) if isinstance(x, devices.ndarray) else x
+                for x in arrays]
+    key = (number, op.name, *[x if isinstance(x, TensorType) else param_key(x) for x in operands],
+           *[(k, param_key(v)) for k, v in sorted(params.items())])
+    call = _PROGRAMS.get(key, op.name, lambda: _compiled(op, operands, params, number))
+    return call([x for x in arrays if isinstance(x, devices.ndarray)])[0] if call else None
+
+
+def _compiled(op: Op, operands: Sequence[Any], params: dict[str, Any], number: int
+              ) -> Call | None:
+    try:
+        return compile_on(graph_of(op, operands, params), gpu(number))
+    except CodegenError:
+        return None
+
+
+def graph_of(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Graph:
+    """The graph of one op on values of these types, and on numbers."""
+    nodes = Nodes()
+    inputs = {i: nodes.input(f"x{i}", t) for i, t in enumerate(operands)
+              if isinstance(t, TensorType)}
+    given = [as_tensor(inputs[i]) if i in inputs else x for i, x in enumerate(operands)]
+    out = Builder(nodes).apply(op, tuple(given), params)._data
+    return Graph(tuple(inputs.values()), (out.node,))
+
+
+def in_range(x: Any, size: int, low: int) -> bool:
+    """Whether every element of an array on a GPU is one of low ... size - 1, by one kernel."""
+    key = x.device.id, "in_range", TensorType(x.shape, x.dtype), size, low
+    call = _PROGRAMS.get(key, "in_range", lambda: _looking(*key))
+    return not bool(call([x])[0] if call else ((x < low) | (x >= size)).any())
+
+
+def _looking(number: int, name: str, of: TensorType, size: int, low: int) -> Call:
+    def is_outside(x: Tensor) -> Tensor:
+        wide = cast(x, int64)
+        return any_((wide < low) | (wide >= size))
+
+    nodes = Nodes()
+    given = nodes.input("x", of)
+    outside = build(nodes, is_outside, (given,), {}, name)
+    return compile_on(Graph((given,), (outside,)), gpu(number))
+
+
+on_device.compiled = run
+check.on_gpu = in_range

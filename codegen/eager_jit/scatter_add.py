@@ -1,0 +1,95 @@
+"""Rows added at places known only at run time, as a native kernel: the way back of `take`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...eager.dtypes import is_small
+from ...eager.shapes import TensorType, product
+from ..compile import machine_of
+from ..ir.loop_ir import (
+    INT,
+    Assign,
+    Buffer,
+    DType,
+    Expr,
+    For,
+    Kernel,
+    Register,
+    Store,
+    Var,
+    call,
+    const,
+    load,
+    read,
+)
+from ..ir.target_info import Machine
+from ..partition.support import is_supported
+from ..program.native_call import ProgramCall, contiguous
+from ..program.native_program import Argument, NativeProgram, Step, build
+from ..runtime.target import host
+
+_ANY = 1 << 40  # elements of a buffer whose size is known only when the program runs
+
+
+def add_at(
+    types: Sequence[TensorType], out: TensorType, params: dict[str, Any]
+) -> Callable[[Sequence[Any]], Any] | None:
+    """A function of values and places, to zeros to which rows of the values are added at their
+    places; None for other axes than the first.
+
+    Rows are added in their order, so that results do not depend on the number of threads.
+    """
+    places = types[1]
+    if params["axis"] != 0 or places.dtype != INT or not is_supported(out.dtype) \
+            or is_small(out.dtype):
+        return None
+    program = _program(out.dtype, product(out.shape[1:]))
+    counts = np.array([places.size, out.shape[0]])
+    return contiguous(ProgramCall(program, 2, [out], [counts]))
+
+
+@functools.cache
+def _program(dtype: DType, width: int) -> NativeProgram:
+    target = host()
+    kernel = add_rows(dtype, width, machine_of(target))
+    return build([Step(kernel, [Argument(i) for i in range(4)])], kernel.name, target)
+
+
+def add_rows(dtype: DType, width: int, machine: Machine) -> Kernel:
+    """out[places[n]] += values[n] for n = 0, 1, ... to zeros: each task does some of the columns.
+
+    Its buffers are values, places, how many values and rows of `out` there are, and out; a row has
+    `width` elements.
+    """
+    lanes = machine.lanes(dtype.itemsize)
+    tasks = max(1, min(machine.threads, width // lanes))
+    columns = -(-width // tasks)
+    values, places = Buffer("values", dtype, _ANY), Buffer("places", INT, _ANY)
+    counts, out = Buffer("counts", INT, 2), Buffer("out", dtype, _ANY)
+    task, n, column, row = Var("task"), Var("n"), Var("column"), Var("row")
+    start = Register("start", INT)
+    first = _times(task, columns)
+    stop = call("minimum", (_sum(first, const(columns)), const(width)), INT)
+    zero = Store(out, _sum(_times(row, width), column), const(0, dtype))
+    target = _sum(_times(read(start), width), column)
+    value = load(values, _sum(_times(n, width), column))
+    add = Store(out, target, call("add", (load(out, target), value), dtype))
+    body = (
+        For(row, const(0), load(counts, const(1)), (For(column, first, stop, (zero,), lanes),)),
+        For(n, const(0), load(counts, const(0)), (
+            Assign(start, load(places, n)), For(column, first, stop, (add,), lanes))))
+    inputs = (values, places, counts)
+    return Kernel("add_rows", inputs, (out,), (), task, tasks, body, cost=1e6)
+
+
+def _sum(x: Expr, y: Expr) -> Expr:
+    return call("add", (x, y), INT)
+
+
+def _times(x: Expr, factor: int) -> Expr:
+    return call("mul", (x, const(factor)), INT)

@@ -1,0 +1,16 @@
+"""A launch: a kernel with the memory of its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.loop_ir import Kernel
+from .kernel_key import Place
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel and where each of its arguments lies."""
+
+    kernel: Kernel
+    places: tuple[Place, ...]

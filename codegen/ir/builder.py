@@ -1,0 +1,124 @@
+"""Scalars of a formula as expressions of the loop IR, and the builder `k` of formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import loop_ir
+from .loop_ir import BOOL, Const, Expr
+from .scalar_ops import SCALAR
+
+_COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite", "signbit"}
+
+
+class Value:
+    """An expression with operators; Python numbers beside it adapt to its dtype."""
+
+    __slots__ = ("expr",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+
+    @property
+    def dtype(self) -> Any:
+        return self.expr.dtype
+
+    if TYPE_CHECKING:  # bound below
+        def _binary(self, other: Any) -> Value: ...
+        __add__ = __sub__ = __mul__ = __truediv__ = __and__ = __or__ = __xor__ = _binary
+        __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = _binary
+
+    def __neg__(self) -> Value:
+        return Value(loop_ir.call("neg", (self.expr,), self.dtype))
+
+    def __invert__(self) -> Value:
+        return Value(loop_ir.call("not", (self.expr,), self.dtype))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a scalar of a formula has no truth value; use k.where")
+
+
+def _bind(method: str, op: str) -> None:
+    def forward(self: Value, other: Any) -> Any:
+        return call(op, self, other)
+
+    def backward(self: Value, other: Any) -> Any:
+        return call(op, other, self)
+
+    setattr(Value, f"__{method}__", forward)
+    if op not in _COMPARISONS:
+        setattr(Value, f"__r{method}__", backward)
+
+
+for _method, _op in {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "and": "and", "or": "or",
+    "xor": "xor", "lshift": "shl", "rshift": "shr", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
+    "eq": "eq", "ne": "ne",
+}.items():
+    _bind(_method, _op)
+
+
+def call(op: str, *args: Any) -> Any:
+    """The scalar `op` of values and numbers; conditions that are known fold away."""
+    if op in ("and", "or") and any(isinstance(a, (bool, np.bool_)) for a in args):
+        return _known_logic(op, *args)
+    if op == "where" and isinstance(args[0], (bool, np.bool_)):
+        return args[1] if args[0] else args[2]
+    dtype = next((a.dtype for a in reversed(args) if isinstance(a, Value)), None)
+    if dtype is None or (op == "where" and not any(isinstance(a, Value) for a in args[1:])):
+        raise TypeError(f"{op} of numbers alone has no dtype")
+    exprs = tuple(_operand(a, dtype) for a in args)
+    return Value(loop_ir.call(op, exprs, BOOL if op in _COMPARISONS else dtype))
+
+
+def _known_logic(op: str, a: Any, b: Any) -> Any:
+    known, other = (a, b) if isinstance(a, (bool, np.bool_)) else (b, a)
+    return other if bool(known) == (op == "and") else known
+
+
+def _operand(a: Any, dtype: Any) -> Expr:
+    if isinstance(a, Value):
+        return a.expr
+    if hasattr(a, "value") and callable(a.value):  # an index
+        return cast(a, dtype).expr
+    return loop_ir.const(a, dtype)
+
+
+def cast(x: Any, dtype: Any) -> Value:
+    """`x`, a value, an index or a number, as `dtype`."""
+    if isinstance(x, (bool, int, float, complex)):
+        return Value(loop_ir.const(x, dtype))
+    value = x if isinstance(x, Value) else x.value()
+    if value.dtype == dtype:
+        return value
+    if isinstance(value.expr, Const):
+        with np.errstate(all="ignore"):
+            return Value(loop_ir.const(np.asarray(value.expr.value).astype(dtype).item(), dtype))
+    return Value(loop_ir.call("cast", (value.expr,), dtype))
+
+
+class Builder:
+    """The `k` of formulas: every scalar op by its name, and constants."""
+
+    cast = staticmethod(cast)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in SCALAR:
+            raise AttributeError(f"the loop IR has no scalar op {name!r}")
+
+        def run(*args: Any) -> Any:
+            return call(name, *args)
+
+        setattr(self, name, run)
+        return run
+
+    @staticmethod
+    def const(value: Any, dtype: Any) -> Value:
+        return Value(loop_ir.const(value, dtype))
+
+
+BUILDER = Builder()

@@ -1,0 +1,280 @@
+"""Runs a kernel in Python, one scalar after the other: what the loop IR means.
+
+Every load and store is checked: indices against their buffers, scratch for being written before it
+is read, registers for being assigned in the block that reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .loop_ir import (
+    Assign,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Load,
+    Mma,
+    Prefetch,
+    Read,
+    Register,
+    Stmt,
+    Store,
+    Transpose,
+    Update,
+    Var,
+    children,
+    expressions,
+)
+from .scalar_ops import SCALAR
+
+Frame = dict[Any, Any]  # Var | Register | Expr -> NumPy scalar
+Run = Callable[[Frame], None]
+_SIMPLE = (Const, Var, Read)
+
+
+def run(
+    kernel: Kernel,
+    arrays: Mapping[Buffer, np.ndarray[Any, Any]],
+    sizes: Mapping[Var, int] | None = None,
+    order: Iterable[int] | None = None,
+) -> None:
+    """Runs all tasks, in `order` if given; `arrays` holds a contiguous array for each argument."""
+    memory = {b: arrays[b].reshape(-1) for b in kernel.arguments}
+    machine = _Machine(kernel, memory)
+    body = machine.block(kernel.body)
+    with np.errstate(all="ignore"):
+        for task in range(kernel.tasks) if order is None else order:
+            machine.forget_scratch()
+            frame: Frame = {kernel.task: np.int64(task)}
+            frame.update({var: np.int64(size) for var, size in (sizes or {}).items()})
+            body(frame)
+
+
+class _Machine:
+    """Translates statements into Python functions of a frame."""
+
+    def __init__(self, kernel: Kernel, memory: dict[Buffer, np.ndarray[Any, Any]]) -> None:
+        self.kernel = kernel
+        self.memory = memory
+        self.written: dict[Buffer, np.ndarray[Any, Any]] = {}
+        for b in kernel.arguments:
+            if memory[b].dtype != b.dtype or memory[b].size > b.size:
+                got = f"{memory[b].dtype}[{memory[b].size}]"
+                raise ValueError(f"{kernel.name}: {b.name} is {b.dtype}[{b.size}], got {got}")
+        for b in kernel.scratch:
+            memory[b] = np.zeros(b.size, b.dtype)
+            self.written[b] = np.zeros(b.size, bool)
+
+    def forget_scratch(self) -> None:
+        """Makes the contents of scratch undefined."""
+        for flags in self.written.values():
+            flags[:] = False
+
+    # Statements
+
+    def block(self, body: Iterable[Stmt]) -> Run:
+        """A block of statements; registers first assigned in it end with it."""
+        runs = [self._statement(s) for s in body]
+        own = {s.register for s in body if isinstance(s, Assign)}
+
+        def block(frame: Frame) -> None:
+            new = [r for r in own if r not in frame]
+            for each in runs:
+                each(frame)
+            for r in new:
+                del frame[r]
+
+        return block
+
+    def _statement(self, s: Stmt) -> Run:
+        make: dict[type, Callable[[Any], Run]] = {
+            For: self._for, If: self._if, Assign: self._assign,
+            Update: self._update, Store: self._store, Transpose: self._transpose,
+            Prefetch: self._prefetch, Mma: self._mma,
+        }  # fmt: skip
+        evaluate, action = self._evaluations(expressions(s)), make[type(s)](s)
+
+        def statement(frame: Frame) -> None:
+            for each in evaluate:
+                each(frame)
+            action(frame)
+
+        return statement
+
+    def _for(self, s: For) -> Run:
+        body, start, stop = self.block(s.body), _get(s.start), _get(s.stop)
+
+        def loop(frame: Frame) -> None:
+            for i in range(int(start(frame)), int(stop(frame))):
+                frame[s.var] = np.int64(i)
+                body(frame)
+
+        return loop
+
+    def _if(self, s: If) -> Run:
+        body, condition = self.block(s.body), _get(s.condition)
+
+        def branch(frame: Frame) -> None:
+            if condition(frame):
+                body(frame)
+
+        return branch
+
+    def _assign(self, s: Assign) -> Run:
+        value = _get(s.value)
+
+        def assign(frame: Frame) -> None:
+            frame[s.register] = _cast(value(frame), s.register.dtype)
+
+        return assign
+
+    def _update(self, s: Update) -> Run:
+        value, function, r = _get(s.value), SCALAR[s.op], s.register
+
+        def update(frame: Frame) -> None:
+            old = self._register(frame, r)
+            frame[r] = _cast(function(old, _cast(value(frame), r.dtype)), r.dtype)
+
+        return update
+
+    def _store(self, s: Store) -> Run:
+        value, index, array = _get(s.value), _get(s.index), self.memory[s.buffer]
+        flags = self.written.get(s.buffer)
+
+        def store(frame: Frame) -> None:
+            at = self._checked(s.buffer, index(frame), "store")
+            array[at] = _cast(value(frame), s.buffer.dtype)
+            if flags is not None:
+                flags[at] = True
+
+        return store
+
+    def _transpose(self, s: Transpose) -> Run:
+        index, source_index = _get(s.index), _get(s.source_index)
+        array, source = self.memory[s.buffer], self.memory[s.source]
+        flags = self.written.get(s.buffer)
+
+        def transpose(frame: Frame) -> None:
+            for r in range(s.rows):
+                for c in range(s.size):
+                    start = source_index(frame) + r * s.source_pitch + c
+                    at = self._checked(s.buffer, index(frame) + c * s.pitch + r, "store")
+                    array[at] = source[self._checked(s.source, start, "load")]
+                    if flags is not None:
+                        flags[at] = True
+
+        return transpose
+
+    def _mma(self, s: Mma) -> Run:
+        f, sums = s.fragments, self.memory[s.sums]
+        own = [(t, n) for t in range(f.threads) for n in range(f.own)]
+        rows, columns = (np.add.outer(first, np.arange(f.depth)) for first in (
+            [f.row(t, n) * f.pitch for t, n in own], [f.column(t, n) * f.pitch for t, n in own]))
+
+        def multiply(frame: Frame) -> None:
+            products = self._elements(s.rows, rows) * self._elements(s.columns, columns)
+            sums[:] = self._elements(s.sums, np.arange(len(own))) + products.sum(1)
+
+        return multiply
+
+    def _elements(self, b: Buffer, places: Any) -> Any:
+        """Elements of scratch, as float64."""
+        for at in (places.max(), places.flat[self.written[b][places].argmin()]):
+            self._require_set(b, self._checked(b, at, "load"))
+        return self.memory[b][places].astype(np.float64)
+
+    def _prefetch(self, s: Prefetch) -> Run:
+        index = _get(s.index)
+        return lambda frame: void(self._checked(s.buffer, index(frame), "prefetch"))
+
+    # Expressions: each is evaluated once per statement, operands first, and left in the frame
+
+    def _evaluations(self, roots: Iterable[Expr]) -> list[Run]:
+        order: dict[Expr, None] = {}
+        stack = list(roots)
+        while stack:
+            top = stack[-1]
+            missing = [x for x in children(top) if x not in order and not isinstance(x, _SIMPLE)]
+            if missing and top not in order:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if not isinstance(top, _SIMPLE):
+                order.setdefault(top)
+        checks = [self._check_read(x) for e in order for x in (e, *children(e))]
+        checks += [self._check_read(x) for x in roots]
+        return [c for c in checks if c] + [self._evaluation(e) for e in order]
+
+    def _check_read(self, e: Expr) -> Run | None:
+        if not isinstance(e, Read):
+            return None
+        register = e.register
+        return lambda frame: void(self._register(frame, register))
+
+    def _evaluation(self, e: Expr) -> Run:
+        if isinstance(e, Load):
+            return self._load(e)
+        assert isinstance(e, Call), e
+        function, dtype, args = SCALAR[e.op], e.dtype, [_get(x) for x in e.args]
+
+        def evaluate(frame: Frame) -> None:
+            frame[e] = _cast(function(*(a(frame) for a in args)), dtype)
+
+        return evaluate
+
+    def _load(self, e: Load) -> Run:
+        index, array = _get(e.index), self.memory[e.buffer]
+        mask = _get(e.mask) if e.mask is not None else None
+        other = _get(e.other) if e.other is not None else lambda frame: e.dtype.type(0)
+
+        def load(frame: Frame) -> None:
+            if mask is not None and not mask(frame):
+                frame[e] = _cast(other(frame), e.dtype)
+                return
+            at = self._checked(e.buffer, index(frame), "load")
+            self._require_set(e.buffer, at)
+            frame[e] = array[at]
+
+        return load
+
+    def _require_set(self, b: Buffer, at: int) -> None:
+        if b in self.written and not self.written[b][at]:
+            raise ValueError(f"{self.kernel.name}: scratch {b.name}[{at}] is read before it is set")
+
+    def _checked(self, b: Buffer, index: Any, what: str) -> int:
+        if not 0 <= index < b.size:
+            raise IndexError(
+                f"{self.kernel.name}: {what} of {b.name}[{index}], which has {b.size} elements"
+            )
+        return int(index)
+
+    def _register(self, frame: Frame, r: Register) -> Any:
+        if r not in frame:
+            raise ValueError(f"{self.kernel.name}: register {r.name} is read before it is assigned")
+        return frame[r]
+
+
+def void(value: Any) -> None:
+    """Evaluates and forgets."""
+
+
+def _get(e: Expr) -> Callable[[Frame], Any]:
+    if isinstance(e, Const):
+        value = e.dtype.type(e.value)
+        return lambda frame: value
+    key = e.register if isinstance(e, Read) else e
+    return lambda frame: frame[key]
+
+
+def _cast(value: Any, dtype: np.dtype[Any]) -> Any:
+    if getattr(value, "dtype", None) != dtype or getattr(value, "shape", ()) != ():
+        return np.asarray(value).astype(dtype)[()]
+    return value[()] if isinstance(value, np.ndarray) else value

@@ -1,0 +1,371 @@
+"""The loop IR: what every kernel is before it becomes LLVM or CUDA, and what `interpret` runs.
+
+    Kernel = name, buffers, tasks, body           body runs once per task, in any order, in parallel
+    Stmt   = For(var, start, stop, body, lanes)   lanes = 0: one after the other; else in lockstep
+           | Assign(register, expr)               declare or set
+           | Update(register, op, expr)           register = op(register, expr), order left open
+           | Store(buffer, index, expr)
+           | Transpose(target, source, ...)       a square block of one buffer turned into another
+           | Prefetch(buffer, index, ahead, ...)  a hint: what lies ahead is used soon
+           | Mma(sums, rows, columns, fragments)  products of tiles added to sums of threads
+           | If(condition, body)
+    Expr   = Const | Var | Read(register) | Load(buffer, index, mask, other) | Call(op, args)
+
+Meaning, as `interpret` defines it: plain nested loops over scalars. What emitters add:
+
+* A `For` with `lanes` is run as vectors (CPU) or threads (GPU); its turns must be independent but
+  for `Update`s of registers assigned outside of it, which become one reduction at its end. A
+  register first assigned inside such a loop is private to each lane. Lane loops are not nested.
+* A register ends with the block that first assigns it.
+* `Update` may be reordered and its multiply-adds contracted, all other arithmetic is as written.
+* Buffers are flat and contiguous; an index is an int64 expression counting elements. What stands
+  in an index never overflows; `idiv` and `imod` mean floor division by a positive divisor of a
+  numerator that is not negative wherever the result is used.
+* A `Load` with a mask reads nothing where the mask is false and yields `other` there.
+* Expressions are interned: equal ones are one object, so `==` and `hash` are by identity.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from ...eager.forking import held_while_forking
+
+if TYPE_CHECKING:
+    from .mma_layout import Fragments
+
+DType = np.dtype[Any]
+INT = np.dtype("int64")
+BOOL = np.dtype("bool")
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A flat array of `size` elements: an argument of the kernel, or scratch private to a task.
+
+    An argument may begin inside of a larger array and then has what is left of that one.
+    """
+
+    name: str
+    dtype: DType
+    size: int
+    scratch: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    """One scalar variable (one per lane when first assigned inside a lane loop)."""
+
+    name: str
+    dtype: DType
+
+
+class Expr:
+    """Base of expressions; every expression has a dtype."""
+
+    __slots__ = ("__weakref__",)
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Const(Expr):
+    """A literal; `value` is a Python bool, int, float or complex that `dtype` holds exactly."""
+
+    value: Any
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Var(Expr):
+    """A loop variable, the task number, or a size given at run time."""
+
+    name: str
+    dtype: DType = INT
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Read(Expr):
+    """The present value of a register."""
+
+    register: Register
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Load(Expr):
+    """buffer[index], or `other` where `mask` is given and false."""
+
+    buffer: Buffer
+    index: Expr
+    mask: Expr | None
+    other: Expr | None
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call(Expr):
+    """A scalar operation by name (`codegen.scalar` lists them all with their meaning)."""
+
+    op: str
+    args: tuple[Expr, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class For:
+    """Runs body for var = start, start + 1, ... stop - 1.
+
+    `unroll` is a hint: how many copies of the body an emitter should keep in flight.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: tuple[Stmt, ...]
+    lanes: int = 0
+    unroll: int = 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Assign:
+    register: Register
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Update:
+    """register = op(register, value) for an associative op: add, mul, maximum, minimum, or, and."""
+
+    register: Register
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Store:
+    buffer: Buffer
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Transpose:
+    """target[index + c * pitch + r] = source[source_index + r * source_pitch + c], r < rows <= size
+    and c < size.
+
+    The two buffers are different ones and of one dtype; it never stands inside a lane loop.
+    """
+
+    buffer: Buffer
+    index: Expr
+    pitch: int
+    source: Buffer
+    source_index: Expr
+    source_pitch: int
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Prefetch:
+    """Nothing but a hint that the element `ahead` of this one is read soon, or written; it may lie
+    behind the buffer."""
+
+    buffer: Buffer
+    index: Expr
+    ahead: int
+    writes: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Mma:
+    """sums[t * own + n] += the sum over k of rows[i * pitch + k] * columns[j * pitch + k], for each
+    thread t, and i and j the row and the column of its n-th product, as `fragments` have them.
+
+    Rows and columns are floats of 16 bits, sums float32, which may be added up in any order. It
+    never stands inside a lane loop, and there is code for it on GPUs only.
+    """
+
+    sums: Buffer
+    rows: Buffer
+    columns: Buffer
+    fragments: Fragments
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class If:
+    condition: Expr
+    body: tuple[Stmt, ...]
+
+
+Stmt: TypeAlias = "For | Assign | Update | Store | Transpose | Prefetch | Mma | If"
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Elements of a buffer: that of row i and column j, in element b of a batch, is the one at
+    `first` + b * `batch` + i * `row` + j * `column`."""
+
+    buffer: Buffer
+    first: int
+    batch: int
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """result = left @ right, for each element of a batch: `rows` by `depth` times `depth` by
+    `columns`."""
+
+    left: Matrix
+    right: Matrix
+    result: Matrix
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """`tasks` independent runs of `body`, the task number in `task`.
+
+    `inputs` are read, `outputs` written; a buffer in both is updated in place, element by element.
+    `scratch` is memory of a task's own with undefined contents at its start. `streamed` are outputs
+    that begin on a cache line and are not read soon. `cost` is an estimate of the whole kernel's
+    work in nanoseconds on one core, for the choice of threads. A `product` is what all of it
+    computes, where a library may do that as well.
+    """
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    scratch: tuple[Buffer, ...]
+    task: Var
+    tasks: int
+    body: tuple[Stmt, ...]
+    cost: float = 0.0
+    sites: tuple[str, ...] = field(default=())
+    streamed: frozenset[Buffer] = frozenset()
+    product: Product | None = None
+
+    @property
+    def arguments(self) -> tuple[Buffer, ...]:
+        """Every buffer the kernel is called with, each once, in calling order."""
+        return tuple(dict.fromkeys(self.inputs + self.outputs))
+
+
+_LIVE: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+_LOCK = held_while_forking(threading.RLock())
+
+
+_E = TypeVar("_E", bound=Expr)
+
+
+def _intern(key: tuple[Any, ...], kind: type[_E], *fields: Any) -> _E:
+    """The one expression of this key, made of its fields where there is none."""
+    found = _LIVE.get(key)
+    if found is None:
+        with _LOCK:  # its `setdefault` is not one step
+            found = _LIVE.setdefault(key, kind(*fields))
+    return found  # type: ignore[return-value]
+
+
+def const(value: Any, dtype: Any = INT) -> Const:
+    """The literal `value` as `dtype`; 0.0 and -0.0, and 1 and True, are told apart."""
+    if dtype is INT and type(value) is int:  # most of them
+        return _intern(("const", INT, int, value), Const, INT.type(value).item(), INT)
+    dtype = np.dtype(dtype)
+    value = dtype.type(value).item()
+    bits = struct.pack("<d", value) if type(value) is float else value
+    key = ("const", dtype, type(value), bits)
+    return _intern(key, Const, value, dtype)
+
+
+def read(register: Register) -> Read:
+    return _intern(("read", register), Read, register, register.dtype)
+
+
+def load(
+    buffer: Buffer, index: Expr, mask: Expr | None = None, other: Expr | None = None
+) -> Load:
+    key = ("load", buffer, index, mask, other)
+    return _intern(key, Load, buffer, index, mask, other, buffer.dtype)
+
+
+def call(op: str, args: tuple[Expr, ...], dtype: Any) -> Call:
+    dtype = np.dtype(dtype)
+    return _intern(("call", op, args, dtype), Call, op, args, dtype)
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The direct sub-expressions of `e`."""
+    if isinstance(e, Call):
+        return e.args
+    if isinstance(e, Load):
+        return tuple(x for x in (e.index, e.mask, e.other) if x is not None)
+    return ()
+
+
+_PACKED = {"pair": ("fV", 2), "pair16": ("biu", 2), "quad8": ("biu", 1)}
+"""Operations that make a word: kinds of its elements in memory, and how many bytes these have."""
+
+
+def elements_of_word(e: Expr) -> list[Load] | None:
+    """The loads of the elements that make a word as they lie in memory; None for all else."""
+    if not isinstance(e, Call) or e.op not in _PACKED:
+        return None
+    kinds, most = _PACKED[e.op]
+    whole = kinds == "biu"
+    found = [x.args[0] if whole and isinstance(x, Call) and x.op == "cast" else x for x in e.args]
+    loads = [x for x in found if isinstance(x, Load) and not x.mask]
+    first = loads[0] if len(loads) == len(found) else None
+    if first is None or any(x.buffer is not first.buffer for x in loads):
+        return None
+    kind = first.dtype.kind in "biu"
+    return loads if first.dtype.itemsize <= most and kind is whole else None
+
+
+def parts(expressions: Iterable[Expr]) -> dict[Expr, None]:
+    """Everything that stands in these expressions, each once."""
+    seen: dict[Expr, None] = {}
+    stack = list(expressions)
+    while stack:
+        e = stack.pop()
+        if e not in seen:
+            seen[e] = None
+            stack.extend(children(e))
+    return seen
+
+
+def walk(body: Iterable[Stmt]) -> Iterator[Stmt]:
+    """Every statement of `body`, outer before inner, in order."""
+    for s in body:
+        yield s
+        if isinstance(s, (For, If)):
+            yield from walk(s.body)
+
+
+def expressions(s: Stmt) -> tuple[Expr, ...]:
+    """The expressions that stand directly in a statement, those of nested statements left out."""
+    if isinstance(s, For):
+        return (s.start, s.stop)
+    if isinstance(s, If):
+        return (s.condition,)
+    if isinstance(s, Store):
+        return (s.index, s.value)
+    if isinstance(s, Transpose):
+        return (s.index, s.source_index)
+    if isinstance(s, Prefetch):
+        return (s.index,)
+    if isinstance(s, Mma):
+        return ()
+    return (s.value,)

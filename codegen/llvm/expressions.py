@@ -1,0 +1,314 @@
+"""Expressions of the loop IR as LLVM values: scalars, or vectors inside a lane loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...eager.dtypes import is_small
+from ..ir.loop_ir import (
+    INT,
+    Buffer,
+    Call,
+    Const,
+    Expr,
+    Load,
+    Read,
+    Register,
+    Var,
+    children,
+    elements_of_word,
+)
+from . import half, scalar
+from .affine import LANE, Affine, bounds, total
+from .index_values import COMPARE, Remembered, Sums, fits32, is_sum
+from .ir_builder import Module, Value, constant, suffix, type_of, vector
+
+_NEAR = 4  # elements from lane to lane, above which they are read one by one
+_DEEP = 40  # a deeper expression is evaluated from its leaves, to spare Python's stack
+
+
+class Values(Sums):
+    """Turns expressions into values at the present point of the program."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        self.registers: dict[Register, Value] = {}
+        self.pointers: dict[Buffer, Value] = {}
+        self._memo: dict[Expr, Remembered] = {}
+
+    # Values
+
+    def value(self, e: Expr) -> Value:
+        """The value of `e` here."""
+        if isinstance(e, Const):
+            return constant(e.value, type_of(e.dtype))
+        if e not in self._facts:
+            self.facts(e)
+        hit: Value | None = self.recall(self._memo, e)
+        if hit is not None:
+            return hit
+        if self._facts[e].depth > _DEEP:
+            self._from_leaves(e)
+        made = self._make(e)
+        return self.remember(self._memo, e, made, made.level)  # type: ignore[no-any-return]
+
+    def _from_leaves(self, e: Expr) -> None:
+        """Evaluates the sub-expressions of `e` first, the shallow before the deep."""
+        order, stack = {e: None}, [e]  # in an order that is the same in every process
+        while stack:
+            top = stack.pop()
+            below = (top.mask, top.other) if isinstance(top, Load) else children(top)
+            new = [x for x in below if x is not None and x not in order and not is_sum(x)]
+            order.update(dict.fromkeys(new))
+            stack.extend(new)
+        for x in sorted(order, key=lambda x: self._facts[x].depth):
+            if x is not e and not isinstance(x, Const) and self.recall(self._memo, x) is None:
+                made = self._make(x)
+                self.remember(self._memo, x, made, made.level)
+
+    def _make(self, e: Expr) -> Value:
+        if isinstance(e, Read):
+            return self.register(e.register)
+        if isinstance(e, Load):
+            return self.load(e)
+        if isinstance(e, Var):
+            return self.sum_value(self.affine(e))
+        assert isinstance(e, Call), e
+        if is_sum(e):
+            return self.sum_value(self.affine(e))
+        if e.op in COMPARE and all(x.dtype == INT for x in e.args):
+            return self._compare_sums(e.op, *map(self.affine, e.args))
+        if (word := self._word(e)) is not None:
+            return word
+        args = [self.value(x) for x in e.args]
+        return scalar.apply(self, e.op, args, [x.dtype for x in e.args], e.dtype)
+
+    def register(self, r: Register) -> Value:
+        """The present value of a register."""
+        if r not in self.registers:
+            raise ValueError(f"register {r.name} is read before it is assigned in this block")
+        return self.registers[r]
+
+    # Memory
+
+    def pointer(self, buffer: Buffer, a: Affine) -> Value:
+        """The address of an element: one step for each level that the index depends on."""
+        base = self.pointers[buffer]
+        levels: dict[int, dict[str, int]] = {}
+        for name, coefficient in a.terms.items():
+            levels.setdefault(self.atoms[name].value.level, {})[name] = coefficient
+        for level in sorted(levels):
+            base = self._step(base, buffer, self.uniform_sum(Affine(levels[level])))
+        if a.constant:
+            base = self._step(base, buffer, constant(a.constant, "i64"))
+        return base
+
+    def _step(self, base: Value, buffer: Buffer, offset: Value) -> Value:
+        text = f"getelementptr inbounds {memory_type(buffer)}, {base.typed}, {offset.typed}"
+        return self.place(text, "ptr", offset.lanes, max(base.level, offset.level))
+
+    def addresses(self, buffer: Buffer, a: Affine) -> Value:
+        """The addresses of one element for each lane."""
+        uniform, varying = self.parts(a)
+        if varying:
+            ends = bounds(Affine(varying), self.atoms)
+            narrow = fits32(*ends)
+            offset = self.varying_sum(varying, "i32" if narrow else "i64")
+            offset = self.integer(offset, "i64")
+        else:
+            offset = self.wide(constant(0, "i64"), self.lanes())
+        return self._step(self.pointer(buffer, uniform), buffer, offset)
+
+    def mask(self) -> Value | None:
+        """The lanes in which the present statement runs; None for all."""
+        if self.lane is None:
+            return None
+        return self.both(self.lane.tail, self.lane.guard)
+
+    def both(self, a: Value | None, b: Value | None) -> Value | None:
+        """The lanes of two masks."""
+        if a is None or b is None:
+            return a or b
+        return self.binary("and", a, b)
+
+    def memory_level(self, buffer: Buffer, *values: Value) -> int:
+        """Where a load may stand: after all stores to its buffer, and inside of branches."""
+        level = max(self.regions[-1].pin, *(v.level for v in values))
+        for depth in range(self.depth, level, -1):
+            if buffer in self.regions[depth].stored:
+                return depth
+        return level
+
+    def load(self, e: Load) -> Value:
+        """The element that `e` names, for each lane if its index or its mask differs there."""
+        index = self.affine(e.index)
+        mask = None if e.mask is None else self.value(e.mask)
+        if mask is not None and mask.text in ("true", "false"):
+            if mask.text == "false":
+                return self.other(e)
+            mask = None
+        _, varying = self.parts(index)
+        if not varying and (mask is None or not mask.lanes):
+            return self._load_one(e, index, mask)
+        if mask is not None:
+            mask = self.wide(mask, self.lanes())
+        mask = self.both(self.mask(), mask)
+        if varying == {LANE: 1}:
+            return self._load_row(e, index, mask)
+        step = varying.get(LANE, 0) if len(varying) == 1 else 0
+        if 1 < step <= _NEAR and self._fits_apart(e, mask):
+            return self._load_apart(e, index, mask, step)
+        return self._gather(e, index, mask)
+
+    def _fits_apart(self, e: Load, mask: Value | None) -> bool:
+        """Whether neighbouring elements can be read under a mask, of which some are taken."""
+        vector_bytes, size = self.module.target.vector_bytes, e.buffer.dtype.itemsize
+        usual = e.buffer.dtype.kind in "fi" and size in (4, 8)
+        whole = self.lanes() * size in (32, 64) and self.lanes() * size <= vector_bytes
+        few = mask is None or not mask.text.startswith("%") or vector_bytes == 64
+        return self.module.target.x86 and usual and whole and few and not self.other(e).lanes
+
+    def _load_apart(self, e: Load, index: Affine, mask: Value | None, step: int) -> Value:
+        """Elements `step` apart, as all that lie from the first to the last of them; what is
+        between them, and may be behind the end, is masked."""
+        lanes, p = self.lanes(), self.pointer(e.buffer, self.parts(index)[0])
+        kind, size = memory_type(e.buffer), e.buffer.dtype.itemsize
+        wide, full = lanes * step, vector(kind, lanes * step)
+        taken = self._apart(mask or constant(True, "i1", lanes), step)
+        other = self.wide(self.other(e), wide)
+        name = f"llvm.masked.load.{suffix(other)}.p0"
+        self.module.declare(full, name, ["ptr", "i32", taken.full, full])
+        text = f"call {full} @{name}({p.typed}, i32 {size}, {taken.typed}, {other.typed})"
+        found = self._fetch(e.buffer, text, wide, p, taken, other)
+        numbers = ", ".join(f"i32 {n * step}" for n in range(lanes))
+        text = f"shufflevector {found.typed}, {full} poison, <{lanes} x i32> <{numbers}>"
+        return self.place(text, kind, lanes, found.level)
+
+    def _apart(self, mask: Value, step: int) -> Value:
+        """A mask with `step` - 1 lanes that are off behind each of its own."""
+        numbers = [n // step if n % step == 0 else mask.lanes for n in range(mask.lanes * step)]
+        places = ", ".join(f"i32 {n}" for n in numbers)
+        text = f"shufflevector {mask.typed}, {mask.full} zeroinitializer, " \
+            f"<{len(numbers)} x i32> <{places}>"
+        return self.place(text, "i1", len(numbers), mask.level)
+
+    def other(self, e: Load) -> Value:
+        """What a load yields where its mask is false."""
+        return constant(0, type_of(e.dtype)) if e.other is None else self.value(e.other)
+
+    def _fetch(self, buffer: Buffer, text: str, lanes: int, *values: Value) -> Value:
+        level = self.memory_level(buffer, *values)
+        key = (text, self._changed.get(buffer, 0))
+        value = self.place(text, memory_type(buffer), lanes, level, key)
+        return self._from_memory(value, buffer)
+
+    def _from_memory(self, value: Value, buffer: Buffer) -> Value:
+        """An element as it is in registers."""
+        if is_small(buffer.dtype):
+            return half.from_memory(self, value, buffer.dtype)
+        return self.compare("ne", value, 0) if buffer.dtype.kind == "b" else value
+
+    def to_memory(self, value: Value, buffer: Buffer) -> Value:
+        """A value as an element of the buffer, whose dtype it has."""
+        if is_small(buffer.dtype):
+            return half.to_memory(self, value, buffer.dtype)
+        return self.integer(value, "i8", signed=False) if buffer.dtype.kind == "b" else value
+
+    def _load_one(self, e: Load, index: Affine, mask: Value | None) -> Value:
+        """A scalar load; where it must not happen it reads the spare word instead."""
+        p = self.pointer(e.buffer, index)
+        safe = p
+        for condition in (mask, self._any_guarded()):
+            if condition is not None:
+                safe = self.select(condition, safe, self.pointers[SPARE])
+        memory = memory_type(e.buffer)
+        text = f"load {memory}, {safe.typed}, align {e.buffer.dtype.itemsize}"
+        value = self._fetch(e.buffer, text, 0, safe)
+        return value if mask is None else self.select(mask, value, self.other(e))
+
+    def _any_guarded(self) -> Value | None:
+        """Whether any lane is under the masks of the `If`s around; None when there are none."""
+        if self.lane is None or self.lane.guard is None:
+            return None
+        return self.any(self.both(self.lane.tail, self.lane.guard))
+
+    def any(self, mask: Value | None) -> Value:
+        """Whether a mask has a lane."""
+        assert mask is not None
+        if not mask.lanes:
+            return mask
+        return self.call(f"llvm.vector.reduce.or.{suffix(mask)}", [mask], "i1", 0)
+
+    def _word(self, e: Call) -> Value | None:
+        """Neighbours in memory as the one word that they are there, or words side by side; None
+        where they are not, or some lanes must not be read."""
+        loads = elements_of_word(e)
+        if loads is None or self.mask():
+            return None
+        each, first = len(loads), loads[0]
+        index = self.affine(first.index)
+        uniform, varying = self.parts(index)
+        if varying not in ({}, {LANE: each}) or any(
+                total(self.affine(x.index), index, -1) != Affine({}, n)
+                for n, x in enumerate(loads) if n):
+            return None
+        buffer, lanes = first.buffer, self.lanes() if varying else 0
+        p = self.pointer(buffer, uniform)
+        level, changed = self.memory_level(buffer, p), self._changed.get(buffer, 0)
+        kind, size = memory_type(buffer), buffer.dtype.itemsize
+        count = each * max(1, lanes)
+        text = f"load {vector(kind, count)}, {p.typed}, align {size}"
+        both = self.place(text, kind, count, level, (text, changed))
+        if kind == "i8" and each == 2:
+            how = "sext" if buffer.dtype.kind == "i" else "zext"
+            both = self.place(f"{how} {both.typed} to <{count} x i16>", "i16", count, level)
+        return self.place(f"bitcast {both.typed} to {vector('i32', lanes)}", "i32", lanes, level)
+
+    def _load_row(self, e: Load, index: Affine, mask: Value | None) -> Value:
+        lanes = self.lanes()
+        p = self.pointer(e.buffer, self.parts(index)[0])
+        kind, size = memory_type(e.buffer), e.buffer.dtype.itemsize
+        full = vector(kind, lanes)
+        if mask is None:
+            return self._fetch(e.buffer, f"load {full}, {p.typed}, align {size}", lanes, p)
+        other = self._passed(e)
+        name = f"llvm.masked.load.{suffix(other)}.p0"
+        self.module.declare(full, name, ["ptr", "i32", mask.full, full])
+        text = f"call {full} @{name}({p.typed}, i32 {size}, {mask.typed}, {other.typed})"
+        return self._fetch(e.buffer, text, lanes, p, mask, other)
+
+    def _passed(self, e: Load) -> Value:
+        """`other` in the form that the buffer has in memory, in each lane."""
+        return self.wide(self.to_memory(self.other(e), e.buffer), self.lanes())
+
+    def _gather(self, e: Load, index: Affine, mask: Value | None) -> Value:
+        lanes, other = self.lanes(), self._passed(e)
+        if mask is None or not mask.text.startswith("%") or not e.buffer.size:
+            mask = mask or constant(True, "i1", lanes)
+            return self._gather_from(e, self.addresses(e.buffer, index), mask, other)
+        # Where processors have no good gather LLVM branches per lane on an unknown mask: read the
+        # first element of the buffer there instead, and choose afterwards.
+        number = self.sum_value(index, "i32" if fits32(*bounds(index, self.atoms)) else "i64")
+        safe = self.integer(self.select(mask, self.wide(number, lanes), 0), "i64")
+        p = self._step(self.pointers[e.buffer], e.buffer, safe)
+        found = self._gather_from(e, p, constant(True, "i1", lanes), other)
+        return self.select(mask, found, self.other(e))
+
+    def _gather_from(self, e: Load, p: Value, mask: Value, other: Value) -> Value:
+        lanes, kind, size = self.lanes(), memory_type(e.buffer), e.buffer.dtype.itemsize
+        full = vector(kind, lanes)
+        name = f"llvm.masked.gather.{suffix(other)}.v{lanes}p0"
+        self.module.declare(full, name, [p.full, "i32", mask.full, full])
+        text = f"call {full} @{name}({p.typed}, i32 {size}, {mask.typed}, {other.typed})"
+        return self._fetch(e.buffer, text, lanes, p, mask, other)
+
+
+def memory_type(buffer: Buffer) -> str:
+    """The LLVM type of an element in memory: a bool is a byte there, a small float its bits."""
+    if is_small(buffer.dtype):
+        return "i16"
+    kind = type_of(buffer.dtype)
+    return "i8" if kind == "i1" else kind
+
+
+SPARE = Buffer("spare", np.dtype("int64"), 1, scratch=True)  # read in place of what must not be

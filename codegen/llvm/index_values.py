@@ -1,0 +1,342 @@
+"""Index expressions of the loop IR as sums, and sums as LLVM values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ir.loop_ir import INT, Call, Const, Expr, Load, Read, Register, Var, children
+from . import scalar
+from .affine import LANE, UNKNOWN, Affine, Atom, bounds, divide, multiple, scaled, total
+from .ir_builder import Builder, Module, Value, constant, lane_numbers
+
+COMPARE = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
+
+
+class Facts(NamedTuple):
+    """What an expression reads, and how deep it is."""
+
+    reads: frozenset[Any]
+    depth: int
+
+
+class Remembered(NamedTuple):
+    """The value of an expression, good while its region is open and what it reads is unchanged."""
+
+    value: Any
+    level: int
+    identity: int
+    clock: int
+
+
+class Lane:
+    """The lane loop that code is being written for.
+
+    `tail` is the mask of the lanes that exist, `guard` that of the `If`s around; None is all.
+    """
+
+    def __init__(self, lanes: int, outer: frozenset[Register], tail: Value | None) -> None:
+        self.lanes = lanes
+        self.outer = outer  # registers from outside, which are reduced over the lanes
+        self.tail = tail
+        self.guard: Value | None = None
+
+
+class Sums(Builder):
+    """Gives variables their values, and expressions made of them."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        self.lane: Lane | None = None
+        self.bound: dict[Var, Affine] = {}
+        self.atoms: dict[str, Atom] = {}
+        self.clock = 0
+        self._changed: dict[Any, int] = {}
+        self._sums: dict[Expr, Remembered] = {}
+        self._facts: dict[Expr, Facts] = {}
+
+    # What is known of an expression
+
+    def changed(self, thing: Any) -> None:
+        """Notes that a register, variable or buffer has a new value."""
+        self.clock += 1
+        self._changed[thing] = self.clock
+
+    def facts(self, e: Expr) -> Facts:
+        """What `e` reads."""
+        known = self._facts
+        stack = [e]
+        while stack:
+            top = stack[-1]
+            missing = [x for x in children(top) if x not in known]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if top not in known:
+                known[top] = self._derive(top)
+        return known[e]
+
+    def _derive(self, e: Expr) -> Facts:
+        below = [self._facts[x] for x in children(e)]
+        own: list[Any] = []
+        if isinstance(e, Var):
+            own = [e]
+        elif isinstance(e, Read):
+            own = [e.register]
+        elif isinstance(e, Load):
+            own = [e.buffer]
+        depth = 1 + max((f.depth for f in below), default=0)
+        return Facts(frozenset(own).union(*(f.reads for f in below)), depth)
+
+    def recall(self, memo: dict[Expr, Remembered], e: Expr) -> Any:
+        hit = memo.get(e)
+        if hit is None or hit.level >= len(self.regions):
+            return None
+        if self.regions[hit.level].identity != hit.identity:
+            return None
+        changed, clock = self._changed, hit.clock
+        for thing in self._facts[e].reads:
+            if changed.get(thing, 0) > clock:
+                return None
+        return hit.value
+
+    def remember(self, memo: dict[Expr, Remembered], e: Expr, value: Any, level: int) -> Any:
+        memo[e] = Remembered(value, level, self.regions[level].identity, self.clock)
+        return value
+
+    def value(self, e: Expr) -> Value:
+        """The value of any expression here."""
+        raise NotImplementedError
+
+    # Sums
+
+    def bind(self, var: Var, to: Affine) -> None:
+        """Gives a variable its value."""
+        self.bound[var] = to
+        self.changed(var)
+
+    def atom(self, value: Value, low: int, high: int, step: int = 1) -> Affine:
+        """A value as a sum of its own."""
+        self.atoms[value.text] = Atom(value, low, high, step)
+        return Affine({value.text: 1})
+
+    def affine(self, e: Expr) -> Affine:
+        """An int64 expression as a sum."""
+        if isinstance(e, Const):
+            return Affine({}, int(e.value))
+        if e not in self._facts:
+            self.facts(e)
+        hit: Affine | None = self.recall(self._sums, e)
+        if hit is not None:
+            return hit
+        made = self._sum(e)
+        level = max((self.atoms[n].value.level for n in made.terms), default=0)
+        return self.remember(self._sums, e, made, level)  # type: ignore[no-any-return]
+
+    def _sum(self, e: Expr) -> Affine:
+        if isinstance(e, Var):
+            if e not in self.bound:
+                raise ValueError(f"variable {e.name} has no value in a native kernel")
+            return self.bound[e]
+        if isinstance(e, Call) and is_sum(e):
+            x, y = self.affine(e.args[0]), self.affine(e.args[1])
+            made = _SUMS[e.op](self, x, y)
+            if made is not None:
+                return made
+            return self._product(e.op, x, y)
+        if isinstance(e, Call) and e.op == "cast" and e.args[0].dtype.kind in "biu":
+            value = self.value(e.args[0])
+            kept = scalar.convert(self, value, e.args[0].dtype, INT)
+            return self._opaque(kept, *_limits(e.args[0].dtype))
+        if isinstance(e, Call) and e.op in ("where", "maximum", "minimum"):
+            ends = [bounds(self.affine(x), self.atoms) for x in e.args[-2:]]
+            value = self._opaque_value(e)
+            return self._opaque(value, min(e[0] for e in ends), max(e[1] for e in ends))
+        return self._opaque(self._opaque_value(e), -UNKNOWN, UNKNOWN)
+
+    def _opaque_value(self, e: Expr) -> Value:
+        """The value of an expression that is not a sum itself."""
+        if isinstance(e, Call):
+            args = [self.value(x) for x in e.args]
+            return scalar.apply(self, e.op, args, [x.dtype for x in e.args], e.dtype)
+        return self.value(e)
+
+    def _opaque(self, value: Value, low: int, high: int) -> Affine:
+        if value.text[0] != "%":
+            if not value.lanes and value.text.lstrip("-").isdigit():
+                return Affine({}, int(value.text))
+            self.atoms[value.text] = Atom(value, low, high)
+            return Affine({value.text: 1})
+        known = self.atoms.get(value.text, Atom(value, low, high))
+        self.atoms[value.text] = known._replace(value=value)  # its level may have changed
+        return Affine({value.text: 1})
+
+    def _product(self, op: str, x: Affine, y: Affine) -> Affine:
+        """x op y for two sums that are both not constant."""
+        instruction = {"mul": "mul", "idiv": "udiv", "imod": "urem"}[op]
+        return self._opaque(
+            self.binary(instruction, self.sum_value(x), self.sum_value(y)), -UNKNOWN, UNKNOWN
+        )
+
+    def quotient(self, a: Affine, divisor: int, remainder: bool) -> Affine:
+        """floor(a / divisor), or what remains, for a sum that is not negative."""
+        whole, rest, low = divide(a, divisor, self.atoms)
+        if not rest.terms:  # then rest is a constant, and low fills the rest of the divisor
+            whole = total(whole, Affine({}, rest.constant // divisor))
+            return total(low, Affine({}, rest.constant % divisor)) if remainder else whole
+        step = multiple(rest, self.atoms)
+        greatest = max(bounds(rest, self.atoms)[1], 0)
+        n = self._narrow_value(rest)
+        op = "urem" if remainder else "udiv"
+        value = self.binary(op, n, divisor)
+        if value.type != "i64":
+            value = self.integer(value, "i64")
+        if remainder:
+            step = math.gcd(step, divisor)
+            top = min(greatest, divisor - step) if step else divisor - 1
+            self.atom(value, 0, top, max(step, 1))
+            return total(Affine({value.text: 1}), low)
+        self.atom(value, 0, greatest // divisor)
+        return total(whole, Affine({value.text: 1}))
+
+    def _narrow_value(self, a: Affine) -> Value:
+        """A sum in 32 bits if it is a vector and known to fit, as wide arithmetic is slow there."""
+        low, high = bounds(a, self.atoms)
+        if self.varies(a) and fits32(low, high):
+            return self.sum_value(a, "i32")
+        return self.sum_value(a)
+
+    def varies(self, a: Affine) -> bool:
+        return any(name == LANE or self.atoms[name].value.lanes for name in a.terms)
+
+    def _compare_sums(self, op: str, x: Affine, y: Affine) -> Value:
+        """x op y, decided by bounds where they suffice, else with what varies on the left."""
+        d = total(x, y, -1)
+        low, high = bounds(d, self.atoms)
+        decided = _decide(op, low, high)
+        if decided is not None:
+            return constant(decided, "i1")
+        if max(-low, high) >= UNKNOWN // 2 or not self.varies(d):
+            return self.compare(COMPARE[op], self.sum_value(x), self.sum_value(y))
+        left = Affine({n: c for n, c in d.terms.items() if n == LANE or self.atoms[n].value.lanes})
+        right = scaled(total(d, left, -1), -1)
+        ends = bounds(left, self.atoms) + bounds(right, self.atoms)
+        kind = "i32" if fits32(min(ends), max(ends)) else "i64"
+        narrow = self.integer(self.sum_value(right), kind)
+        return self.compare(COMPARE[op], self.sum_value(left, kind), narrow)
+
+    def sum_value(self, a: Affine, kind: str = "i64") -> Value:
+        """The value of a sum: its parts added from the outermost to the innermost."""
+        uniform, varying = self.parts(a)
+        value = self.uniform_sum(uniform)
+        if not varying:
+            return self.integer(value, kind) if kind != "i64" else value
+        low, high = bounds(a, self.atoms)
+        if kind == "i64" and fits32(low, high):
+            ends = bounds(uniform, self.atoms)
+            if fits32(*ends):
+                return self.integer(self.sum_value(a, "i32"), "i64")
+        result = self.varying_sum(varying, kind)
+        if value.text == "0":
+            return result
+        return self.binary("add", result, self.integer(value, kind))
+
+    def parts(self, a: Affine) -> tuple[Affine, dict[str, int]]:
+        """The part of a sum that is the same in all lanes, and the terms of the other."""
+        same: dict[str, int] = {}
+        other: dict[str, int] = {}
+        for name, coefficient in a.terms.items():
+            varies = name == LANE or self.atoms[name].value.lanes
+            (other if varies else same)[name] = coefficient
+        return Affine(same, a.constant), other
+
+    def uniform_sum(self, a: Affine) -> Value:
+        if not a.terms:
+            return constant(a.constant, "i64")
+        terms = sorted(a.terms.items(), key=lambda t: (self.atoms[t[0]].value.level, t[0]))
+        value: Value | None = None
+        for name, coefficient in terms:
+            term = self._times(self.atoms[name].value, coefficient)
+            value = term if value is None else self.binary("add", value, term)
+        assert value is not None
+        return self.binary("add", value, a.constant) if a.constant else value
+
+    def _times(self, x: Value, coefficient: int) -> Value:
+        return x if coefficient == 1 else self.binary("mul", x, coefficient)
+
+    def varying_sum(self, terms: dict[str, int], kind: str) -> Value:
+        value: Value | None = None
+        for name, coefficient in sorted(terms.items()):
+            if name == LANE:
+                lanes = self.lanes()
+                one = lane_numbers(lanes, kind)
+                term = self._times(one, coefficient)
+            else:
+                term = self._times(self.integer(self.atoms[name].value, kind), coefficient)
+            value = term if value is None else self.binary("add", value, term)
+        assert value is not None
+        return value
+
+    def lanes(self) -> int:
+        assert self.lane is not None
+        return self.lane.lanes
+
+
+def fits32(low: int, high: int) -> bool:
+    """Whether all values between fit into 32 bits."""
+    return low >= -(1 << 31) and high < 1 << 31
+
+
+def is_sum(e: Expr) -> bool:
+    """Whether `e` is index arithmetic."""
+    if not isinstance(e, Call) or e.dtype != INT or e.op not in _SUMS:
+        return False
+    return all(x.dtype == INT for x in e.args)
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.itemsize == 8:
+        return -UNKNOWN, UNKNOWN
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def _decide(op: str, low: int, high: int) -> bool | None:
+    """The truth of d op 0 for low <= d <= high, when that is known."""
+    if op in ("gt", "le"):
+        known = _decide("lt", -high, -low)
+        return known if op == "gt" or known is None else not known
+    if op == "ge":
+        known = _decide("lt", low, high)
+        return None if known is None else not known
+    if op == "lt":
+        return True if high < 0 else False if low >= 0 else None
+    differs = True if low > 0 or high < 0 else False if low == high == 0 else None
+    return differs if op == "ne" or differs is None else not differs
+
+
+def _multiply(k: Sums, x: Affine, y: Affine) -> Affine | None:
+    if not x.terms:
+        return scaled(y, x.constant)
+    return None if y.terms else scaled(x, y.constant)
+
+
+def _divided(k: Sums, x: Affine, y: Affine, remainder: bool) -> Affine | None:
+    if y.terms or y.constant <= 0:
+        return None
+    return k.quotient(x, y.constant, remainder)
+
+
+_SUMS: dict[str, Callable[[Sums, Affine, Affine], Affine | None]] = {
+    "add": lambda k, x, y: total(x, y),
+    "sub": lambda k, x, y: total(x, y, -1),
+    "mul": _multiply,
+    "idiv": lambda k, x, y: _divided(k, x, y, False),
+    "imod": lambda k, x, y: _divided(k, x, y, True),
+}

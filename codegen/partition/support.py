@@ -1,0 +1,33 @@
+"""For which values and ops native code can be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...capture.graph.graph import SPECIAL, Node
+from ...eager.dtypes import is_small, kind
+from ...eager.op import OPS
+
+_KINDS = {("f", 2), ("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n in (1, 2, 4, 8)}
+
+
+def is_supported(dtype: Any) -> bool:
+    """Whether native code can be made for values of this dtype."""
+    return (kind(dtype), dtype.itemsize) in _KINDS
+
+
+def why_no_code(node: Node, runs: Callable[[Node], bool] = lambda call: False) -> str:
+    """The reason why no native code can be made for a node; an empty text where it can. `runs`:
+    whether an opaque one becomes kernels all the same."""
+    for dtype in (node.type.dtype, *(i.type.dtype for i in node.inputs)):
+        if not is_supported(dtype):
+            return f"no code can be made for {dtype.name} yet"
+    if node.op in SPECIAL:
+        return ""
+    op, reason = OPS[node.op], ""
+    if op.kind == "opaque" and not runs(node):
+        reason = op.why.get("meaning", "it is a call of a library")
+    elif any(is_small(x.type.dtype) for x in (node, *node.inputs)):
+        reason = op.why.get("small floats", "")
+    return f"no code can be made for {node.op}: {reason}" if reason else ""

@@ -1,0 +1,200 @@
+"""A list of kernels as one native program, which is run with a table and an arena.
+
+The table holds the addresses of the arguments; buffers inside the program lie in the arena. Equal
+kernels share the function that runs one of their tasks. Long kernels give their tasks to the thread
+pool, short ones run on the caller.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ...capture.runtime.metrics import phase, program_made
+from ..ir.loop_ir import Kernel
+from ..llvm.emit import task_function
+from ..llvm.ir_builder import Module
+from ..llvm.kernel_key import signature
+from ..llvm.row_blocks import WHOLE, Rows
+from ..llvm.step_table import BLOCK_PLACE, Arena, Argument, Slot, Step, program_text
+from ..runtime import object_cache
+from ..runtime.jit import Loaded, assembly, c_function, load_object
+from ..runtime.target import Target, host
+from . import native_threads
+
+__all__ = ["Arena", "Argument", "NativeProgram", "Slot", "Step", "Written", "build", "write"]
+
+_SCRATCH_LIMIT = 8 << 20  # bytes, half of a worker's stack
+_RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
+_STEPS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
+
+
+class Written(NamedTuple):
+    """A program as LLVM is given it: its text, the functions of the C library that it calls, and
+    the kernels of its steps."""
+
+    ir: str
+    symbols: frozenset[str]
+    kernels: list[Kernel]
+
+
+class Facts(NamedTuple):
+    """What is to be known of a program whose object code is there."""
+
+    symbols: frozenset[str]
+    steps: int
+    cost: float  # of all steps, in nanoseconds on one core
+
+
+class NativeProgram:
+    """A compiled program: `image` is its object code."""
+
+    def __init__(self, image: bytes, facts: Facts, target: Target, write: Callable[[], Written]
+                 ) -> None:
+        """write() gives what the object code was made of, for who wants to see it."""
+        self.image, self.target, self._write = image, target, write
+        self.facts, self.steps, self.cost = facts, facts.steps, facts.cost
+        self._code = _load(image, facts.symbols, target)
+        self.address, self.later_address = self._code["program"], self._code["later"]
+        self._run, self._part = _entries()
+
+    @functools.cached_property
+    def written(self) -> Written:
+        """What the object code was made of."""
+        return self._write()
+
+    @property
+    def ir(self) -> str:
+        """The program's text."""
+        return self.written.ir
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernel of each step."""
+        return self.written.kernels
+
+    def run(self, table: int, arena: int) -> None:
+        """Runs the program on the addresses in the array at `table`, with the arena at `arena`."""
+        self._run(self.address, table, arena)
+
+    def nanoseconds(self, rows: int) -> float:
+        """What it takes on one core, for so many rows if it is for rows."""
+        block = ctypes.c_int64.from_address(self.address + BLOCK_PLACE).value
+        return self.cost if not block else -(-rows // block) * self.cost
+
+    def later(self, table: int, arena: int) -> None:
+        """Runs the steps after those whose results are kept."""
+        self._run(self.later_address, table, arena)
+
+    def part(self, table: int, arena: int, first: int, stop: int) -> None:
+        """Runs the steps from number `first` on before `stop`."""
+        self._part(self.address, table, arena, first, stop)
+
+    def profile(self, table: int, arena: int, first: int = 0) -> list[tuple[float, float]]:
+        """Runs the steps from number `first` on; returns when each step began and ended, those
+        before in no time."""
+        times = [(time.perf_counter(),) * 2] * first
+        for number in range(first, self.steps):
+            began = time.perf_counter()
+            self.part(table, arena, number, number + 1)
+            times.append((began, time.perf_counter()))
+        return times
+
+    def assembly(self) -> str:
+        """The machine code as text."""
+        return assembly(self.ir, self.target)
+
+
+def build(
+    steps: Sequence[Step], name: str = "program", target: Target | None = None,
+    rows: Rows = WHOLE, kept: int = 0,
+) -> NativeProgram:
+    """Compiles a program for the present processor or another that it can stand in for. Its `run`
+    makes all steps, its `later` those after the first `kept`.
+
+    With `rows` the steps are for one block of rows, and the table begins with the number of rows.
+    """
+    target = target or host()
+    return built(write(steps, name, target, rows, kept), target)
+
+
+def write(steps: Sequence[Step], name: str, target: Target, rows: Rows = WHOLE, kept: int = 0
+          ) -> Written:
+    """A program as LLVM is given it."""
+    with phase("lowering"):
+        ir, symbols = text(steps, name, target, rows, kept)
+        return Written(ir, frozenset(symbols), [s.kernel for s in steps])
+
+
+def built(written: Written, target: Target) -> NativeProgram:
+    """The compiled program."""
+    image, from_disk = object_cache.compiled(written.ir, target)
+    program_made(from_disk)
+    with phase("loading"):
+        return NativeProgram(image, facts_of(written), target, lambda: written)
+
+
+def facts_of(written: Written) -> Facts:
+    """What is to be known of a program once it is compiled."""
+    cost = sum(k.cost for k in written.kernels)
+    return Facts(written.symbols, len(written.kernels), cost)
+
+
+def _load(image: bytes, symbols: frozenset[str], target: Target) -> Loaded:
+    imports = {name: _resolved(name) for name in sorted(symbols)}
+    return load_object(image, ["program", "later"], imports, target)
+
+
+@functools.cache
+def _entries() -> tuple[Callable[..., None], Callable[..., None]]:
+    return (_RUN(native_threads.entry("fusewire_run")),
+            _STEPS(native_threads.entry("fusewire_steps")))
+
+
+def text(
+    steps: Sequence[Step], name: str, target: Target, rows: Rows = WHOLE, kept: int = 0
+) -> tuple[str, set[str]]:
+    """The LLVM IR of a program, and the functions of the C library that it calls."""
+    module = Module(target)
+    functions: list[str] = []
+    numbers: dict[Any, str] = {}
+    tasks: dict[Kernel, str] = {}
+    for step in steps:
+        if step.kernel not in tasks:
+            key = signature(step.kernel)
+            if key not in numbers:
+                numbers[key] = f"task.{len(numbers)}.{_identifier(step.kernel.name)}"
+                functions.append(task_function(step.kernel, numbers[key], module))
+            tasks[step.kernel] = numbers[key]
+        _check(step, name)
+    functions.append(program_text([(s, tasks[s.kernel]) for s in steps], rows, kept))
+    return f"; {name}\n" + module.text(functions), module.symbols
+
+
+def _check(step: Step, name: str) -> None:
+    kernel = step.kernel
+    if len(step.slots) != len(kernel.arguments):
+        raise ValueError(
+            f"{name}: kernel {kernel.name} has {len(kernel.arguments)} arguments, "
+            f"got {len(step.slots)} slots"
+        )
+    scratch = sum(b.size * b.dtype.itemsize for b in kernel.scratch)
+    if scratch > _SCRATCH_LIMIT:
+        raise ValueError(
+            f"kernel {kernel.name} needs {scratch} bytes of scratch, more than {_SCRATCH_LIMIT}: "
+            "put large temporary buffers into the arena"
+        )
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+
+
+def _resolved(name: str) -> int:
+    address = c_function(name)
+    if not address:
+        raise RuntimeError(f"the C library of this system has no function {name}")
+    return address
