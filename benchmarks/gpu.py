@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import fusewire as fw
-from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.device import gpu
 from fusewire.codegen.cuda.runtime.protocol import Region
 from fusewire.codegen.ir.loop_ir import Kernel, Var
@@ -74,7 +74,7 @@ def peak() -> float:
 
 def _operations(device: Any, blocks: int) -> float:
     loaded, x = device.load(PEAK), device.upload(np.full(_THREADS, 0.5, np.float32))
-    function = Function("chains", (Kernel("chains", (), (), (), Var("task"), 1, ()),), blocks,
+    function = CudaFunction("chains", (Kernel("chains", (), (), (), Var("task"), 1, ()),), blocks,
                         _THREADS, 0)
     region = Region(x, 0, x.dtype, _THREADS)
     seconds = _fastest(lambda: loaded.launch(function, [region]))

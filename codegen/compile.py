@@ -14,50 +14,50 @@ from typing import Any
 
 from ..capture.graph.device_placement import is_elsewhere
 from ..capture.graph.graph import Graph, Node, Nodes, params_key, topological
-from ..capture.passes.batch_matmul import join_products
+from ..capture.passes.batch_matmul import merge_products
 from ..capture.passes.bounds_checks import Check, extract_checks
-from ..capture.passes.decompose import open_calls, open_composites
-from ..capture.passes.matvec import open_vector_products
+from ..capture.passes.decompose import decompose_calls, decompose_composites
+from ..capture.passes.matvec import decompose_vector_products
 from ..capture.passes.pass_manager import CLEANING, Pass, run
-from ..capture.passes.simplify import join_slices, simplify
-from ..capture.passes.slice_sums import join_pieces
-from ..capture.passes.slice_updates import join_puts
-from ..capture.passes.transpose_matmul import turn_products
+from ..capture.passes.simplify import merge_slices, simplify
+from ..capture.passes.slice_sums import merge_slice_sums
+from ..capture.passes.slice_updates import merge_slice_updates
+from ..capture.passes.transpose_matmul import transpose_products
 from ..capture.runtime.metrics import phase
 from ..eager.errors import CodegenError, MemoryShortage
 from ..eager.settings import settings
 from .cache.program_cache import program_of
-from .cpu.gemm.zero_points import without_signs
-from .cpu.nontemporal import stream_results
-from .dynamic.dynamic_program import AnySize, check_places, compile_any_size
-from .dynamic.specializations import SizedExecutable, has_symbols
+from .cpu.gemm.zero_points import split_zero_points
+from .cpu.nontemporal import use_nontemporal_stores
+from .dynamic.dynamic_program import DynamicProgram, check_places, compile_any_size
+from .dynamic.specializations import DynamicExecutable, has_symbols
 from .fusion.fusion import Group, fuse
 from .fusion.fusion import given as is_given
-from .fusion.kernel_key import Place
+from .fusion.kernel_key import BufferView
 from .fusion.launch import Launch
 from .ir.affine_index import lowering_for
 from .ir.loop_ir import Buffer
 from .ir.target_info import Machine
-from .outline.fill_slices import fill_voids
+from .outline.fill_slices import fold_fill_slices
 from .outline.outline import cut_sections
-from .partition.hybrid_executable import MixedExecutable, compile_mixed
+from .partition.hybrid_executable import HybridExecutable, compile_hybrid
 from .partition.support import why_no_code
 from .program.arena import plan_arena
 from .program.donation import in_place
 from .program.executable import Executable, Plan, interface_of
 from .program.link import OFTEN, Lowered, lower_sections
-from .program.native_program import NativeProgram, Slot, Step, Written
+from .program.native_program import NativeProgram, ProgramStep, Slot, WrittenProgram
 from .program.native_program import write as write_program
 from .program.native_threads import get_num_threads
-from .program.prepack import Kept, kept_launches, kept_part
-from .program.prepacked_executable import KeepingExecutable, Parts
+from .program.prepack import PrepackedBuffers, prepacked_launches, prepacked_part
+from .program.prepacked_executable import Parts, PrepackedExecutable
 from .runtime.target import Target, host
-from .select.lowering_table import CPU, Kinds, Lowering, Packed
+from .select.lowering_table import CPU, KernelCache, LoweringTable, Packed
 
-Program = Executable | MixedExecutable | SizedExecutable
+Program = Executable | HybridExecutable | DynamicExecutable
 
 # Set with CuPy: compiles what is on GPUs, in part or as a whole.
-elsewhere: Callable[[Graph], MixedExecutable | SizedExecutable] | None = None
+elsewhere: Callable[[Graph], HybridExecutable | DynamicExecutable] | None = None
 
 
 def compile_graph(graph: Graph, target: Target | None = None) -> Program:
@@ -65,8 +65,8 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     if elsewhere is not None and is_elsewhere(graph):
         return elsewhere(graph)
     if has_symbols(graph):
-        return SizedExecutable(graph, lambda known: compile_graph(known, target),
-                               lambda graph, least: compile_open(graph, least, target))
+        return DynamicExecutable(graph, lambda known: compile_graph(known, target),
+                               lambda graph, least: compile_dynamic(graph, least, target))
     if not any(map(why_no_code, graph.nodes())):
         try:
             return compile_native(graph, target)
@@ -74,7 +74,7 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Program:
             raise
         except CodegenError:  # an op may be made of ops that have no code
             pass
-    return compile_mixed(graph, lambda part: compile_native(part.graph, target, checks=False))
+    return compile_hybrid(graph, lambda part: compile_native(part.graph, target, checks=False))
 
 
 def compile_native(graph: Graph, target: Target | None = None, checks: bool = True) -> Executable:
@@ -83,18 +83,19 @@ def compile_native(graph: Graph, target: Target | None = None, checks: bool = Tr
     target = target or host()
     machine = machine_of(target)
 
-    def write() -> tuple[Written, Parts]:
+    def write() -> tuple[WrittenProgram, Parts]:
         with phase("lowering"):
             plan, launches = lower_graph(graph, machine, checks)
             if target.x86:  # where it was measured
-                launches = stream_results(launches, [plan.buffers[n] for n in plan.results])
+                launches = use_nontemporal_stores(launches, [plan.buffers[n] for n in plan.results])
             return _assembled(plan, launches, target)
 
     program, parts = program_of(graph, target, (machine, checks), write)
     return _executable(program, parts)
 
 
-def compile_open(graph: Graph, least: Mapping[str, int], target: Target | None = None) -> AnySize:
+def compile_dynamic(graph: Graph, least: Mapping[str, int],
+                    target: Target | None = None) -> DynamicProgram:
     """A graph as one native program for all sizes up to at least these; CodegenError where code
     depends on the sizes."""
     target = target or host()
@@ -103,7 +104,7 @@ def compile_open(graph: Graph, least: Mapping[str, int], target: Target | None =
     def lower(known: Graph, open_sizes: tuple[tuple[int, int], ...]) -> Lowered:
         return lower_graph(known, replace(machine, open=open_sizes))
 
-    def write() -> tuple[Written, tuple[Parts, AnySize]]:
+    def write() -> tuple[WrittenProgram, tuple[Parts, DynamicProgram]]:
         check_supported(graph)
         with phase("lowering"):
             made = compile_any_size(graph, least, lower,
@@ -116,11 +117,11 @@ def compile_open(graph: Graph, least: Mapping[str, int], target: Target | None =
     return replace(sized, program=_executable(program, parts))
 
 
-def _assembled(plan: Plan, launches: list[Launch], target: Target) -> tuple[Written, Parts]:
+def _assembled(plan: Plan, launches: list[Launch], target: Target) -> tuple[WrittenProgram, Parts]:
     """The program that makes these launches."""
     kept, launches, arguments = _keep(plan, launches)
     slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], arguments)
-    steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
     written = write_program(steps, "program", target, kept=0 if kept is None else kept.steps)
     return written, Parts(interface_of(plan), arena, kept)
 
@@ -128,18 +129,18 @@ def _assembled(plan: Plan, launches: list[Launch], target: Target) -> tuple[Writ
 def _executable(program: NativeProgram, parts: Parts) -> Executable:
     if parts.kept is None:
         return Executable(parts.interface, program, parts.arena)
-    return KeepingExecutable(parts.interface, program, parts.arena, parts.kept)
+    return PrepackedExecutable(parts.interface, program, parts.arena, parts.kept)
 
 
 def _keep(plan: Plan, launches: list[Launch]
-          ) -> tuple[Kept | None, list[Launch], dict[Buffer, int]]:
+          ) -> tuple[PrepackedBuffers | None, list[Launch], dict[Buffer, int]]:
     """What is kept from call to call, the launches with those first that make it, and all
     arguments of the program: what is kept stands behind the constants."""
     inputs = [plan.buffers[n] for n in plan.graph.inputs]
     constants = [plan.buffers[n] for n in plan.constants]
     stay = {inputs[i] for i in plan.graph.kept}
-    first, others = kept_launches(launches, {*stay, *constants}, plan.arguments)
-    kept, left = kept_part(first, others, inputs)
+    first, others = prepacked_launches(launches, {*stay, *constants}, plan.arguments)
+    kept, left = prepacked_part(first, others, inputs)
     if not left:
         return None, launches, plan.arguments
     results = [b for b in plan.arguments if b not in {*inputs, *constants}]
@@ -147,7 +148,7 @@ def _keep(plan: Plan, launches: list[Launch]
     return kept, [*first, *others], {b: i for i, b in enumerate(given)}
 
 
-def slot_of(place: Place, slots: Mapping[Buffer, Slot]) -> Slot:
+def slot_of(place: BufferView, slots: Mapping[Buffer, Slot]) -> Slot:
     """Where a place is when its buffer lies at its slot."""
     slot = slots[place.buffer]
     return replace(slot, offset=slot.offset + place.offset * place.buffer.dtype.itemsize)
@@ -164,15 +165,15 @@ def machine_of(target: Target, threads: int | None = None) -> Machine:
 
 
 def lower_graph(graph: Graph, machine: Machine, checks: bool = True,
-                kinds: Kinds = CPU) -> Lowered:
+                kinds: LoweringTable = CPU) -> Lowered:
     """The kernels of a graph on their buffers, and the plan of its arguments, before any code.
     `kinds`: how a group of each kind becomes kernels."""
     machine = replace(machine, trains=any(n.op == "conv_weight" for n in graph.nodes()))
     with lowering_for(machine):
-        return _lower_parts(graph, Lowering(machine, kinds), checks, None)
+        return _lower_parts(graph, KernelCache(machine, kinds), checks, None)
 
 
-def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collection[Node] | None
+def _lower_parts(graph: Graph, lowering: KernelCache, checks: bool, given: Collection[Node] | None
                  ) -> Lowered:
     """Lowers what repeats in a graph once. `given` is None for a whole program; for a part of one,
     its inputs that are arguments of the program."""
@@ -187,12 +188,12 @@ def _lower_parts(graph: Graph, lowering: Lowering, checks: bool, given: Collecti
 
 def _joined(graph: Graph, machine: Machine) -> Graph:
     """The graph with what goes over many turns as one."""
-    graph = fill_voids(join_slices(join_pieces(join_puts(graph))))
+    graph = fold_fill_slices(merge_slices(merge_slice_sums(merge_slice_updates(graph))))
     # along an axis whose size is not known nothing can be put together
-    return graph if machine.open else join_products(turn_products(graph))
+    return graph if machine.open else merge_products(transpose_products(graph))
 
 
-def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
+def _lower_at_once(graph: Graph, lowering: KernelCache, checks: bool,
                    given: Collection[Node] | None) -> Lowered:
     with phase("passes"):
         ready, found = extract_checks(run(graph, passes_for(lowering.machine, lowering.kinds)))
@@ -213,26 +214,26 @@ def _lower_at_once(graph: Graph, lowering: Lowering, checks: bool,
         group, plan.buffers, f"k{number}_{_label(group)}", kept, packed)]
 
 
-def passes_for(machine: Machine, kinds: Kinds = CPU) -> list[Pass]:
+def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
     """What a graph goes through before its nodes become groups."""
     return [
         _opening(machine, kinds),
         *CLEANING,
-        join_puts,
-        join_pieces,
-        turn_products,
-        open_vector_products,
-        *([without_signs] if machine.dot8 and not machine.open else []),
+        merge_slice_updates,
+        merge_slice_sums,
+        transpose_products,
+        decompose_vector_products,
+        *([split_zero_points] if machine.dot8 and not machine.open else []),
         simplify,  # again: opening leaves reshapes of reshapes
     ]
 
 
 @functools.cache
-def _opening(machine: Machine, kinds: Kinds) -> Pass:
+def _opening(machine: Machine, kinds: LoweringTable) -> Pass:
     """The pass that opens composites, but for those that there is a kernel for, and calls."""
     def decompose(graph: Graph) -> Graph:
-        opened = open_composites(graph, lambda node: not kinds.has_kernel(node, machine))
-        return open_calls(opened) if kinds.opens_calls else opened
+        opened = decompose_composites(graph, lambda node: not kinds.has_kernel(node, machine))
+        return decompose_calls(opened) if kinds.opens_calls else opened
 
     return decompose
 
@@ -255,7 +256,7 @@ def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Grap
     return replace(graph, outputs=tuple(outputs))
 
 
-def check_supported(graph: Graph, kinds: Kinds = CPU) -> None:
+def check_supported(graph: Graph, kinds: LoweringTable = CPU) -> None:
     """Raises CodegenError for a value that no native code can be made for, by its line."""
     for node in graph.nodes():
         why = why_no_code(node, kinds.runs)

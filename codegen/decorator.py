@@ -19,12 +19,12 @@ from ..eager import devices
 from ..eager.errors import CaptureError
 from ..eager.nn import module
 from ..eager.nn.module import Module
-from .compile import compile_graph, compile_open
+from .compile import compile_dynamic, compile_graph
 from .control_vm import arguments
-from .dynamic.specializations import SizedExecutable
+from .dynamic.specializations import DynamicExecutable
 from .partition.hybrid_executable import call_by_call
 from .runtime.cpython.object_layout import LAYOUT
-from .runtime.cpython.profile_hook import Observer
+from .runtime.cpython.profile_hook import NativeObserver
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CheckedBackend:
         if not has_symbols(graph):
             return fixed(graph)
         every = interval(self.check)
-        return SizedExecutable(graph, fixed, compile_open, lambda known, program: Checked(
+        return DynamicExecutable(graph, fixed, compile_dynamic, lambda known, program: Checked(
             known, program, compile_graph, every, self.name))
 
 
@@ -102,4 +102,4 @@ inspection.KINDS["cuda"] = lambda stage: importlib.import_module(
     f"{__package__}.cuda.runtime.dump").code_of_stage(stage)
 devices.code = [f"{__package__}.cuda.runtime.eager", f"{__package__}.cuda.runtime.multi_device"]
 fast_path.native = arguments
-code_tracker.observer = Observer if LAYOUT is not None else None
+code_tracker.observer = NativeObserver if LAYOUT is not None else None

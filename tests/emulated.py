@@ -12,7 +12,7 @@ from plain_device import PlainDevice
 
 from emulator.emulator import Module
 from emulator.traffic import Traffic, traffic
-from fusewire.codegen.cuda.module import Function, module_of
+from fusewire.codegen.cuda.module import CudaFunction, module_of
 from fusewire.codegen.cuda.runtime import blas
 from fusewire.codegen.cuda.runtime.protocol import Region
 from fusewire.codegen.ir.loop_ir import Buffer, Kernel
@@ -49,7 +49,7 @@ class _Loaded:
     def __init__(self, module: Module, device: EmulatedDevice) -> None:
         self._module, self._device = module, device
 
-    def launch(self, function: Function, arguments: Sequence[Region]) -> None:
+    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
         how = function.name, (function.grid,), (function.block,), \
             [_memory(a) for a in arguments], function.shared
         if self._device.traced:
@@ -68,7 +68,7 @@ def _memory(region: Region) -> Any:
     return whole[region.offset:end].view(held)
 
 
-def _assert_a_library_gives_it(function: Function, arguments: Sequence[Region]) -> None:
+def _assert_a_library_gives_it(function: CudaFunction, arguments: Sequence[Region]) -> None:
     """What a kernel says that it computes, cuBLAS would compute it, called as it is on a GPU."""
     product = function.product
     assert product is not None
@@ -80,7 +80,7 @@ def _assert_a_library_gives_it(function: Function, arguments: Sequence[Region]) 
     np.testing.assert_allclose(got, first @ second, 1e-2, 1e-2 * np.sqrt(product.depth))
 
 
-def _seen(operand: blas.Operand, buffer: Buffer, rows: int, columns: int, batch: int) -> Any:
+def _seen(operand: blas.BlasOperand, buffer: Buffer, rows: int, columns: int, batch: int) -> Any:
     """The matrices that cuBLAS sees: column by column in memory, and then turned if asked for."""
     shape = (columns, rows) if operand.operation == blas.TURNED else (rows, columns)
     assert operand.pitch >= shape[0]

@@ -16,10 +16,10 @@ from eager_cuda import fake_cupy
 from emulated import EmulatedDevice
 
 from fusewire.capture.heap.code_tracker import unobserved
-from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import eager, multi_device
-from fusewire.codegen.cuda.runtime.protocol import Places, Region
-from fusewire.codegen.eager_jit.cache import Variants
+from fusewire.codegen.cuda.runtime.protocol import BufferPlaces, Region
+from fusewire.codegen.eager_jit.cache import SpecializationCache
 from fusewire.codegen.gpu.cost_model import FIRST, Choice
 from fusewire.eager import devices
 from fusewire.eager.tensor import Tensor
@@ -57,8 +57,8 @@ class EmulatedGpu:
     def is_free(self, arrays: list[Any], which: int) -> bool:
         return holders(arrays, which) == self._alone
 
-    def places(self, arrays: Sequence[Any]) -> Places:
-        return Places(0, tuple(fake_cupy.host_of(a).ctypes.data for a in arrays))
+    def places(self, arrays: Sequence[Any]) -> BufferPlaces:
+        return BufferPlaces(0, tuple(fake_cupy.host_of(a).ctypes.data for a in arrays))
 
     def capture(self, work: Any, arrays: Sequence[Any]) -> Any:
         """Its launches, each on the memory that it was on."""
@@ -91,7 +91,7 @@ class _Loaded:
     def __init__(self, gpu: EmulatedGpu, module: Any) -> None:
         self._gpu, self._module = gpu, module
 
-    def launch(self, function: Function, arguments: Sequence[Region]) -> None:
+    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
         memory = [a._replace(array=fake_cupy.host_of(a.array)) for a in arguments]
         run = functools.partial(self._run, function, memory)
         if self._gpu._captured is None:
@@ -100,7 +100,7 @@ class _Loaded:
         else:
             self._gpu._captured.append(run)
 
-    def _run(self, function: Function, memory: Sequence[Region]) -> None:
+    def _run(self, function: CudaFunction, memory: Sequence[Region]) -> None:
         with unobserved():  # the emulator is no part of a function that is recorded
             self._module.launch(function, memory)
 
@@ -116,7 +116,7 @@ def emulated_gpus() -> Iterator[list[EmulatedGpu]]:
     gpus = [EmulatedGpu(0), EmulatedGpu(1)]
     with fake_cupy.installed(), mock.patch.object(eager, "gpu", gpus.__getitem__), \
             mock.patch.object(multi_device, "gpu", gpus.__getitem__), \
-            mock.patch.object(eager, "_PROGRAMS", Variants()):
+            mock.patch.object(eager, "_PROGRAMS", SpecializationCache()):
         devices.cupy()
         devices.folders += (os.path.dirname(__file__) + "/emulat",)  # no code of users
         yield gpus

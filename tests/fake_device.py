@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from plain_device import PlainDevice
 
-from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.protocol import Region
 
 
@@ -18,7 +18,7 @@ class FakeDevice(PlainDevice):
     """`launches` has what ran, in order: the function, and the regions that its arguments are in.
     `made` has the arrays that were asked for, whose memory is NumPy's."""
 
-    launches: list[tuple[Function, list[Region]]] = field(default_factory=list)
+    launches: list[tuple[CudaFunction, list[Region]]] = field(default_factory=list)
     made: list[Any] = field(default_factory=list)
 
     def load(self, source: str) -> _Noting:
@@ -40,5 +40,5 @@ class FakeDevice(PlainDevice):
 class _Noting:
     device: FakeDevice
 
-    def launch(self, function: Function, arguments: Sequence[Region]) -> None:
+    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
         self.device.launches.append((function, list(arguments)))

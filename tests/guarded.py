@@ -24,7 +24,7 @@ from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate_node
 from fusewire.codegen.compile import lower_graph, machine_of, slot_of
 from fusewire.codegen.ir.loop_ir import Buffer, Kernel
-from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 
 POSSIBLE = os.name == "posix"
@@ -81,13 +81,13 @@ class Run:
         found = [self.memory[plan.buffers[node]] for node in outputs]
         return [a[:math.prod(s)].reshape(s).copy() for a, s in zip(found, plan.shapes)]
 
-    def _step(self, launch: Any) -> Step:
+    def _step(self, launch: Any) -> ProgramStep:
         kernel = self._opened(launch.kernel)
         for place in launch.places:
             self._place(place.buffer)
         slots = {b: Argument(i) for i, b in enumerate(self.memory)}
         own = dict(zip(launch.kernel.arguments, launch.places))
-        return Step(kernel, [slot_of(own[b], slots) if b in own else Argument(self._place(b))
+        return ProgramStep(kernel, [slot_of(own[b], slots) if b in own else Argument(self._place(b))
                              for b in kernel.arguments])
 
     def _opened(self, kernel: Kernel) -> Kernel:

@@ -20,7 +20,7 @@ from fusewire.codegen.ir.loop_ir import (
     read,
 )
 from fusewire.codegen.ir.scalar_ops import PREDICATES, SCALAR, TRANSCENDENTAL
-from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 from fusewire.eager.dtypes import bfloat16
 
@@ -154,7 +154,7 @@ def check_all(kernels, target="", seed=0, rtol=0.0, given=None):
 
     def run_native(kernels, memory):
         places = iter(range(sum(map(len, memory))))
-        steps = [Step(k, [Argument(next(places)) for _ in k.arguments]) for k in kernels]
+        steps = [ProgramStep(k, [Argument(next(places)) for _ in k.arguments]) for k in kernels]
         table = np.array([own[b].ctypes.data for own, k in zip(memory, kernels)
                           for b in k.arguments])
         made.append(build(steps, "test", named(target)))

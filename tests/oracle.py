@@ -12,19 +12,19 @@ import fusewire as fw
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate_node
 from fusewire.capture.replay.trace import record
-from fusewire.capture.trace.value_table import Names
+from fusewire.capture.trace.value_table import ValueTable
 from fusewire.codegen.compile import lower_graph
 from fusewire.codegen.ir.interpreter import run
 from fusewire.codegen.ir.loop_ir import Buffer
 from fusewire.codegen.ir.target_info import Machine
-from fusewire.codegen.select.lowering_table import CPU, Kinds
+from fusewire.codegen.select.lowering_table import CPU, LoweringTable
 
 RELATIVE = {2: 4e-3, 4: 1e-5, 8: 1e-12}  # by size of the real dtype
 
 
 def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
     """The graph of fn(*args), and the arrays that its inputs stand for, in order."""
-    names = Names()
+    names = ValueTable()
     found = record(fn, args, {}, names)
     assert found.leaf is not None, found.refusal
     assert not found.path, f"a decision at {found.path[0].site}"
@@ -34,7 +34,7 @@ def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
 
 
 def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = None,
-                kinds: Kinds = CPU) -> list[Any]:
+                kinds: LoweringTable = CPU) -> list[Any]:
     """The graph's outputs, its kernels run by the interpreter, the tasks of each last to first."""
     plan, launches = lower_graph(graph, machine or Machine(), kinds=kinds)
     memory: dict[Any, Any] = {}

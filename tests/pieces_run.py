@@ -10,8 +10,8 @@ import numpy as np
 from oracle import assert_same
 
 import fusewire as fw
-from fusewire.capture.graph_breaks.runner import Pieces
-from fusewire.capture.lazy.array import Pending
+from fusewire.capture.graph_breaks.runner import GraphBreakRunner
+from fusewire.capture.lazy.array import LazyArray
 from fusewire.codegen.compile import compile_graph
 
 X = fw.from_numpy(np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32))
@@ -22,14 +22,14 @@ T = fw.from_numpy(np.random.default_rng(2).integers(0, 4, 6))
 def waiting() -> list[Any]:
     """All values to come that are anywhere in this process."""
     gc.collect()  # frames that an exception went through
-    return [x for x in gc.get_objects() if type(x) is Pending]
+    return [x for x in gc.get_objects() if type(x) is LazyArray]
 
 
 class Run:
     """Calls a function in pieces."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
-        self.fn, self.pieces = fn, Pieces(compile_graph)
+        self.fn, self.pieces = fn, GraphBreakRunner(compile_graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -38,7 +38,8 @@ class Run:
             assert not waiting()
 
 
-def check(fn: Callable[..., Any], *args: Any, calls: int = 4, loose: float = 1.0) -> Pieces:
+def check(fn: Callable[..., Any], *args: Any, calls: int = 4,
+          loose: float = 1.0) -> GraphBreakRunner:
     """Several calls of `fn` in pieces give what eager gives; the pieces."""
     run = Run(fn)
     for _ in range(calls):

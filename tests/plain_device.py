@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.codegen.cuda.runtime.protocol import Places
+from fusewire.codegen.cuda.runtime.protocol import BufferPlaces
 from fusewire.codegen.gpu.cost_model import FIRST, Choice
 
 
@@ -28,7 +28,7 @@ class PlainDevice:
     def is_free(self, arrays: list[Any], which: int) -> bool:
         return False
 
-    def places(self, arrays: Sequence[Any]) -> Places | None:
+    def places(self, arrays: Sequence[Any]) -> BufferPlaces | None:
         return None
 
     def capture(self, work: Callable[[], None], arrays: Sequence[Any]) -> Any:

@@ -32,7 +32,7 @@ from fusewire.codegen.ir.loop_ir import (
     const,
     load,
 )
-from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 from fusewire.eager.dtypes import bfloat16
 
@@ -146,7 +146,7 @@ def check(batch: list[Tail], cpu: str, at_end: bool, rng: np.random.Generator) -
             copies[b][:] = a
         run(k, own)
     numbers = iter(range(sum(map(len, memory))))
-    steps = [Step(k, [Argument(next(numbers)) for _ in k.arguments]) for k in kernels]
+    steps = [ProgramStep(k, [Argument(next(numbers)) for _ in k.arguments]) for k in kernels]
     table = np.array([own[b].ctypes.data for k, own in zip(kernels, memory) for b in k.arguments])
     build(steps, "tails", named(cpu)).run(table.ctypes.data, 0)
     for k, own, got in zip(kernels, wanted, memory):

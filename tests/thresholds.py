@@ -17,7 +17,7 @@ import pytest
 
 import fusewire as fw
 from fusewire.codegen.eager_jit import row_blocks, vjp
-from fusewire.codegen.eager_jit.cache import Variants
+from fusewire.codegen.eager_jit.cache import SpecializationCache
 from fusewire.eager.settings import settings
 
 Array = Any
@@ -60,10 +60,12 @@ def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
         for name, value in values.items():
             value = elements if name == "LARGE" and module in ELEMENTS else value
             patch.setattr(importlib.import_module(f"fusewire.{module}"), name, value)
-    for module, name, fresh in ((row_blocks, "_PROGRAMS", Variants(1 << 20)), (row_blocks,
+    for module, name, fresh in ((row_blocks, "_PROGRAMS", SpecializationCache(1 << 20)),
+                                (row_blocks,
                                                                                "_KNOWN", {}),
-                                (vjp, "_ELEMENTS", Variants(1 << 20)), (vjp, "_WAYS", {}),
-                                (vjp, "_SHAPED", Variants(1 << 20))):
+                                (vjp, "_ELEMENTS", SpecializationCache(1 << 20)), (vjp, "_WAYS",
+                                                                                   {}),
+                                (vjp, "_SHAPED", SpecializationCache(1 << 20))):
         patch.setattr(module, name, fresh)
 
 

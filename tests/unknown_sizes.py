@@ -8,16 +8,16 @@ from typing import Any
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.sizes.symbolic_dim import Sizes
-from fusewire.capture.trace.export_tracer import Given, record_symbolic
+from fusewire.capture.trace.export_tracer import ExportInput, trace_for_export
 
 
 def recorded(fn: Callable[..., Any], *shapes: tuple[Any, ...], **values: int) -> Graph:
     """The graph of `fn` for inputs of these shapes, in which names are sizes."""
     sizes = Sizes(values)
-    given = [Given(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
+    given = [ExportInput(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
                    tuple(sizes.named(n) if isinstance(n, str) else n for n in shape))
              for i, shape in enumerate(shapes)]
-    run = record_symbolic(fn, [g.tensor for g in given], {}, given, sizes)
+    run = trace_for_export(fn, [g.tensor for g in given], {}, given, sizes)
     assert not sizes.fixed
     results = run.result if isinstance(run.result, tuple) else (run.result,)
     return Graph(run.inputs, tuple(map(run.node_of, results)))

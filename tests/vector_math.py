@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Store, Var, call, const, load
-from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
@@ -30,7 +30,7 @@ class Functions:
     def __init__(self, operations: Sequence[str], dtype: Any, size: int, target: str = "",
                  lanes: int = 16, inputs: int = 1) -> None:
         self.operations, self.dtype, self.size = operations, dtype, size
-        steps = [Step(_kernel(op, dtype, size, lanes, inputs),
+        steps = [ProgramStep(_kernel(op, dtype, size, lanes, inputs),
                       [*map(Argument, range(inputs)), Argument(inputs + number)])
                  for number, op in enumerate(operations)]
         self.program = build(steps, target=named(target))

@@ -36,7 +36,7 @@ class Held:
             self.arrays = None
 
 
-class Back(Entry):
+class CompiledBackward(Entry):
     """The results of a call that do not depend on each other: collects their gradients.
 
     Its edges are the stops of its `level`, in order, and behind them the level below.
@@ -45,7 +45,7 @@ class Back(Entry):
     __slots__ = ("below", "held", "level")
 
     def __init__(self, op: Op, level: Any, held: Held, edges: tuple[Any, ...],
-                 below: Back | None) -> None:
+                 below: CompiledBackward | None) -> None:
         super().__init__(op, {}, (), edges if below is None else (*edges, below), None)
         self.level, self.held, self.below = level, held, below
 

@@ -22,16 +22,16 @@ from ...eager.op import OPS, Op
 from ...eager.tape import Entry, extra_of, no_grad
 from ...eager.tape import Leaf as TapeLeaf
 from ...eager.tensor import Tensor
-from ..control_flow.data_dependent_sizes import Measure
-from ..control_flow.loop_detection import Enter
-from ..control_flow.loop_gradients import LoopBack
-from ..graph.bind_sizes import plain_sizes, specialise
+from ..control_flow.data_dependent_sizes import DataDependentSize
+from ..control_flow.loop_detection import LoopEntry
+from ..control_flow.loop_gradients import LoopBackwardEvent
+from ..graph.bind_sizes import bind_sizes, plain_sizes
 from ..graph.device_placement import devices_of
 from ..graph.graph import Node, Nodes, topological
 from ..graph.graph_builder import Builder, as_tensor, building
 from ..graph.reference_interpreter import evaluate_node
 from ..guards.gather import compile_gather
-from ..guards.guards import Source
+from ..guards.guards import PathCodegen
 from ..heap.path_reader import Reader
 from ..runtime import spans
 from ..runtime.compile_queue import ready
@@ -40,10 +40,10 @@ from ..scalars.scalar_expr import Origins, compute
 from ..segments.segment import Backend, Executable, cone, cut, operand
 from ..sizes.symbolic_dim import Dim, Sizes
 from ..trace.output_spec import Outputs
-from ..trace.tracer import Recorder
-from .autograd_node import Back, Held
-from .partitioner import kept, opened
-from .symbolic_tape import Links, Point, Shadow, Spent, Stop, ordered
+from ..trace.tracer import Tracer
+from .autograd_node import CompiledBackward, Held
+from .partitioner import opened, saved_values
+from .symbolic_tape import Bindings, Boundary, CutPoint, FreedTape, SymbolicTape, ordered
 
 _TRACING = held_while_forking(threading.Lock())  # one at a time: all runs share their nodes
 
@@ -64,10 +64,10 @@ class OnTape(Builder):
         return taped(op, inputs, params, out)
 
 
-class Variant:
+class BackwardVariant:
     """The way back from some points of a level: which gradients it gives, and its program."""
 
-    def __init__(self, way: WayBack, level: Level, points: Sequence[Point],
+    def __init__(self, way: BackwardPlan, level: BackwardSegment, points: Sequence[CutPoint],
                  wanted: frozenset[int] | None, asks: bool) -> None:
         """wanted: the stops to find gradients for, all by default. asks: what is asked of sizes is
         a condition of the recording."""
@@ -122,10 +122,10 @@ class Variant:
         return program
 
 
-class Level:
+class BackwardSegment:
     """Points that do not depend on each other, and where the way back from them stops."""
 
-    def __init__(self, way: WayBack, number: int) -> None:
+    def __init__(self, way: BackwardPlan, number: int) -> None:
         shadow = way.shadow
         self.way, self.number = way, number
         self.points = [p for p in shadow.points if p.level == number]
@@ -135,30 +135,31 @@ class Level:
         self.stops: list[Any] = [*[p.entry for p in self.under], *shadow.outside, *self.others]
         self.lower, self.entries = len(self.under), len(shadow.entries)
         self._ends = set(self.stops)
-        self._variants: dict[Any, Variant] = {}
+        self._variants: dict[Any, BackwardVariant] = {}
 
     def below(self, edge: Any) -> list[Any]:
         """The entries that an entry uses, up to the stops."""
         return [e for e in edge.edges if isinstance(e, Entry) and e not in self._ends]
 
-    def variant(self, numbers: tuple[int, ...], wanted: frozenset[int] | None) -> Variant:
+    def variant(self, numbers: tuple[int, ...], wanted: frozenset[int] | None) -> BackwardVariant:
         """The way back from the points of these numbers to the stops that are wanted."""
         found = self._variants.get((numbers, wanted))
         if found is None:
             points = [self.way.shadow.points[i] for i in numbers]
             with _TRACING, self.way.sizes.resumed(self.way.noted):
-                found = Variant(self.way, self, points, wanted, asks=False)
+                found = BackwardVariant(self.way, self, points, wanted, asks=False)
                 found.prepare()
             self._variants[numbers, wanted] = found
         return found
 
-    def first(self) -> Variant:
+    def first(self) -> BackwardVariant:
         """The way back from all points, of which the forward's program is to keep the values."""
         numbers = tuple(p.number for p in self.points)
-        found = self._variants[numbers, None] = Variant(self.way, self, self.points, None, True)
+        found = self._variants[numbers, None] = BackwardVariant(self.way, self, self.points, None,
+                                                                True)
         return found
 
-    def eagerly(self, back: Back, numbers: Sequence[int], wanted: frozenset[int] | None,
+    def eagerly(self, back: CompiledBackward, numbers: Sequence[int], wanted: frozenset[int] | None,
                 gradients: Sequence[Tensor], create_graph: bool) -> list[tuple[int, Tensor]]:
         """The gradients by the tape that eager would have noted, made from the call's inputs."""
         points = [self.way.shadow.points[i] for i in numbers]
@@ -176,28 +177,28 @@ class Level:
         return [(i, g) for i in places if (g := found[i]) is not None]
 
 
-class WayBack:
+class BackwardPlan:
     """How gradients go back through a replayed call."""
 
-    def __init__(self, recorder: Recorder, outputs: Outputs, shadow: Shadow) -> None:
+    def __init__(self, recorder: Tracer, outputs: Outputs, shadow: SymbolicTape) -> None:
         self.names, self.sizes, self.shadow = recorder.names, recorder.sizes, shadow
         self.noted = recorder.sizes.noted  # what the run asked of sizes: it holds for its replays
         self.place = recorder.place
         self.backend: Backend
-        self.found = [e.node for e in recorder.path if isinstance(e, Measure)]
+        self.found = [e.node for e in recorder.path if isinstance(e, DataDependentSize)]
         self.found += _carried(recorder, shadow)
         self._is_sized = bool(recorder.sizes.values)
         self.opened: dict[Node, Node] = {n: n for n in self.found}
         self.kept: dict[Node, None] = {}
         top = max((p.level for p in shadow.points), default=0)
-        self.levels = [Level(self, n + 1) for n in range(top)]
+        self.levels = [BackwardSegment(self, n + 1) for n in range(top)]
         variants = [level.first() for level in self.levels]
         results = opened(self.names.nodes, outputs.nodes, self.opened)
         inside = opened(self.names.nodes, list(shadow.forgotten), self.opened)
         forgotten = dict(zip(inside, shadow.forgotten.values()))
         roots = [g for v in variants for g in v.gradients]
-        demanded = read_on_way_back(roots, {g for v in variants for g in v.given})
-        values = kept(demanded, set(results), forgotten)
+        demanded = read_in_backward(roots, {g for v in variants for g in v.given})
+        values = saved_values(demanded, set(results), forgotten)
         self.kept = dict.fromkeys([*self.found, *values])
         shadow.forgotten.clear()
         used = topological([n for e in shadow.entries for n in (*shadow.nodes[e].inputs,
@@ -220,7 +221,7 @@ class WayBack:
         """Makes what finds the inputs of a call."""
         self.backend = backend
         self._gather = compile_gather([self.names.paths[n] for n in self.tensors],
-                                      self.shadow.paths, Source(fn, self.names.held))
+                                      self.shadow.paths, PathCodegen(fn, self.names.held))
 
     # ---- a call
 
@@ -240,14 +241,15 @@ class WayBack:
         held += arrays[len(arrays) - len(self.kept):]
         if self.is_plain:
             level = self.levels[0]
-            back = Back(level.points[0].entry.op, level, Held(held), tuple(outside), None)
+            back = CompiledBackward(level.points[0].entry.op, level, Held(held), tuple(outside),
+                                    None)
             for edge, tensor in zip(self._numbers, made):
                 if edge is not None:
                     tensor.edge = Part(back, edge, None)
         else:
-            self._tie(Held(held), Links(outside, arrays, made, read))
+            self._tie(Held(held), Bindings(outside, arrays, made, read))
 
-    def _tie(self, held: Held, links: Links) -> None:
+    def _tie(self, held: Held, links: Bindings) -> None:
         """The same for any tape."""
         for edge, tensor in zip(self.shadow.edges, links.tensors):
             if isinstance(edge, TapeLeaf):
@@ -255,24 +257,24 @@ class WayBack:
         points = self._points(held, links)
         for edge, tensor in zip(self.shadow.edges, links.tensors):
             if edge is not None and not isinstance(edge, TapeLeaf):
-                tensor.edge = edge.find(links) if isinstance(edge, Stop) else points[edge]
+                tensor.edge = edge.find(links) if isinstance(edge, Boundary) else points[edge]
 
-    def _points(self, held: Held, links: Links) -> dict[Any, Part]:
+    def _points(self, held: Held, links: Bindings) -> dict[Any, Part]:
         """The edge of each point in this call."""
         points: dict[Any, Part] = {}
-        below: Back | None = None
+        below: CompiledBackward | None = None
         for level in self.levels:
             self._calls(level.number - 1, links, points)
             edges = [points[p.entry] for p in level.under]
             edges += links.outside
             edges += [s.find(links) for s in level.others]
-            below = Back(level.points[0].entry.op, level, held, tuple(edges), below)
+            below = CompiledBackward(level.points[0].entry.op, level, held, tuple(edges), below)
             for p in level.points:
                 points[p.entry] = _part(below, p, links)
         self._calls(len(self.levels), links, points)
         return points
 
-    def _calls(self, depth: int, links: Links, points: dict[Any, Part]) -> None:
+    def _calls(self, depth: int, links: Bindings, points: dict[Any, Part]) -> None:
         """Makes the entries of the Functions that were called at this depth."""
         for number, (call, at, edges, places) in enumerate(self.shadow.calls):
             if at == depth:
@@ -291,7 +293,7 @@ class WayBack:
         wanted = [self.shadow.nodes[e] for e in entries]
         graph = cut(cone(wanted, set(inputs)), wanted, inputs)
         if self._is_sized:
-            graph = specialise(graph, _sizes(inputs, held.arrays))
+            graph = bind_sizes(graph, _sizes(inputs, held.arrays))
         values = dict(zip(graph.inputs, held.arrays))
         with no_grad():
             for node in graph.nodes():
@@ -300,14 +302,15 @@ class WayBack:
         return graph.outputs, values
 
 
-def _carried(recorder: Recorder, shadow: Shadow) -> list[Node]:
+def _carried(recorder: Tracer, shadow: SymbolicTape) -> list[Node]:
     """What the tape reads of what loops carried."""
-    phis = {n for e in recorder.path if isinstance(e, (Enter, LoopBack)) for n in e.phis}
+    phis = {n for e in recorder.path if isinstance(e, (LoopEntry, LoopBackwardEvent))
+            for n in e.phis}
     return list(dict.fromkeys(n for e in shadow.entries
                               for n in (*shadow.nodes[e].inputs, shadow.nodes[e]) if n in phis))
 
 
-def _telling(recorder: Recorder) -> list[Node]:
+def _telling(recorder: Tracer) -> list[Node]:
     """Inputs from whose shapes the sizes that vary can be told."""
     found, left = [], set(recorder.sizes.values)
     for node in recorder.sources.values() if left else ():
@@ -334,14 +337,14 @@ def _value(node: Node, values: dict[Node, Any]) -> Any:
                     dict(node.params))._data
 
 
-def _found(edge: Any, links: Links, points: dict[Any, Part]) -> Any:
+def _found(edge: Any, links: Bindings, points: dict[Any, Part]) -> Any:
     """The edge of this call for one of the shadow; anything else as it is."""
-    if isinstance(edge, Stop):
+    if isinstance(edge, Boundary):
         return edge.find(links)
     return points[edge] if isinstance(edge, Entry) else edge
 
 
-def _part(back: Back, point: Point, links: Links) -> Part:
+def _part(back: CompiledBackward, point: CutPoint, links: Bindings) -> Part:
     part = Part(back, point.number, None)
     part.op = point.entry.op
     if point.is_watched:
@@ -352,7 +355,7 @@ def _part(back: Back, point: Point, links: Links) -> Part:
     return part
 
 
-def read_on_way_back(roots: Sequence[Node], given: Collection[Node]) -> list[Node]:
+def read_in_backward(roots: Sequence[Node], given: Collection[Node]) -> list[Node]:
     """The values of the forward that gradients read or are, made from those `given`."""
     behind: set[Node] = set()
     demanded: dict[Node, None] = {}
@@ -364,19 +367,19 @@ def read_on_way_back(roots: Sequence[Node], given: Collection[Node]) -> list[Nod
     return [n for n in demanded if n not in behind]
 
 
-def find_way_back(recorder: Recorder, outputs: Outputs) -> WayBack | None:
+def find_backward(recorder: Tracer, outputs: Outputs) -> BackwardPlan | None:
     """How gradients go back from the results of a recorded run; None where they do not."""
     if all(t.edge is None for _, t in outputs.tensors):
         return None
-    shadow = Shadow(recorder, outputs)
+    shadow = SymbolicTape(recorder, outputs)
     shadow.build()
     if recorder.refusal:
         return None
-    if all(e is None or isinstance(e, Spent) for e in shadow.edges):
+    if all(e is None or isinstance(e, FreedTape) for e in shadow.edges):
         outputs.ends = [None if e is None else e.end for e in shadow.edges]
         return None
     try:
-        return WayBack(recorder, outputs, shadow)
+        return BackwardPlan(recorder, outputs, shadow)
     except FusewireError as error:
         recorder.refuse(f"the way back from the result cannot be recorded: {error.message}")
         return None

@@ -16,16 +16,16 @@ from ...eager.op import Op
 from ...eager.tape import Entry, Leaf
 from ...eager.tensor import Tensor
 from ...eager.utils.checkpoint import Forgotten
-from ..control_flow.loop_gradients import Circle, Marker
+from ..control_flow.loop_gradients import CarriedGrad, LoopGradNode
 from ..graph.graph import Node
 from ..graph.graph_builder import as_tensor, on_tape
 from ..heap.access_path import Path
 from ..heap.object_recipes import Make
 from ..trace.output_spec import Outputs
-from ..trace.tracer import Recorder
+from ..trace.tracer import Tracer
 
 
-class Links:
+class Bindings:
     """What the tape of one call is tied to: edges from outside, and what the call has made."""
 
     __slots__ = ("arrays", "outside", "parts", "read", "tensors")
@@ -36,17 +36,17 @@ class Links:
         self.parts: dict[tuple[int, int], Part] = {}
 
 
-class Stop:
+class Boundary:
     """Where the tape of a run ends: `find` gives the edge that a call goes on with from there."""
 
     __slots__ = ("depth", "find")
     edges = ()
 
-    def __init__(self, find: Callable[[Links], Any], depth: int = 0) -> None:
+    def __init__(self, find: Callable[[Bindings], Any], depth: int = 0) -> None:
         self.find, self.depth = find, depth
 
 
-class Spent(Stop):
+class FreedTape(Boundary):
     """The end of a tape that was given up: gradients are refused here, as in eager."""
 
     __slots__ = ("end",)
@@ -57,7 +57,7 @@ class Spent(Stop):
         super().__init__(lambda links: end)
 
 
-class Point:
+class CutPoint:
     """A place on the tape whose gradient is handed on as a tensor."""
 
     def __init__(self, number: int, entry: Entry, node: Node, level: int) -> None:
@@ -83,7 +83,7 @@ class Call:
         self.saved = [None if array is None else outputs.node(Tensor(array))
                       for array, _ in ctx._saved or ()]
 
-    def made(self, links: Links, edges: tuple[Any, ...], places: list[Any]) -> Joint:
+    def made(self, links: Bindings, edges: tuple[Any, ...], places: list[Any]) -> Joint:
         """The call's entry: what forward left for backward, as values of this call."""
         old = self.joint
         joint = Joint(old.op, {}, (), edges, None)
@@ -98,15 +98,15 @@ class Call:
         return joint
 
 
-class Shadow:
+class SymbolicTape:
     """The tape behind the results of a run."""
 
-    def __init__(self, recorder: Recorder, outputs: Outputs) -> None:
+    def __init__(self, recorder: Tracer, outputs: Outputs) -> None:
         self._recorder, self._outputs = recorder, outputs
         self.paths: list[Path] = []  # tensors from outside to which gradients go
-        self.outside: list[Stop] = []  # and where the tape ends there
-        self.others: list[Stop] = []
-        self.points: list[Point] = []
+        self.outside: list[Boundary] = []  # and where the tape ends there
+        self.others: list[Boundary] = []
+        self.points: list[CutPoint] = []
         # calls of Functions: at which depth, edges of their arguments and of what they saved
         self.calls: list[tuple[Call, int, list[Any], list[Any]]] = []
         self.forgotten: dict[Node, Any] = {}  # computed inside of a checkpoint, and of which
@@ -170,7 +170,7 @@ class Shadow:
         if isinstance(edge, Leaf):
             return self._leaf(edge)
         if edge.arrays is None:
-            self.others.append(Spent(edge.op))
+            self.others.append(FreedTape(edge.op))
             return self.others[-1]
         if isinstance(edge, Part):
             return self._part(edge)
@@ -178,17 +178,17 @@ class Shadow:
             return self._call(edge)
         return self._entry(edge)
 
-    def _stop_outside(self, path: Path) -> Stop:
+    def _stop_outside(self, path: Path) -> Boundary:
         number = len(self.paths)
         self.paths.append(path)
-        self.outside.append(Stop(lambda links: links.outside[number]))
+        self.outside.append(Boundary(lambda links: links.outside[number]))
         return self.outside[-1]
 
-    def _other(self, find: Callable[[Links], Any], depth: int = 0) -> Stop:
-        self.others.append(Stop(find, depth))
+    def _other(self, find: Callable[[Bindings], Any], depth: int = 0) -> Boundary:
+        self.others.append(Boundary(find, depth))
         return self.others[-1]
 
-    def _leaf(self, leaf: Leaf) -> Stop | None:
+    def _leaf(self, leaf: Leaf) -> Boundary | None:
         """A leaf that was made in the run: of a result, or gone."""
         owner = leaf.tensor()
         if owner is None:
@@ -204,7 +204,7 @@ class Shadow:
         return next((i for i, (_, t) in enumerate(self._outputs.tensors) if t is tensor), None)
 
     def _entry(self, edge: Any) -> Entry | None:
-        if isinstance(edge, (Circle, Marker)):
+        if isinstance(edge, (LoopGradNode, CarriedGrad)):
             self._recorder.unrolls()
             return None
         found = self._recorder.entries.get(id(edge))
@@ -225,11 +225,11 @@ class Shadow:
         depth = max((self.depth(e) for e in edges), default=0)
         if id(edge) in self._wanted:
             depth += 1
-            self._add_point(Point(len(self.points), entry, node, depth), edge)
+            self._add_point(CutPoint(len(self.points), entry, node, depth), edge)
         self._depth[entry] = depth
         return entry
 
-    def _add_point(self, point: Point, edge: Any) -> None:
+    def _add_point(self, point: CutPoint, edge: Any) -> None:
         self.points.append(point)
         point.hooks, point.retained = self._hooks(edge)
 
@@ -259,7 +259,7 @@ class Shadow:
         self._call_of[id(joint)] = len(self.calls), depth
         self.calls.append((Call(joint, self._outputs), depth, edges, places))
 
-    def _part(self, part: Part) -> Stop:
+    def _part(self, part: Part) -> Boundary:
         number, depth = self._call_of[id(part.edges[0])]
         hooks, kept = self._hooks(part)
         if hooks or kept is not None:
@@ -270,10 +270,10 @@ class Shadow:
 
     def depth(self, edge: Any) -> int:
         """How many points follow each other from an edge on."""
-        return edge.depth if isinstance(edge, Stop) else self._depth.get(edge, 0)
+        return edge.depth if isinstance(edge, Boundary) else self._depth.get(edge, 0)
 
 
-def _outside(recorder: Recorder) -> dict[int, Path]:
+def _outside(recorder: Tracer) -> dict[int, Path]:
     """Edges of tensors from outside, as they were when the run began."""
     found: dict[int, Path] = {}
     for path, edge in recorder.state.edges.items():

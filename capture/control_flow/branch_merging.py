@@ -13,39 +13,39 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
 from ..graph.graph import Node
-from ..scalars.scalar_expr import Formula, elements, of_number
+from ..scalars.scalar_expr import ScalarExpr, elements, of_number
 from ..scalars.symbolic_scalar import Number
 from .decision import Decision
-from .frame_state import GENERATORS, Name, Snapshot, place_of, user_frames
-from .liveness import Meeting, is_plain_range, live, meeting
-from .loop_detection import Enter, Jump
+from .frame_state import GENERATORS, Name, Snapshot, location_of, user_frames
+from .liveness import MergePoint, is_plain_range, live, merge_point
+from .loop_detection import LoopEntry, LoopRepeat
 from .operand_stack import is_single_question, tells_symbols
 
 
-class Open(NamedTuple):
+class Split(NamedTuple):
     """A question whose answers lead to one place again."""
 
     key: Any
     site: str = ""
 
 
-class Meet(NamedTuple):
+class Merge(NamedTuple):
     """That place: phis of tensors and of numbers, and what they are on this way."""
 
     key: Any
     phis: tuple[Node, ...]
     values: tuple[Node, ...]
-    symbols: tuple[Formula, ...]
-    formulas: tuple[Formula, ...]
+    symbols: tuple[ScalarExpr, ...]
+    formulas: tuple[ScalarExpr, ...]
     site: str
 
 
-class Unmet(BaseException):
+class MergeFailed(BaseException):
     """Ways do not meet where they were thought to: all begins anew with what was learnt."""
 
 
 @dataclass
-class Learnt:
+class MergeHints:
     """What is known of a function's questions, by their keys: from one beginning to the next."""
 
     numbers: bool = True  # whether numbers of Python may differ where ways meet
@@ -90,7 +90,8 @@ class Plan:
 def _alike(one: list[Any], two: list[Any]) -> bool:
     """Whether nodes and formulas are of the same types."""
     return len(one) == len(two) and all(
-        type(a) is type(b) and (type(a) is Formula or a.type == b.type) for a, b in zip(one, two))
+        type(a) is type(b) and (type(a) is ScalarExpr or a.type == b.type) for a, b in zip(one,
+                                                                                           two))
 
 
 @dataclass
@@ -110,10 +111,10 @@ class _Fork:
 _UNKNOWN: Any = object()
 
 
-class Meetings:
+class BranchMerger:
     """Watches the questions of one recorder."""
 
-    def __init__(self, recorder: Any, learnt: Learnt, plans: dict[Any, Plan | None]) -> None:
+    def __init__(self, recorder: Any, learnt: MergeHints, plans: dict[Any, Plan | None]) -> None:
         self.recorder, self.learnt = recorder, learnt
         self.plans = plans  # None: ways do not meet
         self._forks: list[_Fork] = []
@@ -150,7 +151,7 @@ class Meetings:
             {node for _, node in recorder._known.values()}, *loops.around()))
 
     def _open(self, key: Any, start: int) -> None:
-        self.recorder.path.insert(start, Open(key))
+        self.recorder.path.insert(start, Split(key))
         self._read += 1
 
     def ended(self, whole: bool) -> None:
@@ -166,14 +167,14 @@ class Meetings:
 
     def _part(self, fork: _Fork) -> NoReturn:
         self.learnt.apart.add(fork.key)
-        raise Unmet
+        raise MergeFailed
 
     def _follow(self) -> None:
         """Takes notice of what was added to the path."""
         path = self.recorder.path
         for element in path[self._read:]:
-            if isinstance(element, (Enter, Jump)):
-                if isinstance(element, Enter):
+            if isinstance(element, (LoopEntry, LoopRepeat)):
+                if isinstance(element, LoopEntry):
                     self._turns[element.token] = self.learnt.number(
                         (self._origin, self._trail, element.token))
                 self._origin, self._trail = self._turns[element.token], ()
@@ -182,11 +183,11 @@ class Meetings:
                 self._trail += (element.outcome,)
         self._read = len(path)
 
-    def _close(self, element: Enter | Jump) -> None:
+    def _close(self, element: LoopEntry | LoopRepeat) -> None:
         """A turn of a loop begins: ways of questions in the turn before do not meet in it."""
         in_first_turn = self.recorder.loops.has_in_first_turn
         for fork in list(self._forks):
-            inside = element.token in fork.tokens if isinstance(element, Jump) else \
+            inside = element.token in fork.tokens if isinstance(element, LoopRepeat) else \
                 in_first_turn(fork.start, fork.visits)
             if inside:
                 self._forks.remove(fork)
@@ -194,7 +195,7 @@ class Meetings:
 
     # ---- places
     def _arrive(self, fork: _Fork, frames: list[Any], subject: Any) -> Any:
-        place, plan = place_of(frames), self.plans.get(fork.key)
+        place, plan = location_of(frames), self.plans.get(fork.key)
         known = self.recorder.loops.known_iterators(frames[0])
         ways = _meeting(fork, frames, known) if plan is None or plan.place == place else None
         if ways is None:
@@ -213,7 +214,7 @@ class Meetings:
         self._learn(place, known, differences | within.made(found))
         return self._meet(fork, found, frames, plan)
 
-    def _begin(self, fork: _Fork, found: Plan, ways: Meeting) -> Plan:
+    def _begin(self, fork: _Fork, found: Plan, ways: MergePoint) -> Plan:
         """The first way meets the others here; it guesses what differs."""
         self.plans[fork.key] = found
         self._open(fork.key, fork.start)
@@ -232,9 +233,9 @@ class Meetings:
         if not differing <= known:
             known |= differing
             self.learnt.at.setdefault(place, set()).update(known)
-            raise Unmet
+            raise MergeFailed
 
-    def _state(self, place: Any, frames: list[Any], ways: Meeting, subject: Any) -> Plan:
+    def _state(self, place: Any, frames: list[Any], ways: MergePoint, subject: Any) -> Plan:
         recorder = self.recorder
         names = [live(f.f_code, f.f_lasti) for f in frames]
         if names[0] is not None:
@@ -245,7 +246,7 @@ class Meetings:
         return Plan(place, now, [recorder.node_of(t) for t in now.tensors] if now.equal else [],
                     numbers, subject)
 
-    def _may_vary(self, changed: set[Any], frames: list[Any], ways: Meeting) -> bool:
+    def _may_vary(self, changed: set[Any], frames: list[Any], ways: MergePoint) -> bool:
         """Whether numbers among these can become symbols."""
         names = [each for each in changed if type(each) is tuple]
         return not names or (
@@ -273,20 +274,20 @@ class Meetings:
         self._origin, self._trail, self._read = token, (), len(recorder.path)
         del self._forks[self._forks.index(fork):]
         recorder.met(plan)
-        return (element.symbols if type(found.subject) is Formula else element.phis)[-1]
+        return (element.symbols if type(found.subject) is ScalarExpr else element.phis)[-1]
 
     def _element(self, fork: _Fork, found: Plan, tensors: list[int], names: list[Name],
-                 at: tuple[Any, int]) -> Meet:
+                 at: tuple[Any, int]) -> Merge:
         """What goes on, the question last."""
         (token, depth), recorder = at, self.recorder
         values, formulas = [found.nodes[i] for i in tensors], [found.numbers[n] for n in names]
-        (formulas if type(found.subject) is Formula else values).append(found.subject)
+        (formulas if type(found.subject) is ScalarExpr else values).append(found.subject)
         phis = recorder.names.phis(token, values)
-        symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
-        return Meet(fork.key, phis, tuple(values), symbols, tuple(formulas),
+        symbols = tuple(ScalarExpr("phi", ((token, i, depth),)) for i in range(len(formulas)))
+        return Merge(fork.key, phis, tuple(values), symbols, tuple(formulas),
                     recorder.path[fork.start].site)
 
-    def _rename(self, fork: _Fork, found: Plan, tensors: list[Any], element: Meet, depth: int
+    def _rename(self, fork: _Fork, found: Plan, tensors: list[Any], element: Merge, depth: int
                 ) -> None:
         """What the ways have made is forgotten, the phis take its places."""
         recorder = self.recorder
@@ -302,7 +303,7 @@ class Meetings:
             recorder.loops.dependent.update(dict.fromkeys(element.phis, depth))
 
 
-def _meeting(fork: _Fork, frames: list[Any], known: frozenset[int]) -> Meeting | None:
+def _meeting(fork: _Fork, frames: list[Any], known: frozenset[int]) -> MergePoint | None:
     """What ways from a question to here have to agree in; None where they cannot meet here. All
     frames but the innermost have stood still."""
     before = fork.frames[-len(frames):]
@@ -312,18 +313,18 @@ def _meeting(fork: _Fork, frames: list[Any], known: frozenset[int]) -> Meeting |
     frame, (_, start) = frames[0], before[0]
     if frame.f_code.co_flags & GENERATORS:
         return None
-    found = meeting(frame.f_code, start, frame.f_lasti, known)
+    found = merge_point(frame.f_code, start, frame.f_lasti, known)
     if found is None or (found.counters and not is_plain_range(frame)):
         return None
     return found if all(type(frame.f_locals.get(name)) is int for name in found.counters) else None
 
 
-def _formulas(structure: Any) -> Iterator[Formula]:
+def _formulas(structure: Any) -> Iterator[ScalarExpr]:
     """The formulas of numbers that lie in lists and the like."""
     stack = [structure]
     while stack:
         top = stack.pop()
-        if type(top) is Formula:
+        if type(top) is ScalarExpr:
             yield top
         elif type(top) in (tuple, frozenset):
             stack += top
@@ -336,7 +337,7 @@ class _Within:
         self.numbers = recorder.names.numbers
         self.phis: set[Any] = set()
         for element in recorder.path[start:]:
-            if isinstance(element, (Enter, Meet)):
+            if isinstance(element, (LoopEntry, Merge)):
                 self.phis.update(element.phis, element.symbols)
 
     def made(self, found: Plan) -> set[Any]:
@@ -357,6 +358,6 @@ class _Within:
         return False
 
     def _parts(self, subject: Any) -> list[Any]:
-        if type(subject) is Formula:
+        if type(subject) is ScalarExpr:
             return [*elements([subject]), *subject.parts]
         return [*subject.inputs, *([self.numbers[subject]] if subject in self.numbers else [])]

@@ -18,7 +18,7 @@ from ..scalars.symbolic_scalar import plain
 from ..sizes.symbolic_dim import Dim
 
 
-class Measure(NamedTuple):
+class DataDependentSize(NamedTuple):
     """An element of a recorded path: a node is computed whose size was not known before."""
 
     node: Node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..scalars.scalar_expr import Constant, Formula
+from ..scalars.scalar_expr import Constant, ScalarExpr
 
 
 class Decision(NamedTuple):
@@ -24,6 +24,6 @@ def outcome_of(kind: str, subject: Any, value: Any) -> Any:
     if kind == "bool":
         return bool(value)
     if kind == "int":
-        number = value if isinstance(subject, Formula) else value.item()
+        number = value if isinstance(subject, ScalarExpr) else value.item()
         return int(number) if number - number == 0 else repr(number)  # nan is no int
-    return Constant(value) if isinstance(subject, Formula) else value.tobytes()
+    return Constant(value) if isinstance(subject, ScalarExpr) else value.tobytes()

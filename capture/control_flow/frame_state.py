@@ -39,7 +39,7 @@ def user_frames(base: Any) -> list[Any]:
     return found
 
 
-def place_of(frames: list[Any]) -> tuple[Any, ...]:
+def location_of(frames: list[Any]) -> tuple[Any, ...]:
     """Where each of them stands."""
     return tuple((f.f_code, f.f_lasti) for f in frames)
 

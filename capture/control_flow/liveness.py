@@ -100,7 +100,7 @@ def _stores(code: types.CodeType, name: str) -> int:
 
 
 # ---- the stack
-class Meeting(NamedTuple):
+class MergePoint(NamedTuple):
     """Two ways from one place to another: what has to be the same on both beside the local
     variables that are live, names of loops' counters, and which variables either may change."""
 
@@ -109,8 +109,8 @@ class Meeting(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def meeting(code: types.CodeType, start: int, end: int, known: frozenset[int] = frozenset()
-            ) -> Meeting | None:
+def merge_point(code: types.CodeType, start: int, end: int, known: frozenset[int] = frozenset()
+            ) -> MergePoint | None:
     """Whether ways from the instruction at `start` can meet at the question at `end`, with nothing
     on the stack that only one of them changed; None where they cannot. `known`: instructions that
     take from iterators whose state is compared."""
@@ -124,7 +124,7 @@ def meeting(code: types.CodeType, start: int, end: int, known: frozenset[int] = 
     changed = frozenset(name for step in instructions(code) if step.offset in between
                         for name, is_read in _uses(step) if not is_read)
     if base == 0:
-        return Meeting(frozenset(), changed)
+        return MergePoint(frozenset(), changed)
     if _has_blocks(code) or not between <= depths.keys() or any(
             h.start <= n < h.end for h in _handlers(code) for n in between):
         return None
@@ -135,7 +135,7 @@ def meeting(code: types.CodeType, start: int, end: int, known: frozenset[int] = 
     turned = [loop for loop in loops if (not untouched or loop.start in between)
               and loop.start not in known]
     counters = [_counter(code, loop, whole=not untouched) for loop in turned]
-    return None if None in counters else Meeting(frozenset(c for c in counters if c), changed)
+    return None if None in counters else MergePoint(frozenset(c for c in counters if c), changed)
 
 
 def _is_after_both(code: types.CodeType, start: int, end: int) -> bool:

@@ -17,51 +17,58 @@ from ...eager.tape import Entry
 from ...eager.tensor import Tensor
 from ..graph.graph import Node
 from ..heap.code_tracker import followed
-from ..scalars.scalar_expr import Constant, Formula, of_number
+from ..scalars.scalar_expr import Constant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import Number
-from .frame_state import Name, Snapshot, may_come_again, place_of, user_frames
+from .frame_state import Name, Snapshot, location_of, may_come_again, user_frames
 from .liveness import live
-from .loop_gradients import Circle, Key, LoopBack, Marker, Turn, end_turn
+from .loop_gradients import (
+    CarriedGrad,
+    Iteration,
+    Key,
+    LoopBackwardEvent,
+    LoopGradNode,
+    end_iteration,
+)
 
 if TYPE_CHECKING:
     from .symbolic_range import Counted
 
 
-class Enter(NamedTuple):
+class LoopEntry(NamedTuple):
     """The head of a loop: phis of tensors and of numbers, and what they begin with."""
 
     token: Any
     phis: tuple[Node, ...]
     values: tuple[Node, ...]
-    symbols: tuple[Formula, ...]
-    formulas: tuple[Formula, ...]
+    symbols: tuple[ScalarExpr, ...]
+    formulas: tuple[ScalarExpr, ...]
     site: str
 
 
-class Jump(NamedTuple):
+class LoopRepeat(NamedTuple):
     """The way back to the head of a loop, with the values of the next turn."""
 
     token: Any
     values: tuple[Node, ...]
-    formulas: tuple[Formula, ...]
+    formulas: tuple[ScalarExpr, ...]
     site: str
 
 
-class More(BaseException):
+class RestartTrace(BaseException):
     """A loop changes more than was known when it began: all begins anew with what was learnt."""
 
 
 class _Head:
     """A loop that is being recorded."""
 
-    def __init__(self, loops: Loops, enter: Enter, place: Any, before: Snapshot,
+    def __init__(self, loops: LoopDetector, enter: LoopEntry, place: Any, before: Snapshot,
                  variant: list[int], counters: list[Name], depth: int) -> None:
         self.loops = loops
         self.enter, self.place, self.depth = enter, place, depth
         self.before, self.variant, self.counters = before, variant, counters
         self.first_edges: dict[int, Any] = {}  # of what is carried, before the first turn
-        self.turns: list[Turn] = []
-        self.circle: Circle | None = None
+        self.turns: list[Iteration] = []
+        self.circle: LoopGradNode | None = None
         self.entries = 0  # on the tape when the present turn began
 
     @property
@@ -69,7 +76,7 @@ class _Head:
         return self.loops.recorder
 
 
-class Loops:
+class LoopDetector:
     """Watches the decisions of one recorder."""
 
     def __init__(self, recorder: Any) -> None:
@@ -124,7 +131,7 @@ class Loops:
         """An element was added to the path."""
         self._position += 1
 
-    def depth_of(self, subject: Node | Formula) -> int:
+    def depth_of(self, subject: Node | ScalarExpr) -> int:
         """How deep the loop is on whose turns a node or a number depends; 0: on none."""
         if isinstance(subject, Node):
             return self.dependent.get(subject, 0)
@@ -158,7 +165,7 @@ class Loops:
         """How many loops stand around, their tokens, and the visits so far."""
         return len(self._heads), {h.enter.token for h in self._heads}, dict(self._visits)
 
-    def has_in_first_turn(self, start: int, visits: dict[Any, Any]) -> bool:
+    def has_in_first_iteration(self, start: int, visits: dict[Any, Any]) -> bool:
         """Whether a question stands in the first turn of the innermost loop: by where it is in the
         path, and what was visited before."""
         head = self._heads[-1]
@@ -178,7 +185,7 @@ class Loops:
         if self.base is None or self.recorder.refusal:
             return subject
         frames = user_frames(self.base)
-        place = (tuple(map(id, frames)), place_of(frames))
+        place = (tuple(map(id, frames)), location_of(frames))
         before = self._visits.get(place)
         head = next((h for h in reversed(self._heads) if h.place == place), None)
         if not may_come_again(frames, self.known_iterators(frames[0]) if frames else ()):
@@ -219,7 +226,7 @@ class Loops:
         """
         frames = user_frames(self.base)
         self._iterators[id(counted.frame), counted.offset] = counted
-        place = (*map(id, frames), id(counted)), place_of(frames)
+        place = (*map(id, frames), id(counted)), location_of(frames)
         now = self.snapshot(frames)
         head = next((h for h in self._heads if h.place == place), None)
         if head is None and place[1] in self.recorder.names.apart and counted.begun is None:
@@ -248,7 +255,7 @@ class Loops:
         if self._fits(head, now):
             return self._jump(head, now, subject, site)
         if len(carried) > before:
-            raise More
+            raise RestartTrace
         self._tell_apart(head.place, _grown(head.before, now))
         return subject
 
@@ -258,7 +265,7 @@ class Loops:
         if place[1] not in apart:
             apart.add(place[1])
             carried.pop(place[1], None)
-            raise More
+            raise RestartTrace
         raise CaptureError(
             f"each turn of this loop leaves {f'`{name}`' if name else 'something'} of another "
             "kind, and how many turns there are is known only when the model runs",
@@ -305,8 +312,8 @@ class Loops:
         token = (self._since or outer, self._position, depth)
         values, formulas = self._carried(now, variant, counters, subject)
         phis = recorder.names.phis(token, values)
-        symbols = tuple(Formula("phi", ((token, i, depth),)) for i in range(len(formulas)))
-        enter = Enter(token, phis, values, symbols, formulas, site)
+        symbols = tuple(ScalarExpr("phi", ((token, i, depth),)) for i in range(len(formulas)))
+        enter = LoopEntry(token, phis, values, symbols, formulas, site)
         head = _Head(self, enter, place, now, variant, counters, depth)
         self._heads.append(head)
         recorder.path.append(enter)
@@ -323,11 +330,11 @@ class Loops:
         return id(tensor) in self.recorder.state.paths and not self._changed(tensor)
 
     def _carried(self, now: Snapshot, variant: list[int], counters: list[Name],
-                 subject: Any) -> tuple[tuple[Node, ...], tuple[Formula, ...]]:
+                 subject: Any) -> tuple[tuple[Node, ...], tuple[ScalarExpr, ...]]:
         """The nodes and formulas of what goes round, the condition last."""
         values = [self.recorder.node_of(now.tensors[i]) for i in variant]
         formulas = [self._formula(now, name) for name in counters]
-        (formulas if isinstance(subject, Formula) else values).append(subject)
+        (formulas if isinstance(subject, ScalarExpr) else values).append(subject)
         return tuple(values), tuple(formulas)
 
     def _fits(self, head: _Head, now: Snapshot) -> bool:
@@ -350,7 +357,7 @@ class Loops:
         if any(v.type != p.type for v, p in zip(values, head.enter.phis, strict=True)):
             self.recorder.refuse("what a loop carries is of another type in a later turn")
             return subject
-        jump = Jump(head.enter.token, values, formulas, site)
+        jump = LoopRepeat(head.enter.token, values, formulas, site)
         self.recorder.path.append(jump)
         self._end_turn(head, jump, now)
         if self.recorder.refusal:  # the tape is right as it is: for turns that ended well
@@ -359,12 +366,12 @@ class Loops:
             self._heads.pop()
         return self._begin(head, now, subject)
 
-    def _end_turn(self, head: _Head, jump: Jump, now: Snapshot) -> None:
+    def _end_turn(self, head: _Head, jump: LoopRepeat, now: Snapshot) -> None:
         if head.circle is not None:
             ends = {k: Tensor(now.tensors[i]._data, now.tensors[i].edge)
                     for k, i in enumerate(head.variant) if now.tensors[i].edge is not None}
-            turn = Turn(jump, ends, head.circle, head.entries)
-            if not end_turn(self.recorder, turn):
+            turn = Iteration(jump, ends, head.circle, head.entries)
+            if not end_iteration(self.recorder, turn):
                 self.recorder.unrolls()
             head.turns.append(turn)
 
@@ -377,10 +384,10 @@ class Loops:
         if not head.turns:
             head.first_edges = {k: t.edge for k, t in carried.items()}
         self.rolled_gradients = True
-        head.circle = Circle(head, tuple(head.turns), head.first_edges)
+        head.circle = LoopGradNode(head, tuple(head.turns), head.first_edges)
         head.entries = len(self.recorder.entries)
         for k, tensor in carried.items():
-            tensor.edge = Marker(head.circle, k, tensor._data)
+            tensor.edge = CarriedGrad(head.circle, k, tensor._data)
 
     def went_through(self, head: _Head, given: list[tuple[int, Node]],
                      found: dict[Key, Tensor], site: str) -> None:
@@ -393,10 +400,11 @@ class Loops:
             self.dependent[phi] = head.depth
             recorder.learn(tensor._data, phi)
             phis.append(phi)
-        recorder.path.append(LoopBack(token, tuple(given), tuple(found), tuple(phis), site))
+        recorder.path.append(LoopBackwardEvent(token, tuple(given), tuple(found), tuple(phis),
+                                               site))
         self.step()
 
-    def _formula(self, now: Snapshot, name: Name) -> Formula:
+    def _formula(self, now: Snapshot, name: Name) -> ScalarExpr:
         number = now.symbols.get(name)
         if number is None:
             return of_number(now.plains[name])
@@ -423,7 +431,7 @@ class Loops:
         head.before = self.snapshot(now.frames)
         self._visits.clear()
         self._since, self._position = None, 0
-        return enter.symbols[-1] if isinstance(subject, Formula) else enter.phis[-1]
+        return enter.symbols[-1] if isinstance(subject, ScalarExpr) else enter.phis[-1]
 
 
 def _different(before: Snapshot, now: Snapshot) -> set[int | Name]:

@@ -23,14 +23,14 @@ from ..graph.graph_builder import Builder, as_tensor, building, on_tape
 Key = tuple[str, Any]  # whose gradient: ("slot", number) of what is carried, or ("from", node)
 
 
-class Turned(NamedTuple):
+class IterationVjp(NamedTuple):
     """The way back through one kind of turn: from gradients `given` to `gradients` by key."""
 
     given: dict[int, Node]
     gradients: dict[Key, Node]
 
 
-class LoopBack(NamedTuple):
+class LoopBackwardEvent(NamedTuple):
     """An element of a recorded path: the way back through all turns of a loop."""
 
     token: Any
@@ -40,22 +40,23 @@ class LoopBack(NamedTuple):
     site: str
 
 
-class Turn:
+class Iteration:
     """One turn as it was run: the element that ended it, what it carried on, and its tape."""
 
-    def __init__(self, jump: Any, ends: dict[int, Tensor], circle: Circle, entries: int) -> None:
+    def __init__(self, jump: Any, ends: dict[int, Tensor], circle: LoopGradNode,
+                 entries: int) -> None:
         self.jump, self.ends, self.circle, self.first = jump, ends, circle, entries
         self.stops: dict[Key, Any] = {}
 
 
-class Circle(Entry):
+class LoopGradNode(Entry):
     """All turns before the present one: collects the gradients of what that began with."""
 
     __slots__ = ("head", "markers", "turns")
 
-    def __init__(self, head: Any, turns: tuple[Turn, ...], first: dict[int, Any]) -> None:
+    def __init__(self, head: Any, turns: tuple[Iteration, ...], first: dict[int, Any]) -> None:
         self.head, self.turns = head, turns
-        self.markers: dict[int, Marker] = {}
+        self.markers: dict[int, CarriedGrad] = {}
         from_outside = {e: None for t in turns for k, e in t.stops.items() if k[0] == "from"}
         super().__init__(OPS["alias"], {}, (), (*first.values(), *from_outside), None)
 
@@ -88,7 +89,7 @@ class Circle(Entry):
         try:
             for turn in reversed(self.turns):
                 if noted:
-                    turned(recorder, turn, tuple(sorted(carried)))
+                    iteration_vjp(recorder, turn, tuple(sorted(carried)))
                 outputs = [turn.ends[i] for i in carried]
                 found = gradients_between(outputs, list(carried.values()),
                                           list(turn.stops.values()), MODE.enabled)
@@ -104,12 +105,12 @@ class Circle(Entry):
             k: Tensor(x._data.view(), x.edge) for k, x in sums.items()}
 
 
-class Marker(Entry):
+class CarriedGrad(Entry):
     """What a turn begins with: hands its gradient to the turns before."""
 
     __slots__ = ("number",)
 
-    def __init__(self, circle: Circle, number: int, array: Any) -> None:
+    def __init__(self, circle: LoopGradNode, number: int, array: Any) -> None:
         super().__init__(circle.op, {}, (array,), (circle,), array)
         self.number = number
 
@@ -117,12 +118,12 @@ class Marker(Entry):
         sums.setdefault(self.edges[0], {})[self.number] = g
 
 
-def end_turn(recorder: Any, turn: Turn) -> bool:
+def end_iteration(recorder: Any, turn: Iteration) -> bool:
     """Finds where the tape of a turn ends; False where it holds what has no graph."""
     serial = {i: n for n, i in enumerate(recorder.entries)}
     outside = set(map(id, recorder.state.edges.values()))
     for entry, place, edge in _through(recorder, turn, serial):
-        if isinstance(edge, Marker):
+        if isinstance(edge, CarriedGrad):
             if edge.edges[0] is not turn.circle:
                 return False
             turn.stops["slot", edge.number] = edge
@@ -138,11 +139,11 @@ def end_turn(recorder: Any, turn: Turn) -> bool:
     return True
 
 
-def _is_stop(edge: Any, turn: Turn, serial: dict[int, int]) -> bool:
+def _is_stop(edge: Any, turn: Iteration, serial: dict[int, int]) -> bool:
     return not isinstance(edge, Entry) or serial.get(id(edge), -1) < turn.first
 
 
-def _through(recorder: Any, turn: Turn, serial: dict[int, int]
+def _through(recorder: Any, turn: Iteration, serial: dict[int, int]
              ) -> Iterator[tuple[Any, int, Any]]:
     """(entry, number of its input, edge of that) for all edges of a turn; its ends have no entry
     that uses them, unless the turn made them."""
@@ -158,9 +159,9 @@ def _through(recorder: Any, turn: Turn, serial: dict[int, int]
             stack += [(edge, k, e) for k, e in enumerate(edge.edges) if e is not None]
 
 
-def turned(recorder: Any, turn: Turn, slots: tuple[int, ...]) -> Turned:
+def iteration_vjp(recorder: Any, turn: Iteration, slots: tuple[int, ...]) -> IterationVjp:
     """The graph of the way back through a turn, from the gradients of these slots."""
-    made: dict[Any, Turned] = recorder.names.turned
+    made: dict[Any, IterationVjp] = recorder.names.turned
     key = turn.jump, slots
     if key not in made:
         shadows = _shadows(recorder, turn)
@@ -172,11 +173,12 @@ def turned(recorder: Any, turn: Turn, slots: tuple[int, ...]) -> Turned:
         with building(Builder(recorder.nodes)), recorder.sizes.listening(False):
             found = gradients_between(outputs, [as_tensor(n) for n in given.values()],
                                       list(stops.values()), False)
-        made[key] = Turned(given, {k: x._data.node for k, x in zip(stops, found) if x is not None})
+        made[key] = IterationVjp(given, {k: x._data.node for k, x in zip(stops, found)
+                                         if x is not None})
     return made[key]
 
 
-def _shadows(recorder: Any, turn: Turn) -> dict[int, Any]:
+def _shadows(recorder: Any, turn: Iteration) -> dict[int, Any]:
     """By the id of an edge of a turn, the same on a tape of nodes."""
     found: dict[int, Any] = {id(e): Entry(OPS["alias"], {}, (), (), None)
                              for e in turn.stops.values()}

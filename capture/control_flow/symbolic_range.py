@@ -18,7 +18,7 @@ from ...eager import interpreter
 from ...eager.tensor import Tensor
 from ..heap.bytecode import instructions, number_at
 from ..heap.code_tracker import followed
-from ..scalars.scalar_expr import Formula
+from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import SYMBOLS, Number, formula_of, plain
 from ..sizes.symbolic_dim import decided, formula
 from .frame_state import GENERATORS
@@ -65,11 +65,11 @@ class Counted:
         end = steps[number_at(self.frame.f_code, self.offset)].argval
         return bool(self.offset <= self.frame.f_lasti < end)
 
-    def question(self) -> tuple[Formula, bool]:
+    def question(self) -> tuple[ScalarExpr, bool]:
         """Whether there is another turn, and the answer in this run."""
         name = "lt" if self.step > 0 else "gt"
         answer = getattr(operator, name)(plain(self.count), plain(self.stop))
-        return Formula(name, (formula_of(self.count), self.limit)), answer
+        return ScalarExpr(name, (formula_of(self.count), self.limit)), answer
 
     @property
     def surely_begins(self) -> bool:

@@ -11,7 +11,7 @@ from .graph import Graph, Node, Nodes, rebuild
 from .graph_builder import literal
 
 
-def specialise(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+def bind_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     """The graph for these sizes: in types, in params and where a size is an operand."""
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:

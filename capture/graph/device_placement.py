@@ -13,12 +13,12 @@ from ...eager import devices
 from ...eager.devices import CPU
 from .graph import Graph, Node, rebuild, topological
 
-Place = str | None  # a device's name; None: nowhere in particular
+Placement = str | None  # a device's name; None: nowhere in particular
 
 
-def places_of(nodes: Iterable[Node]) -> dict[Node, Place]:
+def placement_of(nodes: Iterable[Node]) -> dict[Node, Placement]:
     """The place of each of these nodes, which come after all that they are made of."""
-    found: dict[Node, Place] = {}
+    found: dict[Node, Placement] = {}
     for node in nodes:
         found[node] = _place(node, found)
     return found
@@ -28,7 +28,7 @@ def devices_of(nodes: Sequence[Node]) -> list[str]:
     """The name of each node's device; the CPU for what is nowhere in particular."""
     if not devices.in_use:
         return [CPU] * len(nodes)
-    found = places_of(topological(nodes))
+    found = placement_of(topological(nodes))
     return [found[n] or CPU for n in nodes]
 
 
@@ -44,7 +44,7 @@ def without_transfers(graph: Graph) -> Graph:
                    else nodes.again(node, inputs))
 
 
-def _place(node: Node, found: Mapping[Node, Place]) -> Place:
+def _place(node: Node, found: Mapping[Node, Placement]) -> Placement:
     if node.op == "transfer":
         return str(node.params["device"])
     if node.op == "input":

@@ -19,7 +19,7 @@ from .device_placement import devices_of
 from .graph import Node, Nodes
 
 
-class _Value(TensorType):
+class _BuiltValue(TensorType):
     """The `data` of a tensor without values: its type and the node it stands for."""
 
     node: Node
@@ -31,7 +31,7 @@ class _Value(TensorType):
 
 def as_tensor(node: Node) -> Tensor:
     """A tensor without values that stands for `node`."""
-    value = _Value(node.type.shape, node.type.dtype)
+    value = _BuiltValue(node.type.shape, node.type.dtype)
     object.__setattr__(value, "node", node)
     return Tensor(value)
 

@@ -12,15 +12,15 @@ from ...eager import interpreter
 from ...eager.forking import held_while_forking
 from ...eager.uninterrupted import Uninterrupted
 from ..graph.graph import Graph
-from ..lazy.array import Step
-from ..lazy.interpreter import Deferring
-from ..lazy.op_signature import Results
-from .subgraph import TOO_DEEP, Code, Piece, Trace
+from ..lazy.array import LazyOp
+from ..lazy.interpreter import LazyInterpreter
+from ..lazy.op_signature import OpSignatures
+from .subgraph import TOO_DEEP, Subgraph, SubgraphCode, SubgraphTrace
 
 _COMPILING = held_while_forking(threading.RLock())
 
 
-class Pieces:
+class GraphBreakRunner:
     """The pieces of one function. Calls may come from several threads at once."""
 
     REMEMBERED = 256  # structures; one not met for longest makes room
@@ -28,8 +28,8 @@ class Pieces:
 
     def __init__(self, backend: Callable[[Graph], Any]) -> None:
         self._backend = backend
-        self._results = Results()
-        self._pieces: OrderedDict[Any, Piece] = OrderedDict()
+        self._results = OpSignatures()
+        self._pieces: OrderedDict[Any, Subgraph] = OrderedDict()
         self._longest = 512  # steps of a piece: beyond, compiling takes more than its share
         self._settled = False  # whether the last call met nothing new
         self.compiled = 0  # programs made
@@ -44,7 +44,7 @@ class Pieces:
         if interpreter.STATE.active is not None:
             return fn(*args, **kwargs)
         new = self.evaluations
-        deferring = Deferring(self._results, self._arrays, self._boundary, self._longest,
+        deferring = LazyInterpreter(self._results, self._arrays, self._boundary, self._longest,
                               not self._settled)
         with Uninterrupted() as section:
             try:
@@ -61,9 +61,9 @@ class Pieces:
     def _boundary(self, why: str) -> None:
         self.boundaries[why] += 1
 
-    def _arrays(self, steps: list[Step], wanted: list[Step]) -> list[Any]:
+    def _arrays(self, steps: list[LazyOp], wanted: list[LazyOp]) -> list[Any]:
         """The arrays of `wanted`, by the code of the piece or else op by op."""
-        trace = Trace(steps, wanted)
+        trace = SubgraphTrace(steps, wanted)
         code = self._code(trace)
         if code is None:
             self.evaluations += 1
@@ -71,13 +71,13 @@ class Pieces:
         self.replays += 1
         return code.run(trace)
 
-    def _code(self, trace: Trace) -> Code | None:
+    def _code(self, trace: SubgraphTrace) -> SubgraphCode | None:
         """The code for this structure and these numbers, compiled when they are met again."""
         numbers = trace.exact_numbers()
         with _COMPILING:
             piece = self._pieces.get(trace.key)
             if piece is None:
-                self._pieces[trace.key] = Piece(numbers)
+                self._pieces[trace.key] = Subgraph(numbers)
                 if len(self._pieces) > self.REMEMBERED:
                     self._pieces.popitem(last=False)
                 return None
@@ -90,7 +90,7 @@ class Pieces:
                 self.uncompiled[piece.why_not] += 1
             return piece.code
 
-    def _compile(self, piece: Piece, trace: Trace) -> None:
+    def _compile(self, piece: Subgraph, trace: SubgraphTrace) -> None:
         if self.compiled >= self.PROGRAMS:
             piece.why_not = f"{self.PROGRAMS} pieces have been compiled, more are not"
             return

@@ -16,7 +16,7 @@ from ...eager.shapes import TensorType
 from ...eager.tensor import Tensor
 from ..graph.graph import Graph, Node, Nodes
 from ..graph.graph_builder import literal
-from ..lazy.array import Step
+from ..lazy.array import LazyOp
 from ..lazy.op_signature import as_array
 from ..runtime.compile_queue import ready
 from ..segments.segment import Backend, Executable
@@ -24,14 +24,14 @@ from ..segments.segment import Backend, Executable
 TOO_DEEP = "a chain of ops is deeper than Python's stack allows"
 
 
-class Trace:
+class SubgraphTrace:
     """Steps in order with what they work on, each array and each number once.
 
     `key` is equal for equal structures: of each step its result and the places of its inputs, with
     arrays, numbers and steps counted each by themselves; and which steps are wanted.
     """
 
-    def __init__(self, steps: Sequence[Step], wanted: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[LazyOp], wanted: Sequence[LazyOp]) -> None:
         self.steps, self.wanted = steps, wanted
         self.arrays: list[Any] = []
         self.numbers: list[tuple[Any, Any]] = []  # with the dtype that each becomes
@@ -49,10 +49,10 @@ class Trace:
 
     def _place(self, x: Any, slot: Any) -> tuple[str, int] | None:
         """Where an input stands; None for a number that is part of its step's result."""
-        if type(x) is Step and x.value is None:
+        if type(x) is LazyOp and x.value is None:
             return self._step_at[x]
-        if type(x) is Step or hasattr(x, "shape"):
-            value = x.value if type(x) is Step else x
+        if type(x) is LazyOp or hasattr(x, "shape"):
+            value = x.value if type(x) is LazyOp else x
             found = self._array_at.get(id(value))
             if found is None:
                 found = self._array_at[id(value)] = ("array", len(self.arrays))
@@ -116,28 +116,28 @@ class Trace:
         return tuple([x.hex() if type(x) is float else x for x, _ in self.numbers])
 
 
-class Code(NamedTuple):
+class SubgraphCode(NamedTuple):
     """A program, and the numbers by place that are inputs of it, after the arrays."""
 
     program: Executable
     varying: tuple[int, ...]
 
-    def run(self, trace: Trace) -> list[Any]:
+    def run(self, trace: SubgraphTrace) -> list[Any]:
         """The arrays of the steps that `trace` wants."""
         numbers = [as_array(*trace.numbers[i]) for i in self.varying]
         return self.program([*trace.arrays, *numbers])
 
 
-class Piece:
+class Subgraph:
     """What is known of one structure: the numbers of its first run, and its code."""
 
     def __init__(self, numbers: tuple[Any, ...]) -> None:
         self.numbers = numbers
         self.varying: tuple[int, ...] = ()  # places of numbers that differed since
-        self.code: Code | None = None
+        self.code: SubgraphCode | None = None
         self.why_not = ""  # why there can be no code
 
-    def code_for(self, numbers: tuple[Any, ...]) -> Code | None:
+    def code_for(self, numbers: tuple[Any, ...]) -> SubgraphCode | None:
         """The code where it is one for these numbers; None where it is to be made."""
         if numbers != self.numbers:
             differ = [i for i, (x, y) in enumerate(zip(numbers, self.numbers)) if x != y]
@@ -147,10 +147,10 @@ class Piece:
                 self.code = None
         return self.code
 
-    def compile(self, trace: Trace, backend: Backend) -> None:
+    def compile(self, trace: SubgraphTrace, backend: Backend) -> None:
         """Makes the code, or notes why there can be none."""
         try:
-            self.code = Code(backend(trace.graph(self.varying)), self.varying)
+            self.code = SubgraphCode(backend(trace.graph(self.varying)), self.varying)
         except CodegenError as error:
             self.why_not = error.message
         except RecursionError:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..heap.access_path import Path
-from .guards import Source
+from .guards import PathCodegen
 
 Gather = Callable[[Any, Any], tuple[list[Any], list[Any]]]
 
 
-def compile_gather(paths: Sequence[Path], others: Sequence[Path], source: Source) -> Gather:
+def compile_gather(paths: Sequence[Path], others: Sequence[Path], source: PathCodegen) -> Gather:
     """gather(args, kwargs) -> (tensors at `paths`, objects at `others`)."""
     first, second = ([source.read(p) for p in each] for each in (paths, others))
     body = "\n".join(["def gather(args, kwargs):", *source.lines,

@@ -24,7 +24,7 @@ from ..heap.snapshot import FIXED, SEQUENCES, is_plain
 from ..heap.unguardable import unreadable
 from ..sizes.size_expr import constant
 from ..sizes.symbolic_dim import Condition
-from ..trace.tracer import Recorder
+from ..trace.tracer import Tracer
 from .predicates import SCOPE, text_of
 
 _INTERNAL = {"_parameters", "_modules", "_buffers", "_grad", "__self__", "__func__", "func", "args",
@@ -69,7 +69,7 @@ def _identity(value: Any) -> Any:
 _PLAIN_KEYS = (int, float, bool, str, bytes)
 
 
-class Source:
+class PathCodegen:
     """Collects the lines and constants of a generated function that reads paths."""
 
     def __init__(self, function: Any, held: dict[int, Any], careful: bool = False) -> None:
@@ -114,7 +114,7 @@ class Source:
         return name
 
 
-def find_guards(recorder: Recorder, wanted: dict[Path, Any], names: set[str] | None) -> list[Guard]:
+def find_guards(recorder: Tracer, wanted: dict[Path, Any], names: set[str] | None) -> list[Guard]:
     """The conditions under which a call takes the path that `recorder` noted.
 
     `wanted` are the values that code can have read, `names` the names in it; None: any.
@@ -131,7 +131,7 @@ def find_guards(recorder: Recorder, wanted: dict[Path, Any], names: set[str] | N
     return guards
 
 
-def _of_call(recorder: Recorder) -> Iterator[Guard]:
+def _of_call(recorder: Tracer) -> Iterator[Guard]:
     yield Guard(Path("args"), "count", {"N": recorder.positional},
                 f"the number of positional arguments is {recorder.positional}", "contents")
     keys = recorder.keywords
@@ -139,7 +139,7 @@ def _of_call(recorder: Recorder) -> Iterator[Guard]:
                 f"the keyword arguments are {', '.join(keys) or 'none'}", "keys")
 
 
-def find_wanted(recorder: Recorder, names: set[str] | None) -> dict[Path, Any]:
+def find_wanted(recorder: Tracer, names: set[str] | None) -> dict[Path, Any]:
     """The values by path on which the run can depend: what code that ran can have followed, by its
     names, and what stands on the way there. None: it may have read any attribute."""
     values = recorder.state.values
@@ -154,7 +154,7 @@ def find_wanted(recorder: Recorder, names: set[str] | None) -> dict[Path, Any]:
     return wanted
 
 
-def _read(recorder: Recorder, names: set[str] | None) -> set[Path]:
+def _read(recorder: Tracer, names: set[str] | None) -> set[Path]:
     """Paths that code can have followed. What it found by one path it can have read by another:
     the parts of an object stand under the path by which that was found first."""
     below: dict[Path | None, list[Path]] = {}
@@ -183,7 +183,7 @@ def _can_follow(path: Path, names: set[str] | None) -> bool:
     return not (path.kind == "item" and of_names) or path.key.value in names
 
 
-def _of_value(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
+def _of_value(recorder: Tracer, path: Path, value: Any) -> Iterator[Guard]:
     own = path.parent is not None and path.parent.kind == "function"
     if path.parent is None or (own and path.key in ("__self__", "__func__")):
         return
@@ -215,7 +215,7 @@ def _of_plain(path: Path, value: Any) -> Iterator[Guard]:
                 "number" if type(value) in (int, float) else "")
 
 
-def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
+def _of_object(recorder: Tracer, path: Path, value: Any) -> Iterator[Guard]:
     says = f"{describe(path)} is a {type(value).__name__}"
     yield Guard(path, "of type", {"T": type(value)}, says, "type")
     own = own_count(value, recorder.state.held.get(path))
@@ -249,7 +249,7 @@ def _of_object(recorder: Recorder, path: Path, value: Any) -> Iterator[Guard]:
         recorder.refuse(f"{describe(path)} has {len(value)} elements, too many to follow")
 
 
-def _of_elements(recorder: Recorder, path: Path, elements: list[Any], what: str) -> Iterator[Guard]:
+def _of_elements(recorder: Tracer, path: Path, elements: list[Any], what: str) -> Iterator[Guard]:
     """The elements of a set, the keys of a dictionary: the same ones in the same order."""
     count = len(elements)
     says = f"{describe(path)} has {count} {what}"
@@ -280,7 +280,7 @@ def _is_closed(value: Any) -> bool:
                 functools.partial, staticmethod, classmethod))
 
 
-def _missing(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
+def _missing(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
     """Names that are builtins, or nothing, must not become globals."""
     for path, names in recorder.state.missing.items():
         if names:
@@ -288,7 +288,7 @@ def _missing(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
                         f"no global is called {' or '.join(sorted(names))}")
 
 
-def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) -> Iterator[Guard]:
+def _keys(recorder: Tracer, path: Path, value: Any, names: set[str] | None) -> Iterator[Guard]:
     """Which attributes an object has, where code may have asked, and those that the run made."""
     for made, name in recorder.created:
         if made == path:
@@ -303,7 +303,7 @@ def _keys(recorder: Recorder, path: Path, value: Any, names: set[str] | None) ->
                     "contents")
 
 
-def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard]:
+def _of_tensor(recorder: Tracer, path: Path, tensor: Tensor) -> Iterator[Guard]:
     first = recorder.state.paths.get(id(tensor), path)  # where it was found when the run began
     array, gradient = recorder.state.held.get(first, (tensor._data, tensor._grad))
     edge = recorder.state.edges.get(first, tensor.edge)
@@ -326,7 +326,7 @@ def _of_tensor(recorder: Recorder, path: Path, tensor: Tensor) -> Iterator[Guard
                     f"{describe(path)}.grad {held} None")
 
 
-def _of_sizes(recorder: Recorder) -> Iterator[Guard]:
+def _of_sizes(recorder: Tracer) -> Iterator[Guard]:
     """What the run asked of the sizes that vary, and that sizes of one name are one size."""
     places = recorder.varying.places()
     for (path, axis), name in recorder.varying.axes.items():
@@ -367,7 +367,7 @@ def _alias(path: Path, first: Path) -> Guard:
                  f"{describe(path)} is the same object as {describe(first)}", "identity")
 
 
-def _shared(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
+def _shared(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
     """Tensors over one array are not told apart while recording, so they must share it again."""
     state = recorder.state
     first: dict[int, Path] = {}
@@ -379,7 +379,7 @@ def _shared(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
                             f"{describe(path)} shares the values of {describe(known)}")
 
 
-def _changed_once(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
+def _changed_once(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
     """Objects that were changed must stay different from others that could have been them."""
     values = recorder.state.values
     for path in recorder.changed_paths:
@@ -392,7 +392,7 @@ def _changed_once(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard
                             "identity")
 
 
-def _distinct(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
+def _distinct(recorder: Tracer, wanted: dict[Path, Any]) -> Iterator[Guard]:
     """Tensors that were changed, or read beside changed ones, must stay different objects."""
     state = recorder.state
     both = dict.fromkeys((*recorder.sources, *recorder.changed_paths))
@@ -403,7 +403,7 @@ def _distinct(recorder: Recorder, wanted: dict[Path, Any]) -> Iterator[Guard]:
                     "the tensors are different objects", "identity")
 
 
-def compile_check(guards: list[Guard], source: Source) -> Callable[[Any, Any], int]:
+def compile_check(guards: list[Guard], source: PathCodegen) -> Callable[[Any, Any], int]:
     """check(args, kwargs): -1 where all guards hold, else the number of the first that fails."""
     for i, guard in enumerate(guards):
         source.lines.append(f"    if not ({written(guard, source)}): return {i}")
@@ -413,7 +413,7 @@ def compile_check(guards: list[Guard], source: Source) -> Callable[[Any, Any], i
     return scope["check"]  # type: ignore[no-any-return]
 
 
-def compile_each(guards: list[Guard], source: Source) -> Callable[[Any, Any], list[bool]]:
+def compile_each(guards: list[Guard], source: PathCodegen) -> Callable[[Any, Any], list[bool]]:
     """each(args, kwargs): for each guard, whether it holds."""
     conditions = [f"bool({written(guard, source)})" for guard in guards]
     body = "\n".join(["def each(args, kwargs):", *source.lines,
@@ -423,7 +423,7 @@ def compile_each(guards: list[Guard], source: Source) -> Callable[[Any, Any], li
     return scope["each"]  # type: ignore[no-any-return]
 
 
-def written(guard: Guard, source: Source) -> str:
+def written(guard: Guard, source: PathCodegen) -> str:
     """The condition as an expression of the variables and constants of `source`."""
     names = {k: source.read(v) if isinstance(v, Path) else source.constant(v)
              for k, v in guard.constants.items()}

@@ -18,13 +18,13 @@ from ..heap.access_path import Path, describe
 from ..heap.bytecode import instructions
 from ..heap.code_tracker import is_python
 from ..heap.introspection import attributes, is_users
-from ..heap.snapshot import State
+from ..heap.snapshot import HeapSnapshot
 from .guards import Guard
 
 _ASK = {"hasattr", "getattr"}
 
 
-def find_absent(state: State, wanted: dict[Path, Any]) -> Iterator[Guard]:
+def find_missing_attributes(state: HeapSnapshot, wanted: dict[Path, Any]) -> Iterator[Guard]:
     """The conditions that attributes which code may have found missing still are."""
     names = _asked(code for code in state.codes
                    if not is_ours(code) and not is_python(code.co_filename))
@@ -69,7 +69,7 @@ def _handles_errors(code: types.CodeType) -> bool:
         any(step.opname.startswith("SETUP_") for step in instructions(code))
 
 
-def _of_object(state: State, path: Path, value: Any, names: set[str]) -> Iterator[Guard]:
+def _of_object(state: HeapSnapshot, path: Path, value: Any, names: set[str]) -> Iterator[Guard]:
     if hasattr(type(value), "__captured__"):
         return
     had = state.fields.get(path, state.held.get(path))

@@ -54,7 +54,7 @@ _RUNNING = threading.local()
 PAUSES = sys.version_info < (3, 12)
 
 
-class Hook:
+class CodeTracker:
     """Notes the names that running code can read, and calls `entered` at each code's first call."""
 
     def __init__(self, entered: Callable[[types.CodeType, dict[str, Any]], None],
@@ -173,7 +173,7 @@ class Hook:
 
 def unobserved() -> contextlib.AbstractContextManager[Any]:
     """A context in which what runs is no part of a recorded function."""
-    hook: Hook | None = getattr(_RUNNING, "hook", None)
+    hook: CodeTracker | None = getattr(_RUNNING, "hook", None)
     return contextlib.nullcontext() if hook is None else hook
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...eager.views import view_of
-from ..scalars.scalar_expr import Formula
+from ..scalars.scalar_expr import ScalarExpr
 from .access_path import Path
 from .path_reader import Reader
 
@@ -41,7 +41,7 @@ class At:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class PassedTensor:
     """One of the tensors."""
 
     number: int
@@ -106,7 +106,7 @@ class EdgeOf:
 class NumberOf:
     """The value of a formula."""
 
-    formula: Formula
+    formula: ScalarExpr
 
     def __call__(self, tensors: list[Any], read: Reader) -> Any:
         return read.number(self.formula)
@@ -143,7 +143,7 @@ class Attributes:
 
 
 @dataclass(eq=False)
-class Made:
+class RebuiltObject:
     """How to make an object; a call that needs it at several places makes it once."""
 
     make: Make

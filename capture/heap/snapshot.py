@@ -35,7 +35,7 @@ _ROOT = __name__.partition(".")[0]
 LARGE = 4096  # containers longer than this are not followed
 
 
-class State:
+class HeapSnapshot:
     """Objects by identity, with the path each was first reached by and what it held then."""
 
     def __init__(self) -> None:

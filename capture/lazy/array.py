@@ -17,17 +17,17 @@ import numpy as np
 
 from ...eager.later import Later
 from ...eager.shapes import product
-from .op_signature import Result
+from .op_signature import OpSignature
 
 
-class Step:
+class LazyOp:
     """An op that was put off: its inputs are arrays, numbers, or steps before it."""
 
     __slots__ = ("inputs", "pending", "result", "site", "value")
 
-    def __init__(self, result: Result, inputs: tuple[Any, ...], site: str) -> None:
+    def __init__(self, result: OpSignature, inputs: tuple[Any, ...], site: str) -> None:
         self.result, self.inputs, self.site = result, inputs, site
-        self.pending: Callable[[], Pending | None] = _nobody
+        self.pending: Callable[[], LazyArray | None] = _nobody
         self.value: Any = None  # the array, once it is computed
 
 
@@ -38,19 +38,19 @@ def _nobody() -> None:
 class Owner(Protocol):
     """What puts steps off and computes them."""
 
-    def compute_for(self, step: Step, how: str) -> None:
+    def compute_for(self, step: LazyOp, how: str) -> None:
         """Computes `step`, for Python that asks for its value by `how`."""
 
     def held(self, tensor: Any) -> None:
         """A tensor was given a value to come."""
 
 
-class Pending(Later):
+class LazyArray(Later):
     """The array that a step will give. Any use of its elements computes it."""
 
     __slots__ = ("__weakref__", "_owner", "dtype", "shape", "step")
 
-    def __init__(self, step: Step, owner: Owner) -> None:
+    def __init__(self, step: LazyOp, owner: Owner) -> None:
         self.step, self._owner = step, owner
         self.shape, self.dtype = step.result.type.shape, step.result.type.dtype
         step.pending = weakref.ref(self)
@@ -101,7 +101,7 @@ class Pending(Later):
 
 def computed(value: Any) -> Any:
     """`value`, or the array that it stands for if that is there."""
-    if type(value) is Pending and value.step.value is not None:
+    if type(value) is LazyArray and value.step.value is not None:
         return value.step.value
     return value
 
@@ -109,7 +109,7 @@ def computed(value: Any) -> Any:
 def _forward(name: str) -> Callable[..., Any]:
     function = getattr(operator, name)
 
-    def method(self: Pending, *others: Any) -> Any:
+    def method(self: LazyArray, *others: Any) -> Any:
         return function(self.array(), *others)
 
     return method
@@ -124,9 +124,9 @@ _BINARY = ("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift
 _OTHERS = "neg pos abs invert eq ne lt le gt ge getitem setitem contains index".split()
 
 for _name in (*_BINARY, *_OTHERS):
-    setattr(Pending, f"__{_name}__", _forward(f"__{_name}__"))
+    setattr(LazyArray, f"__{_name}__", _forward(f"__{_name}__"))
 for _name in _BINARY:
-    setattr(Pending, f"__r{_name}__", _reflected(f"__{_name}__"))
+    setattr(LazyArray, f"__r{_name}__", _reflected(f"__{_name}__"))
 for _type in (bool, int, float, complex, str, repr, len, iter):
-    setattr(Pending, f"__{_type.__name__}__",
+    setattr(LazyArray, f"__{_type.__name__}__",
             lambda self, convert=_type: convert(self.array()))

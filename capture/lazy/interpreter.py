@@ -22,9 +22,9 @@ from ...eager.op import Op
 from ...eager.tape import MODE, Entry
 from ...eager.tensor import Tensor
 from ..heap.source_location import user_site
-from .array import Pending, Step
-from .op_signature import Result, Results, fits
-from .references import Holders, settle_strays
+from .array import LazyArray, LazyOp
+from .op_signature import OpSignature, OpSignatures, fits
+from .references import References, settle_strays
 
 # An op on arrays that are there, all of at most so many elements, runs at once: to put it off takes
 # as long as NumPy needs for so many.
@@ -34,7 +34,7 @@ _new: Any = object.__new__
 _ndarray = np.ndarray
 
 
-class Deferring:
+class LazyInterpreter:
     """One call of a function whose ops are put off, at most `longest` of them at a time.
 
     run(steps, wanted) gives the arrays of those wanted; `note` is told why something runs before
@@ -44,15 +44,16 @@ class Deferring:
     answers = True
     keeps_layers = False
 
-    def __init__(self, results: Results, run: Callable[[list[Step], list[Step]], list[Any]],
+    def __init__(self, results: OpSignatures, run: Callable[[list[LazyOp], list[LazyOp]],
+                                                            list[Any]],
                  note: Callable[[str], None], longest: int, sites: bool,
                  small: int | None = None) -> None:
         self._results, self._run, self._note = results, run, note
         self._longest, self._sites = longest, sites
         self._small = SMALL if small is None else small
-        self._steps: list[Step] = []
-        self._holders = Holders()
-        self._computed: list[Callable[[], Pending | None]] = []
+        self._steps: list[LazyOp] = []
+        self._holders = References()
+        self._computed: list[Callable[[], LazyArray | None]] = []
         self._lock = threading.RLock()  # another thread may ask for a value, too
 
     # ---- the interpreter's side
@@ -62,7 +63,7 @@ class Deferring:
         for x in inputs:
             if isinstance(x, Tensor):
                 x = x._data
-                if type(x) is Pending:
+                if type(x) is LazyArray:
                     if not x.belongs_to(self):
                         x = x.array("")
                     elif x.step.value is None:
@@ -99,7 +100,7 @@ class Deferring:
         pass
 
     def leaves(self, tensor: Tensor, how: str) -> None:
-        if type(tensor._data) is Pending:
+        if type(tensor._data) is LazyArray:
             tensor._data = tensor._data.array(how)
 
     def number(self, tensor: Tensor, value: Any) -> Any:
@@ -110,7 +111,7 @@ class Deferring:
 
     # ---- an op, now or later
 
-    def _must_run(self, result: Result, operands: list[Any], ready: bool) -> bool:
+    def _must_run(self, result: OpSignature, operands: list[Any], ready: bool) -> bool:
         """Whether an op is not put off: because of its kind, its inputs, or an error in these."""
         if result.why_now:
             if not ready:
@@ -124,11 +125,12 @@ class Deferring:
         if not result.checked:
             return False
         checked = [operands[i] for i in result.checked]
-        return not result.holds([x.array("an index") if type(x) is Pending else x for x in checked])
+        return not result.holds([x.array("an index") if type(x) is LazyArray else x
+                                 for x in checked])
 
     def _at_once(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         for x in inputs:
-            if isinstance(x, Tensor) and type(x._data) is Pending:
+            if isinstance(x, Tensor) and type(x._data) is LazyArray:
                 x._data = x._data.array("")
         state = interpreter.STATE
         state._active = None  # not `active`: the thread goes on to be one with an interpreter
@@ -137,12 +139,12 @@ class Deferring:
         finally:
             state.active = self  # `active`: what ran may have counted the thread as one without
 
-    def _put_off(self, result: Result, inputs: tuple[Any, ...], operands: list[Any]) -> Tensor:
+    def _put_off(self, result: OpSignature, inputs: tuple[Any, ...], operands: list[Any]) -> Tensor:
         if len(self._steps) >= self._longest:
             self.compute()
-        step = Step(result, tuple([x.step if type(x) is Pending else x for x in operands]),
+        step = LazyOp(result, tuple([x.step if type(x) is LazyArray else x for x in operands]),
                     user_site() if self._sites else "")
-        data = Pending(step, self)
+        data = LazyArray(step, self)
         self._steps.append(step)
         out = _new(Tensor)
         out._data, out.edge, out._grad, out._base = data, None, None, None
@@ -159,14 +161,14 @@ class Deferring:
     def held(self, tensor: Tensor) -> None:
         self._holders.tensor(tensor)
 
-    def compute_for(self, step: Step, how: str) -> None:
+    def compute_for(self, step: LazyOp, how: str) -> None:
         """Computes everything, since Python asks for the value of `step` by `how`."""
         if how:
             self._note(f"{user_site() or 'somewhere'}: {how} hands a tensor's values to Python")
         self.compute(step)
         assert step.value is not None
 
-    def compute(self, asked: Step | None = None) -> None:
+    def compute(self, asked: LazyOp | None = None) -> None:
         """Computes all steps whose results somebody holds, and those of `asked`."""
         with self._lock:
             count = len(self._steps)
@@ -183,7 +185,7 @@ class Deferring:
             self._computed += [p for p in references if p() is not None]
             self._holders.settle()
 
-    def waiting(self) -> dict[Step, Pending]:
+    def waiting(self) -> dict[LazyOp, LazyArray]:
         """The steps without a value whose results somebody holds."""
         found = {step: step.pending() for step in self._steps if step.value is None}
         return {step: p for step, p in found.items() if p is not None}
@@ -193,7 +195,7 @@ class Deferring:
         """The most elements that a step has whose turn has not come."""
         return max([step.result.type.size for step in self._steps], default=0)
 
-    def give(self, values: Mapping[Step, Any]) -> None:
+    def give(self, values: Mapping[LazyOp, Any]) -> None:
         """Takes the arrays of steps that somebody else has computed."""
         for step, value in values.items():
             known = step.result.type
@@ -221,19 +223,19 @@ class _plain_eager:
         interpreter.set_casting(self.casting)
 
 
-def _needed(steps: list[Step], wanted: list[Step]) -> list[Step]:
+def _needed(steps: list[LazyOp], wanted: list[LazyOp]) -> list[LazyOp]:
     """The steps that `wanted` are computed from and that have no value yet, in order."""
-    needed: set[Step] = set()
+    needed: set[LazyOp] = set()
     stack = list(wanted)
     while stack:
         step = stack.pop()
         if step not in needed:
             needed.add(step)
-            stack += [x for x in step.inputs if type(x) is Step and x.value is None]
+            stack += [x for x in step.inputs if type(x) is LazyOp and x.value is None]
     return [step for step in steps if step in needed]
 
 
-def _is_window(result: Result, operands: list[Any]) -> bool:
+def _is_window(result: OpSignature, operands: list[Any]) -> bool:
     """Whether an op takes a part of one array: NumPy makes a window into it, for nothing, and
     where it begins may be different on each call."""
     return result.op.kind == "view" and len(operands) == 1 and \

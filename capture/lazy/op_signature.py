@@ -18,7 +18,7 @@ from ..passes.bounds_checks import Check, extract_checks
 from ..passes.decompose import decompose
 
 
-class Result:
+class OpSignature:
     """An op on inputs of known types: what all its calls on such inputs share.
 
     `slots` gives, for each input that is a number of any value, the dtype that it takes; other
@@ -86,15 +86,15 @@ def _is_slot(op: Op, x: Any) -> bool:
     return op.kind == "pointwise" and (type(x) is float or type(x) is int)
 
 
-class Results:
+class OpSignatures:
     """The results met so far, each once; None for an op that gives an error on such inputs."""
 
     MOST = 10_000  # from so many on, unused ones are forgotten
 
     def __init__(self) -> None:
-        self._known: dict[Any, Result | None] = {}
+        self._known: dict[Any, OpSignature | None] = {}
 
-    def of(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Result | None:
+    def of(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> OpSignature | None:
         """The result of `op` on these arrays, values to come, and numbers."""
         key: list[Any] = [op]
         for x in inputs:
@@ -117,14 +117,14 @@ class Results:
     def trim(self, keys: Iterable[tuple[Any, ...]]) -> None:
         """Forgets the results that do not stand in `keys`, where they have become many."""
         if len(self._known) >= self.MOST:
-            used = {x for key in list(keys) for x in key if type(x) is Result}
+            used = {x for key in list(keys) for x in key if type(x) is OpSignature}
             self._known = {key: r for key, r in self._known.items() if r in used}
 
 
-def _found(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Result | None:
+def _found(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> OpSignature | None:
     types = tuple([TensorType(x.shape, x.dtype) if hasattr(x, "shape") else x for x in inputs])
     try:
-        return Result(op, types, params)
+        return OpSignature(op, types, params)
     except Exception:  # eager's own error is raised where the op runs
         return None
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from ...eager.tape import Entry
 from ...eager.tensor import Tensor
-from .array import Pending, computed
+from .array import LazyArray, computed
 
 
-class Holders:
+class References:
     """The tensors and entries that were given a value to come. They are not kept alive."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ def _settle_entry(entry: Entry) -> None:
         entry.arrays = tuple(map(computed, entry.arrays))
 
 
-def settle_strays(strays: list[Pending]) -> None:
+def settle_strays(strays: list[LazyArray]) -> None:
     """Gives their arrays to whoever holds `strays`: neither a tensor nor an entry that was noted.
 
     Those are few: what a `Function` has saved for its way back, or the tape of another thread. To

@@ -24,7 +24,7 @@ class _Sum(NamedTuple):
     others: list[Node]
 
 
-def join_products(graph: Graph) -> Graph:
+def merge_products(graph: Graph) -> Graph:
     """The graph in which many products that are added up, and smaller to read than to write, are
     one product of their operands, laid one behind the other."""
     return with_sums(graph, _sums(graph), _joined)

@@ -15,21 +15,21 @@ Decompose = Callable[..., Any]  # decompose(*tensors, **params) -> tensor
 
 def decompose(graph: Graph, keep: Collection[str] = ()) -> Graph:
     """The graph without composites, save those named in `keep`."""
-    return open_composites(graph, lambda node: node.op not in keep)
+    return decompose_composites(graph, lambda node: node.op not in keep)
 
 
-def open_composites(graph: Graph, opens: Callable[[Node], bool]) -> Graph:
+def decompose_composites(graph: Graph, opens: Callable[[Node], bool]) -> Graph:
     """The graph without those composites that `opens` says yes to."""
     return _opened(graph, lambda node: OPS[node.op].meaning
                    if node.kind == "composite" and opens(node) else None)
 
 
-def open_calls(graph: Graph) -> Graph:
+def decompose_calls(graph: Graph) -> Graph:
     """The graph without those calls of a library that are known to be made of other ops."""
-    return _opened(graph, instead_of)
+    return _opened(graph, decomposition_of)
 
 
-def instead_of(node: Node) -> Decompose | None:
+def decomposition_of(node: Node) -> Decompose | None:
     """What gives the same as a call of a library by other ops; None where that is not known, and
     for other nodes."""
     instead = OPS[node.op].meaning if node.kind == "opaque" else None

@@ -14,7 +14,7 @@ from ..graph.graph import Graph, Node, Nodes, rebuild
 from ..graph.graph_builder import build
 
 
-def open_vector_products(graph: Graph) -> Graph:
+def decompose_vector_products(graph: Graph) -> Graph:
     """The graph, each contraction without rows or without columns written as multiply and sum."""
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:

@@ -128,7 +128,7 @@ def simplify(graph: Graph) -> Graph:
     return rewrite(graph, RULES)
 
 
-def join_slices(graph: Graph) -> Graph:
+def merge_slices(graph: Graph) -> Graph:
     """The graph in which every slice is of something else: equal turns of a loop look equal then,
     however their parts of an array were cut."""
     if not any(n.op == "slice" and n.inputs[0].op == "slice" for n in graph.nodes()):

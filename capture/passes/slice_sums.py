@@ -33,7 +33,7 @@ def _start(part: _Part) -> int:
     return part.start
 
 
-def join_pieces(graph: Graph) -> Graph:
+def merge_slice_sums(graph: Graph) -> Graph:
     """The graph with each sum of many disjoint parts made a concat."""
     return with_sums(graph, _sums(graph), _joined)
 

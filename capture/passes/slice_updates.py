@@ -28,7 +28,7 @@ class _Box(NamedTuple):
         return all(r <= s and e <= f for s, e, r, f in zip(*other, *self))
 
 
-def join_puts(graph: Graph) -> Graph:
+def merge_slice_updates(graph: Graph) -> Graph:
     """The graph without most of the copies that arrays were which are filled part by part."""
     if not any(n.op == "put_slice" for n in graph.nodes()):
         return graph

@@ -6,7 +6,7 @@ from ...eager.ops.contract import parts
 from ..graph.graph import Graph, Node, Nodes, rebuild, users
 
 
-def turn_products(graph: Graph) -> Graph:
+def transpose_products(graph: Graph) -> Graph:
     """The graph in which a contraction that is only ever read transposed is computed so."""
     readers, outputs = users(graph.nodes()), set(graph.outputs)
 

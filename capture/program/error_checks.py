@@ -13,12 +13,12 @@ from ...eager.op import OPS
 from ..graph.graph import Node, Nodes, param_key
 from ..graph.graph_builder import build
 from ..passes.bounds_checks import is_below, source_of
-from ..scalars.scalar_expr import Formula, elements
+from ..scalars.scalar_expr import ScalarExpr, elements
 from ..segments.segment import cone
-from ..trace.tracer import Recorder
+from ..trace.tracer import Tracer
 
 
-def find_checks(recorder: Recorder, outputs: Sequence[Node]) -> list[list[Node]]:
+def find_checks(recorder: Tracer, outputs: Sequence[Node]) -> list[list[Node]]:
     """The nodes to compute for their errors alone, before each element of the path that a run took,
     and behind the last one."""
     found: list[list[Node]] = [[] for _ in range(len(recorder.path) + 1)]
@@ -35,7 +35,7 @@ def _nodes_in(value: Any) -> Iterator[Node]:
     """The nodes that elements of a path hold."""
     if isinstance(value, Node):
         yield value
-    elif isinstance(value, Formula):
+    elif isinstance(value, ScalarExpr):
         yield from elements([value])
     elif isinstance(value, (tuple, list)):
         for part in value:

@@ -10,15 +10,15 @@ from typing import Any
 from ..graph.graph import Node
 from ..heap.access_path import Path
 from ..scalars.scalar_expr import elements
-from ..segments.segment import Backend, Stage, cone, stage_of, tellers
-from ..trace.value_table import Names
-from .cfg import Back, Ends, Loop, Measured, Place, Return
-from .trace_exit import Leaf
+from ..segments.segment import Backend, Segment, cone, segment_of, tellers
+from ..trace.value_table import ValueTable
+from .cfg import BackEdge, Block, Exit, Loop, LoopBackward, SizeBinding
+from .trace_exit import TraceExit
 
 Nodes = dict[Node, None]
 
 
-def walk(root: Place) -> Iterator[Place]:
+def walk(root: Block) -> Iterator[Block]:
     """Every place of a tree, those above others first."""
     stack = [root]
     while stack:
@@ -27,23 +27,23 @@ def walk(root: Place) -> Iterator[Place]:
         stack.extend(at.children())
 
 
-def leaves_of(root: Place) -> list[Leaf]:
+def exits_of(root: Block) -> list[TraceExit]:
     """Every leaf of a tree."""
-    return [leaf for at in walk(root) if isinstance(at, Ends) for leaf in at.leaves]
+    return [leaf for at in walk(root) if isinstance(at, Exit) for leaf in at.leaves]
 
 
-def stages_of(root: Place) -> list[Stage]:
+def stages_of(root: Block) -> list[Segment]:
     """Every stage of a tree, those of its leaves last."""
     found = [s for at in walk(root) for s in at.stages]
-    return found + [leaf.stage for leaf in leaves_of(root) if leaf.stage is not None]
+    return found + [leaf.stage for leaf in exits_of(root) if leaf.stage is not None]
 
 
-def sources_of(order: Sequence[Place]) -> dict[Place, list[Node]]:
+def sources_of(order: Sequence[Block]) -> dict[Block, list[Node]]:
     """For each place the inputs that runs of the tree have read. Those that more of the runs
     through this place have read come first: in the others they may be of another type."""
-    counts: dict[Place, Counter[Node]] = {}
+    counts: dict[Block, Counter[Node]] = {}
     for at in reversed(order):
-        leaves = at.leaves if isinstance(at, Ends) else []
+        leaves = at.leaves if isinstance(at, Exit) else []
         counts[at] = Counter(n for leaf in leaves for n in leaf.sources)
         for child in at.children():
             counts[at].update(counts[child])
@@ -55,59 +55,59 @@ def sources_of(order: Sequence[Place]) -> dict[Place, list[Node]]:
 class Planner:
     """Gives the places of a tree their stages; those that stay the same keep their code."""
 
-    def __init__(self, names: Names, fn: Callable[..., Any], backend: Backend) -> None:
+    def __init__(self, names: ValueTable, fn: Callable[..., Any], backend: Backend) -> None:
         self.names, self.fn, self.backend = names, fn, backend
-        self._stages: dict[Any, Stage] = {}
-        self._kept: dict[Any, Stage] = {}
+        self._stages: dict[Any, Segment] = {}
+        self._kept: dict[Any, Segment] = {}
         self._changed: set[Path] = set()  # what calls change, on one way or another
         self._sources: list[Node] = []  # inputs that tell sizes at the place that is planned
 
-    def plan(self, root: Place) -> None:
+    def plan(self, root: Block) -> None:
         """Sets the stages of every place."""
         self._kept, self._stages = self._stages, {}
-        self._changed = {e.target for leaf in leaves_of(root) for e in leaf.effects}
+        self._changed = {e.target for leaf in exits_of(root) for e in leaf.effects}
         order = list(walk(root))
-        needs: dict[Place, Nodes] = {}
-        wants: dict[Place, Nodes] = {}
+        needs: dict[Block, Nodes] = {}
+        wants: dict[Block, Nodes] = {}
         for at in reversed(order):
             needs[at], wants[at] = dict.fromkeys(cone(at.wants)), dict.fromkeys(at.wants)
             for child in at.children():
                 needs[at] |= needs[child]
                 wants[at] |= wants[child]
         sources = sources_of(order)
-        pending: list[tuple[Place, frozenset[Node]]] = [(root, frozenset())]
+        pending: list[tuple[Block, frozenset[Node]]] = [(root, frozenset())]
         while pending:
             at, known = pending.pop()
             self._sources = sources[at]
             known = self._place(at, known, needs, wants)
             pending.extend((child, known) for child in at.children())
 
-    def _place(self, at: Place, known: frozenset[Node], needs: dict[Place, Nodes],
-               wants: dict[Place, Nodes]) -> frozenset[Node]:
+    def _place(self, at: Block, known: frozenset[Node], needs: dict[Block, Nodes],
+               wants: dict[Block, Nodes]) -> frozenset[Node]:
         """Sets the stages of one place; what is known after it."""
         later: Nodes = {}
         asked: Nodes = {}
-        wanted = at.wanted if isinstance(at, Ends) else at.wants
+        wanted = at.wanted if isinstance(at, Exit) else at.wants
         for child in at.children():
             later |= needs[child]
             asked |= wants[child]
-        if isinstance(at, Ends):
+        if isinstance(at, Exit):
             asked = dict.fromkeys(at.wants)
             later = dict.fromkeys(cone(at.wants))
             wanted += elements(self.names.numbers.get(n) for n in later)
         at.stages, known = self._staged(wanted, known, later, asked)
-        if isinstance(at, Ends):
+        if isinstance(at, Exit):
             for leaf in at.leaves:
                 leaf.prepare(self.names, self.fn, known, self.backend, self._changed)
-        if isinstance(at, Back):
+        if isinstance(at, BackEdge):
             self._ways_back(at, known)
-        if isinstance(at, Return):
+        if isinstance(at, LoopBackward):
             return known.union(at.element.phis)
-        if isinstance(at, Measured):
+        if isinstance(at, SizeBinding):
             return known.union([at.element.node])
         return known.union(at.enter.phis) if isinstance(at, Loop) else known
 
-    def _ways_back(self, at: Back, known: frozenset[Node]) -> None:
+    def _ways_back(self, at: BackEdge, known: frozenset[Node]) -> None:
         """The stages of the ways back through the turn that ends here."""
         for (jump, slots), way in self.names.turned.items():
             if jump == at.jump:
@@ -118,9 +118,9 @@ class Planner:
                 at.ways[slots] = way, stages
 
     def _staged(self, wanted: Sequence[Node], known: frozenset[Node], later: Nodes,
-                asked: Nodes) -> tuple[list[Stage], frozenset[Node]]:
+                asked: Nodes) -> tuple[list[Segment], frozenset[Node]]:
         """The stages that compute `wanted`, and what is known after them."""
-        stages: list[Stage] = []
+        stages: list[Segment] = []
         while True:
             missing = [n for n in dict.fromkeys(wanted) if n not in known]
             if not missing:
@@ -140,7 +140,7 @@ class Planner:
             wanted = list(dict.fromkeys(missing))
 
     def _stage(self, wanted: list[Node], known: frozenset[Node], later: Nodes,
-               asked: Nodes) -> Stage:
+               asked: Nodes) -> Segment:
         new = dict.fromkeys(n for n in cone(wanted, known) if n not in known and n.inputs)
         read_later = {i for n in later if n not in new and n not in known for i in n.inputs}
         read_later.update(asked)
@@ -149,7 +149,7 @@ class Planner:
         key = (tuple(map(id, outputs)), frozenset(map(id, known)), tuple(map(id, telling)))
         stage = self._kept.get(key)
         if stage is None:
-            stage = stage_of(self.names, self.fn, outputs, known, telling, self.backend)
+            stage = segment_of(self.names, self.fn, outputs, known, telling, self.backend)
             stage.change(self._changed, {})
         self._stages[key] = stage
         return stage

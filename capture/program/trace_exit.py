@@ -7,27 +7,27 @@ from typing import Any
 
 from ...eager.tensor import Tensor
 from ...eager.views import check_replay
-from ..autodiff.backward import WayBack
+from ..autodiff.backward import BackwardPlan
 from ..graph.graph import Node
 from ..guards.gather import Gather, compile_gather
-from ..guards.guards import Guard, Source, compile_check
+from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray
 from ..heap.object_recipes import Make
 from ..heap.path_reader import Reader
 from ..scalars.scalar_expr import Origins
-from ..segments.segment import Backend, Registers, Stage, stage_of, tellers
+from ..segments.segment import Backend, Registers, Segment, segment_of, tellers
 from ..trace.output_spec import Leaving
-from ..trace.side_effects import Effect
-from ..trace.value_table import Names
+from ..trace.side_effects import SideEffect
+from ..trace.value_table import ValueTable
 
 
-class Leaf:
+class TraceExit:
     """Outputs and effects of one way. `guards` are all that it depends on, `own` those that are
     not checked on entry."""
 
-    def __init__(self, guards: list[Guard], effects: list[Effect], result: Make,
-                 leaving: Leaving, sources: Iterable[Node] = (), way: WayBack | None = None,
+    def __init__(self, guards: list[Guard], effects: list[SideEffect], result: Make,
+                 leaving: Leaving, sources: Iterable[Node] = (), way: BackwardPlan | None = None,
                  checks: Sequence[Sequence[Node]] = ((),)) -> None:
         """sources: the inputs that the recorded run has read. checks: what to compute for its
         errors alone, before each element of the way, and behind the last one."""
@@ -41,12 +41,12 @@ class Leaf:
         self.own: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
         # What computes it, and what finds the rest: replaced as one, as other threads may replay.
-        self._plan: tuple[Stage, Gather] | None = None
+        self._plan: tuple[Segment, Gather] | None = None
         self._known: frozenset[Node] = frozenset()  # what was computed before the stage
         self.uses = 0
 
     @property
-    def stage(self) -> Stage | None:
+    def stage(self) -> Segment | None:
         """What computes the outputs, once that is planned."""
         return None if self._plan is None else self._plan[0]
 
@@ -54,22 +54,22 @@ class Leaf:
         """Whether a call that has come here may end here."""
         return self._plan is not None and self.check(args, kwargs) < 0
 
-    def depends_on(self, own: list[Guard], source: Source) -> None:
+    def depends_on(self, own: list[Guard], source: PathCodegen) -> None:
         """Sets the guards that are checked when a call has come here."""
         self.own = own
         self.check = compile_check(own, source)
 
-    def computed_by(self, stage: Stage, source: Source) -> None:
+    def computed_by(self, stage: Segment, source: PathCodegen) -> None:
         """Sets the stage, and how the targets of the effects are found."""
         self._plan = stage, compile_gather(stage.paths, [e.target for e in self.effects], source)
 
-    def prepare(self, names: Names, fn: Any, known: frozenset[Node], backend: Backend,
+    def prepare(self, names: ValueTable, fn: Any, known: frozenset[Node], backend: Backend,
                 changed: Collection[Path] = ()) -> None:
         """Makes the stage of the leaf, where `known` is computed before it, and calls change
         `changed` on one way or another."""
         if self._plan is not None and self._known == known:
             return
-        stage = stage_of(names, fn, self.outputs, known,
+        stage = segment_of(names, fn, self.outputs, known,
                          tellers(names, self.outputs, known, self.sources), backend)
         place = {n: i for i, n in enumerate(stage.inputs.tensors)}
         targets = [e.target for e in self.effects]
@@ -79,7 +79,7 @@ class Leaf:
         if self.way is not None:
             self.way.prepare(fn, backend)
         self._known = known
-        self.computed_by(stage, Source(fn, names.held))
+        self.computed_by(stage, PathCodegen(fn, names.held))
 
     def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,
                read: Reader) -> tuple[Any, Callable[[], None]]:

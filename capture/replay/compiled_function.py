@@ -21,9 +21,9 @@ from ...eager.settings import settings
 from ...eager.uninterrupted import Uninterrupted
 from ..graph.bind_sizes import has_symbols
 from ..graph.graph import Graph
-from ..graph_breaks.runner import Pieces
+from ..graph_breaks.runner import GraphBreakRunner
 from ..heap.path_reader import Reader
-from ..program.trace_exit import Leaf
+from ..program.trace_exit import TraceExit
 from ..runtime import debug, spans
 from ..runtime.compile_queue import Jobs, Meanwhile
 from ..runtime.gc_pause import not_collecting
@@ -31,14 +31,14 @@ from ..runtime.metrics import Costs, making
 from ..runtime.warnings import CaptureWarning as CaptureWarning
 from ..runtime.warnings import warn
 from ..segments.segment import Backend, Executable
-from ..trace.dynamic_inputs import History, Varying
+from ..trace.dynamic_inputs import DynamicInputs, SpecializationHistory
 from ..trace.dynamic_spec import Dynamic, asked
-from ..trace.value_table import Names
-from .inspection import Insight
+from ..trace.value_table import ValueTable
+from .inspection import Inspection
 from .replay import UNSEEN
 from .retrace_check import is_due, rerun
-from .trace import Run, defined_at, recorded
-from .trace_tree import Program, crowded
+from .trace import Trace, defined_at, recorded
+from .trace_tree import TraceTree, crowded
 
 ATTEMPTS = 4  # refusals after which a call that fits no recording is not recorded any more
 LIMIT = 64  # programs kept per function; the least used one makes room
@@ -76,7 +76,7 @@ def _unlock() -> None:
         function._lock = threading.RLock()
 
 
-class Compiled(Insight):
+class Compiled(Inspection):
     """A function that is recorded on its first call and replayed while its guards hold."""
 
     __name__: str
@@ -95,9 +95,9 @@ class Compiled(Insight):
             self.__name__ = self.__qualname__ = _name_of(fn)
         self.original, self.backend, self.meanwhile = fn, backend, meanwhile
         self.fullgraph, self.check, self.dynamic = fullgraph, check, dynamic
-        self.programs: list[Program] = []
-        self.names, self.history = Names(), History(dynamic)
-        self.pieces, self.jobs = Pieces(self._compile), Jobs()
+        self.programs: list[TraceTree] = []
+        self.names, self.history = ValueTable(), SpecializationHistory(dynamic)
+        self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.refusals: dict[str, int] = {}
         self.misses: list[str] = []
         self.stats = Stats()
@@ -145,7 +145,7 @@ class Compiled(Insight):
                     return result
         return UNSEEN
 
-    def _run(self, program: Program, args: Any, kwargs: Any) -> Any:
+    def _run(self, program: TraceTree, args: Any, kwargs: Any) -> Any:
         """A program's result; UNSEEN where no code can be made for it, which is said once."""
         try:
             if is_due(self.check, program):
@@ -213,7 +213,7 @@ class Compiled(Insight):
                 section.open = False
                 run.end()
 
-    def _take_in(self, run: Run, fitting: list[Program], unmet: dict[Leaf, str]) -> Any:
+    def _take_in(self, run: Trace, fitting: list[TraceTree], unmet: dict[TraceExit, str]) -> Any:
         """The result of a run, which is kept if it can be replayed."""
         if run.again:
             self.stats.fallbacks += 1
@@ -235,7 +235,7 @@ class Compiled(Insight):
         """Whether recordings outnumber what they were good for."""
         return self.stats.recordings >= LIMIT > self.stats.replays
 
-    def _keep(self, run: Run, fitting: list[Program]) -> None:
+    def _keep(self, run: Trace, fitting: list[TraceTree]) -> None:
         """Adds a run to a program whose entry it shares, or makes it a program of its own."""
         program = self._grafted(run, fitting)
         if program is None:
@@ -247,7 +247,7 @@ class Compiled(Insight):
         elif run.late is not None and run.leaf is not None:
             run.late.compute_by(run.leaf)
 
-    def _grafted(self, run: Run, fitting: list[Program]) -> Program | None:
+    def _grafted(self, run: Trace, fitting: list[TraceTree]) -> TraceTree | None:
         """The program that has taken in a run, if there is one."""
         for program in fitting:
             try:
@@ -258,15 +258,15 @@ class Compiled(Insight):
                 raise
         return None
 
-    def _new(self, run: Run) -> Program:
+    def _new(self, run: Trace) -> TraceTree:
         if len(self.programs) >= LIMIT:
             self.programs.remove(min(self.programs, key=lambda p: p.uses))
         with not_collecting():
-            program = Program(self.original, self.names, run, self._compile)
+            program = TraceTree(self.original, self.names, run, self._compile)
         self.programs = [program, *self.programs]
         return program
 
-    def _varying(self, args: Any, kwargs: Any) -> Varying:
+    def _varying(self, args: Any, kwargs: Any) -> DynamicInputs:
         """The numbers and sizes that were not the same in each call so far."""
         if self.dynamic and not self.programs:
             self.history.begin(asked(self.dynamic, self.original, args, kwargs))
@@ -312,8 +312,9 @@ class Compiled(Insight):
 
     def clear(self) -> None:
         """Forgets all recordings, refusals and counts."""
-        self.programs, self.names, self.history = [], Names(), History(self.dynamic)
-        self.pieces, self.jobs = Pieces(self._compile), Jobs()
+        self.programs, self.names = [], ValueTable()
+        self.history = SpecializationHistory(self.dynamic)
+        self.pieces, self.jobs = GraphBreakRunner(self._compile), Jobs()
         self.refusals.clear()
         self.misses.clear()
         self.stats = Stats()

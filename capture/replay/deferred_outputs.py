@@ -15,34 +15,35 @@ from ...eager.dispatch import LARGE
 from ...eager.errors import CodegenError
 from ...eager.tensor import Tensor
 from ..graph.graph import Node
-from ..graph_breaks.subgraph import Trace
+from ..graph_breaks.subgraph import SubgraphTrace
 from ..heap.access_path import Path
-from ..lazy.array import Step
-from ..lazy.interpreter import Deferring
-from ..lazy.op_signature import Results
-from ..program.trace_exit import Leaf
+from ..lazy.array import LazyOp
+from ..lazy.interpreter import LazyInterpreter
+from ..lazy.op_signature import OpSignatures
+from ..program.trace_exit import TraceExit
 from ..runtime.compile_queue import making_code
-from ..segments.segment import Stage
-from ..trace.tracer import Recorder
+from ..segments.segment import Segment
+from ..trace.tracer import Tracer
 
 
-class Late:
+class DeferredOutputs:
     """The values that a recorded run did not need so far."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder: Recorder | None = recorder
-        self._deferring = Deferring(Results(), self._evaluated, lambda why: None, sys.maxsize,
+    def __init__(self, recorder: Tracer) -> None:
+        self._recorder: Tracer | None = recorder
+        self._deferring = LazyInterpreter(OpSignatures(), self._evaluated, lambda why: None,
+                                          sys.maxsize,
                                     sites=False, small=LARGE)
         # Once the run has ended:
-        self._nodes: dict[Step, Node] = {}
+        self._nodes: dict[LazyOp, Node] = {}
         self._results: list[Tensor] = []  # the tensors that leave it
         self._arrays: dict[Node, Any] = {}  # of the tensors that it read
         self._edges: dict[Path, Any] = {}
         recorder.later = self._deferring
 
-    def _evaluated(self, steps: list[Step], wanted: list[Step]) -> list[Any]:
+    def _evaluated(self, steps: list[LazyOp], wanted: list[LazyOp]) -> list[Any]:
         """The arrays of `wanted`, op by op, each known to the recorder as what stood for it."""
-        values, recorder = Trace(steps, wanted).values(), self._recorder
+        values, recorder = SubgraphTrace(steps, wanted).values(), self._recorder
         if recorder is not None:  # the run goes on
             recorder.later = None  # Python looks at values
             for step, value in zip(wanted, values):
@@ -62,7 +63,7 @@ class Late:
         self._edges = recorder.state.edges
         self._recorder = recorder.later = None
 
-    def compute_by(self, leaf: Leaf) -> None:
+    def compute_by(self, leaf: TraceExit) -> None:
         """Has the code of a leaf compute what it gives, where that is worth making it now."""
         stage = leaf.stage
         if stage is None or not self._nodes or self._deferring.largest < LARGE \
@@ -81,7 +82,7 @@ class Late:
         if leaf.way is not None and begun is not None:
             leaf.way.tie(begun, arrays, self._results, None)
 
-    def _has_all_for(self, leaf: Leaf, stage: Stage) -> bool:
+    def _has_all_for(self, leaf: TraceExit, stage: Segment) -> bool:
         """Whether the code of a leaf needs nothing but the tensors that this run has read."""
         known, given = self._arrays.keys(), stage.inputs
         if given.numbers or given.registers or not known >= set(given.tensors):

@@ -18,24 +18,24 @@ from ...eager.tape import MODE
 from ...eager.tensor import Tensor
 from ...eager.uninterrupted import Uninterrupted
 from ...eager.views import check_replay
-from ..guards.guards import Guard, Source, written
+from ..guards.guards import Guard, PathCodegen, written
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray
 from ..heap.object_recipes import Make
 from ..heap.path_reader import Reader
-from ..program.cfg import Ends, Place
-from ..program.stage_planner import leaves_of, stages_of
-from ..program.trace_exit import NOTHING, Leaf, handed_on
-from ..scalars.scalar_expr import Formula
+from ..program.cfg import Block, Exit
+from ..program.stage_planner import exits_of, stages_of
+from ..program.trace_exit import NOTHING, TraceExit, handed_on
+from ..scalars.scalar_expr import ScalarExpr
 from ..trace.dynamic_inputs import Axis
-from .guard_elision import Contents, Pins, Words
-from .python_backend import SCOPE, NoShortWay, Straight
+from .guard_elision import Contents, GuardElision, Words
+from .python_backend import SCOPE, NoFastPath, PythonBackend
 
 Direct = Callable[[Any, Any], Any]
 _ARGS, _KWARGS = Path("args"), Path("kwargs")
 
 
-class Wanted(NamedTuple):
+class ExpectedTensor(NamedTuple):
     """A tensor, its number among the arrays, -1 for none, and its sizes, None for any above 0."""
 
     tensor: Tensor
@@ -50,24 +50,24 @@ class Native(Protocol):
         """What stays while `value` holds what it does; None: not known."""
 
     def collector(
-        self, words: Words, given: Sequence[Wanted], held: Sequence[Wanted],
+        self, words: Words, given: Sequence[ExpectedTensor], held: Sequence[ExpectedTensor],
     ) -> Callable[..., Any] | None:
         """A function of tensors like `given`: the arrays of all, at their numbers; None where a
         word or a tensor's type differs."""
 
-    def ways(self, root: Place, numbers: dict[Path, int]) -> Ways | str:
+    def lower_control(self, root: Block, numbers: dict[Path, int]) -> ControlProgram | str:
         """The tree as one native call, or why there is none. `numbers`: where the arrays are."""
 
 
-class Ways(Protocol):
+class ControlProgram(Protocol):
     """A tree as one native call. The conditions of `first` must hold before it, since it writes
     over arrays on their ways, those of other `ends` when it has come there."""
 
-    ends: list[Leaf]
-    first: list[Leaf]
+    ends: list[TraceExit]
+    first: list[TraceExit]
 
     def __call__(self, arrays: list[Any], section: Uninterrupted | None
-                 ) -> tuple[list[Any], int, dict[Formula, Any]]:
+                 ) -> tuple[list[Any], int, dict[ScalarExpr, Any]]:
         """The arrays of the end that a call comes to, its number, and the values of its formulas;
         a number below 0 where it takes a way that was not recorded. Signals are listened to in a
         `section`, while nothing is changed."""
@@ -76,7 +76,7 @@ class Ways(Protocol):
 native: Native | None = None  # set by an upper layer
 
 
-class Situation(NamedTuple):
+class FastPathContext(NamedTuple):
     """A call that fits, and what its program is made of."""
 
     args: Any
@@ -84,11 +84,11 @@ class Situation(NamedTuple):
     fn: Any
     held: dict[int, Any]
     guards: Sequence[Guard]
-    root: Place
+    root: Block
     sizes: Mapping[str, Axis]  # where each size that varies is found
 
 
-class Short(NamedTuple):
+class FastPath(NamedTuple):
     """The short way of a call. `split`: why Python does what is between its native calls; "" where
     all is one such call, None where it has one part only."""
 
@@ -96,7 +96,7 @@ class Short(NamedTuple):
     split: str | None
 
 
-def compile_direct(at: Situation, constants: dict[str, Any]) -> Short | None:
+def compile_fast_path(at: FastPathContext, constants: dict[str, Any]) -> FastPath | None:
     """The short way of calls like this one; None where there is none.
 
     `constants`: PROGRAM, whose uses are counted; FORGET, which is called when what is looked at is
@@ -106,16 +106,16 @@ def compile_direct(at: Situation, constants: dict[str, Any]) -> Short | None:
     if native is None:
         return None
     read = Reader(at.args, at.kwargs, at.fn, at.held)
-    changing = {id(read(e.target)) for leaf in leaves_of(at.root) for e in leaf.effects}
-    with contextlib.suppress(NoShortWay):
-        return _Writer(at, read, Pins(read, native.contents, changing)).function(constants)
+    changing = {id(read(e.target)) for leaf in exits_of(at.root) for e in leaf.effects}
+    with contextlib.suppress(NoFastPath):
+        return _Writer(at, read, GuardElision(read, native.contents, changing)).function(constants)
     return None
 
 
-class _PinnedSource(Source):
+class _PinnedSource(PathCodegen):
     """Reads of paths, in which what is pinned is a constant."""
 
-    def __init__(self, at: Situation, read: Reader, pins: Pins) -> None:
+    def __init__(self, at: FastPathContext, read: Reader, pins: GuardElision) -> None:
         super().__init__(at.fn, at.held)
         self._value, self._pins = read, pins
 
@@ -136,17 +136,17 @@ class _PinnedSource(Source):
 class _Writer:
     """Writes the function."""
 
-    def __init__(self, at: Situation, read: Reader, pins: Pins) -> None:
+    def __init__(self, at: FastPathContext, read: Reader, pins: GuardElision) -> None:
         self.at, self.read, self.pins = at, read, pins
         self.source = _PinnedSource(at, read, pins)
-        self.leaves = leaves_of(at.root)
+        self.leaves = exits_of(at.root)
         self.changes = any(leaf.effects for leaf in self.leaves)
         self.shapes: dict[Path, tuple[int | None, ...]] = {}  # as guards have them
-        self.targets: dict[Leaf, str] = {}  # what each changes, as it is read
-        self.ends: list[Leaf] = []  # by the numbers that they have in the lines
+        self.targets: dict[TraceExit, str] = {}  # what each changes, as it is read
+        self.ends: list[TraceExit] = []  # by the numbers that they have in the lines
         self.split: str | None = None
 
-    def function(self, constants: dict[str, Any]) -> Short | None:
+    def function(self, constants: dict[str, Any]) -> FastPath | None:
         tensors = self._tensors()
         left = [g for g in self.at.guards if not self._told(g, tensors) and not self.pins.omits(g)]
         given = [p for p in tensors if not self.pins.pinned(p)]
@@ -172,7 +172,7 @@ class _Writer:
         text = "\n".join(["def direct(args, kwargs):", *self._head(), *body])
         scope = {**self.source.constants, **constants, **self._constants(collect), **SCOPE}
         exec(compile(text, "<direct>", "exec"), scope)
-        return Short(scope.pop("direct"), self.split)
+        return FastPath(scope.pop("direct"), self.split)
 
     def _told(self, guard: Guard, tensors: dict[Path, int]) -> bool:
         """Whether a guard follows from the types of tensors, which `collect` compares with what
@@ -193,13 +193,13 @@ class _Writer:
                 self.shapes[guard.path] = shape if known is None else tuple(
                     [n if m is None else m for m, n in zip(known, shape, strict=True)])
         if not number.keys() <= self.shapes.keys():
-            raise NoShortWay
+            raise NoFastPath
         first = {p: i for i, p in enumerate(self._arguments())}
         ordered = sorted(self.shapes, key=lambda p: first.get(p, len(first)))
         return {p: number.get(p, -1) for p in ordered}
 
-    def _wanted(self, path: Path, number: int) -> Wanted:
-        return Wanted(self.read(path), number, self.shapes[path])
+    def _wanted(self, path: Path, number: int) -> ExpectedTensor:
+        return ExpectedTensor(self.read(path), number, self.shapes[path])
 
     def _arguments(self) -> list[Path]:
         return [_ARGS.item(i) for i in range(len(self.at.args))]
@@ -253,11 +253,11 @@ class _Writer:
         checked = len(self.leaves) == 1
         assert native is not None
         root = self.at.root
-        single = isinstance(root, Ends) and not root.stages
-        whole = None if single else native.ways(root, tensors)
+        single = isinstance(root, Exit) and not root.stages
+        whole = None if single else native.lower_control(root, tensors)
         self.split = whole if isinstance(whole, str) else None if whole is None else ""
         if whole is None or isinstance(whole, str):
-            straight = Straight(tensors, self.at.sizes, self.source, checked)
+            straight = PythonBackend(tensors, self.at.sizes, self.source, checked)
             self.ends = straight.ends
             yield from straight.lines(root)
             return
@@ -283,7 +283,7 @@ class _Writer:
                 yield f"    if end == {number}:"
                 yield from _indented(_indented(self._result(leaf, name)))
 
-    def _result(self, leaf: Leaf, name: str) -> list[str]:
+    def _result(self, leaf: TraceExit, name: str) -> list[str]:
         """What can be, without a detour, all else as a leaf does it."""
         single, used = leaf.single(), f"{name}.uses += 1"
         if single is not None:
@@ -301,7 +301,7 @@ class _Writer:
                 f"{name}.edge = {self.source.constant(of[1])}",
                 f"{name}._grad = {name}._base = None"]
 
-    def _finished(self, leaf: Leaf) -> Iterator[str]:
+    def _finished(self, leaf: TraceExit) -> Iterator[str]:
         """Lines for what `Leaf.finish` and its changes do."""
         constant = self.source.constant
         for i, tensor in enumerate(leaf.tensors):
@@ -321,7 +321,7 @@ class _Writer:
             yield f"{constant(effect.assign)}(targets[{i}], new{i})" if not name else \
                 f"targets[{i}].{name} = new{i}"
 
-    def _value(self, leaf: Leaf, make: Make) -> str:
+    def _value(self, leaf: TraceExit, make: Make) -> str:
         """What a template makes: one of the tensors, None, or what it returns."""
         found = handed_on(make, len(leaf.tensors))
         if found is None:

@@ -30,7 +30,7 @@ class Contents(Protocol):
         """What must not be freed, so that the words mean it."""
 
 
-class Pins:
+class GuardElision:
     """The pinned paths of one call, and the words and the looks that keep them so.
 
     What is looked at is not kept alive, where that can be: only looked at first, before the words,

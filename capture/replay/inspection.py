@@ -10,22 +10,22 @@ from ..graph.graph import Graph
 from ..graph.text import to_text
 from ..passes import pass_manager
 from ..runtime.compile_queue import Jobs
-from ..segments.segment import Executable, Stage
+from ..segments.segment import Executable, Segment
 from .report import explain
 from .report_format import Explanation
-from .trace_tree import Program
+from .trace_tree import TraceTree
 
-KINDS: dict[str, Callable[[Stage], str]] = {  # the code generator adds "cuda"
+KINDS: dict[str, Callable[[Segment], str]] = {  # the code generator adds "cuda"
     "llvm": lambda stage: stage.compile().code,
     "asm": lambda stage: stage.compile().assembly,
 }
 
 
-class Insight:
+class Inspection:
     """The part of a compiled function that looks at it and changes nothing."""
 
     __name__: str
-    programs: list[Program]
+    programs: list[TraceTree]
     refusals: dict[str, int]
     misses: list[str]
     stats: Any
@@ -77,7 +77,7 @@ class Insight:
     def _executables(self) -> list[Executable]:
         return [made for p in self.programs for s in p.stages() if (made := s.executable)]
 
-    def _stages(self, which: int | None) -> list[Stage]:
+    def _stages(self, which: int | None) -> list[Segment]:
         count = len(self.programs)
         if which is not None and not 1 <= which <= count:
             raise ArgumentError(f"there is no program {which} of {self.__name__}, which has "

@@ -16,18 +16,24 @@ import numpy as np
 
 from ...eager.errors import CaptureError, is_ours
 from ...eager.tensor import Tensor
-from ..control_flow.branch_merging import Learnt, Meet, Unmet
+from ..control_flow.branch_merging import Merge, MergeFailed, MergeHints
 from ..control_flow.builtin_patching import Modules
-from ..control_flow.loop_detection import More
+from ..control_flow.loop_detection import RestartTrace
 from ..graph.graph import Node
 from ..heap.object_recipes import Same
-from ..program.cfg import Back, Branch, Ends, Fork, Met, Place, grow
+from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield, grow
 from ..program.stage_planner import walk as places
-from ..program.trace_exit import Leaf
+from ..program.trace_exit import TraceExit
 from ..sizes.symbolic_dim import Condition, Fixed, Sizes
-from ..trace.export_tracer import Common, Given, SymbolicRun, TurnEnds, record_symbolic
+from ..trace.export_tracer import (
+    ExportInput,
+    ExportTrace,
+    PathKnown,
+    SharedValues,
+    trace_for_export,
+)
 from ..trace.output_spec import Leaving
-from ..trace.value_table import Names
+from ..trace.value_table import ValueTable
 
 WAYS = 64  # of one function
 DECISIONS = 512
@@ -40,7 +46,7 @@ class Example(NamedTuple):
 
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
-    given: Sequence[Given]
+    given: Sequence[ExportInput]
     sizes: Mapping[str, int]
 
 
@@ -48,9 +54,9 @@ class Example(NamedTuple):
 class Explored:
     """The tree of a function's ways, and the runs that came to each of its ends."""
 
-    root: Place
-    runs: Mapping[Ends, Sequence[SymbolicRun]]
-    names: Common
+    root: Block
+    runs: Mapping[Exit, Sequence[ExportTrace]]
+    names: SharedValues
     forced: Sequence[str]  # the answers that no example gave
 
     @property
@@ -70,7 +76,7 @@ def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
     With `training`, ways may compute gradients and change tensors from outside, and never meet
     again; nor do they if they are not to be `meeting`. CaptureError for a way that cannot be found.
     """
-    for learnt in (Learnt(), Learnt(numbers=False)) if meeting and not training else ():
+    for learnt in (MergeHints(), MergeHints(numbers=False)) if meeting and not training else ():
         try:
             return _explored(fn, examples, sizes, training, learnt)
         except Exception:
@@ -80,7 +86,7 @@ def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
 
 
 def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes, training: bool,
-              learnt: Learnt | None) -> Explored:
+              learnt: MergeHints | None) -> Explored:
     known: dict[Any, set[Any]] = {}
     apart: set[Any] = set()
     modules = Modules()
@@ -90,7 +96,7 @@ def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
         made.common.apart, made.common.modules = apart, modules
         try:
             return made.explored()
-        except (Unmet, More):
+        except (MergeFailed, RestartTrace):
             unmet += 1
         except _Grown:
             known, grown = made.common.carried, grown + 1
@@ -102,13 +108,13 @@ class _Exploration:
     """The ways that were found so far."""
 
     def __init__(self, fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
-                 carried: dict[Any, set[Any]], training: bool, learnt: Learnt | None) -> None:
+                 carried: dict[Any, set[Any]], training: bool, learnt: MergeHints | None) -> None:
         self.learnt = learnt
         self.fn, self.examples, self.sizes, self.training = fn, examples, sizes, training
-        self.common = Common()
+        self.common = SharedValues()
         self.common.carried = carried
-        self.root: Place | None = None
-        self.runs: dict[Ends, list[SymbolicRun]] = {}
+        self.root: Block | None = None
+        self.runs: dict[Exit, list[ExportTrace]] = {}
         self.forced: dict[str, None] = {}
         self._conditions: dict[Any, Condition] = {}
         self._fixed: list[Fixed] = []
@@ -127,32 +133,32 @@ class _Exploration:
     def _check_met(self) -> None:
         """Unmet for a question with a way that does not lead to where the others meet."""
         assert self.root is not None
-        for fork in [p for p in places(self.root) if isinstance(p, Fork)]:
+        for fork in [p for p in places(self.root) if isinstance(p, IfMerge)]:
             assert fork.body is not None and self.learnt is not None
             inside = set(places(fork.body)) | {fork}
-            if any(isinstance(p, Ends) or (isinstance(p, Back) and p.loop not in inside)
-                   or (isinstance(p, Met) and p.fork not in inside) for p in inside):
+            if any(isinstance(p, Exit) or (isinstance(p, BackEdge) and p.loop not in inside)
+                   or (isinstance(p, Yield) and p.fork not in inside) for p in inside):
                 self.learnt.apart.add(fork.key)
-                raise Unmet
+                raise MergeFailed
 
     def _take(self, example: Example, forced: Sequence[bool]) -> None:
         """Runs the function and takes in the way that it goes."""
         self.sizes.begin(example.sizes)
         try:
-            run = record_symbolic(self.fn, example.args, example.kwargs, example.given, self.sizes,
+            run = trace_for_export(self.fn, example.args, example.kwargs, example.given, self.sizes,
                                   self.common, forced, self.training, self.learnt)
         finally:
             self._ask(self.sizes)
-        leaf = None if run.result is TurnEnds else _leaf(self.common)
+        leaf = None if run.result is PathKnown else _leaf(self.common)
         self.root, grown = grow(self.root, run.path, leaf)
         if not grown:
             raise _Grown
         for element in run.path[:-1]:
-            plan = self.common.plans.get(element.key) if isinstance(element, Meet) else None
+            plan = self.common.plans.get(element.key) if isinstance(element, Merge) else None
             if plan is not None:
                 plan.followed = True
         if leaf is not None:
-            end = next(p for p in places(self.root) if isinstance(p, Ends) and leaf in p.leaves)
+            end = next(p for p in places(self.root) if isinstance(p, Exit) and leaf in p.leaves)
             self.runs.setdefault(end, []).append(run)
 
     def _ask(self, sizes: Sizes) -> None:
@@ -198,31 +204,31 @@ class _Exploration:
         raise _unexplored(at, answers[-1], failed)
 
 
-def _leaf(names: Names) -> Leaf:
+def _leaf(names: ValueTable) -> TraceExit:
     """A mark of an end; what is there the run tells."""
-    return Leaf([], [], Same(None), Leaving([], [], [], {}))
+    return TraceExit([], [], Same(None), Leaving([], [], [], {}))
 
 
-def _with_answers(root: Place) -> Iterator[tuple[Place, list[bool]]]:
+def _with_answers(root: Block) -> Iterator[tuple[Block, list[bool]]]:
     """Every place, with the answers on the way there."""
-    stack: list[tuple[Place, list[bool]]] = [(root, [])]
+    stack: list[tuple[Block, list[bool]]] = [(root, [])]
     while stack:
         at, answers = stack.pop()
         yield at, answers
         if isinstance(at, Branch):
             stack += [(below, [*answers, answer]) for answer, below in at.outcomes.items()]
-        elif isinstance(at, Fork):
+        elif isinstance(at, IfMerge):
             stack += [(at.body, answers)] if at.body is not None else []
             stack += [(at.then.body, _to_meet(at, answers))] if at.then.body is not None else []
-        elif not isinstance(at, Back):
+        elif not isinstance(at, BackEdge):
             stack += [(below, answers) for below in at.children()]
 
 
-def _to_meet(fork: Fork, answers: list[bool]) -> list[bool]:
+def _to_meet(fork: IfMerge, answers: list[bool]) -> list[bool]:
     """The answers on a way to where those of a question meet."""
     assert fork.body is not None
     return next([*answers, *more] for at, more in _with_answers(fork.body)
-                if isinstance(at, Met) and at.fork is fork)
+                if isinstance(at, Yield) and at.fork is fork)
 
 
 def _unexplored(at: Branch, answer: bool, error: Exception | None) -> CaptureError:

@@ -12,13 +12,13 @@ from typing import Any
 
 from ..control_flow.decision import outcome_of
 from ..graph.graph import Node
-from ..guards.guards import Source
+from ..guards.guards import PathCodegen
 from ..heap.access_path import Path
-from ..program.cfg import Back, Branch, Ends, Loop, Place
+from ..program.cfg import BackEdge, Block, Branch, Exit, Loop
 from ..program.stage_planner import walk
-from ..program.trace_exit import Leaf
-from ..scalars.scalar_expr import OPERATORS, Formula
-from ..segments.segment import Stage, operand
+from ..program.trace_exit import TraceExit
+from ..scalars.scalar_expr import OPERATORS, ScalarExpr
+from ..segments.segment import Segment, operand
 from ..sizes.size_expr import Expr
 from ..trace.dynamic_inputs import Axis
 
@@ -27,52 +27,52 @@ _LARGEST = 200  # places
 _FEW = 4  # arrays that are taken out of the list one by one
 
 
-class NoShortWay(Exception):
+class NoFastPath(Exception):
     """A tree has something that is not done in straight lines."""
 
 
-class Straight:
+class PythonBackend:
     """Writes the lines. `numbers` are the places of tensors among `arrays`, `sizes` the axes that
     have them; `source` reads paths and takes constants; `checked`: what a leaf depends on has been
     looked at. `ends` are the leaves, by the numbers that they have in the lines."""
 
-    def __init__(self, numbers: dict[Path, int], sizes: Mapping[str, Axis], source: Source,
+    def __init__(self, numbers: dict[Path, int], sizes: Mapping[str, Axis], source: PathCodegen,
                  checked: bool) -> None:
         self.numbers, self.sizes = numbers, sizes
         self.source, self.checked = source, checked
-        self.ends: list[Leaf] = []
+        self.ends: list[TraceExit] = []
         self._variables: dict[Any, str] = {}  # of nodes, formulas, and numbers that loops carry
         self._loops: list[Loop] = []  # around the present place, the innermost last
         self._constants: dict[int, str] = {}
 
-    def lines(self, root: Place) -> list[str]:
+    def lines(self, root: Block) -> list[str]:
         """The lines for a whole tree; NoShortWay where there are none. They set `end`, the number
         of a leaf, and `found`, its arrays, or return UNSEEN."""
         if sum(1 for _ in walk(root)) > _LARGEST:
-            raise NoShortWay
+            raise NoFastPath
         lines = list(self._place(root, 0))
         return ["values = {}", *lines] if any(leaf.formulas for leaf in self.ends) else lines
 
     # ---- places
 
-    def _place(self, at: Place | None, depth: int) -> Iterator[str]:
+    def _place(self, at: Block | None, depth: int) -> Iterator[str]:
         if at is None:
             yield "return UNSEEN"
             return
         if depth > _DEEPEST:
-            raise NoShortWay
+            raise NoFastPath
         for stage in at.stages:
             yield from self._stage(stage)
-        if isinstance(at, Ends):
+        if isinstance(at, Exit):
             yield from self._ends(at)
         elif isinstance(at, Branch):
             yield from self._branch(at, depth)
         elif isinstance(at, Loop):
             yield from self._loop(at, depth)
-        elif isinstance(at, Back) and not at.ways:
+        elif isinstance(at, BackEdge) and not at.ways:
             yield from self._back(at)
         else:
-            raise NoShortWay
+            raise NoFastPath
 
     def _branch(self, at: Branch, depth: int) -> Iterator[str]:
         yield from self._computed(at.subject)
@@ -98,13 +98,13 @@ class Straight:
         if self._loops:  # what left it goes on with the loop around it, or has come to an end
             yield f"if to is not {self._constant(self._loops[-1])}: break"
 
-    def _back(self, at: Back) -> Iterator[str]:
+    def _back(self, at: BackEdge) -> Iterator[str]:
         yield from self._carry(at.values, at.formulas, at.loop)
         loop = self._constant(at.loop)
         yield f"{loop}.turns += 1"
         yield from ["continue"] if at.loop is self._loops[-1] else [f"to = {loop}", "break"]
 
-    def _carry(self, values: Sequence[Node], formulas: Sequence[Formula], loop: Loop
+    def _carry(self, values: Sequence[Node], formulas: Sequence[ScalarExpr], loop: Loop
                ) -> Iterator[str]:
         """What a loop carries gets its next values, all at once."""
         for formula in formulas:
@@ -115,7 +115,7 @@ class Straight:
         if taken:
             yield f"{', '.join(taken)}, = {', '.join(given)},"
 
-    def _ends(self, at: Ends) -> Iterator[str]:
+    def _ends(self, at: Exit) -> Iterator[str]:
         for leaf in at.leaves:
             lines = [*self._leaf(leaf), *(["to = None", "break"] if self._loops else [])]
             if self.checked:
@@ -126,9 +126,9 @@ class Straight:
             yield from _indented(lines)
         yield "else: return UNSEEN"
 
-    def _leaf(self, leaf: Leaf) -> Iterator[str]:
+    def _leaf(self, leaf: TraceExit) -> Iterator[str]:
         if leaf.way is not None or leaf.stage is None:
-            raise NoShortWay
+            raise NoFastPath
         for formula in leaf.formulas:
             yield from self._computed(formula)
             yield f"values[{self._constant(formula)}] = {self._variable(formula)}"
@@ -142,16 +142,16 @@ class Straight:
 
     # ---- stages
 
-    def _stage(self, stage: Stage) -> Iterator[str]:
+    def _stage(self, stage: Segment) -> Iterator[str]:
         yield from self._given(stage)
         yield f"{', '.join(map(self._variable, stage.wanted))}, = {self._code(stage)}(given)"
 
-    def _code(self, stage: Stage) -> str:
+    def _code(self, stage: Segment) -> str:
         if stage.executable is None:
             return f"{self._constant(stage)}.compile()"
         return self._constant(stage.executable.__call__, stage.executable)
 
-    def _given(self, stage: Stage, last: bool = False) -> Iterator[str]:
+    def _given(self, stage: Segment, last: bool = False) -> Iterator[str]:
         """`given`: what a stage is called with."""
         places = [self.numbers[p] for p in stage.paths]
         every = [number for number in self.numbers.values() if number >= 0]
@@ -171,13 +171,13 @@ class Straight:
 
     # ---- numbers
 
-    def _computed(self, subject: Node | Formula) -> Iterator[str]:
+    def _computed(self, subject: Node | ScalarExpr) -> Iterator[str]:
         """Lines that compute a number; a node is computed already. Its parts are computed anew each
         time: where they were before may be on another way."""
-        for part in subject.parts if isinstance(subject, Formula) else ():
+        for part in subject.parts if isinstance(subject, ScalarExpr) else ():
             yield f"{self._variable(part)} = {self._part(part)}"
 
-    def _part(self, part: Formula) -> str:
+    def _part(self, part: ScalarExpr) -> str:
         if part.op in OPERATORS:
             given = ", ".join(map(self._variable, part.args))
             return f"{self.source.constant(OPERATORS[part.op])}({given})"
@@ -192,12 +192,12 @@ class Straight:
             return self.source.read(origin)
         if part.op == "size":
             return self._size(origin)
-        raise NoShortWay
+        raise NoFastPath
 
     def _size(self, expr: Expr) -> str:
         names = sorted(expr.symbols())
         if not self.sizes.keys() >= {*names}:  # one that is found while a call runs
-            raise NoShortWay
+            raise NoFastPath
         places = [(name, *self.sizes[name]) for name in names]
         read = [f"{name!r}: {self.source.read(path)}._data.shape[{axis}]"
                 for name, path, axis in places]

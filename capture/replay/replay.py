@@ -10,16 +10,16 @@ from ...eager import interpreter
 from ...eager.errors import CheckError, CodegenError, FusewireError
 from ...eager.tape import is_grad_enabled
 from ...eager.uninterrupted import Uninterrupted
-from ..guards.guards import Guard, Source, compile_check
+from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.path_reader import Reader
-from ..program.cfg import Call, Ends, Place
-from ..program.stage_planner import leaves_of, stages_of
-from ..program.trace_exit import Leaf
+from ..program.cfg import Activation, Block, Exit
+from ..program.stage_planner import exits_of, stages_of
+from ..program.trace_exit import TraceExit
 from ..runtime import spans
-from ..segments.segment import Stage
-from ..trace.dynamic_inputs import Varying
-from ..trace.value_table import Names
-from .fast_path import Direct, Situation, compile_direct
+from ..segments.segment import Segment
+from ..trace.dynamic_inputs import DynamicInputs
+from ..trace.value_table import ValueTable
+from .fast_path import Direct, FastPathContext, compile_fast_path
 
 UNSEEN: Any = object()  # what `run` gives where no recorded way fits
 MISSING = (AttributeError, KeyError, IndexError, ValueError, TypeError)
@@ -34,9 +34,9 @@ def _none(args: Any, kwargs: Any) -> Any:
 class Replay:
     """A tree of recorded ways under entry guards."""
 
-    root: Place
+    root: Block
 
-    def __init__(self, fn: Any, names: Names, varying: Varying, guards: list[Guard],
+    def __init__(self, fn: Any, names: ValueTable, varying: DynamicInputs, guards: list[Guard],
                  grad_enabled: bool, casting: Any = None) -> None:
         self.fn, self.names, self.varying = fn, names, varying
         self.grad_enabled, self.casting = grad_enabled, casting
@@ -45,16 +45,16 @@ class Replay:
         self._grown = 0  # how often it began or ended to take in a run: odd while it does
         self._guard(guards)
 
-    def _source(self, careful: bool = False) -> Source:
-        return Source(self.fn, self.names.held, careful)
+    def _source(self, careful: bool = False) -> PathCodegen:
+        return PathCodegen(self.fn, self.names.held, careful)
 
-    def _lengthen(self) -> None:
+    def _drop_fast_path(self) -> None:
         """Calls go the long way again."""
         self.direct: Direct = _none
         self.split: str | None = None  # see `Short`
 
     def _guard(self, guards: list[Guard]) -> None:
-        self._lengthen()
+        self._drop_fast_path()
         self.guards = guards
         self.check = compile_check(guards, self._source())
 
@@ -81,7 +81,7 @@ class Replay:
             return False
 
     def run(self, args: Any, kwargs: Any,
-            instead: Callable[[Leaf, Any], None] | None = None) -> Any:
+            instead: Callable[[TraceExit, Any], None] | None = None) -> Any:
         """What the function returns for this call, its effects done; UNSEEN, and nothing done,
         where the call takes a way that was not recorded. `instead` is called in place of them."""
         with Uninterrupted() as section:
@@ -102,19 +102,19 @@ class Replay:
         self.uses += 1
         leaf.uses += 1
         if instead is None:
-            self._shorten(args, kwargs)
+            self._build_fast_path(args, kwargs)
         return result
 
     def _replay(self, args: Any, kwargs: Any, section: Uninterrupted
-                ) -> tuple[Leaf, Any, Callable[[], None]] | None:
+                ) -> tuple[TraceExit, Any, Callable[[], None]] | None:
         """The end of the call's way, its result, and what makes its changes; None where the way
         was not recorded. From the code on that writes over arrays, the section is closed."""
-        call = Call(args, kwargs, Reader(args, kwargs, self.fn, self.names.held), self._sizes)
-        at: Place | None = self.root
+        call = Activation(args, kwargs, Reader(args, kwargs, self.fn, self.names.held), self._sizes)
+        at: Block | None = self.root
         try:
             while at is not None:
                 call.run(at.stages)
-                if isinstance(at, Ends):
+                if isinstance(at, Exit):
                     break
                 at = at.follow(call)
             leaf = next((x for x in at.leaves if x.fits(args, kwargs)), None) if at else None
@@ -131,7 +131,7 @@ class Replay:
         """What a call gives that has raised an error, and changed nothing."""
         return UNSEEN
 
-    def _shorten(self, args: Any, kwargs: Any) -> None:
+    def _build_fast_path(self, args: Any, kwargs: Any) -> None:
         """Makes the short way of such calls, after the second that went the long way; after the
         fourth, the eighth and so on again, as calls that always differ have no use for one."""
         if spans.on:  # nobody takes it
@@ -145,13 +145,14 @@ class Replay:
             return
         leaves = self.leaves()
         own = leaves[0].own if len(leaves) == 1 else []  # of several ways, each checks its own
-        at = Situation(args, kwargs, self.fn, self.names.held, [*self.guards, *own], self.root,
+        at = FastPathContext(args, kwargs, self.fn, self.names.held, [*self.guards, *own],
+                             self.root,
                        self.varying.places())
         # Where no code can be made, the long way says so.
         constants = {"PROGRAM": self, "FORGET": self._forget, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
                      "RAISED": CheckError}
         try:
-            made = compile_direct(at, constants)
+            made = compile_fast_path(at, constants)
             # What it takes as given was read before this: it is as the guards say.
             holds = self.fits(args, kwargs) and (not own or leaves[0].check(args, kwargs) < 0)
         except (*MISSING, RuntimeError):  # RuntimeError: another thread adds a way to the tree
@@ -159,11 +160,11 @@ class Replay:
         if made is not None and holds and self._grown == grown:
             self.direct, self.split = made
         else:
-            self._lengthen()
+            self._drop_fast_path()
 
     def _forget(self, _: object) -> None:
         """What the short way knows is gone: it keeps what belonged to it no longer."""
-        self._lengthen()
+        self._drop_fast_path()
 
     def arrays(self, args: Any, kwargs: Any) -> list[Any]:
         """What a call can read from outside."""
@@ -176,10 +177,10 @@ class Replay:
     def _sizes(self, read: Reader) -> dict[str, int]:
         return self.varying.sizes(read)
 
-    def leaves(self) -> list[Leaf]:
+    def leaves(self) -> list[TraceExit]:
         """Every leaf."""
-        return leaves_of(self.root)
+        return exits_of(self.root)
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[Segment]:
         """Every stage that has something to compute."""
         return stages_of(self.root)

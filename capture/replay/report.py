@@ -11,12 +11,12 @@ import numpy as np
 
 from ..graph.graph import Node
 from ..heap.access_path import describe
-from ..program.cfg import Back, Branch, Ends, Loop, Measured, Place
-from ..program.trace_exit import Leaf
+from ..program.cfg import BackEdge, Block, Branch, Exit, Loop, SizeBinding
+from ..program.trace_exit import TraceExit
 from ..runtime.compile_queue import Jobs
-from ..scalars.scalar_expr import Constant, Formula
+from ..scalars.scalar_expr import Constant, ScalarExpr
 from .report_format import Explanation, Part
-from .trace_tree import Program
+from .trace_tree import TraceTree
 
 _SHOWN = 12  # conditions, kernels, changes that are shown of longer lists
 _LONG = 100  # characters of a formula within another
@@ -29,7 +29,7 @@ class Recorded(Protocol):
     """What is known of a compiled function."""
 
     __name__: str
-    programs: list[Program]
+    programs: list[TraceTree]
     refusals: dict[str, int]
     misses: list[str]
     stats: Any
@@ -68,7 +68,7 @@ def _shortened(parts: list[Part], what: str) -> list[Part]:
     return [*parts[:_SHOWN], Part(f"and {more} more {what}")] if more > 0 else parts
 
 
-def _of_program(program: Program) -> list[Part]:
+def _of_program(program: TraceTree) -> list[Part]:
     conditions = [Part(g.says) for g in program.guards]
     conditions.insert(0, Part(f"gradients are {'on' if program.grad_enabled else 'off'}"))
     found = [Part("valid while", _shortened(conditions, "conditions"))]
@@ -92,13 +92,13 @@ def _of_program(program: Program) -> list[Part]:
 # ---- the tree
 
 @functools.singledispatch
-def _of_way(at: Place) -> list[Part]:
+def _of_way(at: Block) -> list[Part]:
     """What happens from a place of the tree on."""
     return [part for below in at.children() for part in _of_way(below)]
 
 
 @_of_way.register
-def _of_end(at: Ends) -> list[Part]:
+def _of_end(at: Exit) -> list[Part]:
     return [part for leaf in at.leaves for part in _of_leaf(leaf)]
 
 
@@ -117,23 +117,23 @@ def _of_loop(at: Loop) -> list[Part]:
 
 
 @_of_way.register
-def _of_measured(at: Measured) -> list[Part]:
+def _of_measured(at: SizeBinding) -> list[Part]:
     return [Part(f"{at.site} finds the size {at.element.name}"),
             *[part for below in at.children() for part in _of_way(below)]]
 
 
 @_of_way.register
-def _of_turn(at: Back) -> list[Part]:
+def _of_turn(at: BackEdge) -> list[Part]:
     return [Part(f"{at.site} goes on with the next turn")]
 
 
-def _uses(at: Place) -> int:
+def _uses(at: Block) -> int:
     """How many calls ended below a place."""
-    own = sum(leaf.uses for leaf in at.leaves) if isinstance(at, Ends) else 0
+    own = sum(leaf.uses for leaf in at.leaves) if isinstance(at, Exit) else 0
     return own + sum(map(_uses, at.children()))
 
 
-def _of_leaf(leaf: Leaf) -> Iterator[Part]:
+def _of_leaf(leaf: TraceExit) -> Iterator[Part]:
     yield from _titled("where also", _shortened([Part(g.says) for g in leaf.own], "conditions"))
     values = ", ".join(str(n.type) for n in leaf.outputs[:_SHOWN])
     more = ", ..." if len(leaf.outputs) > _SHOWN else ""
@@ -142,9 +142,9 @@ def _of_leaf(leaf: Leaf) -> Iterator[Part]:
     yield from _titled("changes", _shortened(list(map(Part, targets)), "changes"))
 
 
-def _subject(subject: Node | Formula) -> str:
+def _subject(subject: Node | ScalarExpr) -> str:
     """What a decision depends on, as one would write it."""
-    if isinstance(subject, Formula):
+    if isinstance(subject, ScalarExpr):
         return in_words(subject)
     if subject.op == "input":
         return f"a {subject.type} that is given"
@@ -161,9 +161,9 @@ _ORIGINS: dict[str, Callable[[Any], str]] = {  # where numbers come from, in wor
 }
 
 
-def in_words(formula: Formula) -> str:
+def in_words(formula: ScalarExpr) -> str:
     """A formula of numbers, with Python's signs; what is too long to read is left out."""
-    texts: dict[Formula, str] = {}
+    texts: dict[ScalarExpr, str] = {}
     for part in formula.parts:
         if part.op in _ORIGINS:
             texts[part] = _ORIGINS[part.op](part.args[0])

@@ -15,19 +15,27 @@ from ...eager.errors import CheckError
 from ...eager.tensor import Tensor
 from ..control_flow.decision import Decision
 from ..graph.graph import SPECIAL, topological
-from ..heap.object_recipes import Attributes, Filled, Given, Made, Make, NumberOf, Same
-from ..program.cfg import Ends
-from ..program.trace_exit import Leaf
+from ..heap.object_recipes import (
+    Attributes,
+    Filled,
+    Make,
+    NumberOf,
+    PassedTensor,
+    RebuiltObject,
+    Same,
+)
+from ..program.cfg import Exit
+from ..program.trace_exit import TraceExit
 from .differential_check import interval
-from .trace import Run, record
-from .trace_tree import Program
+from .trace import Trace, record
+from .trace_tree import TraceTree
 
 _CURE = ("this is a mistake of fusewire: please report it with the function; until then, leave "
          "@fw.compile out of it")
 _REL, _ABS = 1e-3, 1e-6  # how far numbers may be apart that follow from computed tensors
 
 
-def is_due(check: str | float | None, program: Program) -> bool:
+def is_due(check: str | float | None, program: TraceTree) -> bool:
     """Whether this replay of a program is to be compared."""
     if check is None or sys.getprofile() is not None:  # recording needs the profiler's place
         return False
@@ -35,10 +43,10 @@ def is_due(check: str | float | None, program: Program) -> bool:
     return program.uses % every == 0 if every else any(x.uses == 0 for x in program.leaves())
 
 
-def rerun(program: Program, args: Any, kwargs: Any, name: str) -> Any:
+def rerun(program: TraceTree, args: Any, kwargs: Any, name: str) -> Any:
     """What `program.run` gives; Python made the changes. CheckError where the two differ."""
     held = 2 * program.arrays(args, kwargs)  # what is held is not written over
-    found: list[tuple[Leaf, Any]] = []
+    found: list[tuple[TraceExit, Any]] = []
     result = program.run(args, kwargs, lambda leaf, result: found.append((leaf, result)))
     del held
     if not found:
@@ -50,25 +58,25 @@ def rerun(program: Program, args: Any, kwargs: Any, name: str) -> Any:
     return run.result
 
 
-def _disagreement(program: Program, leaf: Leaf, result: Any, run: Run) -> str:
+def _disagreement(program: TraceTree, leaf: TraceExit, result: Any, run: Trace) -> str:
     """Where a replay and a run of the same call differ, in words, or an empty text."""
     if run.leaf is None:
         return f"it could not be recorded again: {run.refusal}"
     place, left = program.part(run.path)
     if place is None:
         return f"Python asks other questions of its values ({_questions(run)})"
-    if left or not isinstance(place, Ends) or leaf not in place.leaves:
+    if left or not isinstance(place, Exit) or leaf not in place.leaves:
         return ""  # it took another way: a value on the edge, as `check` has seen to
     return _other_nodes(leaf, run.leaf) or _other_changes(leaf, run.leaf) or \
         ("" if _same_made(leaf.result, run.leaf.result) else _other_result(result, run.result))
 
 
-def _questions(run: Run) -> str:
+def _questions(run: Trace) -> str:
     sites = [d.site for d in run.path if isinstance(d, Decision)]
     return ", ".join(sites) or "none at all"
 
 
-def _other_nodes(recorded: Leaf, now: Leaf) -> str:
+def _other_nodes(recorded: TraceExit, now: TraceExit) -> str:
     if recorded.formulas != now.formulas:
         return "it computes other numbers"
     if all(a is b for a, b in zip(recorded.outputs, now.outputs)) and \
@@ -80,7 +88,7 @@ def _other_nodes(recorded: Leaf, now: Leaf) -> str:
         if new else "it returns or stores other values"
 
 
-def _other_changes(recorded: Leaf, now: Leaf) -> str:
+def _other_changes(recorded: TraceExit, now: TraceExit) -> str:
     before, after = ([e.target for e in leaf.effects] for leaf in (recorded, now))
     if before == after:
         return ""
@@ -97,7 +105,7 @@ def _same_made(recorded: Make, now: Make) -> bool:
 
 def _parts(make: Make) -> Iterator[Make]:
     """The templates in a template that hold no others, in their order."""
-    if isinstance(make, Made):
+    if isinstance(make, RebuiltObject):
         yield from _parts(make.make)
     elif isinstance(make, (Filled, Attributes)):
         yield Same(make.kind if isinstance(make, Filled) else make.cls)
@@ -113,7 +121,7 @@ def _same_part(recorded: Make, now: Make) -> bool:
     if isinstance(recorded, Same) and isinstance(now, Same):
         a, b = recorded.value, now.value
         return a is b or (type(a) is type(b) and isinstance(a, (str, int, float)) and a == b)
-    if isinstance(recorded, Given) and isinstance(now, Given):
+    if isinstance(recorded, PassedTensor) and isinstance(now, PassedTensor):
         return recorded.number == now.number
     return False
 

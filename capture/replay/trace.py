@@ -12,36 +12,37 @@ from typing import Any
 from ...eager import interpreter
 from ...eager.ops.random import default_generator
 from ...eager.uninterrupted import Uninterrupted
-from ..autodiff.backward import find_way_back
+from ..autodiff.backward import find_backward
 from ..control_flow.operand_stack import tells_symbols
 from ..guards.guards import find_guards, find_wanted
-from ..guards.missing_attributes import find_absent
+from ..guards.missing_attributes import find_missing_attributes
 from ..heap.access_path import Path
-from ..heap.code_tracker import PAUSES, Hook
+from ..heap.code_tracker import PAUSES, CodeTracker
 from ..heap.grad_hook_guards import goes_back
 from ..heap.introspection import is_users
 from ..heap.path_reader import Reader
-from ..heap.snapshot import State
+from ..heap.snapshot import HeapSnapshot
 from ..program.cfg import Element
 from ..program.error_checks import find_checks
-from ..program.trace_exit import Leaf
+from ..program.trace_exit import TraceExit
 from ..trace.append_only import find_added
-from ..trace.concretize import settle
-from ..trace.dynamic_inputs import Varying
+from ..trace.concretize import concretize
+from ..trace.dynamic_inputs import DynamicInputs
 from ..trace.output_spec import Outputs
-from ..trace.side_effects import Effect, changes_of_tape, find_effects
+from ..trace.side_effects import SideEffect, changes_of_tape, find_effects
 from ..trace.state_restore import restore
-from ..trace.symbolize import Widening
-from ..trace.tracer import Recorder
-from ..trace.value_table import Names
-from .deferred_outputs import Late
+from ..trace.symbolize import Symbolizer
+from ..trace.tracer import Tracer
+from ..trace.value_table import ValueTable
+from .deferred_outputs import DeferredOutputs
 
 
-class Run:
+class Trace:
     """What came of recording one call: its result, and the way it took or why there is none."""
 
-    def __init__(self, result: Any, path: Sequence[Element], leaf: Leaf | None, refusal: str,
-                 varying: Varying, again: bool = False, late: Late | None = None) -> None:
+    def __init__(self, result: Any, path: Sequence[Element], leaf: TraceExit | None, refusal: str,
+                 varying: DynamicInputs, again: bool = False,
+                 late: DeferredOutputs | None = None) -> None:
         self.late = late  # what it has not computed
         self.result, self.path, self.leaf, self.refusal = result, path, leaf, refusal
         self.varying = varying
@@ -54,7 +55,7 @@ class Run:
 
 
 def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-           names: Names | None = None, varying: Varying | None = None) -> Run:
+           names: ValueTable | None = None, varying: DynamicInputs | None = None) -> Trace:
     """Runs fn(*args, **kwargs) as eager does and notes it, with symbols for what is varying.
 
     An interrupted run has changed nothing, but for what it has told the world outside.
@@ -64,18 +65,18 @@ def record(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-             names: Names | None, varying: Varying | None, section: Uninterrupted,
-             waits: bool = False) -> Run:
+             names: ValueTable | None, varying: DynamicInputs | None, section: Uninterrupted,
+             waits: bool = False) -> Trace:
     """The same in an uninterrupted `section`, which is open while the function runs.
 
     With `waits`, large arrays are not computed that nobody asks for: `Run.late` is to do so.
     """
-    state, names, varying = State(), names or Names(), varying or Varying()
+    state, names, varying = HeapSnapshot(), names or ValueTable(), varying or DynamicInputs()
     read = Reader(args, kwargs, fn, names.held)
     sizes = names.sizes
     sizes.begin(varying.sizes(read))
-    recorder = Recorder(state, len(args), tuple(kwargs), names, sizes, varying)
-    late = Late(recorder) if waits else None
+    recorder = Tracer(state, len(args), tuple(kwargs), names, sizes, varying)
+    late = DeferredOutputs(recorder) if waits else None
 
     def entered(code: types.CodeType, scope: dict[str, Any]) -> None:
         names.held[id(scope)] = scope
@@ -90,9 +91,9 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     state.walk(Path("function"), fn)
     names.held[id(default_generator)] = default_generator
     state.walk(Path("object", id(default_generator)).attr("state"), default_generator.state)
-    hook, before = Hook(entered, recorder.refuse), interpreter.STATE.active
+    hook, before = CodeTracker(entered, recorder.refuse), interpreter.STATE.active
     recorder.unwatched = hook if PAUSES else recorder.unwatched
-    widening = Widening(varying.numbers, args, kwargs, recorder, read)
+    widening = Symbolizer(varying.numbers, args, kwargs, recorder, read)
 
     def stop() -> None:
         interpreter.STATE.active, recorder.listening, sizes.live = before, False, False
@@ -112,18 +113,18 @@ def recorded(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         if not recorder.refusal:
             leaf = _finish(fn, recorder, None if hook.any_attribute else hook.names, result)
         _leave(recorder, late)
-        result = settle(state, result)
+        result = concretize(state, result)
     except BaseException as error:
         section.open = False
         undoes = not isinstance(error, Exception) and not recorder.refusal
-        _surely(hook.stop, stop, widening.take_back, lambda: settle(state, None),
+        _surely(hook.stop, stop, widening.take_back, lambda: concretize(state, None),
                 lambda: _leave(recorder, late), late.end if late is not None else stop,
                 lambda: restore(state) if undoes else None)
         raise
-    return Run(result, recorder.path, leaf, recorder.refusal, varying, recorder.again, late)
+    return Trace(result, recorder.path, leaf, recorder.refusal, varying, recorder.again, late)
 
 
-def _leave(recorder: Recorder, late: Late | None) -> None:
+def _leave(recorder: Tracer, late: DeferredOutputs | None) -> None:
     """The run has ended."""
     if late is not None:
         late.leave()
@@ -139,17 +140,18 @@ def _surely(*steps: Callable[[], Any]) -> None:
             step()
 
 
-def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
-            result: Any) -> Leaf | None:
+def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
+            result: Any) -> TraceExit | None:
     recorder.place = defined_at(fn)
     find_added(recorder)
     outputs = Outputs(recorder)
     template = outputs.template(result)
     effects = find_effects(recorder, outputs) + changes_of_tape(recorder, outputs)
-    way = find_way_back(recorder, outputs)
+    way = find_backward(recorder, outputs)
     checks = find_checks(recorder, [*outputs.nodes, *(way.kept if way else ())])
     wanted = find_wanted(recorder, names)
-    guards = [*find_guards(recorder, wanted, names), *find_absent(recorder.state, wanted)]
+    guards = [*find_guards(recorder, wanted, names), *find_missing_attributes(recorder.state,
+                                                                              wanted)]
     if recorder.refusal:
         return None
     recorder.results = [tensor for _, tensor in outputs.tensors]
@@ -157,7 +159,8 @@ def _finish(fn: Callable[..., Any], recorder: Recorder, names: set[str] | None,
     donated = {e.node: recorder.sources[e.target] for e in effects
                if e.node is not None and holders[e.node] == 1 and e.target in recorder.sources
                and _same_type(recorder, outputs, e)}
-    return Leaf(guards, effects, template, outputs.leaving(donated), recorder.sources.values(), way,
+    return TraceExit(guards, effects, template, outputs.leaving(donated),
+                     recorder.sources.values(), way,
                 checks)
 
 
@@ -167,6 +170,6 @@ def defined_at(fn: Any) -> str:
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 
-def _same_type(recorder: Recorder, outputs: Outputs, effect: Effect) -> bool:
+def _same_type(recorder: Tracer, outputs: Outputs, effect: SideEffect) -> bool:
     assert effect.node is not None
     return recorder.sources[effect.target].type == outputs.nodes[effect.node].type

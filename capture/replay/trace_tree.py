@@ -15,16 +15,16 @@ from ...eager.devices import CPU
 from ...eager.tape import is_grad_enabled
 from ..guards.guards import Guard, compile_each
 from ..heap.path_reader import Reader
-from ..program.cfg import Branch, Element, Ends, Place, grow
+from ..program.cfg import Block, Branch, Element, Exit, grow
 from ..program.stage_planner import Planner
-from ..program.trace_exit import Leaf
-from ..scalars.scalar_expr import Formula
+from ..program.trace_exit import TraceExit
+from ..scalars.scalar_expr import ScalarExpr
 from ..segments.segment import Backend
-from ..trace.dynamic_inputs import History
+from ..trace.dynamic_inputs import SpecializationHistory
 from ..trace.symbolize import is_number_at
-from ..trace.value_table import Names
+from ..trace.value_table import ValueTable
 from .replay import MISSING, Replay
-from .trace import Run
+from .trace import Trace
 
 WAYS = 16  # answers to one question that are told apart
 LEAVES = 64  # ways of one program
@@ -35,10 +35,11 @@ _PLAIN = (  # what hands Python a plain number: of a tensor, or of a number that
     "each new one needs a recording. Compute with tensors here, or do this part outside")
 
 
-class Program(Replay):
+class TraceTree(Replay):
     """Everything recorded of a function under one set of entry guards."""
 
-    def __init__(self, fn: Callable[..., Any], names: Names, run: Run, backend: Backend) -> None:
+    def __init__(self, fn: Callable[..., Any], names: ValueTable, run: Trace,
+                 backend: Backend) -> None:
         assert run.leaf is not None
         self._planner = Planner(names, fn, backend)
         self._guarded: Callable[[Any, Any], list[bool]] | None = None  # made when it is asked for
@@ -52,7 +53,7 @@ class Program(Replay):
         super()._guard(guards)
         self._guarded = None
 
-    def differs_only(self, args: Any, kwargs: Any, history: History) -> bool:
+    def differs_only(self, args: Any, kwargs: Any, history: SpecializationHistory) -> bool:
         """Whether nothing but plain numbers and sizes keep the call from fitting; `history` is
         told which."""
         if self.grad_enabled != is_grad_enabled() \
@@ -83,20 +84,20 @@ class Program(Replay):
             self._guarded = compile_each(self._all_guards(), self._source(careful=True))
         return self._guarded(args, kwargs)
 
-    def graft(self, run: Run) -> bool:
+    def graft(self, run: Trace) -> bool:
         """Takes in another run whose entry guards hold; False where it does not go the same way
         up to a decision with another answer."""
         self._grown += 1
         try:
             return self._take_in(run)
         finally:
-            self._lengthen()  # also what another thread has made of half of it
+            self._drop_fast_path()  # also what another thread has made of half of it
             self._long = 0
             self._grown += 1
 
-    def _take_in(self, run: Run) -> bool:
+    def _take_in(self, run: Trace) -> bool:
         assert run.leaf is not None
-        self._lengthen()
+        self._drop_fast_path()
         self.root, grown = grow(self.root, run.path, run.leaf)
         if not grown:
             return False
@@ -114,7 +115,7 @@ class Program(Replay):
         self._planner.plan(self.root)
         return True
 
-    def part(self, path: Sequence[Element]) -> tuple[Place | None, Sequence[Element]]:
+    def part(self, path: Sequence[Element]) -> tuple[Block | None, Sequence[Element]]:
         """Where a path leaves the tree, and its elements from there on."""
         at = self.root
         for i, element in enumerate(path):
@@ -124,9 +125,9 @@ class Program(Replay):
             if below is None:
                 return at, path[i:]
             at = below
-        return (at, []) if isinstance(at, Ends) else (None, [])
+        return (at, []) if isinstance(at, Exit) else (None, [])
 
-    def unmet(self, args: Any, kwargs: Any) -> dict[Leaf, str]:
+    def unmet(self, args: Any, kwargs: Any) -> dict[TraceExit, str]:
         """For each leaf that this call does not fit, the condition of its own that fails."""
         found = {}
         for leaf in self.leaves():
@@ -138,21 +139,21 @@ class Program(Replay):
                 found |= {} if failed < 0 else {leaf: leaf.own[failed].says}
         return found
 
-    def news(self, run: Run, unmet: dict[Leaf, str]) -> str:
+    def news(self, run: Trace, unmet: dict[TraceExit, str]) -> str:
         """What a run shows that is not in the tree."""
         place, left = self.part(run.path)
         if left:
             return f"{left[0].site or 'a decision'} decides as never before"
-        here = place.leaves if isinstance(place, Ends) else unmet
+        here = place.leaves if isinstance(place, Exit) else unmet
         failed = [unmet[leaf] for leaf in here if leaf in unmet]
         return f"no longer: {failed[0]}" if failed else "its values decide something else"
 
-def crowded(run: Run, programs: Sequence[Program]) -> str:
+def crowded(run: Trace, programs: Sequence[TraceTree]) -> str:
     """Why a run is one way too many, or nothing: a plain number has a way for each value."""
     for program in programs:
         place, left = program.part(run.path)
         if isinstance(place, Branch) and left and len(place.outcomes) >= WAYS:
-            return f"{place.site}: {_PLAIN[isinstance(place.subject, Formula)]}"
+            return f"{place.site}: {_PLAIN[isinstance(place.subject, ScalarExpr)]}"
         if len(program.leaves()) >= LEAVES:
             return f"{run.path[-1].site}: its decisions have more than {LEAVES} outcomes together"
     return ""

@@ -44,7 +44,7 @@ class Constant:
         return hash(self.key)
 
 
-class Formula:
+class ScalarExpr:
     """How a number is computed: an operator of OPERATORS over formulas, or where it comes from.
 
     Origins: "given" (a path), "element" (a node, whose one element it is), "size" (of an axis, by
@@ -54,9 +54,9 @@ class Formula:
     __slots__ = ("__weakref__", "_parts", "args", "op")
     op: str
     args: tuple[Any, ...]
-    _parts: tuple[Formula, ...] | None
+    _parts: tuple[ScalarExpr, ...] | None
 
-    def __new__(cls, op: str, args: tuple[Any, ...]) -> Formula:
+    def __new__(cls, op: str, args: tuple[Any, ...]) -> ScalarExpr:
         """The formula of these, the same object each time."""
         found = _MADE.get((op, args))
         if found is None:
@@ -66,7 +66,7 @@ class Formula:
         return found
 
     @property
-    def parts(self) -> tuple[Formula, ...]:
+    def parts(self) -> tuple[ScalarExpr, ...]:
         """All formulas that it is made of, each once and after what it needs; itself last."""
         if self._parts is None:
             self._parts = tuple(_ordered(self))
@@ -76,15 +76,15 @@ class Formula:
         return f"<{self.op} of {len(self.parts) - 1} parts>"
 
 
-_MADE: weakref.WeakValueDictionary[Any, Formula] = weakref.WeakValueDictionary()
+_MADE: weakref.WeakValueDictionary[Any, ScalarExpr] = weakref.WeakValueDictionary()
 
 
-def _ordered(formula: Formula) -> dict[Formula, None]:
-    found: dict[Formula, None] = {}
+def _ordered(formula: ScalarExpr) -> dict[ScalarExpr, None]:
+    found: dict[ScalarExpr, None] = {}
     stack = [formula]
     while stack:
         top = stack[-1]
-        missing = [a for a in top.args if type(a) is Formula and a not in found]
+        missing = [a for a in top.args if type(a) is ScalarExpr and a not in found]
         if missing and top not in found:
             stack += missing
         else:
@@ -92,14 +92,14 @@ def _ordered(formula: Formula) -> dict[Formula, None]:
     return found
 
 
-def of_number(value: Any) -> Formula:
+def of_number(value: Any) -> ScalarExpr:
     """The formula that is a plain number."""
-    return Formula("constant", (Constant(value),))
+    return ScalarExpr("constant", (Constant(value),))
 
 
-def compute(formula: Formula, origins: Origins) -> Any:
+def compute(formula: ScalarExpr, origins: Origins) -> Any:
     """The value of a formula, by Python's own arithmetic."""
-    values: dict[Formula, Any] = {}
+    values: dict[ScalarExpr, Any] = {}
     for part in formula.parts:
         if part.op == "constant":
             values[part] = part.args[0].value
@@ -113,7 +113,7 @@ def compute(formula: Formula, origins: Origins) -> Any:
 def elements(subjects: Iterable[Any]) -> Iterator[Node]:
     """The nodes whose elements formulas are made of; what is no formula has none."""
     for subject in subjects:
-        if type(subject) is Formula:
+        if type(subject) is ScalarExpr:
             for part in subject.parts:
                 if part.op == "element":
                     yield part.args[0]

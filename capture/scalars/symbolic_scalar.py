@@ -16,7 +16,7 @@ import numpy as np
 from ...eager.dtypes import as_dtype, float32, float64, int32, int64
 from ...eager.interpreter import Symbol
 from ..sizes.symbolic_dim import Dim
-from .scalar_expr import OPERATORS, Formula, of_number
+from .scalar_expr import OPERATORS, ScalarExpr, of_number
 
 
 class Deciding(Protocol):
@@ -41,13 +41,13 @@ class Deciding(Protocol):
         """What stands for a number in an index: itself, or its tensor."""
 
 
-def formula_of(x: Any) -> Formula | None:
+def formula_of(x: Any) -> ScalarExpr | None:
     """The formula of a number, or of what stands for one; None for anything else."""
     if type(x) is Number:
         x.recorder.uses(x)
         return x.formula
     if type(x) is Dim:
-        return Formula("size", (x.expr,))
+        return ScalarExpr("size", (x.expr,))
     if type(x) in (int, float, bool, complex):
         return of_number(x)
     return None
@@ -79,7 +79,7 @@ def _operation(name: str, swap: bool = False) -> Any:
         if not self.recorder.listening:
             return value
         parts: tuple[Any, ...] = (self.formula, *formulas)
-        return self._made(Formula(name, parts[::-1] if swap else parts), value)
+        return self._made(ScalarExpr(name, parts[::-1] if swap else parts), value)
 
     return method
 
@@ -91,7 +91,7 @@ def _question(name: str) -> Any:
         if formula is None:
             return OPERATORS[name](self.leak(), other) if _is_number(other) else NotImplemented
         answer = OPERATORS[name](self.value, plain(other))
-        return self.recorder.decide(Formula(name, (self.formula, formula)), "bool", answer)
+        return self.recorder.decide(ScalarExpr(name, (self.formula, formula)), "bool", answer)
 
     return method
 
@@ -110,7 +110,7 @@ class Number(Symbol):
 
     __slots__ = ("__weakref__", "formula", "recorder", "turn", "value")
 
-    def __init__(self, formula: Formula, value: Any, recorder: Deciding) -> None:
+    def __init__(self, formula: ScalarExpr, value: Any, recorder: Deciding) -> None:
         self.formula, self.value, self.recorder = formula, value, recorder
         self.turn = recorder.turn
 
@@ -118,9 +118,9 @@ class Number(Symbol):
     def __class__(self) -> type:  # isinstance(x, float) holds
         return type(self.value)
 
-    def _made(self, formula: Formula, value: Any) -> Any:
+    def _made(self, formula: ScalarExpr, value: Any) -> Any:
         if type(value) is tuple:  # of divmod
-            return tuple(self._made(Formula("getitem", (formula, of_number(i))), v)
+            return tuple(self._made(ScalarExpr("getitem", (formula, of_number(i))), v)
                          for i, v in enumerate(value))
         return Number(formula, value, self.recorder)
 
@@ -168,7 +168,7 @@ class Number(Symbol):
         self.recorder.uses(self)
         answer = bool(self.value)
         zero = of_number(type(self.value)(0))
-        return bool(self.recorder.decide(Formula("ne", (self.formula, zero)), "bool", answer))
+        return bool(self.recorder.decide(ScalarExpr("ne", (self.formula, zero)), "bool", answer))
 
     __cos__ = _operation("cos")
 

@@ -12,13 +12,13 @@ from ..graph.bind_sizes import plain_sizes, sizes_of
 from ..graph.device_placement import devices_of
 from ..graph.graph import Graph, Node, Nodes
 from ..guards.gather import compile_gather
-from ..guards.guards import Source
+from ..guards.guards import PathCodegen
 from ..heap.access_path import Path
 from ..runtime.compile_queue import Meanwhile, code_of, making_code, ready
 from ..runtime.metrics import Memory
 from ..scalars.scalar_expr import Origins, compute
 from ..sizes.symbolic_dim import Dim
-from ..trace.value_table import Names
+from ..trace.value_table import ValueTable
 
 Registers = dict[Node, Any]  # arrays that earlier stages of a call have computed
 
@@ -75,14 +75,15 @@ def cone(wanted: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
     return list(seen)
 
 
-class Stage:
+class Segment:
     """One graph of a program and how its inputs are found. Its code is made when it first runs."""
 
-    def __init__(self, names: Names, fn: Any, wanted: Sequence[Node], inputs: Inputs, graph: Graph,
+    def __init__(self, names: ValueTable, fn: Any, wanted: Sequence[Node], inputs: Inputs,
+                 graph: Graph,
                  backend: Backend) -> None:
         self.names, self.wanted, self.backend = names, list(wanted), backend
         self.inputs, self.graph = inputs, graph
-        self.gather = compile_gather(self.paths, (), Source(fn, names.held))
+        self.gather = compile_gather(self.paths, (), PathCodegen(fn, names.held))
         self.program: Executable | None = None  # what runs it
 
     @property
@@ -126,8 +127,8 @@ class Stage:
         return self.compile()(arrays)
 
 
-def stage_of(names: Names, fn: Any, wanted: Sequence[Node], known: Collection[Node],
-             tellers: Sequence[Node], backend: Backend) -> Stage:
+def segment_of(names: ValueTable, fn: Any, wanted: Sequence[Node], known: Collection[Node],
+             tellers: Sequence[Node], backend: Backend) -> Segment:
     """The stage that computes what is wanted from what is `known`; see `tellers`."""
     nodes = cone([*wanted, *tellers], known)
     found = [n for n in nodes if n.op == "input" or n in known]
@@ -136,7 +137,7 @@ def stage_of(names: Names, fn: Any, wanted: Sequence[Node], known: Collection[No
                     [n for n in found if n in known])
     graph = cut(nodes, wanted, [n for kind in inputs for n in kind])
     kept = frozenset(i for i, n in enumerate(inputs.tensors) if not names.paths[n].is_given)
-    return Stage(names, fn, wanted, inputs, replace(graph, kept=kept), backend)
+    return Segment(names, fn, wanted, inputs, replace(graph, kept=kept), backend)
 
 
 def _is_of(array: Any, node: Node) -> bool:
@@ -147,7 +148,7 @@ def _is_of(array: Any, node: Node) -> bool:
         and all(type(n) is Dim or m == n for m, n in zip(array.shape, shape))))
 
 
-def tellers(names: Names, wanted: Sequence[Node], known: Collection[Node],
+def tellers(names: ValueTable, wanted: Sequence[Node], known: Collection[Node],
             sources: Iterable[Node]) -> list[Node]:
     """The inputs from whose shapes the symbolic sizes of a graph are told, beside its own.
 

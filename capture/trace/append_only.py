@@ -16,8 +16,8 @@ from ...eager.errors import is_ours
 from ...eager.tensor import Tensor
 from ..heap.access_path import Members, Path, steps
 from ..heap.bytecode import instructions, reads_by_name
-from ..heap.snapshot import State
-from .tracer import Recorder
+from ..heap.snapshot import HeapSnapshot
+from .tracer import Tracer
 
 _ADDING: dict[type, tuple[str, ...]] = {
     list: ("append", "extend"), deque: ("append", "extend"), set: ("add", "update"), dict: (),
@@ -27,14 +27,14 @@ _SIMPLE = ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", 
 _NO_WORK = ("CACHE", "EXTENDED_ARG", "PRECALL", "RESUME", "NOP")
 
 
-class Step(NamedTuple):
+class AppendStep(NamedTuple):
     """An instruction that matters, one per name even where the interpreter joins two of them."""
 
     op: str
     value: Any
 
 
-def find_added(recorder: Recorder) -> None:
+def find_added(recorder: Tracer) -> None:
     """Notes which changed containers were only added to, and forgets what stood in them."""
     state = recorder.state
     if any(not is_ours(code) and _reads_unseen(code) for code in state.codes):
@@ -50,7 +50,7 @@ def _reads_unseen(code: types.CodeType) -> bool:
     return reads_by_name(code) or not _ALL_NAMES.isdisjoint(code.co_names)
 
 
-def _is_unread(recorder: Recorder, path: Path) -> bool:
+def _is_unread(recorder: Tracer, path: Path) -> bool:
     state, value = recorder.state, recorder.state.values[path]
     if isinstance(value, deque) and value.maxlen is not None:
         return False
@@ -77,7 +77,7 @@ def _replaced(container: Any, before: Any, now: Any) -> list[Any]:
     return [key for key, value in before if key not in new or new[key] is not value]
 
 
-def _forget(state: State, places: list[Path]) -> None:
+def _forget(state: HeapSnapshot, places: list[Path]) -> None:
     """What stood in a place that was not read is nowhere: something else may stand there later."""
     gone = set(places)
     lost = {p: state.values.pop(p) for p in list(state.values) if not gone.isdisjoint(steps(p))}
@@ -97,7 +97,7 @@ def _forget(state: State, places: list[Path]) -> None:
     state.aliases[:] = [(other, first) for other, first in state.aliases if other != first]
 
 
-def _name(state: State, path: Path) -> tuple[str | None, list[Any]]:
+def _name(state: HeapSnapshot, path: Path) -> tuple[str | None, list[Any]]:
     """The name in the code that leads to a path, and the keys that follow it."""
     keys: list[Any] = []
     while path.parent is not None:
@@ -118,7 +118,7 @@ def _name(state: State, path: Path) -> tuple[str | None, list[Any]]:
     return None, keys
 
 
-def _parameter(state: State, position: int) -> str | None:
+def _parameter(state: HeapSnapshot, position: int) -> str | None:
     """The name of a positional parameter of the function that is recorded."""
     fn = state.values.get(Path("function"))
     code = getattr(getattr(fn, "__func__", fn), "__code__", None)
@@ -141,17 +141,17 @@ def _uses(code: types.CodeType, name: str, keys: list[Any], adding: tuple[str, .
             if value == name and op.startswith("LOAD_") and not _makes_closure(code, op, name)]
 
 
-def _instructions(code: types.CodeType) -> list[Step]:
-    found: list[Step] = []
+def _instructions(code: types.CodeType) -> list[AppendStep]:
+    found: list[AppendStep] = []
     for i in instructions(code):
         if i.opname in _NO_WORK:
             continue
         if isinstance(i.argval, tuple) and "_FAST_" in i.opname:  # two instructions joined
             kinds = ["LOAD_FAST" if part.startswith("LOAD") else "STORE_FAST"
                      for part in i.opname.replace("_FAST", "").split("_") if part in _JOINED]
-            found.extend(map(Step, kinds, i.argval))
+            found.extend(map(AppendStep, kinds, i.argval))
         else:
-            found.append(Step(i.opname, i.argval))
+            found.append(AppendStep(i.opname, i.argval))
     return found
 
 
@@ -164,7 +164,7 @@ def _makes_closure(code: types.CodeType, op: str, name: str) -> bool:
     return op == "LOAD_CLOSURE" or (op == "LOAD_FAST" and shared and name not in code.co_varnames)
 
 
-def _only_adds(found: list[Step], at: int, keys: list[Any], adding: tuple[str, ...]) -> bool:
+def _only_adds(found: list[AppendStep], at: int, keys: list[Any], adding: tuple[str, ...]) -> bool:
     at += 1
     for key in keys:
         constant, subscript = found[at:at + 2]
@@ -179,7 +179,7 @@ def _only_adds(found: list[Step], at: int, keys: list[Any], adding: tuple[str, .
     return not adding and _is_stored_in(found[at:])
 
 
-def _is_stored_in(found: list[Step]) -> bool:
+def _is_stored_in(found: list[AppendStep]) -> bool:
     """Whether what was loaded before becomes the container of `container[key] = value`."""
     above = 0  # how many values lie on it
     for op, value in found:

@@ -11,13 +11,13 @@ from ...eager.tape import Entry, Leaf  # the recorder settles the tape
 from ...eager.tensor import Tensor
 from ..heap.access_path import Members
 from ..heap.introspection import EMPTY, attributes, cells, own_members
-from ..heap.snapshot import FIXED, State
+from ..heap.snapshot import FIXED, HeapSnapshot
 from ..scalars.symbolic_scalar import SYMBOLS, plain
 
 Put = Callable[[Any], None]
 
 
-def settle(state: State, result: Any) -> Any:
+def concretize(state: HeapSnapshot, result: Any) -> Any:
     """`result` with plain numbers for symbols, in everything else that the run changed as well."""
     seen = dict[int, Any].fromkeys(state.paths)  # what was there before changes by itself
     for path, _, _ in [*state.changes(), *state.changed_fields()]:

@@ -16,7 +16,7 @@ Axis = tuple[Path, int]
 
 
 @dataclass(frozen=True)
-class Varying:
+class DynamicInputs:
     """Where plain numbers and sizes are that differed; `axes` gives each size its name."""
 
     numbers: frozenset[Path] = frozenset()
@@ -32,7 +32,7 @@ class Varying:
                 for name, (path, axis) in self.places().items()}
 
 
-class History:
+class SpecializationHistory:
     """What differed in the calls of one function so far."""
 
     def __init__(self, dynamic: Dynamic = None) -> None:
@@ -57,7 +57,7 @@ class History:
         for path, axis, name in asked:
             self.axes.setdefault((path, axis), name or f"n{len(self.axes)}")
 
-    def here(self, read: Callable[[Path], Any], follows_numbers: bool = True) -> Varying:
+    def here(self, read: Callable[[Path], Any], follows_numbers: bool = True) -> DynamicInputs:
         """What of it there is in this call. Sizes of 0 and 1 are cases of their own."""
         numbers = frozenset(p for p in self.numbers
                             if follows_numbers and is_number_at(p, read))
@@ -68,7 +68,7 @@ class History:
             if size > 1 and follows_numbers:
                 same = known.setdefault(name, size) == size
                 axes[path, axis] = name if same else f"{name}_{len(axes)}"
-        return Varying(numbers, axes)
+        return DynamicInputs(numbers, axes)
 
 
 def _size(path: Path, axis: int, read: Callable[[Path], Any]) -> int:

@@ -24,22 +24,22 @@ from ...eager.nn.module import Module
 from ...eager.shapes import TensorType
 from ...eager.tape import set_grad_enabled
 from ...eager.tensor import Tensor
-from ..control_flow.branch_merging import Learnt, Meetings, Plan
+from ..control_flow.branch_merging import BranchMerger, MergeHints, Plan
 from ..control_flow.builtin_patching import Modules
 from ..control_flow.frame_state import user_frames
-from ..control_flow.loop_detection import Jump, More
+from ..control_flow.loop_detection import LoopRepeat, RestartTrace
 from ..control_flow.operand_stack import tells_symbols
 from ..control_flow.symbolic_range import Counted
 from ..graph.bind_sizes import sizes_of
 from ..graph.graph import Node, topological
 from ..heap.access_path import Path
-from ..heap.snapshot import FIXED, State
+from ..heap.snapshot import FIXED, HeapSnapshot
 from ..heap.source_location import user_site
-from ..scalars.scalar_expr import Formula
+from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import Number
 from ..sizes.symbolic_dim import Dim, Sizes
-from .tracer import Recorder
-from .value_table import Names
+from .tracer import Tracer
+from .value_table import ValueTable
 
 _LONG = 1000  # decisions of a forced run, which no values may end
 _CURE = {
@@ -49,7 +49,7 @@ _CURE = {
 }
 
 
-class Given(NamedTuple):
+class ExportInput(NamedTuple):
     """An input of the function: its name, the tensor that is passed, and its shape with `Dim`s."""
 
     name: str
@@ -57,24 +57,24 @@ class Given(NamedTuple):
     shape: tuple[Any, ...]
 
 
-class Outside(NamedTuple):
+class CapturedTensor(NamedTuple):
     """A tensor that the function reads but is not given: its values, and where it was found."""
 
     array: Any
     path: Path | None
 
 
-class Common(Names):
+class SharedValues(ValueTable):
     """What all runs of one function share: the nodes, and the tensors that it reads."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.outside: dict[Node, Outside] = {}
+        self.outside: dict[Node, CapturedTensor] = {}
         self.plans: dict[Any, Plan | None] = {}  # where ways meet, if they do
         self.modules = Modules()
         self._of: dict[Any, Node] = {}
 
-    def number(self, formula: Formula, type: TensorType) -> Node:
+    def number(self, formula: ScalarExpr, type: TensorType) -> Node:
         node = self.nodes.input(f"number {self._number(formula)}", type)
         self.numbers[node] = formula
         return node
@@ -88,17 +88,17 @@ class Common(Names):
         if key not in self._of:
             kind = TensorType(array.shape, array.dtype)
             node = self._of[key] = self.nodes.input(f"outside {len(self.outside)}", kind)
-            self.outside[node] = Outside(array, path)
+            self.outside[node] = CapturedTensor(array, path)
         return self._of[key]
 
 
 @dataclass(frozen=True)
-class SymbolicRun:
+class ExportTrace:
     """What came of a run: the value returned, and the nodes of the tensors in it."""
 
     result: Any
     inputs: tuple[Node, ...]
-    outside: Mapping[Node, Outside]
+    outside: Mapping[Node, CapturedTensor]
     node_of: Callable[[Tensor], Node]
     path: Sequence[Any]  # its decisions, and the loops that it went through
     states: Mapping[Node, list[Tensor]]  # what it changed outside, by what that held before
@@ -106,19 +106,20 @@ class SymbolicRun:
     changed: Sequence[str] = field(default=())  # attributes and lists that the run left changed
 
 
-class TurnEnds(BaseException):
+class PathKnown(BaseException):
     """A forced run has come to a place from which on everything is known: the head of a loop."""
 
 
-class SymbolicRecorder(Recorder):
+class ExportTracer(Tracer):
     """Notes what runs, with types whose sizes may vary. The first decisions get the answers
     `forced`."""
 
     answers = False
     keeps_layers = True
 
-    def __init__(self, state: State, sizes: Sizes, common: Common, forced: Sequence[bool],
-                 training: bool, learnt: Learnt | None = None) -> None:
+    def __init__(self, state: HeapSnapshot, sizes: Sizes, common: SharedValues,
+                 forced: Sequence[bool],
+                 training: bool, learnt: MergeHints | None = None) -> None:
         super().__init__(state, 0, (), common, sizes)
         self.common, self.forced, self.training = common, forced, training
         common.rolls_gradients = not training
@@ -126,10 +127,10 @@ class SymbolicRecorder(Recorder):
         self.asked = 0  # decisions so far
         self._taken: dict[Any, Any] = {}
         self.loops.live_only = self.counts = not training
-        self.meetings = None if learnt is None else Meetings(self, learnt, common.plans)
+        self.meetings = None if learnt is None else BranchMerger(self, learnt, common.plans)
         self._forgotten: dict[int, Any] = {}  # arrays of earlier turns of loops
 
-    def give(self, given: Given) -> Node:
+    def give(self, given: ExportInput) -> Node:
         """The node of an input."""
         node = self.nodes.input(given.name, TensorType(given.shape, given.tensor.dtype))
         self.learn(given.tensor._data, node)
@@ -168,7 +169,7 @@ class SymbolicRecorder(Recorder):
     def met(self, plan: Plan) -> None:
         """Ways meet: a forced run has nothing to find from there on."""
         if self.forced and self.asked >= len(self.forced) and plan.followed:
-            raise TurnEnds
+            raise PathKnown
 
     def learn(self, array: Any, node: Node) -> None:
         self._forgotten.pop(id(array), None)
@@ -205,13 +206,13 @@ class SymbolicRecorder(Recorder):
             raise CaptureError("item() hands a tensor's value to code that looks at its type",
                                _CURE["item()"])
         self.made_numbers = True
-        return Number(Formula("element", (node,)), value, self)
+        return Number(ScalarExpr("element", (node,)), value, self)
 
     def fixes(self) -> None:
         """A number that varies becomes a plain one: perhaps as Python's own `range` was asked."""
         frames = user_frames(self.loops.base) if self.counts else []
         if frames and self.common.modules.takes_in(frames[0]):
-            raise More
+            raise RestartTrace
 
     def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
         if kind != "bool" and self.listening and getattr(subject, "op", "") != "constant":
@@ -229,8 +230,8 @@ class SymbolicRecorder(Recorder):
         if key in self._decided:
             return self._taken[key]
         if self.forced and self.asked >= len(self.forced) and self.path \
-                and type(self.path[-1]) is Jump:
-            raise TurnEnds
+                and type(self.path[-1]) is LoopRepeat:
+            raise PathKnown
         if self.asked < len(self.forced):
             outcome = self.forced[self.asked]
         self.asked += 1
@@ -312,18 +313,18 @@ class SymbolicRecorder(Recorder):
                     "call optimizer.zero_grad() in the step, before backward() or at the end")
 
 
-def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
-                    given: Sequence[Given], sizes: Sizes, common: Common | None = None,
+def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
+                    given: Sequence[ExportInput], sizes: Sizes, common: SharedValues | None = None,
                     forced: Sequence[bool] = (), training: bool = False,
-                    learnt: Learnt | None = None) -> SymbolicRun:
+                    learnt: MergeHints | None = None) -> ExportTrace:
     """Runs fn(*args, **kwargs), noting it for all sizes; state is left as it was.
 
     CaptureError where the run changes a tensor that outlives it, or cannot be noted. With
     `training` gradients are computed, and what is changed is noted. With `learnt` ways meet again
     after decisions; Unmet where more was learnt of that.
     """
-    state, common = walk(fn), common or Common()
-    recorder = SymbolicRecorder(state, sizes, common, forced, training, learnt)
+    state, common = walk(fn), common or SharedValues()
+    recorder = ExportTracer(state, sizes, common, forced, training, learnt)
     inputs = tuple(map(recorder.give, given))
     before = interpreter.STATE.active
     result: Any = None
@@ -339,8 +340,8 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             after = recorder.after()
             if recorder.meetings is not None:
                 recorder.meetings.ended(whole=True)
-    except TurnEnds:
-        result = TurnEnds
+    except PathKnown:
+        result = PathKnown
         if recorder.meetings is not None:
             recorder.meetings.ended(whole=False)
     finally:
@@ -350,7 +351,7 @@ def record_symbolic(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
         for path, held, _ in changes:
             _put_back(state.values[path], held)
     texts = [text for change in changes for text in _described(state, *change, training)]
-    return SymbolicRun(result, inputs, common.outside, lambda t: nodes[id(t)], recorder.path,
+    return ExportTrace(result, inputs, common.outside, lambda t: nodes[id(t)], recorder.path,
                        recorder.states, after, texts)
 
 
@@ -374,10 +375,10 @@ def unchanged(fn: Callable[..., Any]) -> Iterator[None]:
             _put_back(state.values[path], held)
 
 
-def walk(fn: Callable[..., Any]) -> State:
+def walk(fn: Callable[..., Any]) -> HeapSnapshot:
     """Everything reachable from `fn`: its object, closure, and the globals that it names, as
     do functions that it names."""
-    state = State()
+    state = HeapSnapshot()
     state.walk(Path("function"), fn)
     seen: set[int] = set()
     todo = _new(fn, seen)
@@ -429,12 +430,13 @@ def called(path: Path) -> str:
     return path.name or dotted(path)
 
 
-def modules_of(state: State) -> list[Module]:
+def modules_of(state: HeapSnapshot) -> list[Module]:
     """Every module that was walked over."""
     return list({id(v): v for v in state.values.values() if isinstance(v, Module)}.values())
 
 
-def _described(state: State, path: Path, before: Any, now: Any, training: bool) -> Iterator[str]:
+def _described(state: HeapSnapshot, path: Path, before: Any, now: Any,
+               training: bool) -> Iterator[str]:
     """What changed, in words. CaptureError for state that a model would have to hold."""
     value, name = state.values[path], dotted(path)
     if isinstance(value, Tensor):

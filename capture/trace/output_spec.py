@@ -18,10 +18,10 @@ from ..heap.object_recipes import (
     At,
     Attributes,
     Filled,
-    Given,
-    Made,
     Make,
     NumberOf,
+    PassedTensor,
+    RebuiltObject,
     Same,
     SeenAs,
     SeenBeside,
@@ -29,10 +29,10 @@ from ..heap.object_recipes import (
 )
 from ..heap.snapshot import FIXED, is_plain
 from ..heap.unguardable import is_hidden
-from ..scalars.scalar_expr import Formula
+from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import Number
 from ..sizes.symbolic_dim import Dim
-from .tracer import Recorder
+from .tracer import Tracer
 
 
 class Leaving(NamedTuple):
@@ -40,7 +40,7 @@ class Leaving(NamedTuple):
     the end of its tape; which values may take the memory of inputs."""
 
     nodes: list[Node]
-    formulas: list[Formula]
+    formulas: list[ScalarExpr]
     tensors: list[tuple[int, Any]]
     donated: dict[int, Node]
 
@@ -48,15 +48,16 @@ class Leaving(NamedTuple):
 class Outputs:
     """The values that templates refer to: distinct nodes, and tensors made over them."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Tracer) -> None:
         self.nodes: list[Node] = []
         self._with_gradient: set[int] = set()  # tensors made here that have a `.grad`
-        self.formulas: list[Formula] = []  # of Python numbers that are computed in each call
+        self.formulas: list[ScalarExpr] = []  # of Python numbers that are computed in each call
         self.tensors: list[tuple[int, Tensor]] = []  # (which node, the tensor of the recorded run)
         self.ends: list[Any] = []  # where gradients of the tensors go, if that is the same always
         self._of_node: dict[Node, int] = {}
         self._of_tensor: dict[int, int] = {}
-        self._made: dict[int, Made | None] = {}  # by id; None: its parts are being looked at
+        self._made: dict[int,
+                         RebuiltObject | None] = {}  # by id; None: its parts are being looked at
         self._kept: list[Any] = []  # their ids stay taken
         self._recorder = recorder
 
@@ -86,7 +87,7 @@ class Outputs:
     def template(self, value: Any) -> Make:
         """How to make `value` again. A value that cannot be made again refuses the recording."""
         if type(value) is Dim:
-            return self._number(Formula("size", (value.expr,)))
+            return self._number(ScalarExpr("size", (value.expr,)))
         if type(value) is Number:
             self._recorder.loops.check(value)
             return self._number(value.formula)
@@ -104,7 +105,7 @@ class Outputs:
     def _tensor(self, value: Tensor) -> Make:
         i = self.tensor(value)
         if value._grad is None or i in self._with_gradient:
-            return self._seen(Given(i), value)
+            return self._seen(PassedTensor(i), value)
         self._with_gradient.add(i)
         return self._seen(WithGradient(i, self.template(value._grad)), value)
 
@@ -118,7 +119,7 @@ class Outputs:
                 return SeenAs(made, At(path))
         return SeenBeside(made, tuple(map(id, bases)), self._of_tensor) if bases else made
 
-    def _number(self, formula: Formula) -> Make:
+    def _number(self, formula: ScalarExpr) -> Make:
         self.formulas.append(formula)
         return NumberOf(formula)
 
@@ -132,7 +133,7 @@ class Outputs:
             return made
         self._made[id(value)] = None
         self._kept.append(value)
-        made = self._made[id(value)] = Made(self._of_kind(value), len(self._made))
+        made = self._made[id(value)] = RebuiltObject(self._of_kind(value), len(self._made))
         return made
 
     def _of_kind(self, value: Any) -> Make:

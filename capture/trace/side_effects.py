@@ -34,13 +34,13 @@ from ..heap.mutations import (
 from ..heap.object_recipes import EdgeOf, Make, Same
 from ..heap.snapshot import FIXED, SETS, is_plain
 from .output_spec import Outputs
-from .tracer import Recorder
+from .tracer import Tracer
 
 _ITEMS = (dict, defaultdict, Counter)  # whose items are set by `d[k] = v` and nothing else
 _CONTAINERS = (list, deque, OrderedDict, *_ITEMS)
 
 
-class Effect(NamedTuple):
+class SideEffect(NamedTuple):
     """An assignment: target object by path, how to assign, how to make the value."""
 
     target: Path
@@ -62,9 +62,9 @@ class Effect(NamedTuple):
         return isinstance(self.assign, (SetEdge, MakeLeaf))
 
 
-def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
+def find_effects(recorder: Tracer, outputs: Outputs) -> list[SideEffect]:
     """The effects of the run that `recorder` noted; refuses what a replay could not do exactly."""
-    state, effects = recorder.state, list[Effect]()
+    state, effects = recorder.state, list[SideEffect]()
     for path, before, now in list(state.changes()):
         recorder.changed_paths.append(path)
         effects.extend(_effects(recorder, path, before, now, outputs))
@@ -74,18 +74,18 @@ def find_effects(recorder: Recorder, outputs: Outputs) -> list[Effect]:
     return effects + list(_gradients_taken(recorder))
 
 
-def _gradients_taken(recorder: Recorder) -> Iterator[Effect]:
+def _gradients_taken(recorder: Tracer) -> Iterator[SideEffect]:
     """Gradients that the run set to None where they were None: in other calls they may not be."""
     state = recorder.state
     for path, held in state.held.items():
         value = state.values[path]
         if id(value) in recorder.grads_set and isinstance(value, Tensor) \
                 and value._grad is None and held[1] is None:
-            yield Effect(path, SetGradient(), Same(None))
+            yield SideEffect(path, SetGradient(), Same(None))
 
 
-def _effects(recorder: Recorder, path: Path, before: Any, now: Any,
-             outputs: Outputs) -> Iterator[Effect]:
+def _effects(recorder: Tracer, path: Path, before: Any, now: Any,
+             outputs: Outputs) -> Iterator[SideEffect]:
     value = recorder.state.values[path]
     if path.kind == "globals" or isinstance(value, Members):
         return _item_effects(recorder, path, before, now, outputs)
@@ -101,15 +101,15 @@ def _effects(recorder: Recorder, path: Path, before: Any, now: Any,
 
 
 def _tensor_effects(path: Path, tensor: Tensor, before: Any, now: Any,
-                    outputs: Outputs) -> Iterator[Effect]:
+                    outputs: Outputs) -> Iterator[SideEffect]:
     if now[0] is not before[0]:
         i = outputs.node(tensor)
-        yield Effect(path, SetArray(), Same(i), i)
+        yield SideEffect(path, SetArray(), Same(i), i)
     if now[1] is not before[1]:
-        yield Effect(path, SetGradient(), outputs.template(now[1]))
+        yield SideEffect(path, SetGradient(), outputs.template(now[1]))
 
 
-def changes_of_tape(recorder: Recorder, outputs: Outputs) -> list[Effect]:
+def changes_of_tape(recorder: Tracer, outputs: Outputs) -> list[SideEffect]:
     """The effects on where gradients of tensors from outside go."""
     effects = []
     for path, before in recorder.state.edges.items():
@@ -119,57 +119,57 @@ def changes_of_tape(recorder: Recorder, outputs: Outputs) -> list[Effect]:
         if tensor.edge is before:
             continue
         if tensor.edge is None:
-            effects.append(Effect(path, SetEdge(), Same(None)))
+            effects.append(SideEffect(path, SetEdge(), Same(None)))
         elif isinstance(tensor.edge, Leaf):
-            effects.append(Effect(path, MakeLeaf(), Same(None)))
+            effects.append(SideEffect(path, MakeLeaf(), Same(None)))
         else:
-            effects.append(Effect(path, SetEdge(), EdgeOf(outputs.tensor(tensor))))
+            effects.append(SideEffect(path, SetEdge(), EdgeOf(outputs.tensor(tensor))))
     return effects
 
 
-def _item_effects(recorder: Recorder, path: Path, before: dict[Any, Any], now: dict[Any, Any],
-                  outputs: Outputs) -> Iterator[Effect]:
+def _item_effects(recorder: Tracer, path: Path, before: dict[Any, Any], now: dict[Any, Any],
+                  outputs: Outputs) -> Iterator[SideEffect]:
     if not all(_is_told(key) for key in before.keys() ^ now.keys()):
         recorder.refuse(f"an item comes or goes whose key is an object ({path})")
     for name in before.keys() - now.keys():
-        yield Effect(path, DeleteItem(name), Same(None))
+        yield SideEffect(path, DeleteItem(name), Same(None))
     for name, value in now.items():
         if name not in before or before[name] is not value:
-            yield Effect(path, SetItem(name), outputs.template(value))
+            yield SideEffect(path, SetItem(name), outputs.template(value))
 
 
-def _cell_effects(recorder: Recorder, path: Path, before: Any, now: Any,
-                  outputs: Outputs) -> Iterator[Effect]:
+def _cell_effects(recorder: Tracer, path: Path, before: Any, now: Any,
+                  outputs: Outputs) -> Iterator[SideEffect]:
     for i, (old, value) in enumerate(zip(before, now)):
         if old is not value:
             name = recorder.state.values[path].__code__.co_freevars[i]
-            yield Effect(path, SetCell(i, name), outputs.template(value))
+            yield SideEffect(path, SetCell(i, name), outputs.template(value))
 
 
-def _attribute_effects(recorder: Recorder, path: Path, before: dict[str, Any], now: dict[str, Any],
-                       outputs: Outputs) -> Iterator[Effect]:
+def _attribute_effects(recorder: Tracer, path: Path, before: dict[str, Any], now: dict[str, Any],
+                       outputs: Outputs) -> Iterator[SideEffect]:
     value = recorder.state.values[path]
     for name in before.keys() - now.keys():
-        yield Effect(path, DeleteAttribute(name), Same(None))
+        yield SideEffect(path, DeleteAttribute(name), Same(None))
     for name, new in now.items():
         if name not in before or before[name] is not new:
             if name not in before:
                 recorder.created.append((path, name))
-            yield Effect(path, attribute_setter(value, name), outputs.template(new))
+            yield SideEffect(path, attribute_setter(value, name), outputs.template(new))
 
 
-def _set_effects(recorder: Recorder, path: Path, before: Any, now: Any,
-                 outputs: Outputs) -> Iterator[Effect]:
+def _set_effects(recorder: Tracer, path: Path, before: Any, now: Any,
+                 outputs: Outputs) -> Iterator[SideEffect]:
     if isinstance(now, bytearray):
-        yield Effect(path, ReplaceAll(), outputs.template(bytes(now)))
+        yield SideEffect(path, ReplaceAll(), outputs.template(bytes(now)))
     elif before <= now:
-        yield Effect(path, AddAll(), outputs.template([v for v in now if v not in before]))
+        yield SideEffect(path, AddAll(), outputs.template([v for v in now if v not in before]))
     else:
-        yield Effect(path, ReplaceAll(), outputs.template(list(now)))
+        yield SideEffect(path, ReplaceAll(), outputs.template(list(now)))
 
 
-def _container_effects(recorder: Recorder, path: Path, before: Any, now: Any,
-                       outputs: Outputs) -> Iterator[Effect]:
+def _container_effects(recorder: Tracer, path: Path, before: Any, now: Any,
+                       outputs: Outputs) -> Iterator[SideEffect]:
     value = recorder.state.values[path]
     if type(value) not in _CONTAINERS:
         recorder.refuse(f"{path} changes, whose class {type(value).__name__} may do so in its own "
@@ -180,19 +180,19 @@ def _container_effects(recorder: Recorder, path: Path, before: Any, now: Any,
         yield from _item_effects(recorder, path, dict(before), dict(now), outputs)
     elif _begins_with(now, before) and getattr(value, "maxlen", None) is None:
         added = [element for _, element in now[len(before):]]
-        yield Effect(path, Extend(), outputs.template(added))
+        yield SideEffect(path, Extend(), outputs.template(added))
     else:
-        yield Effect(path, ReplaceAll(), outputs.template([element for _, element in now]))
+        yield SideEffect(path, ReplaceAll(), outputs.template([element for _, element in now]))
 
 
-def _dict_effects(recorder: Recorder, path: Path, before: Any, now: Any,
-                  outputs: Outputs) -> Iterator[Effect]:
+def _dict_effects(recorder: Tracer, path: Path, before: Any, now: Any,
+                  outputs: Outputs) -> Iterator[SideEffect]:
     """Items one by one, or all of them where their order changes in another way."""
     old, new = dict(before), dict(now)
     if list(new) == [k for k in old if k in new] + [k for k in new if k not in old]:
         yield from _item_effects(recorder, path, old, new, outputs)
     else:
-        yield Effect(path, ReplaceAll(), outputs.template(new))
+        yield SideEffect(path, ReplaceAll(), outputs.template(new))
 
 
 def _is_told(key: Any) -> bool:

@@ -10,11 +10,11 @@ from ...eager.tensor import Tensor
 from ..heap.access_path import Members, Path
 from ..heap.introspection import EMPTY
 from ..heap.mutations import DeleteAttribute
-from ..heap.snapshot import State
+from ..heap.snapshot import HeapSnapshot
 from .side_effects import attribute_setter
 
 
-def restore(state: State) -> None:
+def restore(state: HeapSnapshot) -> None:
     """Gives back to every object what it held when the run began."""
     for path, before, now in list(state.changes()):
         _restore(path, state.values[path], before, now)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..heap.access_path import Path
 from ..heap.introspection import attributes
-from ..scalars.scalar_expr import Formula
+from ..scalars.scalar_expr import ScalarExpr
 from ..scalars.symbolic_scalar import Deciding, Number
 
 
@@ -38,7 +38,7 @@ def is_number_at(path: Path, read: Callable[[Path], Any]) -> bool:
         return False
 
 
-class Widening:
+class Symbolizer:
     """Puts symbols at `paths` and takes them back; `args` and `kwargs` are to be called with."""
 
     def __init__(self, paths: Iterable[Path], args: Any, kwargs: Any, recorder: Deciding,
@@ -56,7 +56,7 @@ class Widening:
             if type(value) is Number:  # one closure variable of two functions
                 self.numbers[path] = value
                 continue
-            number = Number(Formula("given", (path,)), value, self._recorder)
+            number = Number(ScalarExpr("given", (path,)), value, self._recorder)
             self.numbers[path] = number
             owner = self._owner(path)
             self._placed.append((owner, path, value, number))

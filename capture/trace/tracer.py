@@ -19,22 +19,22 @@ from ...eager.ops.declare import dtype_of_operands
 from ...eager.ops.measured import run
 from ...eager.shapes import TensorType
 from ...eager.tensor import Tensor
-from ..control_flow.data_dependent_sizes import Measure, decide_failure
+from ..control_flow.data_dependent_sizes import DataDependentSize, decide_failure
 from ..control_flow.decision import Decision, outcome_of
-from ..control_flow.loop_detection import Enter, Jump, Loops
-from ..control_flow.loop_gradients import LoopBack
+from ..control_flow.loop_detection import LoopDetector, LoopEntry, LoopRepeat
+from ..control_flow.loop_gradients import LoopBackwardEvent
 from ..graph.graph import Node
 from ..graph.graph_builder import constant, literal
 from ..heap.access_path import Path
-from ..heap.snapshot import State
+from ..heap.snapshot import HeapSnapshot
 from ..heap.source_location import user_site
-from ..lazy.interpreter import Deferring
+from ..lazy.interpreter import LazyInterpreter
 from ..passes.bounds_checks import may_raise
-from ..scalars.scalar_expr import Constant, Formula, of_number
+from ..scalars.scalar_expr import Constant, ScalarExpr, of_number
 from ..scalars.symbolic_scalar import Number, plain, plainly
 from ..sizes.symbolic_dim import Sizes, concrete
-from .dynamic_inputs import Varying
-from .value_table import Names
+from .dynamic_inputs import DynamicInputs
+from .value_table import ValueTable
 
 _SMALL = 64  # arrays of at most so many elements become constants, or decide by their values
 # How the values of a tensor reach Python, and what of them a run then depends on.
@@ -42,26 +42,28 @@ _ASKED = {"bool()": "bool", "int()": "int", "float()": "value", "complex()": "va
           "tolist()": "value"}
 
 
-class Recorder:
+class Tracer:
     """Notes what runs. Arrays never change, so an array's identity says which node it is."""
 
     answers = True
     keeps_layers = False
 
-    def __init__(self, state: State, positional: int, keywords: tuple[str, ...], names: Names,
-                 sizes: Sizes | None = None, varying: Varying | None = None) -> None:
+    def __init__(self, state: HeapSnapshot, positional: int, keywords: tuple[str, ...],
+                 names: ValueTable,
+                 sizes: Sizes | None = None, varying: DynamicInputs | None = None) -> None:
         self.state, self.names, self.nodes = state, names, names.nodes
         self.positional, self.keywords = positional, keywords
         self.unwatched: AbstractContextManager[Any] = nullcontext()
-        self.sizes, self.varying = sizes or Sizes({}), varying or Varying()
+        self.sizes, self.varying = sizes or Sizes({}), varying or DynamicInputs()
         self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
         self.made_numbers = False
         self._symbolic: list[tuple[Any, ...]] = []  # entries with symbols: these, what they had
-        self.path: list[Decision | Enter | Jump | LoopBack | Measure] = []
-        self.loops = Loops(self)
+        self.path: list[Decision | LoopEntry | LoopRepeat | LoopBackwardEvent
+                        | DataDependentSize] = []
+        self.loops = LoopDetector(self)
         if self.sizes is names.sizes:
             self.sizes.number, self.sizes.asked = self._size, self._asked
-        self.later: Deferring | None = None  # what puts ops off, until Python asks for a value
+        self.later: LazyInterpreter | None = None  # delays ops until Python reads a value
         self.listening = True  # whether what Python asks of numbers is part of the run
         self._decided: set[tuple[Any, str]] = set()
         self._in_turns: list[Any] = []  # what was learnt and decided of loops' turns: ids, keys
@@ -137,11 +139,11 @@ class Recorder:
         self.results = []
         if not self.loops.rolled_gradients:
             self.loops.end()
-            self.state = State()
+            self.state = HeapSnapshot()
             self.entries, self._known, self.changed_tensors = {}, {}, {}
 
     def measure(self, op: Op, x: Tensor) -> Tensor | None:
-        self._wait_no_longer()
+        self._flush_lazy()
         out, node = Tensor(run(op, x._data)), self.node_of(x)
         if node.op == "const":
             self.source(out)
@@ -150,7 +152,7 @@ class Recorder:
             made = self.names.measured(op, node, self.sizes, out._data.shape[0])
         self.learn(out._data, made)
         if self._is_new(made, "measure"):
-            self.path.append(Measure(made, user_site()))
+            self.path.append(DataDependentSize(made, user_site()))
             self.loops.measured()
         return out
 
@@ -183,7 +185,7 @@ class Recorder:
         self.grads_set.add(id(tensor))
 
     def leaves(self, tensor: Tensor, how: str) -> Any:
-        self._wait_no_longer()
+        self._flush_lazy()
         if how == "item()":
             return None  # what `number` gives can be followed
         kind = _ASKED.get(how)
@@ -203,10 +205,10 @@ class Recorder:
             self.decide(node, kind, outcome_of(kind, node, tensor._data))
             return value
         self.made_numbers = True
-        return Number(Formula("element", (node,)), value, self)
+        return Number(ScalarExpr("element", (node,)), value, self)
 
     def _size(self, size: Any) -> Number:
-        return Number(Formula("size", (size.expr,)), size.value, self)
+        return Number(ScalarExpr("size", (size.expr,)), size.value, self)
 
     def tensor_of(self, number: Number, dtype: Any) -> Tensor | None:
         """The tensor of a number, None where the dtype cannot hold it."""
@@ -238,7 +240,7 @@ class Recorder:
         """Notes a decision; one that was made before is implied. The answer to go on with."""
         if not self.listening or getattr(subject, "op", "") in ("const", "constant"):
             return outcome
-        self._wait_no_longer()
+        self._flush_lazy()
         if kind == "bool":
             with self.sizes.listening(False):
                 subject = self.loops.visit(subject, user_site())
@@ -246,15 +248,16 @@ class Recorder:
 
     def _asked(self, relation: str, expr: Any, outcome: int) -> None:
         """A question about measured sizes was answered."""
-        size = Formula("size", (expr,))
+        size = ScalarExpr("size", (expr,))
         if relation == "value":
             self.decide(size, relation, outcome)
         else:
-            self._answered(Formula(relation, (size, of_number(0))), "bool", bool(outcome))
+            self._answered(ScalarExpr(relation, (size, of_number(0))), "bool", bool(outcome))
 
     def _answered(self, subject: Any, kind: str, outcome: Any) -> Any:
-        self._wait_no_longer()
-        noted = Constant(outcome) if isinstance(subject, Formula) and kind == "value" else outcome
+        self._flush_lazy()
+        noted = Constant(outcome) if isinstance(subject,
+                                                ScalarExpr) and kind == "value" else outcome
         if self._is_new(subject, kind):
             self.path.append(Decision(subject, kind, noted, user_site()))
             self.loops.step()
@@ -357,7 +360,7 @@ class Recorder:
         if node in self.loops.dependent:
             self._in_turns.append(id(array))
 
-    def _wait_no_longer(self) -> None:
+    def _flush_lazy(self) -> None:
         """Python looks at values: from here on ops run where they stand."""
         later, self.later = self.later, None
         if later is not None:
@@ -422,7 +425,7 @@ class Recorder:
 
     def refuse(self, why: str) -> None:
         """This run cannot be replayed, for this reason; the first one is kept."""
-        self._wait_no_longer()
+        self._flush_lazy()
         if not self.refusal:
             self.refusal = f"{self.place or user_site() or 'somewhere'}: {why}"
 

@@ -13,18 +13,18 @@ from ...eager.shapes import TensorType
 from ..graph.device_placement import devices_of
 from ..graph.graph import Node, Nodes
 from ..heap.access_path import Path
-from ..scalars.scalar_expr import Formula
+from ..scalars.scalar_expr import ScalarExpr
 from ..sizes.symbolic_dim import Sizes
 
 
-class Names:
+class ValueTable:
     """Nodes, and where those that are inputs get their values."""
 
     def __init__(self) -> None:
         self.nodes = Nodes()
         self.sizes = Sizes({})  # the symbols among sizes; their values are those of the last run
         self.paths: dict[Node, Path] = {}  # tensors that are read from outside
-        self.numbers: dict[Node, Formula] = {}  # Python numbers, as operands of ops
+        self.numbers: dict[Node, ScalarExpr] = {}  # Python numbers, as operands of ops
         self.measures: dict[Node, None] = {}  # whose size only running tells
         self.turned: dict[Any, Any] = {}  # ways back through turns of loops, see `turns.py`
         self.follows_numbers = True  # whether numbers may be symbols: not where types are looked at
@@ -40,7 +40,7 @@ class Names:
         self.paths[node] = path
         return node
 
-    def number(self, formula: Formula, type: TensorType) -> Node:
+    def number(self, formula: ScalarExpr, type: TensorType) -> Node:
         """The input that is a Python number, as an element of a dtype."""
         node = self.nodes.input(f"n{self._number(formula)}", type)
         self.numbers[node] = formula

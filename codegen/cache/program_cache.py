@@ -24,7 +24,7 @@ from ...capture.graph.graph import Graph, param_key, topological
 from ...capture.runtime.metrics import phase, program_made
 from ...capture.sizes.symbolic_dim import Dim
 from ...eager.op import OPS, Op
-from ..program.native_program import Facts, NativeProgram, Written, built, facts_of
+from ..program.native_program import NativeProgram, ProgramFacts, WrittenProgram, built, facts_of
 from ..runtime import disk_cache, object_cache
 from ..runtime.target import Target
 from . import program_entry
@@ -38,7 +38,7 @@ OURS: dict[str, Op] = {}
 
 
 def program_of(graph: Graph, target: Target, how: tuple[Any, ...],
-               write: Callable[[], tuple[Written, T]]) -> tuple[NativeProgram, T]:
+               write: Callable[[], tuple[WrittenProgram, T]]) -> tuple[NativeProgram, T]:
     """The program that `write` makes of a graph, and what it says of it. That has to depend on
     nothing but the graph, the target, and `how`."""
     name = name_of(graph, target, how)
@@ -54,7 +54,7 @@ def program_of(graph: Graph, target: Target, how: tuple[Any, ...],
     return program, about
 
 
-def _load(name: str, target: Target, write: Callable[[], tuple[Written, T]]
+def _load(name: str, target: Target, write: Callable[[], tuple[WrittenProgram, T]]
           ) -> tuple[NativeProgram, T] | None:
     raw = disk_cache.load(name)
     if raw is None:
@@ -69,7 +69,7 @@ def _load(name: str, target: Target, write: Callable[[], tuple[Written, T]]
     return NativeProgram(image, facts, target, lambda: write()[0]), about
 
 
-def _save(name: str, said: tuple[str, Facts, Any]) -> None:
+def _save(name: str, said: tuple[str, ProgramFacts, Any]) -> None:
     raw = program_entry.to_bytes(said)
     if raw:
         disk_cache.save(name, raw)

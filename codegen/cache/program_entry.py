@@ -15,18 +15,19 @@ import numpy as np
 from ...capture.passes.bounds_checks import Check
 from ...eager.errors import FusewireError
 from ...eager.shapes import TensorType
-from ..dynamic.dynamic_program import AnySize
-from ..dynamic.prime_unification import Formula
+from ..dynamic.dynamic_program import DynamicProgram
+from ..dynamic.prime_unification import SizeFormula
 from ..program.executable import Interface
-from ..program.native_program import Facts
-from ..program.prepack import Kept
+from ..program.native_program import ProgramFacts
+from ..program.prepack import PrepackedBuffers
 from ..program.prepacked_executable import Parts
 from .codec import DATA, Kind, Reading, Unsaved, Writing, record
 
-PARTS: dict[Any, Kind] = {cls: record(cls) for cls in (Interface, Check, Kept, Formula, AnySize)}
+PARTS: dict[Any, Kind] = {cls: record(cls) for cls in (Interface, Check, PrepackedBuffers,
+                                                       SizeFormula, DynamicProgram)}
 """The kinds of what programs are called with."""
 
-_KINDS = {**DATA, **PARTS, Facts: record(Facts), Parts: record(Parts),
+_KINDS = {**DATA, **PARTS, ProgramFacts: record(ProgramFacts), Parts: record(Parts),
           TensorType: record(TensorType)._replace(key=lambda kind: kind)}  # few, met often
 _FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
            FusewireError)

@@ -6,19 +6,19 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...capture.replay.fast_path import Wanted
+from ...capture.replay.fast_path import ExpectedTensor
 from ..runtime.cpython.entry import function
 from ..runtime.cpython.mutation_watch import Words, contents
 from ..runtime.cpython.object_layout import LAYOUT
-from .lower import ways
+from .lower import lower_control
 
-__all__ = ["collector", "contents", "ways"]
+__all__ = ["collector", "contents", "lower_control"]
 
 _HEAD, _RECORD = 4, 6  # words
 _ANY = -1  # a size that only has to be above 0
 
 
-def collector(words: Words, given: Sequence[Wanted], held: Sequence[Wanted]
+def collector(words: Words, given: Sequence[ExpectedTensor], held: Sequence[ExpectedTensor]
               ) -> Callable[..., Any] | None:
     """A function of tensors like `given`: the arrays of all, at their numbers; None where a word or
     a tensor's type differs. Without native code for it there is no function."""

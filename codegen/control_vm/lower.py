@@ -14,20 +14,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.heap.access_path import Path
-from ...capture.program.cfg import Back, Branch, Ends, Loop, Place
+from ...capture.program.cfg import BackEdge, Block, Branch, Exit, Loop
 from ...capture.program.stage_planner import walk
-from ...capture.program.trace_exit import Leaf
-from ...capture.scalars.scalar_expr import Formula
-from ...capture.segments.segment import Stage
+from ...capture.program.trace_exit import TraceExit
+from ...capture.scalars.scalar_expr import ScalarExpr
+from ...capture.segments.segment import Segment
 from ...eager import memory
 from ...eager.uninterrupted import Uninterrupted
-from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Order
+from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Opcode
 from ..program.executable import Executable
 from ..program.kernel_stats import bytes_of
-from ..program.native_call import SHORT_NANOSECONDS, Call, Launch, launcher, make_ready
+from ..program.native_call import SHORT_NANOSECONDS, Launch, NativeCall, launcher, make_ready
 from ..runtime.cpython.data_pointers import aligned
-from .assembler import NotNative, Orders, Slot, Tree, address_of
-from .scalars import NUMBER, Counting, Known
+from .assembler import (
+    ControlAssembler,
+    ControlImage,
+    ControlOperand,
+    NotNativelyControlled,
+    address_of,
+)
+from .scalars import NUMBER, Known, ScalarArithmetic
 
 _DEEPEST, _LARGEST = 40, 200  # places below each other, and all of them
 _SPARE = 1 << 20  # bytes of results that a call may make in vain
@@ -42,7 +48,7 @@ class _Carried:
 
     number: int
     head: int
-    phis: list[tuple[Slot, int]]
+    phis: list[tuple[ControlOperand, int]]
     first: int
 
 
@@ -50,9 +56,9 @@ class _Carried:
 class _End:
     """The end of a way: its outputs, each with the shape that it is to have, and its numbers."""
 
-    leaf: Leaf
-    outputs: list[tuple[Slot, tuple[int, ...]]]
-    numbers: dict[Formula, Slot]
+    leaf: TraceExit
+    outputs: list[tuple[ControlOperand, tuple[int, ...]]]
+    numbers: dict[ScalarExpr, ControlOperand]
 
 
 @dataclass
@@ -60,22 +66,22 @@ class _Writer:
     """Writes the orders for a tree. `numbers` are the places of its tensors among the arrays."""
 
     numbers: Mapping[Path, int]
-    orders: Orders = field(default_factory=Orders)
+    orders: ControlAssembler = field(default_factory=ControlAssembler)
     loops: list[Loop] = field(default_factory=list)
     ends: list[_End] = field(default_factory=list)
     overwritten: set[int] = field(default_factory=set)
-    first: list[Leaf] = field(default_factory=list)  # whose conditions are looked at before all
+    first: list[TraceExit] = field(default_factory=list)  # their conditions are checked first
     _around: list[_Carried] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.counting = Counting(self.orders)
+        self.counting = ScalarArithmetic(self.orders)
 
-    def write(self, at: Place | None, known: Known, depth: int = 0) -> None:
+    def write(self, at: Block | None, known: Known, depth: int = 0) -> None:
         """The orders for a place and what is below; NotNative where something has none."""
         if depth > _DEEPEST:
-            raise NotNative("its decisions are too many below each other")
+            raise NotNativelyControlled("its decisions are too many below each other")
         if at is None or any(s.executable is None for s in at.stages):
-            self.orders.add(Order.END, UNKNOWN)  # the long way compiles what is met first
+            self.orders.add(Opcode.END, UNKNOWN)  # the long way compiles what is met first
             return
         for stage in at.stages:
             known = self._stage(stage, known)
@@ -83,26 +89,26 @@ class _Writer:
             self._branch(at, known, depth)
         elif isinstance(at, Loop):
             self._loop(at, known, depth)
-        elif isinstance(at, Back):
+        elif isinstance(at, BackEdge):
             self._back(at, known)
-        elif isinstance(at, Ends):
+        elif isinstance(at, Exit):
             self._end(at, known)
         else:
-            raise NotNative(f"{at.site} is done by Python")
+            raise NotNativelyControlled(f"{at.site} is done by Python")
 
     # ---- programs
 
-    def _stage(self, stage: Stage, known: Known) -> Known:
+    def _stage(self, stage: Segment, known: Known) -> Known:
         program, given = self._program(stage, known)
         results = [self.orders.register(bytes_of([t])) for t in program.interface.results]
         return {**known, **dict(zip(stage.wanted, self.orders.run(program, given, results)))}
 
-    def _program(self, stage: Stage, known: Known) -> tuple[Executable, list[Slot]]:
+    def _program(self, stage: Segment, known: Known) -> tuple[Executable, list[ControlOperand]]:
         """A stage's program, and where its inputs are."""
         program = stage.executable
         if type(program) is not Executable or program.interface.checks or program.interface.sizes:
-            raise NotNative("a part of it is no plain native program of fixed sizes")
-        given = [Slot("array", self.numbers[p]) for p in stage.paths]
+            raise NotNativelyControlled("a part of it is no plain native program of fixed sizes")
+        given = [ControlOperand("array", self.numbers[p]) for p in stage.paths]
         for node in stage.inputs.numbers:
             number = self.counting.value(stage.names.numbers[node], known)
             given.append(self.counting.operand(number, node))
@@ -112,14 +118,15 @@ class _Writer:
 
     def _branch(self, at: Branch, known: Known, depth: int) -> None:
         if at.kind != "bool":
-            raise NotNative(f"{at.site or 'a decision'} asks for more than true or false")
+            where = at.site or "a decision"
+            raise NotNativelyControlled(f"{where} asks for more than true or false")
         subject, orders = at.subject, self.orders
-        if isinstance(subject, Formula):
+        if isinstance(subject, ScalarExpr):
             slot = self.counting.value(subject, known)
             kind = self.counting.kinds[slot].dtype
         else:
             slot, kind = known[subject], subject.type.dtype
-        jump = orders.add(Order.UNLESS, slot, kind.itemsize, _bits(kind), None)
+        jump = orders.add(Opcode.UNLESS, slot, kind.itemsize, _bits(kind), None)
         top = orders.top
         self.write(at.outcomes.get(True), known, depth + 1)
         jump[4] = len(orders)
@@ -143,21 +150,22 @@ class _Writer:
         self.write(at.body, inside, depth + 1)
         self._around.pop()
 
-    def _back(self, at: Back, known: Known) -> None:
+    def _back(self, at: BackEdge, known: Known) -> None:
         if at.ways:
-            raise NotNative("gradients go back through its turns")
+            raise NotNativelyControlled("gradients go back through its turns")
         number = self.loops.index(at.loop)
         loop = next(x for x in self._around if x.number == number)
         numbers = [self.counting.value(f, known) for f in at.formulas]
         self.counting.check(numbers, [phi for phi, _ in loop.phis[len(at.values):]])
         self._carry(loop, [*(known[v] for v in at.values), *numbers])
-        self.orders.add(Order.TURN, loop.head, COUNTS + number)
+        self.orders.add(Opcode.TURN, loop.head, COUNTS + number)
 
-    def _carry(self, loop: _Carried, values: Sequence[Slot]) -> None:
+    def _carry(self, loop: _Carried, values: Sequence[ControlOperand]) -> None:
         """Gives the phis their next values, all at once. What the turn itself has made changes
         places with them; what is from outside, or goes to several, is copied."""
-        now: dict[Slot, Slot] = {}  # where what was in a register has come to be
-        given: set[Slot] = set()
+        now: dict[ControlOperand,
+                  ControlOperand] = {}  # where what was in a register has come to be
+        given: set[ControlOperand] = set()
         copied = []
         for (phi, size), value in zip(loop.phis, values):
             if value in given or value.kind != "register" or value.number < loop.first:
@@ -166,20 +174,20 @@ class _Writer:
             given.add(value)
             source = now.get(value, value)
             if source != phi:
-                self.orders.add(Order.SWAP, phi, source)
+                self.orders.add(Opcode.SWAP, phi, source)
                 there = next((s for s, to in now.items() if to == phi), phi)
                 now[there], now[value] = source, phi
         for phi, value, size in copied:
             self.orders.copy(phi, now.get(value, value), size)
 
-    def _end(self, at: Ends, known: Known) -> None:
+    def _end(self, at: Exit, known: Known) -> None:
         leaf, *others = at.leaves
         if leaf.own and others:  # else the first one fits all calls that come here
-            raise NotNative("the end of a way depends on what Python compares")
+            raise NotNativelyControlled("the end of a way depends on what Python compares")
         if leaf.way is not None or leaf.stage is None:
-            raise NotNative("gradients go back from its results")
+            raise NotNativelyControlled("gradients go back from its results")
         if leaf.stage.executable is None:
-            self.orders.add(Order.END, UNKNOWN)
+            self.orders.add(Opcode.END, UNKNOWN)
             return
         numbers = {f: self.counting.kept(self.counting.value(f, known)) for f in leaf.formulas}
         program, given = self._program(leaf.stage, known)
@@ -191,19 +199,20 @@ class _Writer:
             if slot.kind == "register":
                 found[i] = self._result(node.type.shape, node.type.dtype, made)
                 self.orders.copy(found[i], slot, bytes_of([node.type]))
-        self.orders.add(Order.END, len(self.ends))
+        self.orders.add(Opcode.END, len(self.ends))
         self.ends.append(_End(leaf, list(zip(found, program.interface.shapes)), numbers))
 
-    def _overwrite(self, leaf: Leaf, program: Executable, given: Sequence[Slot]) -> None:
+    def _overwrite(self, leaf: TraceExit, program: Executable,
+                   given: Sequence[ControlOperand]) -> None:
         """Notes which arrays a way writes over in its last program."""
         over = {given[i] for i in program.interface.overwritten}
         if over and leaf.own:
             self.first.append(leaf)
         if any(given.count(slot) > 1 for slot in over):
-            raise NotNative("an array that it changes is read under two names")
+            raise NotNativelyControlled("an array that it changes is read under two names")
         self.overwritten |= {slot.number for slot in over}
 
-    def _result(self, shape: tuple[int, ...], dtype: Any, made: list[Any]) -> Slot:
+    def _result(self, shape: tuple[int, ...], dtype: Any, made: list[Any]) -> ControlOperand:
         """An array for a result: one that other ends have, where there is one that is left."""
         made.append((shape, dtype))
         results = self.orders.results
@@ -212,19 +221,19 @@ class _Writer:
         if len(having) < nth:
             having.append(len(results))
             results.append((shape, dtype))
-        return Slot("result", having[nth - 1])
+        return ControlOperand("result", having[nth - 1])
 
 
-def ways(root: Place, numbers: Mapping[Path, int]) -> Ways | str:
+def lower_control(root: Block, numbers: Mapping[Path, int]) -> NativeControl | str:
     """The ways through a tree, whose tensors are at `numbers` among the arrays of a call; or why
     they are not gone by native code."""
     try:
         if sum(1 for _ in walk(root)) > _LARGEST:
-            raise NotNative("it has too many decisions")
+            raise NotNativelyControlled("it has too many decisions")
         written = _Writer(numbers)
         written.write(root, {})
-        return Ways(written, sum(n >= 0 for n in numbers.values()))
-    except NotNative as why:
+        return NativeControl(written, sum(n >= 0 for n in numbers.values()))
+    except NotNativelyControlled as why:
         return str(why)
 
 
@@ -234,18 +243,18 @@ def _check_results(written: _Writer) -> None:
     needed = [sum(sizes[s.number] for s in {s for s, _ in end.outputs} if s.kind == "result")
               for end in written.ends]
     if sum(sizes) - min(needed, default=0) > _SPARE:
-        raise NotNative(f"its ways need {sum(sizes)} bytes of results together")
+        raise NotNativelyControlled(f"its ways need {sum(sizes)} bytes of results together")
 
 
-class Ways:
+class NativeControl:
     """A tree that native code goes through. Calls may come from several threads at once."""
 
     def __init__(self, written: _Writer, arrays: int) -> None:
         _check_results(written)
         orders = written.orders
-        tree = Tree(orders, len(written.loops), arrays)
+        tree = ControlImage(orders, len(written.loops), arrays)
         if tree.size > _LARGE:
-            raise NotNative(f"{tree.size} bytes lie between its programs, "
+            raise NotNativelyControlled(f"{tree.size} bytes lie between its programs, "
                             "where Python costs little")
         self.ends, self.first = [end.leaf for end in written.ends], written.first
         self._size = tree.size
@@ -254,7 +263,7 @@ class Ways:
         self._results = [memory.maker(shape, dtype) for shape, dtype in orders.results]
         self._outputs = [[(tree.number(slot), shape) for slot, shape in end.outputs]
                          for end in written.ends]
-        made = [(Slot("result", i), shape) for i, (shape, _) in enumerate(orders.results)]
+        made = [(ControlOperand("result", i), shape) for i, (shape, _) in enumerate(orders.results)]
         self._straight = {i for i, end in enumerate(written.ends) if end.outputs == made}
         kinds = written.counting.kinds
         self._numbers = [[(formula, tree.place(slot), kinds[slot].view, kinds[slot].type)
@@ -265,7 +274,7 @@ class Ways:
 
         def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> Launch:
             words = tree.words(fresh, SHORT_NANOSECONDS if keeps_lock else _LISTENING)
-            about = Call("fusewire_ways", address_of(words), keeps_lock, arrays,
+            about = NativeCall("fusewire_ways", address_of(words), keeps_lock, arrays,
                          len(orders.results), overwritten)
             return launcher(about, orders.constants, kept=(words, tree, orders.programs))
 
@@ -274,7 +283,7 @@ class Ways:
         self._go_on = call(False, False)
 
     def __call__(self, arrays: list[Any], section: Uninterrupted | None = None
-                 ) -> tuple[list[Any], int, dict[Formula, Any]]:
+                 ) -> tuple[list[Any], int, dict[ScalarExpr, Any]]:
         """What the call's way ends with, the number of that end, and its numbers; UNKNOWN where it
         leads to what was not recorded. Until it ends, nothing is written over: the section that
         its changes belong to may listen to signals."""
@@ -308,7 +317,7 @@ class Ways:
             found.append(array if array.shape == shape else array.reshape(shape))
         return found
 
-    def _read(self, end: int, arena: Any) -> dict[Formula, Any]:
+    def _read(self, end: int, arena: Any) -> dict[ScalarExpr, Any]:
         """The numbers of an end, as Python's."""
         return {formula: kind(struct.unpack_from(view, arena, place)[0])
                 for formula, place, view, kind in self._numbers[end]}

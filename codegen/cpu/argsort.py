@@ -20,7 +20,7 @@ from ...eager.shapes import product
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, atom, counter
-from ..ir.builder import Value, call, cast
+from ..ir.builder import ExprValue, call, cast
 from ..ir.inline import Inliner, flat, in_memory, unflat
 from ..ir.loop_ir import (
     INT,
@@ -58,7 +58,7 @@ def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name
     length = node.inputs[0].type.shape[node.params["axis"]]
     if machine.varies(length):
         raise CodegenError(f"{where(node)}: one program does not put rows of any length in order")
-    made = (Compared if length <= _SHORT else Dealt)(node, buffers, machine)
+    made = (Compared if length <= _SHORT else RadixDigits)(node, buffers, machine)
     return [made.kernel(name)]
 
 
@@ -67,7 +67,7 @@ def where(node: Node) -> str:
     return node.site or node.op
 
 
-class Rows:
+class SortedRows:
     """The rows to be sorted, and the loops over them."""
 
     def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
@@ -102,7 +102,7 @@ class Rows:
         others = unflat(row, (*self.shape[:self.axis], *self.shape[self.axis + 1:]))
         return (*others[:self.axis], place, *others[self.axis:])
 
-    def key_of(self, row: Index, place: Index) -> Value:
+    def key_of(self, row: Index, place: Index) -> ExprValue:
         """The key of an element of a row."""
         inline = Inliner(in_memory(self.buffers, (self.node,)))
         found = inline.value(self.source, self.at(row, place))
@@ -111,10 +111,10 @@ class Rows:
     def store(self, row: Index, place: Index, order: Expr) -> Store:
         """Notes which element comes at a place of the row's order."""
         at = flat(self.at(row, place), self.node.type.shape).expr()
-        return Store(self.buffers[self.node], at, cast(Value(order), INT).expr)
+        return Store(self.buffers[self.node], at, cast(ExprValue(order), INT).expr)
 
 
-class Compared(Rows):
+class Compared(SortedRows):
     """Short rows."""
 
     def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
@@ -142,7 +142,7 @@ class Compared(Rows):
                 Assign(self.before, const(0, self.key)),
                 self._counted("le", own, const(0), i.expr()),  # equal ones stay in their order
                 self._counted("lt", own, (i + 1).expr(), const(self.length)),
-                Assign(at, cast(Value(loop_ir.read(self.before)), INT).expr),
+                Assign(at, cast(ExprValue(loop_ir.read(self.before)), INT).expr),
                 note if self.count == self.length else If(wanted, (note,))))]
 
     def _counted(self, op: str, own: Register, start: Expr, stop: Expr) -> Stmt:
@@ -150,11 +150,11 @@ class Compared(Rows):
         var, j = counter("j", self.length)
         smaller = loop_ir.call(op, (loop_ir.load(self.keys, j.expr()), loop_ir.read(own)),
                                loop_ir.BOOL)
-        more = loop_ir.Update(self.before, "add", cast(Value(smaller), self.key).expr)
+        more = loop_ir.Update(self.before, "add", cast(ExprValue(smaller), self.key).expr)
         return For(var, start, stop, (more,), self.machine.lanes(self.key.itemsize))
 
 
-class Dealt(Rows):
+class RadixDigits(SortedRows):
     """Longer rows. Keys and places are dealt out from one half of a task's memory to the other,
     which is scratch where there is little of it."""
 
@@ -231,16 +231,16 @@ class Dealt(Rows):
             For(turn, const(1), const(self.group), (loop_ir.Update(least, "minimum", key),)),
             Store(self.keys, (base + self.length + j).expr(), loop_ir.read(least))), self.lanes)
 
-    def _high(self, key: Expr) -> Value:
-        return Value(key) >> (self.bits - self.highest)
+    def _high(self, key: Expr) -> ExprValue:
+        return ExprValue(key) >> (self.bits - self.highest)
 
     def _last_of_the_first(self, last: Register) -> list[Stmt]:
         """Finds the highest bits up to which there are as many groups as elements are wanted."""
         var, b = counter("bucket", 1 << self.highest)
         total = Register("total", PLACE)
-        short = Value(loop_ir.read(total)) < self.count
-        found = call("where", short, cast(b, self.key), Value(loop_ir.read(last)))
-        more = Value(loop_ir.read(total)) + Value(loop_ir.load(self.counts, b.expr()))
+        short = ExprValue(loop_ir.read(total)) < self.count
+        found = call("where", short, cast(b, self.key), ExprValue(loop_ir.read(last)))
+        more = ExprValue(loop_ir.read(total)) + ExprValue(loop_ir.load(self.counts, b.expr()))
         return [Assign(total, const(0, PLACE)), Assign(last, const(0, self.key)),
                 For(var, const(0), const(1 << self.highest),
                     (Assign(last, found.expr), Assign(total, more.expr)))]
@@ -253,7 +253,7 @@ class Dealt(Rows):
             (("block", blocks), ("j", self.length), ("i", self.length)))
         least, limits = Register("least", self.key), bounds(block, _BLOCK, self.length)
         keys = loop_ir.load(self.keys, (base + j).expr())
-        some = call("le", self._high(loop_ir.read(least)), Value(loop_ir.read(last)))
+        some = call("le", self._high(loop_ir.read(least)), ExprValue(loop_ir.read(last)))
         return For(var, const(0), const(blocks), (
             Assign(least, const((1 << self.bits) - 1, self.key)),
             For(lane, *limits, (loop_ir.Update(least, "minimum", keys),), self.lanes),
@@ -262,8 +262,8 @@ class Dealt(Rows):
     def _moved(self, base: Index, i: Index, last: Register) -> list[Stmt]:
         """Moves a key to those before it that were kept; it counts if it is one itself."""
         own, at = Register("own", self.key), base + atom(loop_ir.read(self.many), (0, self.length))
-        kept = call("le", self._high(loop_ir.read(own)), Value(loop_ir.read(last)))
-        more = Value(loop_ir.read(self.many)) + cast(kept, INT)
+        kept = call("le", self._high(loop_ir.read(own)), ExprValue(loop_ir.read(last)))
+        more = ExprValue(loop_ir.read(self.many)) + cast(kept, INT)
         return [Assign(own, loop_ir.load(self.keys, (base + i).expr())),
                 Store(self.keys, at.expr(), loop_ir.read(own)),
                 Store(self.order, at.expr(), cast(i, PLACE).expr),
@@ -275,7 +275,7 @@ class Dealt(Rows):
         (var, i), own = counter("i", self.length), Register("own", self.key)
         digits = range(self.bits // _DIGIT)
         each = [s for d in digits for s in self._more(
-            d << _DIGIT, Value(_digit(loop_ir.read(own), cast(d * _DIGIT, self.key))))]
+            d << _DIGIT, ExprValue(_digit(loop_ir.read(own), cast(d * _DIGIT, self.key))))]
         return [self._cleared(len(digits) << _DIGIT),
                 For(var, const(0), loop_ir.read(self.many),
                     (Assign(own, loop_ir.load(self.keys, (base + i).expr())), *each))]
@@ -286,7 +286,7 @@ class Dealt(Rows):
         shift, counts = cast(digit * _DIGIT, self.key), digit * (1 << _DIGIT)
         one = _digit(loop_ir.load(self.keys, (base + self._half).expr()), shift)
         alike = loop_ir.load(self.counts, (counts + atom(one, (0, 255))).expr())
-        differ = call("ne", cast(Value(alike), INT), Value(loop_ir.read(self.many)))
+        differ = call("ne", cast(ExprValue(alike), INT), ExprValue(loop_ir.read(self.many)))
         return [If(differ.expr, (
             *self._summed(counts),
             For(var, const(0), loop_ir.read(self.many), tuple(self._dealt(base, i, shift, counts))),
@@ -299,19 +299,19 @@ class Dealt(Rows):
         return [Assign(total, const(0, PLACE)), For(var, const(0), const(1 << _DIGIT), (
             Assign(own, loop_ir.load(self.counts, (counts + b).expr())),
             Store(self.counts, (counts + b).expr(), loop_ir.read(total)),
-            Assign(total, (Value(loop_ir.read(total)) + Value(loop_ir.read(own))).expr)))]
+            Assign(total, (ExprValue(loop_ir.read(total)) + ExprValue(loop_ir.read(own))).expr)))]
 
-    def _dealt(self, base: Index, i: Index, shift: Value, counts: Index) -> list[Stmt]:
+    def _dealt(self, base: Index, i: Index, shift: ExprValue, counts: Index) -> list[Stmt]:
         """Moves a key and its place to where its digit is next."""
         own, at = Register("own", self.key), Register("at", PLACE)
         place, source = Register("place", PLACE), (base + self._half + i).expr()
         digit = (counts + atom(_digit(loop_ir.read(own), shift), (0, 255))).expr()
-        to = cast(Value(loop_ir.read(at)), INT).expr
+        to = cast(ExprValue(loop_ir.read(at)), INT).expr
         target = (base + self.length - self._half + atom(to, (0, self.length - 1))).expr()
         return [Assign(own, loop_ir.load(self.keys, source)),
                 Assign(place, loop_ir.load(self.order, source)),
                 Assign(at, loop_ir.load(self.counts, digit)),
-                Store(self.counts, digit, (Value(loop_ir.read(at)) + 1).expr),
+                Store(self.counts, digit, (ExprValue(loop_ir.read(at)) + 1).expr),
                 Store(self.keys, target, loop_ir.read(own)),
                 Store(self.order, target, loop_ir.read(place))]
 
@@ -320,17 +320,17 @@ class Dealt(Rows):
         body = (Store(self.counts, b.expr(), const(0, PLACE)),)
         return For(var, const(0), const(size), body, self.machine.lanes())
 
-    def _more(self, counts: int, bucket: Value) -> list[Stmt]:
+    def _more(self, counts: int, bucket: ExprValue) -> list[Stmt]:
         """One more of a bucket."""
         place = (as_index(counts) + atom(cast(bucket, INT).expr, (0, self.counts.size))).expr()
         old = Register("old", PLACE)
         return [Assign(old, loop_ir.load(self.counts, place)),
-                Store(self.counts, place, (Value(loop_ir.read(old)) + 1).expr)]
+                Store(self.counts, place, (ExprValue(loop_ir.read(old)) + 1).expr)]
 
 
-def _digit(key: Expr, shift: Value) -> Expr:
+def _digit(key: Expr, shift: ExprValue) -> Expr:
     """The eight bits of a key that begin at `shift`, as an index."""
-    return cast(call("and", call("shr", Value(key), shift), (1 << _DIGIT) - 1), INT).expr
+    return cast(call("and", call("shr", ExprValue(key), shift), (1 << _DIGIT) - 1), INT).expr
 
 
 # ---- keys
@@ -340,25 +340,25 @@ def key_dtype(dtype: DType) -> DType:
     return np.dtype(f"u{size}")
 
 
-def key_of(element: Value, dtype: DType, descending: bool) -> Value:
+def key_of(element: ExprValue, dtype: DType, descending: bool) -> ExprValue:
     """An unsigned integer that is as small as its element comes early: 0.0 and -0.0 are equal, nan
     is the largest."""
     key = _of_float(element, dtype) if kind(element.dtype) == "f" else _of_integer(element, dtype)
     return call("not", key) if descending else key
 
 
-def _of_integer(element: Value, dtype: DType) -> Value:
+def _of_integer(element: ExprValue, dtype: DType) -> ExprValue:
     key = cast(element, dtype)
     return key ^ _sign(dtype) if element.dtype.kind == "i" else key
 
 
-def _of_float(element: Value, dtype: DType) -> Value:
+def _of_float(element: ExprValue, dtype: DType) -> ExprValue:
     """The order of floats is that of their bits, turned round where the sign is set."""
     wide = cast(element, np.dtype(f"f{dtype.itemsize}")) + 0.0
-    bits = Value(loop_ir.call("bits", (wide.expr,), dtype))
+    bits = ExprValue(loop_ir.call("bits", (wide.expr,), dtype))
     turned = call("where", bits >= _sign(dtype), call("not", bits), bits | _sign(dtype))
-    nan = Value(loop_ir.call("isnan", (wide.expr,), loop_ir.BOOL))
-    found: Value = call("where", nan, 2 * _sign(dtype) - 1, turned)
+    nan = ExprValue(loop_ir.call("isnan", (wide.expr,), loop_ir.BOOL))
+    found: ExprValue = call("where", nan, 2 * _sign(dtype) - 1, turned)
     return found
 
 

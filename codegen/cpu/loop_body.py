@@ -19,7 +19,7 @@ from ..fusion.fusion import Group, is_reduced_shape, reduced_index
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, comparisons
 from ..ir.axis_coalescing import merge_axes, whole_numbers
-from ..ir.builder import Value, cast
+from ..ir.builder import ExprValue, cast
 from ..ir.inline import Indices, Inliner, flat, load
 from ..ir.loop_ir import Buffer, Const, Expr, Load, Register, Stmt
 
@@ -96,9 +96,9 @@ class Body:
                 and work(list(self._cost_of(n))) >= _KEEP}
 
     def _cost_of(self, node: Node) -> Iterator[Expr]:
-        def leaf(n: Node, index: Indices, mask: Any) -> Value | None:
+        def leaf(n: Node, index: Indices, mask: Any) -> ExprValue | None:
             if n is not node and n in self.group.members:
-                return Value(loop_ir.read(Register("member", n.type.dtype)))
+                return ExprValue(loop_ir.read(Register("member", n.type.dtype)))
             return load(self.buffers[n], n.type, index, mask) if self._outside(n) else None
 
         yield self._element(Inliner(leaf), node, self.group.variables()).expr
@@ -107,7 +107,7 @@ class Body:
         """The reduced members that a member's expression reads."""
         found: set[Node] = set()
 
-        def leaf(n: Node, index: Indices, mask: Any) -> Value | None:
+        def leaf(n: Node, index: Indices, mask: Any) -> ExprValue | None:
             if n is not node and n in self.registers:
                 found.add(n)
                 return self._reduced(n)
@@ -119,28 +119,28 @@ class Body:
     def _outside(self, node: Node) -> bool:
         return node in self.buffers and node not in self.group.members
 
-    def _element(self, inline: Inliner, node: Node, where: Indices) -> Value:
+    def _element(self, inline: Inliner, node: Node, where: Indices) -> ExprValue:
         """The value of a member, or of what a reduction adds up, at this position."""
         if node.kind == "reduce":
             return inline.value(node.inputs[0], where)
         own = reduced_index(node.type.shape, self.group, where) if self.is_reduced(node) else where
         return inline.value(node, own)
 
-    def _reduced(self, node: Node) -> Value:
+    def _reduced(self, node: Node) -> ExprValue:
         """What a reduced member's register holds, rounded to its dtype."""
-        return cast(Value(loop_ir.read(self.registers[node])), node.type.dtype)
+        return cast(ExprValue(loop_ir.read(self.registers[node])), node.type.dtype)
 
     # ---- statements
     def inliner(self, sweep: int) -> Inliner:
         """Expressions as they are in a sweep: what earlier sweeps stored is read back."""
-        def leaf(n: Node, index: Indices, mask: Any) -> Value | None:
+        def leaf(n: Node, index: Indices, mask: Any) -> ExprValue | None:
             if n in self.registers:
                 return self._reduced(n)
             done = n in self.group.members and self._sweep_of.get(n, sweep) < sweep
             if self._outside(n) or (done and n in self.buffers):
                 return load(self.buffers[n], n.type, index, mask)
             if done and n in self.rows:
-                return Value(loop_ir.load(self.rows[n], self._row_index(index)))
+                return ExprValue(loop_ir.load(self.rows[n], self._row_index(index)))
             return None
 
         return Inliner(leaf)
@@ -191,7 +191,7 @@ class Body:
         out: list[Stmt] = []
         now = self.sweeps[sweep]
         for node in now.after:
-            def leaf(n: Node, index: Indices, mask: Any, node: Node = node) -> Value | None:
+            def leaf(n: Node, index: Indices, mask: Any, node: Node = node) -> ExprValue | None:
                 if n is not node and n in self.registers:
                     return self._reduced(n)
                 return load(self.buffers[n], n.type, index, mask) if self._outside(n) else None
@@ -299,7 +299,7 @@ _OUTLINED = {"pow", "sin", "cos", "tan", "sinh", "cosh", "asinh", "acosh", "atan
              "remainder", "floor_divide", "nextafter"}
 
 
-def is_straight(group: Group, expressions: list[Expr], forms: list[dict[Expr, int]]) -> bool:
+def is_vectorizable(group: Group, expressions: list[Expr], forms: list[dict[Expr, int]]) -> bool:
     """Whether a vector of elements is read in one piece and computed without calls."""
     long = [i for i, n in zip(group.variables(), group.domain) if n != 1]
     lane = next(iter(long[-1].terms), None) if long else None

@@ -16,9 +16,9 @@ from ..ir.affine_index import Index, as_index, counter
 from ..ir.blocked_sums import TURNS, WIDE, Blocks, in_blocks
 from ..ir.loop_ir import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
 from ..ir.target_info import Machine
-from .loop_body import Axes, Body, decode, identity, is_straight, work
+from .loop_body import Axes, Body, decode, identity, is_vectorizable, work
 from .partition_work import bounds, buffers_of, chunks, sites_of
-from .prefetch import look_ahead
+from .prefetch import add_prefetches
 
 _TASK = 8192  # elements that make a task worth while, and with more work for each
 _LEAST_TASK = 4000  # nanoseconds
@@ -30,7 +30,7 @@ _PARTIAL = 1 << 15  # a reduction longer than this is cut into pieces of fixed s
 
 
 @dataclass
-class Nest:
+class LoopNest:
     """Everything that is known of a group when its loops are made."""
 
     group: Group
@@ -85,8 +85,8 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
     body = Body(group, buffers)
     expressions, forms = body.expressions()
     cost = work(expressions)
-    vectors = machine.vectors(cost) if is_straight(group, expressions, forms) else 1
-    nest = Nest(group, body, Axes(group, forms), machine, name, cost, vectors)
+    vectors = machine.vectors(cost) if is_vectorizable(group, expressions, forms) else 1
+    nest = LoopNest(group, body, Axes(group, forms), machine, name, cost, vectors)
     if any(group.domain[a] == 0 for a in group.kept):
         return []
     if 0 in group.domain:
@@ -98,19 +98,19 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
     return _rows(nest)
 
 
-def kernel(nest: Nest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "") -> Kernel:
+def kernel(nest: LoopNest, var: Var, tasks: int, body: Sequence[Stmt], name: str = "") -> Kernel:
     """The kernel around a body; the buffers that it reads and writes are found in it."""
     reads, writes = buffers_of(tuple(body))
     elements = max(1, nest.outer * nest.inner)
     if not nest.machine.varies(elements):
-        body = look_ahead(body, elements, max(1, nest.inner))
+        body = add_prefetches(body, elements, max(1, nest.inner))
     body = in_blocks(body, nest.machine)
     scratch = (*nest.body.rows.values(), *nest.body.columns.values())
     return Kernel(name or nest.name, reads, writes, scratch, var, tasks, tuple(body),
                   nest.nanoseconds(elements), sites_of(nest.group.members))
 
 
-def identities(nest: Nest) -> Kernel:
+def identities(nest: LoopNest) -> Kernel:
     """Reductions over nothing: what they start from is their result."""
     var, _ = counter("task", 1)
     position, o = counter("o", nest.outer)
@@ -122,7 +122,7 @@ def identities(nest: Nest) -> Kernel:
 
 
 # ---- no reduction
-def _elementwise(nest: Nest) -> Kernel:
+def _elementwise(nest: LoopNest) -> Kernel:
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
     last = runs[-1] if runs else ([], 1)
     if len(runs) > 1 and last[1] < nest.lanes // 2:
@@ -132,7 +132,7 @@ def _elementwise(nest: Nest) -> Kernel:
     return _outer_lines(nest, runs)
 
 
-def _line(nest: Nest, run: tuple[list[int], int]) -> Kernel:
+def _line(nest: LoopNest, run: tuple[list[int], int]) -> Kernel:
     """One loop over everything: tasks are pieces of it."""
     axes, size = run
     tasks, piece = chunks(size, nest.task, nest.machine)
@@ -148,7 +148,7 @@ def _line(nest: Nest, run: tuple[list[int], int]) -> Kernel:
     return kernel(nest, var, tasks, [loop])
 
 
-def _flattened(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
+def _flattened(nest: LoopNest, runs: list[tuple[list[int], int]]) -> Kernel:
     """Lanes over all positions; the axes are found from the position by division."""
     total = nest.outer
     tasks, piece = chunks(total, nest.task // 2, nest.machine)
@@ -163,7 +163,7 @@ def _flattened(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
     return kernel(nest, var, tasks, [loop])
 
 
-def _outer_lines(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
+def _outer_lines(nest: LoopNest, runs: list[tuple[list[int], int]]) -> Kernel:
     """Outer positions one after the other, lanes along the last run of axes."""
     (axes, size), before = runs[-1], runs[:-1]
     outer = nest.outer // size
@@ -178,7 +178,7 @@ def _outer_lines(nest: Nest, runs: list[tuple[list[int], int]]) -> Kernel:
 
 
 # ---- reductions along the last axis
-def _rows(nest: Nest) -> list[Kernel]:
+def _rows(nest: LoopNest) -> list[Kernel]:
     if nest.outer < 4 and nest.inner > 2 * _PARTIAL and len(nest.body.sweeps) == 1:
         return _pieces(nest)
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
@@ -202,7 +202,7 @@ def _rows(nest: Nest) -> list[Kernel]:
     return adding_rows(nest, var, task, tasks, rows, nest.fitting(nest.inner))
 
 
-def _ends_on_lanes(nest: Nest, rows: int) -> bool:
+def _ends_on_lanes(nest: LoopNest, rows: int) -> bool:
     """Whether what follows the sums of a task's rows is worth several rows at once: an activation
     takes longer on one lane than a short sum."""
     plain = len(nest.body.sweeps) == len(nest.axes.kept) == 1 and not nest.body.columns
@@ -211,7 +211,7 @@ def _ends_on_lanes(nest: Nest, rows: int) -> bool:
     return nest.body.work_after(0) >= _ACTIVATION
 
 
-def _lanes_behind_rows(nest: Nest, tasks: tuple[Var, int], rows: int, first: Index,
+def _lanes_behind_rows(nest: LoopNest, tasks: tuple[Var, int], rows: int, first: Index,
                        limits: tuple[Expr, Expr]) -> Kernel:
     """The sums of all rows of a task, and then what follows them, with the rows as lanes."""
     body, axes = nest.body, nest.axes.kept[0]
@@ -228,7 +228,7 @@ def _lanes_behind_rows(nest: Nest, tasks: tuple[Var, int], rows: int, first: Ind
     return replace(made, scratch=(*made.scratch, *sums.values()))
 
 
-def adding_rows(nest: Nest, var: Var, task: Index, tasks: int, rows: For, lanes: int
+def adding_rows(nest: LoopNest, var: Var, task: Index, tasks: int, rows: For, lanes: int
                 ) -> list[Kernel]:
     """Rows with sums over them: each task's own, which a second kernel adds up in order."""
     columns, width = nest.body.columns, nest.inner
@@ -249,7 +249,7 @@ def adding_rows(nest: Nest, var: Var, task: Index, tasks: int, rows: For, lanes:
     return [made, _total_of_tasks(nest, parts, tasks)]
 
 
-def _totals_of_columns(nest: Nest, rows: For) -> dict[Node, Buffer]:
+def _totals_of_columns(nest: LoopNest, rows: For) -> dict[Node, Buffer]:
     """Memory in float64 for sums over many rows, to which blocks of rows are added."""
     if Blocks(nest.machine).turns(rows) <= TURNS:
         return {}
@@ -272,11 +272,11 @@ def _blocks_of_rows(columns: dict[Node, Buffer], totals: dict[Node, Buffer], at:
     return clear, fold
 
 
-def _whole_row(nest: Nest, lane: Var, body: Sequence[Stmt], lanes: int) -> For:
+def _whole_row(nest: LoopNest, lane: Var, body: Sequence[Stmt], lanes: int) -> For:
     return For(lane, const(0), const(nest.inner), tuple(body), lanes)
 
 
-def _total_of_tasks(nest: Nest, parts: dict[Node, Buffer], count: int) -> Kernel:
+def _total_of_tasks(nest: LoopNest, parts: dict[Node, Buffer], count: int) -> Kernel:
     """The second kernel: for each column what the tasks have found for it."""
     blocks, block = chunks(nest.inner, 4 * nest.lanes, nest.machine)
     var, task = counter("task", blocks)
@@ -295,7 +295,7 @@ def _total_of_tasks(nest: Nest, parts: dict[Node, Buffer], count: int) -> Kernel
     return replace(made, scratch=(), cost=made.cost * count / nest.outer)
 
 
-def _inner_loops(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
+def _inner_loops(nest: LoopNest, sweep: int, kept: Any) -> list[Stmt]:
     """The loops of a sweep over the reduced axes: the last of them as lanes."""
     runs = nest.axes.inner
     if not runs:
@@ -317,7 +317,7 @@ def _inner_loops(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
 
 
 # ---- few long rows: pieces of fixed size, so that the result does not depend on the threads
-def _pieces(nest: Nest) -> list[Kernel]:
+def _pieces(nest: LoopNest) -> list[Kernel]:
     runs = nest.axes.inner
     sizes = [(r, nest.axes.size(r)) for r in runs]
     cut = max(range(len(runs)), key=lambda n: sizes[n][1])
@@ -348,12 +348,12 @@ def _piece_sizes(longest: int, inner: int) -> tuple[int, int]:
     return -(-longest // piece), piece
 
 
-def _partials(nest: Nest, count: int) -> dict[Node, Buffer]:
+def _partials(nest: LoopNest, count: int) -> dict[Node, Buffer]:
     return {r: Buffer(f"{nest.name}_part{i}", summed_in(r.type.dtype), count * nest.outer)
             for i, r in enumerate(nest.body.sweeps[0].reductions)}
 
 
-def _gather_pieces(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kernel:
+def _gather_pieces(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Kernel:
     """The second kernel: adds up the pieces in order, then what follows the reduction."""
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
     var, _ = counter("task", 1)
@@ -369,7 +369,7 @@ def _gather_pieces(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kerne
 
 
 # ---- reductions along other axes: lanes run along the last kept one
-def _columns(nest: Nest) -> list[Kernel]:
+def _columns(nest: LoopNest) -> list[Kernel]:
     width = nest.axes.size(nest.axes.kept[-1])
     if nest.inner <= SHORT and width < nest.lanes // 2 < nest.outer:
         return [_short_rows(nest)]
@@ -385,7 +385,7 @@ def _columns(nest: Nest) -> list[Kernel]:
     return [kernel(nest, var, rows * blocks, body)]
 
 
-def _many_columns(nest: Nest, rows: int, width: int) -> Kernel:
+def _many_columns(nest: LoopNest, rows: int, width: int) -> Kernel:
     """Small blocks of columns, many of them in a task."""
     tasks, piece = chunks(rows, nest.worth(nest.inner * width), nest.machine)
     var, task = counter("task", tasks)
@@ -394,7 +394,7 @@ def _many_columns(nest: Nest, rows: int, width: int) -> Kernel:
     return kernel(nest, var, tasks, [For(position, *bounds(task, piece, rows), tuple(body))])
 
 
-def _short_rows(nest: Nest) -> Kernel:
+def _short_rows(nest: LoopNest) -> Kernel:
     """Lanes over all positions, found by division, and in each the unrolled reduction."""
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
     tasks, piece = chunks(nest.outer, max(nest.lanes, nest.worth(4 * nest.inner)), nest.machine)
@@ -412,7 +412,7 @@ def _short_rows(nest: Nest) -> Kernel:
                                          nest.lanes)])
 
 
-def _unrolled(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
+def _unrolled(nest: LoopNest, sweep: int, kept: Any) -> list[Stmt]:
     """Every step of a short sweep, one after the other."""
     runs = [(r, nest.axes.size(r)) for r in nest.axes.inner]
     out: list[Stmt] = []
@@ -423,7 +423,7 @@ def _unrolled(nest: Nest, sweep: int, kept: Any) -> list[Stmt]:
 
 
 def _column_block(
-    nest: Nest, row: Index, limits: tuple[Expr, Expr],
+    nest: LoopNest, row: Index, limits: tuple[Expr, Expr],
     piece: tuple[tuple[Expr, Expr], dict[Node, Buffer], Index] | None,
 ) -> list[Stmt]:
     """Lanes over columns, and in each lane the sweeps over the reduced axes."""
@@ -444,7 +444,7 @@ def _column_block(
     return [For(lane, *limits, tuple(body), _column_lanes(nest, runs[-1][1]))]
 
 
-def _column_lanes(nest: Nest, width: int) -> int:
+def _column_lanes(nest: LoopNest, width: int) -> int:
     """Lanes over columns; several vectors of them where one sum would wait for itself."""
     waits = nest.inner > SHORT and nest.cost <= _WAITS and \
         len(nest.body.sweeps) == len(nest.body.sweeps[0].reductions) == 1
@@ -452,7 +452,7 @@ def _column_lanes(nest: Nest, width: int) -> int:
 
 
 def _column_sweep(
-    nest: Nest, sweep: int, kept: Any, limits: tuple[Expr, Expr] | None
+    nest: LoopNest, sweep: int, kept: Any, limits: tuple[Expr, Expr] | None
 ) -> list[Stmt]:
     runs = nest.axes.inner
     if nest.inner <= SHORT and limits is None:
@@ -466,7 +466,7 @@ def _column_sweep(
     return list(body)
 
 
-def _column_pieces(nest: Nest, width: int) -> list[Kernel]:
+def _column_pieces(nest: LoopNest, width: int) -> list[Kernel]:
     first = nest.axes.size(nest.axes.inner[0])
     rest = max(1, nest.inner // first) * width
     piece = max(1, _PARTIAL // rest)
@@ -480,7 +480,7 @@ def _column_pieces(nest: Nest, width: int) -> list[Kernel]:
     return [kernel(nest, var, count * rows, body), _total_columns(nest, partial, count, width)]
 
 
-def _total_columns(nest: Nest, partial: dict[Node, Buffer], count: int, width: int) -> Kernel:
+def _total_columns(nest: LoopNest, partial: dict[Node, Buffer], count: int, width: int) -> Kernel:
     runs = [(r, nest.axes.size(r)) for r in nest.axes.kept]
     rows = nest.outer // width
     var, task = counter("task", rows)

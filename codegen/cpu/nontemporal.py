@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ...eager.memory import LINE  # on which results of this size begin
-from ..fusion.kernel_key import Place
+from ..fusion.kernel_key import BufferView
 from ..fusion.launch import Launch
 from ..ir import loop_ir
 from ..ir.loop_ir import Buffer, Kernel, Store
@@ -19,7 +19,7 @@ from ..ir.loop_ir import Buffer, Kernel, Store
 _LARGE = 1 << 24  # bytes, of which little is left in a cache when its last element is written
 
 
-def stream_results(launches: Sequence[Launch], results: Collection[Buffer]) -> list[Launch]:
+def use_nontemporal_stores(launches: Sequence[Launch], results: Collection[Buffer]) -> list[Launch]:
     """The launches, with kernels that write those of the `results` past the caches which are large
     and which no launch reads."""
     read = {p.buffer for x in launches for b, p in zip(x.kernel.arguments, x.places)
@@ -36,7 +36,7 @@ def _streaming(launch: Launch, wanted: Collection[Buffer]) -> Launch:
     return replace(launch, kernel=replace(kernel, streamed=frozenset(found))) if found else launch
 
 
-def _begins_line(place: Place) -> bool:
+def _begins_line(place: BufferView) -> bool:
     return place.offset * place.buffer.dtype.itemsize % LINE == 0
 
 

@@ -19,7 +19,7 @@ _AHEAD = 1024  # bytes
 _Places: TypeAlias = "dict[Buffer, tuple[Expr, bool]]"
 
 
-def look_ahead(body: Sequence[Stmt], elements: int, row: int) -> tuple[Stmt, ...]:
+def add_prefetches(body: Sequence[Stmt], elements: int, row: int) -> tuple[Stmt, ...]:
     """`body` with a prefetch for each large array of `elements`, in the middle one of the lane
     loops that use it: the first may still wait for this row, and behind the last there is no time.
     What is read several times, once for each row of `row` elements, by whole rows ahead."""

@@ -20,7 +20,7 @@ from ...eager.shapes import product
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
-from ..ir.builder import BUILDER, Value, call, cast
+from ..ir.builder import BUILDER, ExprValue, call, cast
 from ..ir.inline import Indices, Inliner, flat, in_memory, unflat
 from ..ir.loop_ir import Buffer, For, If, Kernel, Register, Stmt, const
 from ..ir.scalar_ops import SCALAR
@@ -115,11 +115,11 @@ class Scan:
     def _step(self, register: Register, where: Indices) -> list[Stmt]:
         """One element further."""
         found = Inliner(in_memory(self.buffers, (self.node,))).value(self.node.inputs[0], where)
-        value = self.combined(Value(loop_ir.read(register)), cast(found, self.wide))
+        value = self.combined(ExprValue(loop_ir.read(register)), cast(found, self.wide))
         at = flat(where, self.shape).expr()
         return [loop_ir.Assign(register, value.expr),
                 loop_ir.Store(self.buffers[self.node], at, loop_ir.read(register))]
 
-    def combined(self, old: Value, new: Value) -> Any:
+    def combined(self, old: ExprValue, new: ExprValue) -> Any:
         name = OPS[self.node.op].meaning.combine
         return call(name, old, new) if name in SCALAR else OPS[name].meaning(BUILDER, old, new)

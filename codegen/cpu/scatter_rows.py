@@ -14,7 +14,7 @@ from ..fusion.fusion import Group
 from ..fusion.kernel_key import flat_source
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, atom, counter
-from ..ir.builder import Value, call, cast
+from ..ir.builder import ExprValue, call, cast
 from ..ir.inline import Inliner, flat, in_memory, unflat
 from ..ir.loop_ir import INT, Buffer, For, Kernel, Stmt, const
 from ..ir.target_info import Machine
@@ -25,7 +25,7 @@ _TASK = 8192  # elements that make a task worth while
 _VECTORS = 4  # at once
 
 
-def lower_put(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
               ) -> list[Kernel]:
     """The kernels of rows that are written; none where nobody reads the result."""
     return put_kernels(group, buffers, machine, name, lower, _written)
@@ -99,7 +99,7 @@ def split(place: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     return tuple([i if n > 1 else as_index(0) for n, i in zip(shape, unflat(place, shape))])
 
 
-def inside(value: Value, size: int) -> Index:
+def inside(value: ExprValue, size: int) -> Index:
     """An index as one of 0 ... size - 1: it is checked around the program, and until then nothing
     outside may be touched."""
     inside = call("minimum", call("maximum", cast(value, INT), 0), size - 1)

@@ -14,7 +14,7 @@ from ..ir.subexpressions import unwritten
 Source = Register | Buffer | Var  # what a value depends on
 
 
-class Text:
+class CWriter:
     """The text of a function, block by block."""
 
     def __init__(self) -> None:

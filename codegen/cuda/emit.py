@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..gpu.barriers import Path, meeting_places
-from ..gpu.thread_mapping import WARP, Team
+from ..gpu.barriers import Path, barrier_points
+from ..gpu.thread_mapping import WARP, ThreadMapping
 from ..ir.affine_index import Index
 from ..ir.axis_coalescing import linear
 from ..ir.loop_ir import (
@@ -35,8 +35,8 @@ from ..ir.loop_ir import (
 from ..ir.mma_layout import DEPTH
 from ..llvm.control_flow import stored
 from . import scalar
-from .expressions import Values, from_memory, is_moved, to_memory
-from .reduce import Reducing, identity
+from .expressions import CudaExpressions, from_memory, is_moved, to_memory
+from .reduce import Reducer, identity
 from .types import held, small
 from .types import stored as type_in_memory
 from .vector_access import Moved, moved_at_once
@@ -44,14 +44,15 @@ from .vector_access import Moved, moved_at_once
 _FEW = 8  # turns of a thread that are written out
 
 
-class Writer(Values):
+class CudaEmitter(CudaExpressions):
     """Writes the statements of a kernel."""
 
-    def __init__(self, kernel: Kernel, team: Team, reducing: Reducing, aligned: frozenset[Buffer]
+    def __init__(self, kernel: Kernel, team: ThreadMapping, reducing: Reducer,
+                 aligned: frozenset[Buffer]
                  ) -> None:
         super().__init__(kernel, team)
         self.reducing, self.aligned = reducing, aligned
-        self._meetings = meeting_places(kernel, team.own)
+        self._meetings = barrier_points(kernel, team.own)
         self._lane: For | None = None
 
     def body(self) -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...eager.dtypes import is_small
 from ..gpu.index_narrowing import Ranges
-from ..gpu.thread_mapping import Team
+from ..gpu.thread_mapping import ThreadMapping
 from ..ir.loop_ir import (
     BOOL,
     INT,
@@ -24,7 +24,7 @@ from ..ir.loop_ir import (
 )
 from ..ir.subexpressions import unwritten
 from . import scalar
-from .c_writer import Text, uses
+from .c_writer import CWriter, uses
 from .types import DType, held, literal, small
 
 _SHORT = 40  # characters of a value that is written where it is read, if that is one place
@@ -32,10 +32,10 @@ _WHOLE = {"add": "+", "sub": "-", "mul": "*", "idiv": "/", "imod": "%", "and": "
           "xor": "^", "shl": "<<", "shr": ">>"}
 
 
-class Values(Text):
+class CudaExpressions(CWriter):
     """Writes the values of expressions at the present point of a kernel."""
 
-    def __init__(self, kernel: Kernel, team: Team) -> None:
+    def __init__(self, kernel: Kernel, team: ThreadMapping) -> None:
         super().__init__()
         self.kernel, self.team, self.ranges = kernel, team, Ranges()
         self.pointers: dict[Buffer, str] = {}

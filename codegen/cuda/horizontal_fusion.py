@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..fusion.launch import Launch
-from ..gpu.thread_mapping import Team, team_of
+from ..gpu.thread_mapping import ThreadMapping, thread_mapping_of
 from ..ir.loop_ir import Buffer, Kernel
 from ..program import arena
 
@@ -37,7 +37,7 @@ class _Batch:
 
     kind: Kind
     launches: list[Launch] = field(default_factory=list)
-    teams: dict[Kernel, Team] = field(default_factory=dict)
+    teams: dict[Kernel, ThreadMapping] = field(default_factory=dict)
     read: set[Buffer] = field(default_factory=set)
     written: set[Buffer] = field(default_factory=set)
     needs: set[_Batch] = field(default_factory=set)
@@ -49,7 +49,7 @@ class _Batch:
         read, written = _touched(x)
         return not (self.written.isdisjoint(read | written) and self.read.isdisjoint(written))
 
-    def takes(self, x: Launch, team: Team) -> bool:
+    def takes(self, x: Launch, team: ThreadMapping) -> bool:
         """Whether there is room for a launch."""
         teams = {**self.teams, x.kernel: team}
         return len(teams) <= _DIFFERENT and self.pointers + len(x.places) <= _POINTERS \
@@ -61,7 +61,7 @@ class _Batch:
         return tuple(sorted(self.launches, key=lambda x: order[x.kernel]))
 
 
-class _Order:
+class _LaunchOrder:
     """Rows of launches, and the batches that come after them, each after those that it needs."""
 
     def __init__(self, given: Collection[Buffer]) -> None:
@@ -69,7 +69,7 @@ class _Order:
         self._waiting: list[_Batch] = []
         self._given = given
 
-    def add(self, x: Launch, team: Team) -> None:
+    def add(self, x: Launch, team: ThreadMapping) -> None:
         """Adds a launch, to wait if it can."""
         kind = _kind(x.kernel, team)
         if kind is not None:
@@ -105,7 +105,8 @@ class _Order:
     def _temporaries(self, buffers: Iterable[Buffer]) -> int:
         return sum(arena.in_bytes(b) for b in buffers if b not in self._given)
 
-    def _batch_for(self, x: Launch, team: Team, kind: Kind, before: Sequence[_Batch]) -> _Batch:
+    def _batch_for(self, x: Launch, team: ThreadMapping, kind: Kind,
+                   before: Sequence[_Batch]) -> _Batch:
         """A batch for a launch that comes after those `before`, moved behind them, or a new one."""
         end = self._waiting.index(before[-1]) if before else -1
         for n, batch in enumerate(self._waiting):
@@ -117,7 +118,8 @@ class _Order:
         self._waiting.append(_Batch(kind))
         return self._waiting[-1]
 
-    def _join(self, batch: _Batch, x: Launch, team: Team, before: Iterable[_Batch]) -> None:
+    def _join(self, batch: _Batch, x: Launch, team: ThreadMapping,
+              before: Iterable[_Batch]) -> None:
         read, written = _touched(x)
         batch.temporaries += self._temporaries((read | written) - batch.read - batch.written)
         batch.pointers += len(x.places)
@@ -128,19 +130,19 @@ class _Order:
         batch.needs.update(before)
 
 
-def together(launches: Iterable[Launch], given: Collection[Buffer] = ()
+def fuse_launches(launches: Iterable[Launch], given: Collection[Buffer] = ()
              ) -> list[tuple[Launch, ...]]:
     """The launches in an order that computes the same; those that are made at once are one row.
     `given`: the buffers that are in memory from beginning to end."""
-    order = _Order(given)
-    known = functools.cache(lambda kernel: team_of(kernel, alone=False))
+    order = _LaunchOrder(given)
+    known = functools.cache(lambda kernel: thread_mapping_of(kernel, alone=False))
     for x in launches:
         order.add(x, known(x.kernel))
     order.finish()
     return order.rows
 
 
-def _kind(kernel: Kernel, team: Team) -> Kind | None:
+def _kind(kernel: Kernel, team: ThreadMapping) -> Kind | None:
     """What kernels that are launched together have in common; None for one that is launched alone:
     a large one, one that works in the program's memory, as only one does at a time, or a library's.
     """

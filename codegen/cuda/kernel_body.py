@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from ..gpu.thread_mapping import Team
+from ..gpu.thread_mapping import ThreadMapping
 from ..ir.loop_ir import Buffer, Kernel
-from .emit import Writer
-from .reduce import Reducing
+from .emit import CudaEmitter
+from .reduce import Reducer
 from .types import stored
 
 _ALIGN = 256  # bytes: where a task's scratch in device memory begins
 
 
-class Body:
+class KernelBody:
     """`parameters` are the types and names of the kernel's arguments; `helpers` gets the functions
     that it calls, by name; `aligned` are the arguments that begin at a multiple of 16 bytes."""
 
-    def __init__(self, kernel: Kernel, team: Team, aligned: frozenset[Buffer],
+    def __init__(self, kernel: Kernel, team: ThreadMapping, aligned: frozenset[Buffer],
                  helpers: dict[str, str]) -> None:
         self.kernel, self.team = kernel, team
-        self._reducing = Reducing(team.threads, helpers)
-        self._writer = Writer(kernel, team, self._reducing,
+        self._reducing = Reducer(team.threads, helpers)
+        self._writer = CudaEmitter(kernel, team, self._reducing,
                               aligned.union(team.shared, team.device))
         self._taken = {"lane", "task", "scratch", "sums", "block"}
         self.parameters = [self._parameter(b) for b in kernel.arguments]
@@ -78,7 +78,7 @@ class Body:
         return lines
 
 
-def scratch_size(team: Team) -> int:
+def scratch_size(team: ThreadMapping) -> int:
     """Bytes of device memory for each task."""
     return sum(map(_padded, team.device))
 

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ..gpu.thread_mapping import WARP, team_of
+from ..gpu.thread_mapping import WARP, thread_mapping_of
 from ..ir.loop_ir import Buffer, Kernel, Product
-from .kernel_body import Body, scratch_size
+from .kernel_body import KernelBody, scratch_size
 from .prelude import PRELUDE
 
 _RESIDENT = 512  # threads of large blocks that a processor has at least: 128 registers for each
 
 
 @dataclass(frozen=True)
-class Function:
+class CudaFunction:
     """A function of a module, for one kernel or several, of which the first have the first blocks.
     It is launched with the addresses of all of their arguments, then of as many bytes as `scratch`
     says, where that is not 0. `shared` bytes of shared memory are added by a launch."""
@@ -43,29 +43,30 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Module:
+class CudaModule:
     """A module of CUDA C and its functions."""
 
     source: str
-    functions: tuple[Function, ...]
+    functions: tuple[CudaFunction, ...]
 
 
 def module_of(functions: Iterable[tuple[str, Sequence[Kernel]]],
-              aligned: Mapping[Kernel, frozenset[Buffer]]) -> Module:
+              aligned: Mapping[Kernel, frozenset[Buffer]]) -> CudaModule:
     """The module of functions by their names and kernels, of which equal ones stand side by side;
     `aligned`: the buffers of each kernel that begin at a multiple of 16 bytes in all launches."""
     helpers: dict[str, str] = {}
     texts, made = [], []
     for name, kernels in functions:
-        teams = {k: team_of(k, alone=len(kernels) == 1) for k in kernels}
-        bodies = {k: Body(k, team, aligned[k], helpers) for k, team in teams.items()}
+        teams = {k: thread_mapping_of(k, alone=len(kernels) == 1) for k in kernels}
+        bodies = {k: KernelBody(k, team, aligned[k], helpers) for k, team in teams.items()}
         write = _alone if len(kernels) == 1 else _together
         texts.append("\n".join(write(name, [bodies[k] for k in kernels])))
         grids = [teams[k].grid(k.tasks) for k in kernels]
         scratch = sum(scratch_size(teams[k]) * teams[k].teams * n for k, n in zip(kernels, grids))
-        made.append(Function(name, tuple(kernels), sum(grids), teams[kernels[0]].block, scratch))
+        made.append(CudaFunction(name, tuple(kernels), sum(grids), teams[kernels[0]].block,
+                                 scratch))
     source = "\n".join([PRELUDE.strip(), *helpers.values(), *texts])
-    return Module(source + "\n", tuple(made))
+    return CudaModule(source + "\n", tuple(made))
 
 
 def _head(name: str, block: int, parameters: Sequence[str]) -> list[str]:
@@ -79,7 +80,7 @@ def _bounds(block: int) -> str:
     return f"{block}, {1 if block <= 4 * WARP else max(1, _RESIDENT // block)}"
 
 
-def _alone(name: str, bodies: Sequence[Body]) -> list[str]:
+def _alone(name: str, bodies: Sequence[KernelBody]) -> list[str]:
     """The function of a kernel."""
     (body,) = bodies
     parameters = [f"{kind} {own}" for kind, own in body.parameters]
@@ -87,7 +88,7 @@ def _alone(name: str, bodies: Sequence[Body]) -> list[str]:
     return [*_head(name, body.team.block, [*parameters, *scratch]), *body.lines("blockIdx.x"), "}"]
 
 
-def _together(name: str, bodies: Sequence[Body]) -> list[str]:
+def _together(name: str, bodies: Sequence[KernelBody]) -> list[str]:
     """The function of several kernels: what blocks of the same one do stands there once."""
     assert len({b.team.block for b in bodies}) == 1
     assert not any(b.team.device for b in bodies)
@@ -106,7 +107,7 @@ def _together(name: str, bodies: Sequence[Body]) -> list[str]:
     return [*_head(name, bodies[0].team.block, parameters), *block, *lines, "}"]
 
 
-def _addresses(body: Body, first: int, count: int, which: str) -> list[str]:
+def _addresses(body: KernelBody, first: int, count: int, which: str) -> list[str]:
     """Where the arguments are of one of several launches of a kernel, by its number."""
     if count == 1:
         return [f"    {kind} {own} = {own}_{first};" for kind, own in body.parameters]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...capture.graph.graph import Graph
 from ..compile import lower_graph, slot_of
-from ..dynamic.dynamic_program import AnySize, compile_any_size
+from ..dynamic.dynamic_program import DynamicProgram, compile_any_size
 from ..fusion.launch import Launch
 from ..gpu.argsort import lower_sort
 from ..gpu.attention.select import attention_kernels, has_kernel
@@ -17,28 +17,28 @@ from ..gpu.gemm.contract import lower_contract
 from ..gpu.lower import lower
 from ..gpu.scan import lower_scan
 from ..gpu.scatter_add import lower_add_at
-from ..gpu.scatter_rows import lower_put
+from ..gpu.scatter_rows import lower_scatter_rows
 from ..ir.loop_ir import Buffer, Kernel
 from ..ir.target_info import Machine
 from ..program.arena import plan_arena
 from ..program.executable import Interface, Plan, interface_of
 from ..program.native_program import Slot
-from ..select.lowering_table import CPU, Kinds
-from .horizontal_fusion import together
-from .module import Module, module_of
+from ..select.lowering_table import CPU, LoweringTable
+from .horizontal_fusion import fuse_launches
+from .module import CudaModule, module_of
 
 GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, in_order=False)
 """What the choice of loops goes by on every GPU: a vector is what the lanes of a warp read."""
 
-LOWERED = Kinds({
+LOWERED = LoweringTable({
     **CPU.lower, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
-    "sort": lower_sort, "put": lower_put, "composite": attention_kernels,
+    "sort": lower_sort, "put": lower_scatter_rows, "composite": attention_kernels,
 }, has_kernel, {"add_at": lower_add_at}, opens_calls=True)
 _PIECE = 16  # bytes moved at once
 
 
 @dataclass(frozen=True)
-class Step:
+class CudaStep:
     """A launch: the number of its function in the module, and where its arguments lie."""
 
     function: int
@@ -46,12 +46,12 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Program:
+class CudaProgram:
     """Everything that has to be known to run a graph: `arena` bytes hold what only it uses."""
 
     interface: Interface
-    module: Module
-    steps: tuple[Step, ...]
+    module: CudaModule
+    steps: tuple[CudaStep, ...]
     arena: int
 
     @property
@@ -60,36 +60,37 @@ class Program:
         return max([f.scratch for f in self.module.functions], default=0)
 
 
-def program_of(graph: Graph, checks: bool = True, choice: Choice = FIRST) -> Program:
+def program_of(graph: Graph, checks: bool = True, choice: Choice = FIRST) -> CudaProgram:
     """The program of a graph; CodegenError where something in it has no code. Where there are
     several ways with the same numbers, `choice` decides."""
     return _assembled(*lower_graph(graph, GPU, checks, _kinds(choice)))
 
 
-def program_for_any(graph: Graph, least: Mapping[str, int]) -> AnySize:
+def program_for_any(graph: Graph, least: Mapping[str, int]) -> DynamicProgram:
     """The program of a graph for all sizes up to at least these; CodegenError where code depends on
     the sizes. What reads them finds them in memory, as one more argument."""
     return compile_any_size(graph, least, lambda known, sizes: lower_graph(
         known, replace(GPU, open=sizes), kinds=LOWERED), _assembled)
 
 
-def _assembled(plan: Plan, launches: list[Launch]) -> Program:
-    rows = together(launches, plan.arguments)
+def _assembled(plan: Plan, launches: list[Launch]) -> CudaProgram:
+    rows = fuse_launches(launches, plan.arguments)
     slots, arena = plan_arena([[p.buffer for x in row for p in x.places] for row in rows],
                               plan.arguments)
     number = {k: n for n, k in enumerate(dict.fromkeys(map(_kernels, rows)))}
     functions = [(f"k{n}_{_label(kernels)}", kernels) for kernels, n in number.items()]
-    steps = [Step(number[_kernels(row)], tuple([slot_of(p, slots) for x in row for p in x.places]))
+    steps = [CudaStep(number[_kernels(row)], tuple([slot_of(p, slots) for x in row
+                                                    for p in x.places]))
              for row in rows]
     module = module_of(functions, _aligned(launches))
-    return Program(interface_of(plan), module, tuple(steps), arena)
+    return CudaProgram(interface_of(plan), module, tuple(steps), arena)
 
 
 def _kernels(row: Sequence[Launch]) -> tuple[Kernel, ...]:
     return tuple([x.kernel for x in row])
 
 
-def _kinds(choice: Choice) -> Kinds:
+def _kinds(choice: Choice) -> LoweringTable:
     return replace(LOWERED, lower={**LOWERED.lower, "contract": functools.partial(
         LOWERED.lower["contract"], choice=choice)})
 

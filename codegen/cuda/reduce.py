@@ -14,7 +14,7 @@ from . import scalar
 from .types import DType, held, literal, short_name
 
 
-class Reducing:
+class Reducer:
     """The functions that a module's kernels of so many threads need."""
 
     def __init__(self, threads: int, functions: dict[str, str]) -> None:

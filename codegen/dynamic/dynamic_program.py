@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...capture.graph.bind_sizes import dims_in, specialise
+from ...capture.graph.bind_sizes import bind_sizes, dims_in
 from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
 from ...capture.runtime.metrics import Memory
@@ -27,11 +27,11 @@ from ...eager.shapes import TensorType
 from ..fusion.launch import Launch
 from ..ir import loop_ir
 from ..ir.affine_index import as_index, atom, comparisons, variable
-from ..ir.builder import BUILDER, Value
+from ..ir.builder import BUILDER, ExprValue
 from ..ir.loop_ir import Buffer
 from ..ir.target_info import Machine
-from ..program.executable import Executable, Given, Plan
-from .prime_unification import MOST, SIZES, Formula, Sample, differing, generalised
+from ..program.executable import Executable, ExecutableInput, Plan
+from .prime_unification import MOST, SIZES, PrimeSample, SizeFormula, differing, unify_samples
 
 _NOT_FOR_THESE = (GraphError, ShapeError, OverflowError)  # what graphs raise at wrong sizes
 _LEAST = 64  # the capacity of a program at first
@@ -43,14 +43,14 @@ Assemble = Callable[[Plan, "list[Launch]"], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class AnySize:
+class DynamicProgram:
     """A program for all sizes up to `capacity`."""
 
     capacity: Sizes
     same: Mapping[str, str]  # the name of the size that another one must be equal to, or its own
     program: Any
-    results: list[tuple[Formula, ...]]
-    shapes: list[tuple[Formula, ...]]
+    results: list[tuple[SizeFormula, ...]]
+    shapes: list[tuple[SizeFormula, ...]]
 
     def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
         """What makes a result."""
@@ -61,24 +61,24 @@ class AnySize:
         return all(n <= self.capacity[name] and n == sizes[self.same[name]]
                    for name, n in sizes.items())
 
-    def at(self, sizes: Sizes) -> AtSize:
+    def at(self, sizes: Sizes) -> BoundProgram:
         """The program for one set of sizes."""
         numbers = [sizes[name] for name in dict.fromkeys(self.same.values())]
 
-        def known(shape: tuple[Formula, ...]) -> tuple[int, ...]:
+        def known(shape: tuple[SizeFormula, ...]) -> tuple[int, ...]:
             return tuple([n.at(numbers) for n in shape])
 
         makers = [self.maker(known(shape), of.dtype)
                   for shape, of in zip(self.results, self.program.interface.results)]
-        given = Given(np.resize(numbers, MOST), makers, tuple(map(known, self.shapes)))
-        return AtSize(self.program, given)
+        given = ExecutableInput(np.resize(numbers, MOST), makers, tuple(map(known, self.shapes)))
+        return BoundProgram(self.program, given)
 
 
-class AtSize(NamedTuple):
+class BoundProgram(NamedTuple):
     """A program for any size, with one of them."""
 
     program: Executable
-    given: Given
+    given: ExecutableInput
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The outputs for these inputs."""
@@ -108,7 +108,8 @@ class AtSize(NamedTuple):
         return self.program.assembly
 
 
-def compile_any_size(graph: Graph, least: Sizes, lower: Lower, assemble: Assemble) -> AnySize:
+def compile_any_size(graph: Graph, least: Sizes, lower: Lower,
+                     assemble: Assemble) -> DynamicProgram:
     """A program for all sizes of a graph up to at least these, as assemble(plan, launches) gives
     it. lower(graph, open) makes the kernels of a graph of fixed sizes, where some stand for any
     (see `Machine`). CodegenError with the reason where there is none."""
@@ -126,7 +127,7 @@ def compile_any_size(graph: Graph, least: Sizes, lower: Lower, assemble: Assembl
 
 
 def _compiled(graph: Graph, least: Sizes, same: Mapping[str, str], lower: Lower,
-              assemble: Assemble) -> AnySize:
+              assemble: Assemble) -> DynamicProgram:
     """The program where sizes are the `same` as those of other names, or their own."""
     names = [*dict.fromkeys(same.values())]
     sample = sample_of(graph, {name: least[name] for name in names})
@@ -134,18 +135,19 @@ def _compiled(graph: Graph, least: Sizes, same: Mapping[str, str], lower: Lower,
     plans, launches = [], []
     for primes in sample:
         known = dict(zip(names, primes))
-        fixed = specialise(graph, {name: known[same[name]] for name in least})
+        fixed = bind_sizes(graph, {name: known[same[name]] for name in least})
         plan, found = lower(fixed, tuple(zip(primes, sample.large)))
         plans.append(plan)
         launches.append(found)
     plan, results, shapes = _plan(sample, *plans)
-    program = assemble(plan, generalised(sample, *launches))
+    program = assemble(plan, unify_samples(sample, *launches))
     capacity = dict(zip(names, sample.large))
-    return AnySize({name: capacity[same[name]] for name in least}, same, program, results, shapes)
+    return DynamicProgram({name: capacity[same[name]] for name in least}, same, program, results,
+                          shapes)
 
 
 # ---- what can be done
-def sample_of(graph: Graph, least: Sizes) -> Sample:
+def sample_of(graph: Graph, least: Sizes) -> PrimeSample:
     """Prime numbers that stand for the sizes: no other size is a multiple of one of them."""
     taken = _fixed_sizes(graph)
 
@@ -155,7 +157,7 @@ def sample_of(graph: Graph, least: Sizes) -> Sample:
         return found
 
     large = tuple([prime(max(n, _LEAST)) for n in least.values()])
-    return Sample(large, tuple([prime(n // 3) for n in large]))
+    return PrimeSample(large, tuple([prime(n // 3) for n in large]))
 
 
 def _fixed_sizes(graph: Graph) -> set[int]:
@@ -239,15 +241,15 @@ def _check_view(node: Node, machine: Machine) -> None:
         places = [(as_index(i), n) for i, n in zip(source.index, types[source.input].shape)
                   if machine.varies(n)]
         plain &= all(any(p.same(w) and n == m for w, m in own.values()) for p, n in places)
-        if isinstance(source.mask, Value):
+        if isinstance(source.mask, ExprValue):
             plain &= own.keys().isdisjoint(loop_ir.parts([source.mask.expr]))
     if not plain:
         raise CodegenError(f"{node.site or node.op}: {node.op} along an axis of unknown size")
 
 
 # ---- the plan for any size
-def _plan(sample: Sample, large: Plan, small: Plan
-          ) -> tuple[Plan, list[tuple[Formula, ...]], list[tuple[Formula, ...]]]:
+def _plan(sample: PrimeSample, large: Plan, small: Plan
+          ) -> tuple[Plan, list[tuple[SizeFormula, ...]], list[tuple[SizeFormula, ...]]]:
     """The plan with the sizes as one more input, and the shapes of results and outputs."""
     same = [(len(p.results), len(p.constants), len(p.taken), p.checks, p.wanted) for p in
             (large, small)]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ...eager.errors import CodegenError
-from ..fusion.kernel_key import Place
+from ..fusion.kernel_key import BufferView
 from ..fusion.launch import Launch
 from ..ir import loop_ir
 from ..ir.loop_ir import (
@@ -42,7 +42,7 @@ SIZES = Buffer("sizes", loop_ir.INT, MOST)
 _T = TypeVar("_T")
 
 
-class Formula(NamedTuple):
+class SizeFormula(NamedTuple):
     """A factor times the unknown sizes of these numbers, which may stand there several times, plus
     a number."""
 
@@ -55,32 +55,32 @@ class Formula(NamedTuple):
         return self.factor * math.prod(sizes[i] for i in self.sizes) + self.more
 
 
-class Sample(NamedTuple):
+class PrimeSample(NamedTuple):
     """Two prime numbers for each unknown size: the larger ones, and the smaller ones."""
 
     large: tuple[int, ...]
     small: tuple[int, ...]
 
-    def formula(self, large: int, small: int) -> Formula:
+    def formula(self, large: int, small: int) -> SizeFormula:
         """What stands for two numbers; CodegenError if they are no product of sizes, as they stand
         or one less or more."""
         if large == small:
-            return Formula(large)
+            return SizeFormula(large)
         for more in (0, -1, 1):
             found = self._product(large - more, more)
             if found.at(self.small) == small:
                 return found
         raise differing(f"{large} and {small}")
 
-    def _product(self, number: int, more: int) -> Formula:
+    def _product(self, number: int, more: int) -> SizeFormula:
         sizes = []
         for i, prime in enumerate(self.large):
             while number and number % prime == 0:
                 number //= prime
                 sizes.append(i)
-        return Formula(number, tuple(sizes), more)
+        return SizeFormula(number, tuple(sizes), more)
 
-    def shape(self, large: Sequence[int], small: Sequence[int]) -> tuple[Formula, ...]:
+    def shape(self, large: Sequence[int], small: Sequence[int]) -> tuple[SizeFormula, ...]:
         """A formula for each axis."""
         if len(large) != len(small):
             raise differing("numbers of axes")
@@ -92,7 +92,8 @@ def differing(what: str) -> CodegenError:
     return CodegenError(f"the loops for two sizes differ: {what}")
 
 
-def generalised(sample: Sample, large: Sequence[Launch], small: Sequence[Launch]) -> list[Launch]:
+def unify_samples(sample: PrimeSample, large: Sequence[Launch],
+                  small: Sequence[Launch]) -> list[Launch]:
     """The launches for any sizes up to the larger ones, on the buffers of those."""
     if len(large) != len(small):
         raise differing(f"{len(large)} and {len(small)} kernels")
@@ -101,18 +102,18 @@ def generalised(sample: Sample, large: Sequence[Launch], small: Sequence[Launch]
     for a, b in zip(large, small):
         pair = a.kernel, b.kernel
         if pair not in made:
-            made[pair] = _Pair(sample).kernel(*pair)
+            made[pair] = _KernelUnifier(sample).kernel(*pair)
         if [p.offset for p in a.places] != [p.offset for p in b.places]:
             raise differing("where slices begin")
-        places = dict(zip(a.kernel.arguments, a.places)) | {SIZES: Place(SIZES)}
+        places = dict(zip(a.kernel.arguments, a.places)) | {SIZES: BufferView(SIZES)}
         out.append(Launch(made[pair], tuple(places[x] for x in made[pair].arguments)))
     return out
 
 
-class _Pair:
+class _KernelUnifier:
     """Two kernels that are compared."""
 
-    def __init__(self, sample: Sample) -> None:
+    def __init__(self, sample: PrimeSample) -> None:
         self.sample = sample
         self.sizes = [Register(f"size{i}", loop_ir.INT) for i in range(len(sample.large))]
         self.used = set[int]()  # the sizes that anything depends on
@@ -203,7 +204,7 @@ class _Pair:
         number = self._number(self.sample.formula(int(a.value), int(b.value)))
         return number if a.dtype == loop_ir.INT else loop_ir.call("cast", (number,), a.dtype)
 
-    def _number(self, formula: Formula) -> Expr:
+    def _number(self, formula: SizeFormula) -> Expr:
         """A number that depends on the sizes as an expression."""
         self.used.update(formula.sizes)
         parts = [loop_ir.read(self.sizes[i]) for i in formula.sizes]
@@ -238,9 +239,10 @@ class _Pair:
         return loop_ir.call(a.op, tuple(self.known[x] for x in zip(a.args, b.args)), a.dtype)
 
 
-_COMPARED: dict[type, Callable[[_Pair, Any, Any], Expr]] = {
-    Const: _Pair._constant, Load: _Pair._load, Read: _Pair._read, Call: _Pair._call,
-    Var: _Pair._equal,
+_COMPARED: dict[type, Callable[[_KernelUnifier, Any, Any], Expr]] = {
+    Const: _KernelUnifier._constant, Load: _KernelUnifier._load, Read: _KernelUnifier._read,
+    Call: _KernelUnifier._call,
+    Var: _KernelUnifier._equal,
 }
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ...capture.graph.bind_sizes import dims_in, has_symbols, specialise
+from ...capture.graph.bind_sizes import bind_sizes, dims_in, has_symbols
 from ...capture.graph.graph import Graph
 from ...capture.runtime.compile_queue import Job, Jobs, go_on
 from ...capture.runtime.metrics import Costs, Memory, making
@@ -25,9 +25,9 @@ from ...capture.sizes.symbolic_dim import formula
 from ...eager.errors import CodegenError, FusewireError, GraphError
 from ...eager.forking import held_while_forking
 from ..partition.hybrid_executable import call_by_call
-from .dynamic_program import AnySize
+from .dynamic_program import DynamicProgram
 
-__all__ = ["LIMIT", "SizedExecutable", "has_symbols"]
+__all__ = ["LIMIT", "DynamicExecutable", "has_symbols"]
 
 LIMIT = 64  # sets of sizes that are kept; the least used one makes room
 AGAIN = 2  # the meeting with a set of sizes at which it gets code, for the first
@@ -39,7 +39,7 @@ _LOCK = held_while_forking(threading.RLock())
 _MAKING = held_while_forking(threading.RLock())
 
 
-class Compiled(Protocol):
+class Specialization(Protocol):
     """A graph of fixed sizes, ready to be called."""
 
     def __call__(self, arrays: list[Any]) -> list[Any]: ...
@@ -54,11 +54,11 @@ class Compiled(Protocol):
 
 
 _Cost = tuple[float, Costs, int]  # seconds, their parts, and the peak memory of a call
-Backend = Callable[[Graph], Compiled]
-ForAny = Callable[[Graph, Mapping[str, int]], AnySize]
+Backend = Callable[[Graph], Specialization]
+ForAny = Callable[[Graph, Mapping[str, int]], DynamicProgram]
 
 
-class Place(NamedTuple):
+class SizeBinding(NamedTuple):
     """Where a size is found: an input's axis has `scale` times it, plus `offset`."""
 
     input: int
@@ -67,7 +67,7 @@ class Place(NamedTuple):
     offset: int
 
 
-class Variant:
+class SpecializationState:
     """What is known of one set of sizes: how often it was met, and what runs it."""
 
     __slots__ = ("any", "compiled", "empty", "job", "look", "program", "sizes", "uses")
@@ -76,10 +76,10 @@ class Variant:
         """empty: it never gets code, as some of its values have no elements: eager refuses, say,
         their maximum."""
         self.sizes, self.empty = sizes, empty
-        self.program: Compiled | None = None
+        self.program: Specialization | None = None
         self.uses, self.compiled = 0, False  # compiled: for just these sizes
         self.look = math.inf if empty else 0  # from which use on there may be better code
-        self.any: AnySize | None = None
+        self.any: DynamicProgram | None = None
         self.job: Job[None] | None = None  # of another thread, which looks for better code
 
     @property
@@ -95,26 +95,26 @@ class Variant:
         return f"{self.at}: met {self.uses} times, runs {how}{later}"
 
 
-class Met(NamedTuple):
+class SeenSizes(NamedTuple):
     """A set of sizes as it is kept elsewhere: shapes of inputs, and code for just these sizes."""
 
     shapes: tuple[Any, ...]
     sizes: dict[str, int]
     empty: bool
     uses: int
-    program: Compiled | None
+    program: Specialization | None
 
 
-class SizedExecutable:
+class DynamicExecutable:
     """Programs by sizes, made as they are met. Calls may come from several threads at once."""
 
     def __init__(self, graph: Graph, backend: Backend, for_any: ForAny | None = None,
-                 checked: Callable[[Graph, Compiled], Compiled] | None = None) -> None:
+                 checked: Callable[[Graph, Specialization], Specialization] | None = None) -> None:
         """backend(graph) compiles a graph of fixed sizes, for_any(graph, sizes) one for any sizes
         up to at least these, if that can be; checked(graph, program) puts a check around such a
         program. CodegenError where an input's shape does not tell what a size is."""
         self.graph, self._backend, self._for_any, self._checked = graph, backend, for_any, checked
-        self.any: AnySize | None = None
+        self.any: DynamicProgram | None = None
         self.refusal = "" if for_any is not None else "nobody can make one"  # of such a program
         self.compile_seconds, self._made, self._opened = 0.0, 0, 0
         # Is told what making code took, and the memory that a call of it takes.
@@ -123,7 +123,7 @@ class SizedExecutable:
         self._places = find_places(graph)
         self._varying = [i for i, n in enumerate(graph.inputs)
                          if any(formula(size).number is None for size in n.type.shape)]
-        self._variants: dict[tuple[Any, ...], Variant] = {}
+        self._variants: dict[tuple[Any, ...], SpecializationState] = {}
         self._least = {name: size.least for name, size in _names(graph).items()}
         self._lengths = {formula(n) for node in (*graph.inputs, *graph.nodes())
                          for n in node.type.shape}
@@ -137,7 +137,7 @@ class SizedExecutable:
             self._improve_later(variant, self.jobs) if self.jobs else self._improve_now(variant)
         return (variant.program or self._by_ops(variant))(arrays)
 
-    def _meet(self, key: Any, arrays: list[Any]) -> Variant:
+    def _meet(self, key: Any, arrays: list[Any]) -> SpecializationState:
         with _LOCK:
             if key not in self._variants:
                 sizes = self.sizes_of(arrays)
@@ -145,22 +145,22 @@ class SizedExecutable:
                     least = min(self._variants, key=lambda k: self._variants[k].uses)
                     del self._variants[least]
                 empty = any(length.value(sizes) == 0 for length in self._lengths)
-                self._variants[key] = Variant(sizes, empty)
+                self._variants[key] = SpecializationState(sizes, empty)
             return self._variants[key]
 
-    def _by_ops(self, variant: Variant) -> Compiled:
+    def _by_ops(self, variant: SpecializationState) -> Specialization:
         """A program that needs no code."""
-        program: Compiled = call_by_call(specialise(self.graph, variant.sizes))
+        program: Specialization = call_by_call(bind_sizes(self.graph, variant.sizes))
         with _LOCK:
             variant.program = variant.program or program
             return variant.program
 
-    def _improve_now(self, variant: Variant) -> None:
+    def _improve_now(self, variant: SpecializationState) -> None:
         with _MAKING:
             made = self._improve(variant)
         self._tell(made)  # outside of the lock: who listens may hold locks too
 
-    def _improve_later(self, variant: Variant, jobs: Jobs) -> None:
+    def _improve_later(self, variant: SpecializationState, jobs: Jobs) -> None:
         """The same by the other thread, if it is time. Raises what went wrong there."""
         job = variant.job
         if job is not None:
@@ -175,19 +175,19 @@ class SizedExecutable:
             self.compile_seconds += cost[0]
             self.spent(*cost)
 
-    def _is_time(self, variant: Variant) -> bool:
+    def _is_time(self, variant: SpecializationState) -> bool:
         """Whether there can be better code for a set of sizes now."""
         return self._opens(variant) or self._deserves_own(variant)
 
-    def _opens(self, variant: Variant) -> bool:
+    def _opens(self, variant: SpecializationState) -> bool:
         several = len(self._variants) > 1 or self.any is not None
         return variant.any is None and several and self._may_open(variant)
 
-    def _deserves_own(self, variant: Variant) -> bool:
+    def _deserves_own(self, variant: SpecializationState) -> bool:
         again = AGAIN if variant.any is None else OFTEN
         return variant.uses >= again + self._made // EACH and not variant.compiled
 
-    def _improve(self, variant: Variant) -> list[_Cost]:
+    def _improve(self, variant: SpecializationState) -> list[_Cost]:
         """Makes code for a set of sizes that has none of its own, if it is time, and tells what
         that took."""
         made = []
@@ -198,20 +198,20 @@ class SizedExecutable:
         variant.look = math.inf if variant.compiled else 0 if variant.any is None else OFTEN
         return list(filter(None, made))
 
-    def _may_open(self, variant: Variant) -> bool:
+    def _may_open(self, variant: SpecializationState) -> bool:
         """Whether there is a program for any size with room for these, or one can be tried."""
         return (not self.refusal and self._opened < OPENED) or (
             self.any is not None and self.any.has_room(variant.sizes))
 
-    def _open(self, variant: Variant) -> _Cost | None:
+    def _open(self, variant: SpecializationState) -> _Cost | None:
         """Lets a set of sizes run the program for any size, and tells what making that took."""
         cost = None
         if self.any is None or not self.any.has_room(variant.sizes):
             cost = self._make_open(variant.sizes)
         if self.any is not None and self.any.has_room(variant.sizes):
-            program: Compiled = self.any.at(variant.sizes)
+            program: Specialization = self.any.at(variant.sizes)
             if self._checked is not None:
-                program = self._checked(specialise(self.graph, variant.sizes), program)
+                program = self._checked(bind_sizes(self.graph, variant.sizes), program)
             with _LOCK:
                 variant.any, variant.program = self.any, program
         return cost
@@ -232,11 +232,11 @@ class SizedExecutable:
         peak = 0 if self.any is None else self.any.program.memory.peak
         return time.perf_counter() - start, costs, peak
 
-    def _compile(self, variant: Variant) -> _Cost:
+    def _compile(self, variant: SpecializationState) -> _Cost:
         """Makes code for just these sizes."""
         start, costs = time.perf_counter(), Costs()
         with making(variant.at, costs):
-            program = self._backend(specialise(self.graph, variant.sizes))
+            program = self._backend(bind_sizes(self.graph, variant.sizes))
         with _LOCK:
             variant.program, variant.compiled = program, True
             self._made += 1
@@ -266,32 +266,33 @@ class SizedExecutable:
                     else self._make_open(most)
             self._tell([] if cost is None else [cost])
 
-    def met(self) -> tuple[str, int, list[Met]]:
+    def met(self) -> tuple[str, int, list[SeenSizes]]:
         """Why there is no program for any size, how many have code of their own, and the sets of
         sizes met so far."""
-        found = [Met(key, dict(v.sizes), v.empty, v.uses, v.program if v.compiled else None)
+        found = [SeenSizes(key, dict(v.sizes), v.empty, v.uses, v.program if v.compiled else None)
                  for key, v in self._variants.items()]
         return self.refusal, self._made, found
 
-    def begin(self, sized: AnySize | None, refusal: str, made: int, known: Iterable[Met]) -> None:
+    def begin(self, sized: DynamicProgram | None, refusal: str, made: int,
+              known: Iterable[SeenSizes]) -> None:
         """Begins with a program for any size, and with what `met` gave."""
         self.any, self.refusal, self._made = sized, refusal, made
         self._opened = int(sized is not None)
         for shapes, sizes, empty, uses, program in known:
-            variant = self._variants[shapes] = Variant(sizes, empty)
+            variant = self._variants[shapes] = SpecializationState(sizes, empty)
             variant.uses, variant.program, variant.compiled = uses, program, program is not None
             variant.look = math.inf if variant.compiled else variant.look
 
     # ---- insight
     @property
-    def variants(self) -> list[Variant]:
+    def variants(self) -> list[SpecializationState]:
         """The sets of sizes met so far, most used first."""
         return sorted(self._variants.values(), key=lambda v: -v.uses)
 
     @property
-    def _programs(self) -> list[tuple[dict[str, int], Compiled]]:
+    def _programs(self) -> list[tuple[dict[str, int], Specialization]]:
         """The programs that have code, and the sizes that each is for, or the largest ones."""
-        found: dict[Any, tuple[dict[str, int], Compiled]] = {}
+        found: dict[Any, tuple[dict[str, int], Specialization]] = {}
         for v in self.variants:
             if v.program is not None and (v.compiled or v.any is not None):
                 sizes = v.sizes if v.compiled or v.any is None else \
@@ -341,11 +342,12 @@ def _ignore(seconds: float, costs: Costs, peak: int) -> None:
 
 
 # ---- where sizes are found
-def find_places(graph: Graph) -> dict[str, Place]:
+def find_places(graph: Graph) -> dict[str, SizeBinding]:
     """For each named size where it is found: an axis that it is, or else one it follows from."""
     axes = [(i, axis, _line(formula(size))) for i, node in enumerate(graph.inputs)
             for axis, size in enumerate(node.type.shape)]
-    known = [(line[0], Place(i, axis, *line[1:])) for i, axis, line in axes if line is not None]
+    known = [(line[0], SizeBinding(i, axis, *line[1:])) for i, axis, line in axes
+             if line is not None]
     plain = {name: at for name, at in reversed(known) if at[2:] == (1, 0)}
     found = {name: at for name, at in reversed(known)} | plain
     missing = _names(graph).keys() - found.keys()

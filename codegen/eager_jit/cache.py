@@ -21,7 +21,7 @@ _AT_ONCE = 32  # programs of one op
 _WAITING = 1 << 12  # kinds of calls that are counted
 
 
-class Variants:
+class SpecializationCache:
     """The programs of some ops, by all that their code depends on."""
 
     def __init__(self, at_once: int = _AT_ONCE) -> None:

@@ -20,7 +20,7 @@ from ...eager.settings import settings
 from ...eager.shapes import TensorType
 from ..compile import compile_native
 from ..program.native_call import ProgramCall, contiguous
-from .cache import Variants
+from .cache import SpecializationCache
 
 Call = Callable[[Sequence[Any]], Any]
 
@@ -32,7 +32,7 @@ def is_long(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
     return op.work is not None and op.work(*types, **params) >= WORTH
 
 
-def call_at_once(op: Op, types: Sequence[Any], params: dict[str, Any], programs: Variants
+def call_at_once(op: Op, types: Sequence[Any], params: dict[str, Any], programs: SpecializationCache
                  ) -> Call | None:
     """A function of arrays of these types to the op's result; None where there is no code."""
     if op.kind == "contract":
@@ -40,7 +40,8 @@ def call_at_once(op: Op, types: Sequence[Any], params: dict[str, Any], programs:
     return _made(op, types, params, programs)
 
 
-def _made(op: Op, types: Sequence[Any], params: dict[str, Any], programs: Variants) -> Call | None:
+def _made(op: Op, types: Sequence[Any], params: dict[str, Any],
+          programs: SpecializationCache) -> Call | None:
     key = (op.name, settings.winograd, settings.winograd_training, *types,
            *[(k, param_key(v)) for k, v in params.items()])
     if op.work is not None and observing() and key not in programs.made:
@@ -65,7 +66,8 @@ def _compiled(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Ca
 
 
 # ---- products
-def _product(op: Op, types: Sequence[TensorType], params: dict[str, Any], programs: Variants
+def _product(op: Op, types: Sequence[TensorType], params: dict[str, Any],
+             programs: SpecializationCache
              ) -> Call | None:
     """The same of a product, by a program for each order of axes that its factors come in."""
     calls: dict[Any, Call] = {}

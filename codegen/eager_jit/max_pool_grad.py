@@ -35,10 +35,10 @@ from ..ir.loop_ir import (
     read,
 )
 from ..ir.target_info import Machine
-from ..llvm.row_blocks import Rows
+from ..llvm.row_blocks import RowBlocks
 from ..partition.support import is_supported
 from ..program.native_call import ProgramCall, contiguous
-from ..program.native_program import Argument, NativeProgram, Step, write
+from ..program.native_program import Argument, NativeProgram, ProgramStep, write
 from ..program.native_program import built as program_of
 from ..runtime.target import host
 
@@ -75,8 +75,8 @@ def _program(dtype: DType, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes
     target = host()
     plane = plane_back(dtype, size, kernel, out, stride, dilation, pad, machine_of(target))
     strides = [dtype.itemsize * product(n) for n in (out, size, size)]
-    step = Step(plane, [Argument(i) for i in range(3)])
-    return program_of(write([step], plane.name, target, Rows(1, strides, plane.cost)), target)
+    step = ProgramStep(plane, [Argument(i) for i in range(3)])
+    return program_of(write([step], plane.name, target, RowBlocks(1, strides, plane.cost)), target)
 
 
 def plane_back(dtype: DType, size: Sizes, kernel: Sizes, out: Sizes, stride: Sizes,

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ...capture.autodiff.backward import OnTape, read_on_way_back
-from ...capture.autodiff.partitioner import kept, opened
+from ...capture.autodiff.backward import OnTape, read_in_backward
+from ...capture.autodiff.partitioner import opened, saved_values
 from ...capture.graph.graph import Node, Nodes
 from ...capture.graph.graph_builder import as_tensor, building
 from ...capture.segments.segment import cone, cut
@@ -44,7 +44,7 @@ from ...eager.tape import MODE, Entry, Leaf, set_grad_enabled
 from ...eager.tensor import Tensor
 from ..compile import Program, compile_graph
 from ..partition.hybrid_executable import call_by_call
-from .cache import Variants
+from .cache import SpecializationCache
 
 _MOST_STEPS = 64  # of one program
 _WORTH = 1 << 22  # products of elements in all steps, from which on there are programs for them
@@ -55,7 +55,7 @@ _OPS = {kind: Op(name, "opaque", lambda *types: types[0], lambda xp, *arrays: ar
 Arrays = list[Any]
 
 
-class Layer(NamedTuple):
+class RecurrentLayer(NamedTuple):
     """What programs are made for: the layer and the sizes of its call."""
 
     kind: Kind
@@ -115,16 +115,16 @@ def _at_once(kind: Kind, x: Tensor, sizes: tuple[int, ...], state: State, w: Wei
     needs = tuple([t is not None and t.edge is not None and MODE.enabled for t in inputs])
     types = tuple([None if t is None else TensorType(t._data.shape, t._data.dtype)
                    for t in inputs])
-    what = Layer(kind, sizes, reverse, types, needs)
+    what = RecurrentLayer(kind, sizes, reverse, types, needs)
     key = (_NAMES[kind], sizes, reverse, types, needs)
     programs = _PROGRAMS.get(key, key[0], lambda: _made(what))
     return None if programs is None else programs.run(inputs)
 
 
-_PROGRAMS = Variants(16)
+_PROGRAMS = SpecializationCache(16)
 
 
-def _made(what: Layer) -> Programs | None:
+def _made(what: RecurrentLayer) -> Programs | None:
     try:
         return Programs(what)
     except FusewireError:  # ops have the error, if it is one
@@ -134,7 +134,7 @@ def _made(what: Layer) -> Programs | None:
 class Programs:
     """The programs of a layer for calls of one kind."""
 
-    def __init__(self, what: Layer) -> None:
+    def __init__(self, what: RecurrentLayer) -> None:
         self.what = what
         self._places = [i for i, t in enumerate(what.types) if t is not None]
         self._ways: dict[Any, tuple[Program, list[int]]] = {}
@@ -142,8 +142,8 @@ class Programs:
         self.kept: list[Node] = []
         if any(what.needs):
             back = trace.gradients(tuple(range(len(trace.results))), what.needs)
-            demanded = read_on_way_back(back.gradients, set(back.given))
-            self.kept = kept(demanded, set(trace.nodes), {})
+            demanded = read_in_backward(back.gradients, set(back.given))
+            self.kept = saved_values(demanded, set(trace.nodes), {})
         wanted = [*trace.nodes, *self.kept]
         self._there = compile_graph(cut(cone(wanted, trace.inputs), wanted, trace.inputs))
 
@@ -232,7 +232,7 @@ class _Gradients(NamedTuple):
 class _Trace:
     """A layer's steps on nodes, with their tape."""
 
-    def __init__(self, what: Layer) -> None:
+    def __init__(self, what: RecurrentLayer) -> None:
         self._nodes, self._sizes = Nodes(), Sizes({})
         self._opened: dict[Node, Node] = {}
         tensors = [None if t is None else as_tensor(self._nodes.input(f"x{i}", t))

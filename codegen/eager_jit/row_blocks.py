@@ -27,11 +27,11 @@ from ...eager.settings import settings
 from ...eager.shapes import TensorType, product
 from ..cache.program_cache import program_of
 from ..compile import lower_graph, machine_of, slot_of
-from ..llvm.row_blocks import Rows
+from ..llvm.row_blocks import RowBlocks
 from ..program.native_call import ProgramCall, contiguous
-from ..program.native_program import Argument, NativeProgram, Step, Written, write
+from ..program.native_program import Argument, NativeProgram, ProgramStep, WrittenProgram, write
 from ..runtime.target import host
-from .cache import Variants
+from .cache import SpecializationCache
 from .exact import call_at_once, is_long
 from .max_pool_grad import max_pool_back
 from .scatter_add import add_at
@@ -71,7 +71,7 @@ class Split(NamedTuple):
         return max([int(product(axes)) for axes in (self.row, *moving)])
 
 
-class Call(NamedTuple):
+class RowBlockCall(NamedTuple):
     """How an op's call is made: what runs its program on arrays, and which of these are not the
     inputs as they come."""
 
@@ -83,15 +83,15 @@ class Call(NamedTuple):
     few: int  # inputs of so many elements are copied where these do not lie side by side
 
 
-class Known(NamedTuple):
+class CachedCall(NamedTuple):
     """How a call is made, and which inputs are indices below which numbers."""
 
     bounds: tuple[tuple[int, int], ...]
     call: Callable[[Sequence[Any]], Any]
 
 
-_KNOWN: dict[Any, Known] = {}
-_LEFT = Known((), lambda inputs: None)  # of calls that are left to NumPy
+_KNOWN: dict[Any, CachedCall] = {}
+_LEFT = CachedCall((), lambda inputs: None)  # of calls that are left to NumPy
 
 
 def run(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -129,7 +129,7 @@ def _otherwise(op: Op, inputs: Sequence[Any], params: dict[str, Any], key: Any) 
         call = functools.partial(_in_two, op, params)
     if call is None:
         return None
-    _remember(key, Known(bounds, call))
+    _remember(key, CachedCall(bounds, call))
     return call(inputs)
 
 
@@ -140,7 +140,7 @@ def _may_pay(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
     return op.rows is not None or op.name in BY_HAND or op.kind in ("pointwise", "reduce", "create")
 
 
-def _remember(key: Any, known: Known) -> None:
+def _remember(key: Any, known: CachedCall) -> None:
     if len(_KNOWN) >= _CALLS_KNOWN:
         _KNOWN.clear()
     _KNOWN[key] = known
@@ -165,18 +165,18 @@ def _way(op: Op, inputs: Sequence[Any], types: list[Any], out: TensorType, param
     read = tuple([i for i, x in enumerate(inputs) if not _is_constant(x)])
     numbers = tuple([i for i in read if not isinstance(inputs[i], np.ndarray)])
     run = ProgramCall(program, len(read), [out], rows=split.rows)
-    call = Call(run, spread, numbers, dtype_of_operands(tuple(types)), read, out.size >> 3)
+    call = RowBlockCall(run, spread, numbers, dtype_of_operands(tuple(types)), read, out.size >> 3)
     plain = len(read) == len(inputs) and not spread and not numbers
     return functools.partial(_called if plain else _called_with, call)
 
 
-def _called(call: Call, inputs: Sequence[Any]) -> Any:
+def _called(call: RowBlockCall, inputs: Sequence[Any]) -> Any:
     """The result of a known call; None where an input's elements do not lie side by side."""
     found = call.run(inputs if type(inputs) is list else [*inputs])
     return _copied(call, inputs) if found is None else found[0]
 
 
-def _called_with(call: Call, inputs: Sequence[Any]) -> Any:
+def _called_with(call: RowBlockCall, inputs: Sequence[Any]) -> Any:
     """The same where what the program reads are not just the inputs."""
     arrays = list(inputs)
     for i in call.numbers:
@@ -186,7 +186,7 @@ def _called_with(call: Call, inputs: Sequence[Any]) -> Any:
     return _called(call, [arrays[i] for i in call.arrays])
 
 
-def _copied(call: Call, inputs: Sequence[Any]) -> Any:
+def _copied(call: RowBlockCall, inputs: Sequence[Any]) -> Any:
     """The same with copies of what is little, or one element everywhere."""
     arrays = list(inputs)
     for i, a in enumerate(arrays):
@@ -314,7 +314,7 @@ def _in_two(op: Op, params: dict[str, Any], inputs: Sequence[Any]) -> Any:
 
 
 # ---- programs
-_PROGRAMS = Variants()
+_PROGRAMS = SpecializationCache()
 _DREW: Counter[Any] = Counter()  # by ops that draw
 
 
@@ -383,15 +383,15 @@ def built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProg
     target = host()
     machine = replace(machine_of(target), threads=1)
 
-    def written() -> tuple[Written, None]:
+    def written() -> tuple[WrittenProgram, None]:
         plan, launches = lower_graph(graph, machine)
         slots = {b: Argument(i) for b, i in plan.arguments.items()}
         if len(slots) != len(strides) or len(launches) != 1 \
                 or any(p.buffer not in slots for p in launches[0].places):
             raise CodegenError("there are constants, or values beside the kernel's own, or none")
         kernel, places = launches[0].kernel, launches[0].places
-        step = Step(kernel, [slot_of(p, slots) for p in places])
-        return write([step], name, target, Rows(block, strides, kernel.cost)), None
+        step = ProgramStep(kernel, [slot_of(p, slots) for p in places])
+        return write([step], name, target, RowBlocks(block, strides, kernel.cost)), None
 
     try:
         return program_of(graph, target, (machine, block, strides, name), written)[0]

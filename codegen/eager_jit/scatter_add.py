@@ -30,7 +30,7 @@ from ..ir.loop_ir import (
 from ..ir.target_info import Machine
 from ..partition.support import is_supported
 from ..program.native_call import ProgramCall, contiguous
-from ..program.native_program import Argument, NativeProgram, Step, build
+from ..program.native_program import Argument, NativeProgram, ProgramStep, build
 from ..runtime.target import host
 
 _ANY = 1 << 40  # elements of a buffer whose size is known only when the program runs
@@ -57,7 +57,7 @@ def add_at(
 def _program(dtype: DType, width: int) -> NativeProgram:
     target = host()
     kernel = add_rows(dtype, width, machine_of(target))
-    return build([Step(kernel, [Argument(i) for i in range(4)])], kernel.name, target)
+    return build([ProgramStep(kernel, [Argument(i) for i in range(4)])], kernel.name, target)
 
 
 def add_rows(dtype: DType, width: int, machine: Machine) -> Kernel:

@@ -27,7 +27,7 @@ from ...eager.tape import Entry, no_grad
 from ..compile import compile_native
 from ..program.executable import Executable
 from ..program.native_call import ProgramCall
-from .cache import Variants
+from .cache import SpecializationCache
 from .row_blocks import block_of, built, is_spread
 
 _MOVED = ("reshape", "broadcast_to", "expand_dims", "squeeze")  # views that computing reads through
@@ -37,7 +37,7 @@ Values = Sequence[Any]  # the gradient, the result and the inputs: arrays and nu
 Run = Callable[[list[Any]], list[Any] | None]
 
 
-class Rule(NamedTuple):
+class VjpRule(NamedTuple):
     """A rule on nodes: its graph, the values that are its inputs, and for each gradient the output
     that it is; a value itself as what is not computed counts from -1 down; or None."""
 
@@ -46,7 +46,7 @@ class Rule(NamedTuple):
     gives: tuple[int | None, ...]
 
 
-class Way(NamedTuple):
+class VjpPlan(NamedTuple):
     """A rule that can run: which values it reads, which of these stand everywhere."""
 
     run: Run
@@ -55,8 +55,8 @@ class Way(NamedTuple):
     gives: tuple[int | None, ...]
 
 
-_WAYS: dict[Any, Way | None] = {}
-_ELEMENTS, _SHAPED = Variants(), Variants(8)
+_WAYS: dict[Any, VjpPlan | None] = {}
+_ELEMENTS, _SHAPED = SpecializationCache(), SpecializationCache(8)
 
 
 def run(entry: Entry, needs: tuple[bool, ...], g: Any) -> list[Any] | None:
@@ -90,7 +90,7 @@ def _key(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values
     return tuple(parts)
 
 
-def _ran(way: Way, values: Values) -> list[Any] | None:
+def _ran(way: VjpPlan, values: Values) -> list[Any] | None:
     given = []
     for i, spread in zip(way.read, way.spread):
         x = values[i]
@@ -107,7 +107,7 @@ def _ran(way: Way, values: Values) -> list[Any] | None:
 
 # ---- how a rule can run
 def _way(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values, key: Any
-         ) -> Way | None:
+         ) -> VjpPlan | None:
     """How the rule of an op runs on values of these types, from now on; None: not at once."""
     spread = tuple([isinstance(x, np.ndarray) and is_spread(x) for x in values])
     types = [TensorType(x.shape, x.dtype) if isinstance(x, np.ndarray) else x for x in values]
@@ -121,10 +121,11 @@ def _way(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values
     if made is None:
         return None if key not in _SHAPED.made else _remembered(key, None)
     run, rule = made
-    return _remembered(key, Way(run, rule.read, tuple([spread[i] for i in rule.read]), rule.gives))
+    return _remembered(key, VjpPlan(run, rule.read, tuple([spread[i] for i in rule.read]),
+                                    rule.gives))
 
 
-def _remembered(key: Any, way: Way | None) -> Way | None:
+def _remembered(key: Any, way: VjpPlan | None) -> VjpPlan | None:
     if len(_WAYS) >= _KNOWN_MOST:
         _WAYS.clear()
     _WAYS[key] = way
@@ -132,7 +133,7 @@ def _remembered(key: Any, way: Way | None) -> Way | None:
 
 
 def _traced(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
-            spread: tuple[bool, ...]) -> Rule | None:
+            spread: tuple[bool, ...]) -> VjpRule | None:
     """The rule on nodes, composites opened; None where it does more than compute."""
     nodes = Nodes()
     inputs: dict[Node, int] = {}
@@ -155,7 +156,7 @@ def _traced(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequ
     return _rule(graph, [n is not None for n in found], {n: inputs[n] for n in inputs})
 
 
-def _rule(graph: Graph, gives: list[bool], inputs: dict[Node, int]) -> Rule | None:
+def _rule(graph: Graph, gives: list[bool], inputs: dict[Node, int]) -> VjpRule | None:
     """The rule of an opened graph; its outputs are only what it computes."""
     numbers = {n.params["name"]: i for n, i in inputs.items()}
     computed = tuple(dict.fromkeys([n for n in graph.outputs if n.op != "input"]))
@@ -166,7 +167,7 @@ def _rule(graph: Graph, gives: list[bool], inputs: dict[Node, int]) -> Rule | No
     places: dict[Node, int] = {n: i for i, n in enumerate(computed)}
     places |= {n: -1 - numbers[n.params["name"]] for n in graph.outputs if n.op == "input"}
     outputs = iter(graph.outputs)
-    return Rule(Graph(read, computed), tuple([numbers[n.params["name"]] for n in read]),
+    return VjpRule(Graph(read, computed), tuple([numbers[n.params["name"]] for n in read]),
                 tuple([places[next(outputs)] if given else None for given in gives]))
 
 
@@ -177,7 +178,7 @@ def _only_computes(node: Node) -> bool:
         or (node.kind == "create" and not OPS[node.op].draws)
 
 
-def _pays(rule: Rule, types: Sequence[Any]) -> bool:
+def _pays(rule: VjpRule, types: Sequence[Any]) -> bool:
     """Whether the rule passes over so many elements as a large op does."""
     ops = [OPS[n.op] for n in topological(rule.graph.outputs)
            if n.kind in ("pointwise", "reduce") and n.type.shape]
@@ -186,7 +187,7 @@ def _pays(rule: Rule, types: Sequence[Any]) -> bool:
 
 
 def _by_element(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
-                spread: tuple[bool, ...]) -> tuple[Run, Rule] | None:
+                spread: tuple[bool, ...]) -> tuple[Run, VjpRule] | None:
     """Code for a block of elements, where all values have one shape or one element."""
     shape = types[0].shape
     if op.kind != "pointwise" or not all(t.shape == shape for t in types
@@ -210,7 +211,7 @@ def _by_element(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: 
     return ProgramCall(program, len(rule.read), outputs, rows=types[0].size), rule
 
 
-def _by_shape(rule: Rule, key: Any) -> tuple[Run, Rule] | None:
+def _by_shape(rule: VjpRule, key: Any) -> tuple[Run, VjpRule] | None:
     """Code for these shapes only."""
     program = _SHAPED.get(key, key[0].name, lambda: _whole(rule.graph))
     return None if program is None else (program, rule)

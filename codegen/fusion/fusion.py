@@ -16,7 +16,7 @@ from typing import Any
 from ...capture.graph.graph import SPECIAL, Graph, Node, missing_below, params_key, users
 from ...eager.shapes import product
 from ..ir.affine_index import Index, as_index, variable
-from ..ir.builder import BUILDER, Value
+from ..ir.builder import BUILDER, ExprValue
 from ..ir.inline import Indices, Inliner, broadcast_index
 
 WHOLE = ("contract", "scan", "composite")  # kinds that read more of an operand than an element
@@ -225,7 +225,7 @@ def reads_of(
     """
     found: list[tuple[Node, Indices]] = []
 
-    def leaf(n: Node, index: Indices, mask: object) -> Value | None:
+    def leaf(n: Node, index: Indices, mask: object) -> ExprValue | None:
         if n is node or n not in placed:
             return None
         found.append((n, tuple(as_index(i) for i in index)))
@@ -246,10 +246,10 @@ def reads_of(
     return found
 
 
-def _opaque(node: Node, index: Indices) -> Value:
+def _opaque(node: Node, index: Indices) -> ExprValue:
     """A stand-in for an integer that is read: it may be used as an index."""
     from_memory = variable(f"x{id(node)}", 1 << 40)
-    return Value(from_memory.expr())
+    return ExprValue(from_memory.expr())
 
 
 class Reads:

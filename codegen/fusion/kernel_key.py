@@ -18,7 +18,7 @@ Start = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferView:
     """A buffer from one of its elements on."""
 
     buffer: Buffer
@@ -26,12 +26,12 @@ class Place:
 
 
 @dataclass
-class Form:
+class KernelKey:
     """`key` is equal for groups that can share kernels; `places` has what differs between them, and
     `shifts` how far the starts of slices were moved for that."""
 
     key: Any
-    places: list[Place]
+    places: list[BufferView]
     shifts: dict[Node, Start]
 
 
@@ -44,7 +44,7 @@ class _Operand:
     slices: list[Node] = field(default_factory=list)
 
 
-def form_of(group: Group, places: Mapping[Node, Place]) -> Form:
+def kernel_key_of(group: Group, places: Mapping[Node, BufferView]) -> KernelKey:
     """The form of a group whose operands and results lie at `places`."""
     return _Reader(group, places).form()
 
@@ -52,15 +52,15 @@ def form_of(group: Group, places: Mapping[Node, Place]) -> Form:
 class _Reader:
     """Walks through what the members of a group are computed from."""
 
-    def __init__(self, group: Group, places: Mapping[Node, Place]) -> None:
+    def __init__(self, group: Group, places: Mapping[Node, BufferView]) -> None:
         self.group, self.given, self.members = group, places, set(group.members)
         self.numbers: dict[Node, int] = {}
         self.rows: list[Any] = []
-        self.buffers: dict[Place, int] = {}
-        self.places: list[Place] = []
+        self.buffers: dict[BufferView, int] = {}
+        self.places: list[BufferView] = []
         self.operands: dict[Node, _Operand] = {}
 
-    def form(self) -> Form:
+    def form(self) -> KernelKey:
         group = self.group
         for member in group.members:
             for node in missing_below(member, self.numbers, self._is_leaf):
@@ -72,9 +72,9 @@ class _Reader:
         shifts, starts = self._move_slices()
         key = (group.kind, group.domain, group.axes, group.layout, order, stored,
                tuple(self.rows), starts)
-        return Form(key, self.places, shifts)
+        return KernelKey(key, self.places, shifts)
 
-    def _place(self, place: Place) -> int:
+    def _place(self, place: BufferView) -> int:
         if place not in self.buffers:
             self.buffers[place] = len(self.places)
             self.places.append(place)
@@ -121,7 +121,7 @@ class _Reader:
             if any(by):
                 whole = operand.slices[0].inputs[0].type.shape
                 place = self.places[operand.number]
-                moved = Place(place.buffer, place.offset + offset_of(by, whole))
+                moved = BufferView(place.buffer, place.offset + offset_of(by, whole))
                 self.places[operand.number] = moved
                 shifts |= dict.fromkeys(operand.slices, by)
         return shifts, tuple(starts)

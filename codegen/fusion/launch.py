@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.loop_ir import Kernel
-from .kernel_key import Place
+from .kernel_key import BufferView
 
 
 @dataclass(frozen=True)
@@ -13,4 +13,4 @@ class Launch:
     """A kernel and where each of its arguments lies."""
 
     kernel: Kernel
-    places: tuple[Place, ...]
+    places: tuple[BufferView, ...]

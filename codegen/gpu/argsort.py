@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from ...capture.graph.graph import Node
 from ...eager.shapes import TensorType
-from ..cpu.argsort import PLACE, Rows
+from ..cpu.argsort import PLACE, SortedRows
 from ..cpu.partition_work import bounds, buffers_of
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, atom, counter
-from ..ir.builder import Value, call, cast
+from ..ir.builder import ExprValue, call, cast
 from ..ir.loop_ir import (
     BOOL,
     INT,
@@ -73,15 +73,15 @@ def order_of(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name:
     return made, lower_sort(group, {**buffers, order: made}, machine, name)
 
 
-def _equal(x: Expr, y: Expr) -> Value:
-    return Value(loop_ir.call("eq", (x, y), BOOL))
+def _equal(x: Expr, y: Expr) -> ExprValue:
+    return ExprValue(loop_ir.call("eq", (x, y), BOOL))
 
 
-def _less(x: Expr, y: Expr) -> Value:
-    return Value(loop_ir.call("lt", (x, y), BOOL))
+def _less(x: Expr, y: Expr) -> ExprValue:
+    return ExprValue(loop_ir.call("lt", (x, y), BOOL))
 
 
-class TeamRows(Rows):
+class BlockSortedRows(SortedRows):
     """Rows whose order teams of threads find."""
 
     def kernels(self, name: str) -> list[Kernel]:
@@ -96,7 +96,7 @@ class TeamRows(Rows):
                       float(self.rows * self.length), sites)
 
 
-class Compared(TeamRows):
+class Compared(BlockSortedRows):
     """Short rows, some of them for each team."""
 
     def kernels(self, name: str) -> list[Kernel]:
@@ -144,7 +144,7 @@ class Runs:
         return (row * self.count + run) * self.size
 
 
-class Merged(TeamRows):
+class Merged(BlockSortedRows):
     """Longer rows: pieces sorted in shared memory, and merged."""
 
     def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
@@ -304,7 +304,7 @@ class Merged(TeamRows):
         step = Register("step", INT)
         var, _ = counter("turn", runs.size.bit_length())
         next_one = (atom(loop_ir.read(found)) + atom(loop_ir.read(step))).expr()
-        there = call("and", Value(loop_ir.call("le", (next_one, const(runs.size)), BOOL)),
+        there = call("and", ExprValue(loop_ir.call("le", (next_one, const(runs.size)), BOOL)),
                      other < runs.count if runs.count % 2 else True)
         key = loop_ir.load(runs.keys, (runs.at(row, other) + atom(next_one) - 1).expr(), there.expr,
                          const(0, self.key))

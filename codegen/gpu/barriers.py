@@ -70,7 +70,7 @@ def _apart(keys: set[Any]) -> bool:
     return len(keys) > 1 or _ANY in keys
 
 
-def meeting_places(kernel: Kernel, private: Container[Buffer]) -> set[Path]:
+def barrier_points(kernel: Kernel, private: Container[Buffer]) -> set[Path]:
     """The statements before which the threads of a team meet."""
     found: set[Path] = set()
     _Walk(kernel.task, private, found).block(kernel.body, (), Touched())

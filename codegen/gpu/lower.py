@@ -17,7 +17,7 @@ from ...capture.graph.graph import Node
 from ...eager.dtypes import summed_in
 from ...eager.op import OPS
 from ..cpu.loop_body import Axes, Body, decode, work
-from ..cpu.loop_nest import Nest, adding_rows, identities, kernel
+from ..cpu.loop_nest import LoopNest, adding_rows, identities, kernel
 from ..cpu.partition_work import bounds
 from ..fusion.fusion import SHORT, Group
 from ..ir import loop_ir
@@ -26,7 +26,7 @@ from ..ir.inline import Indices
 from ..ir.loop_ir import Buffer, Expr, For, Kernel, Stmt, const
 from ..ir.target_info import Machine
 from .cost_model import ANY, Work, seconds
-from .shared_transpose import turned, turned_kernel
+from .shared_transpose import transpose_kernel, transposed_loads
 from .thread_mapping import WARP
 
 _BLOCK = 256  # threads of a team whose lanes do not need each other
@@ -43,7 +43,7 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
     """The kernels of a group without contraction, mostly one; `buffers`: what lies in memory."""
     body = Body(group, buffers)
     expressions, forms = body.expressions()
-    nest = Nest(group, body, Axes(group, forms), machine, name, work(expressions), 1)
+    nest = LoopNest(group, body, Axes(group, forms), machine, name, work(expressions), 1)
     if any(group.domain[a] == 0 for a in group.kept):
         return []
     if 0 in group.domain:
@@ -56,11 +56,11 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
 Runs = Sequence[tuple[list[int], int]]  # axes that are one loop, and its size
 
 
-def _runs(nest: Nest, axes: Sequence[list[int]]) -> list[tuple[list[int], int]]:
+def _runs(nest: LoopNest, axes: Sequence[list[int]]) -> list[tuple[list[int], int]]:
     return [(r, nest.axes.size(r)) for r in axes]
 
 
-def _neighbours(nest: Nest, runs: Runs) -> int:
+def _neighbours(nest: LoopNest, runs: Runs) -> int:
     """How many elements that lie side by side a thread takes: as many as it can move at once."""
     touched = [b.dtype.itemsize for b in {*nest.body.buffers.values(), *nest.body.rows.values()}]
     count = max(1, _PIECE // max(touched, default=4))
@@ -81,11 +81,11 @@ def _side_by_side(inner: loop_ir.Var, count: int, body: list[Stmt]) -> list[Stmt
 
 
 # ---- no reduction
-def _elementwise(nest: Nest) -> Kernel:
+def _elementwise(nest: LoopNest) -> Kernel:
     runs = _runs(nest, nest.axes.kept)
-    across = turned(nest, runs)
+    across = transposed_loads(nest, runs)
     if across is not None:
-        return turned_kernel(nest, runs, across)
+        return transpose_kernel(nest, runs, across)
     count = _neighbours(nest, runs)
     total = nest.outer // count
     tasks = -(-total // _BLOCK)
@@ -99,12 +99,12 @@ def _elementwise(nest: Nest) -> Kernel:
 
 
 # ---- reductions along the last axis
-def _most(nest: Nest) -> tuple[int, int]:
+def _most(nest: LoopNest) -> tuple[int, int]:
     """How many reductions there can be, and of how many elements."""
     return nest.machine.most(nest.outer), nest.machine.most(nest.inner)
 
 
-def _rows(nest: Nest) -> list[Kernel]:
+def _rows(nest: LoopNest) -> list[Kernel]:
     if nest.body.columns:
         return _rows_added(nest)
     outer, inner = _most(nest)
@@ -115,7 +115,7 @@ def _rows(nest: Nest) -> list[Kernel]:
     return [kernel(nest, var, nest.outer, _row(nest, kept))]
 
 
-def _row(nest: Nest, kept: list[tuple[list[int], Index]]) -> list[Stmt]:
+def _row(nest: LoopNest, kept: list[tuple[list[int], Index]]) -> list[Stmt]:
     """All sweeps over a row, by the threads of a team."""
     body: list[Stmt] = []
     for sweep in range(len(nest.body.sweeps)):
@@ -125,7 +125,7 @@ def _row(nest: Nest, kept: list[tuple[list[int], Index]]) -> list[Stmt]:
     return body
 
 
-def _sweep(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]],
+def _sweep(nest: LoopNest, sweep: int, kept: list[tuple[list[int], Index]],
            limits: tuple[Expr, Expr] | None = None) -> list[Stmt]:
     """One sweep over a row, or over the part of it between two of its pieces."""
     runs = _runs(nest, nest.axes.inner)
@@ -147,7 +147,7 @@ def _threads(pieces: int) -> int:
     return int(min(1024, max(2 * WARP, 1 << ((pieces - 1) // _EACH).bit_length())))
 
 
-def _rows_added(nest: Nest) -> list[Kernel]:
+def _rows_added(nest: LoopNest) -> list[Kernel]:
     """Rows with sums over them: each team adds up some rows, a second kernel what teams have."""
     tasks = -(-_most(nest)[0] // _ADDED)
     var, task = counter("task", tasks)
@@ -158,7 +158,7 @@ def _rows_added(nest: Nest) -> list[Kernel]:
 
 
 # ---- what one team would take too long for: cut, and added up by a second kernel
-def _cut(nest: Nest, length: int, piece: int) -> list[Kernel]:
+def _cut(nest: LoopNest, length: int, piece: int) -> list[Kernel]:
     """Rows in pieces."""
     count = _neighbours(nest, _runs(nest, nest.axes.inner))
     pieces = -(-nest.machine.most(length) // piece)
@@ -173,12 +173,12 @@ def _cut(nest: Nest, length: int, piece: int) -> list[Kernel]:
     return [first, _total_of_row(nest, partial, pieces)]
 
 
-def _partials(nest: Nest, count: int) -> dict[Node, Buffer]:
+def _partials(nest: LoopNest, count: int) -> dict[Node, Buffer]:
     return {r: Buffer(f"{nest.name}_part{i}", summed_in(r.type.dtype), count * nest.outer)
             for i, r in enumerate(nest.body.sweeps[0].reductions)}
 
 
-def _total_of_column(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kernel:
+def _total_of_column(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Kernel:
     """Adds up the parts of each column in order, and does what follows: a thread for each."""
     tasks = -(-nest.outer // WARP)
     var, task = counter("task", tasks)
@@ -199,7 +199,7 @@ def _adding(rows: int, parts: int, threads: int) -> Work:
     return Work(rows, threads, 32, 0, -(-parts // (4 * threads)), 40, moved, moved)
 
 
-def _total_of_row(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kernel:
+def _total_of_row(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Kernel:
     """The same for the parts of a row, which lie side by side: a team for each row."""
     threads = min(_ADDERS, key=lambda n: seconds(_adding(_most(nest)[0], count, n), ANY))
     var, task = counter("task", nest.outer)
@@ -213,7 +213,7 @@ def _total_of_row(nest: Nest, partial: dict[Node, Buffer], count: int) -> Kernel
 
 
 # ---- reductions along other axes
-def _columns(nest: Nest) -> list[Kernel]:
+def _columns(nest: LoopNest) -> list[Kernel]:
     outer, inner = _most(nest)
     few = outer < _ENOUGH * WARP and inner >= 2 * _DEEP
     if few and len(nest.body.sweeps) == 1:
@@ -232,7 +232,7 @@ def _columns(nest: Nest) -> list[Kernel]:
     return [kernel(nest, var, tasks, [loop])]
 
 
-def _column(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]],
+def _column(nest: LoopNest, sweep: int, kept: list[tuple[list[int], Index]],
             limits: tuple[Expr, Expr]) -> list[Stmt]:
     """A thread's sweep over the elements of a column, or some of them."""
     if _most(nest)[1] <= SHORT and not nest.machine.varies(nest.inner):
@@ -242,7 +242,7 @@ def _column(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]],
     return [For(var, *limits, tuple(nest.body.step(sweep, where)), 0, 4)]
 
 
-def _window(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]]) -> list[Stmt]:
+def _window(nest: LoopNest, sweep: int, kept: list[tuple[list[int], Index]]) -> list[Stmt]:
     """A thread's sweep over few elements, a loop for each axis: what lies side by side in a window
     is moved at once."""
     runs = _runs(nest, nest.axes.inner)
@@ -254,7 +254,7 @@ def _window(nest: Nest, sweep: int, kept: list[tuple[list[int], Index]]) -> list
     return body
 
 
-def _cut_columns(nest: Nest) -> list[Kernel]:
+def _cut_columns(nest: LoopNest) -> list[Kernel]:
     """Columns in pieces, so that there are enough teams."""
     outer, inner = _most(nest)
     blocks = -(-outer // WARP)

@@ -24,7 +24,7 @@ from ..cpu.scan import Scan
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
-from ..ir.builder import Value, cast
+from ..ir.builder import ExprValue, cast
 from ..ir.inline import Inliner, flat, in_memory
 from ..ir.loop_ir import Assign, Buffer, Expr, For, If, Kernel, Register, Stmt, Store, const
 from ..ir.target_info import Machine
@@ -44,12 +44,12 @@ class Elements:
     """What is scanned along an axis of `length` elements, and where results go."""
 
     length: int
-    read: Callable[[Place], Value]
+    read: Callable[[Place], ExprValue]
     write: Callable[[Place, Expr], Stmt]
 
 
 @dataclass(frozen=True)
-class Pieces:
+class ScanChunks:
     """An axis in `count` pieces of `size` elements. `total`: where what a piece comes to is noted,
     instead of results; `before`: where what comes before the next piece is found."""
 
@@ -62,13 +62,13 @@ class Pieces:
 def lower_scan(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
                ) -> list[Kernel]:
     """The kernels of a scan; none where it has no elements, or none that anybody reads."""
-    scan = TeamScan(group, buffers, machine)
+    scan = BlockScan(group, buffers, machine)
     if scan.node.type.size == 0 or scan.node not in buffers:
         return []
     return scan.kernels(name)
 
 
-class TeamScan(Scan):
+class BlockScan(Scan):
     """A scan, and its kernels for teams of threads."""
 
     def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine) -> None:
@@ -76,7 +76,7 @@ class TeamScan(Scan):
         self.by_rows = self.behind == 1 and self.length > _SHORT
         self.lines = self.before * self.behind
         self.each = max(1, _BYTES // self.node.type.dtype.itemsize)  # elements of a thread
-        self.nothing = Value(const(self.start(), self.wide))
+        self.nothing = ExprValue(const(self.start(), self.wide))
 
     def kernels(self, name: str) -> list[Kernel]:
         """The kernels of the whole scan."""
@@ -86,12 +86,12 @@ class TeamScan(Scan):
         size = made.count * self.lines
         total, before = (Buffer(f"{name}_{part}", self.wide, size) for part in ("part", "before"))
         return [
-            self._made(f"{name}_part", of, Pieces(made.count, made.size, total=total)),
+            self._made(f"{name}_part", of, ScanChunks(made.count, made.size, total=total)),
             self._made(f"{name}_sum", self._between(total, before, made.count),
-                         Pieces(1, made.count)),
-            self._made(name, of, Pieces(made.count, made.size, before=before))]
+                         ScanChunks(1, made.count)),
+            self._made(name, of, ScanChunks(made.count, made.size, before=before))]
 
-    def _pieces(self) -> Pieces:
+    def _pieces(self) -> ScanChunks:
         if self.by_rows:
             block = self._threads(self.length) * self.each
             few = self.lines < _ENOUGH // 4 and self.length >= 4 * block
@@ -101,16 +101,16 @@ class TeamScan(Scan):
             wanted = min(self.length // _DEEP, 2 * _ENOUGH * WARP // self.lines)
             size = -(-self.length // max(1, min(wanted, math.isqrt(self.length))))
         size = size if few else self.length
-        return Pieces(-(-self.length // size), size)
+        return ScanChunks(-(-self.length // size), size)
 
-    def _made(self, name: str, of: Elements, cut: Pieces) -> Kernel:
+    def _made(self, name: str, of: Elements, cut: ScanChunks) -> Kernel:
         make = self._team_kernel if self.by_rows else self._thread_kernel
         var, tasks, body, scratch = make(of, cut)
         return Kernel(name, *buffers_of(body), scratch, var, tasks, body,
                       float(self.lines * of.length), (self.node.site,) if self.node.site else ())
 
     # ---- elements
-    def _read(self, place: Place) -> Value:
+    def _read(self, place: Place) -> ExprValue:
         inline = Inliner(in_memory(self.buffers, (self.node,)))
         return cast(inline.value(self.node.inputs[0], self.index(*place)), self.wide)
 
@@ -123,24 +123,24 @@ class TeamScan(Scan):
         def at(place: Place) -> Expr:
             return self.of_piece(place[0] * self.behind + place[2], place[1], count).expr()
 
-        return Elements(count, lambda place: Value(loop_ir.load(total, at(place))),
+        return Elements(count, lambda place: ExprValue(loop_ir.load(total, at(place))),
                         lambda place, value: Store(before, at(place), value))
 
     def of_piece(self, line: Index, piece: Index, count: int) -> Index:
         """Where a value of a piece lies: neighbours are those that a team reads together."""
         return line * count + piece if self.by_rows else piece * self.lines + line
 
-    def _beginning(self, cut: Pieces, line: Index, piece: Index) -> Value:
+    def _beginning(self, cut: ScanChunks, line: Index, piece: Index) -> ExprValue:
         """What comes before a piece."""
         if cut.before is None:
             return self.nothing
         at = self.of_piece(line, piece, cut.count)
         back = self.of_piece(as_index(0), as_index(1), cut.count)
         some = (piece > 0).expr
-        return Value(loop_ir.load(cut.before, (at - back).expr(), some, self.nothing.expr))
+        return ExprValue(loop_ir.load(cut.before, (at - back).expr(), some, self.nothing.expr))
 
     # ---- a thread for each column
-    def _thread_kernel(self, of: Elements, cut: Pieces
+    def _thread_kernel(self, of: Elements, cut: ScanChunks
                        ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[Buffer, ...]]:
         total = self.lines * cut.count
         threads = WARP if total < _ENOUGH * _WIDEST else _WIDEST
@@ -151,12 +151,12 @@ class TeamScan(Scan):
         one = self._column(of, cut, line, piece)
         return var, tasks, (For(lane, *bounds(task, threads, total), one, threads),), ()
 
-    def _column(self, of: Elements, cut: Pieces, line: Index, piece: Index) -> tuple[Stmt, ...]:
+    def _column(self, of: Elements, cut: ScanChunks, line: Index, piece: Index) -> tuple[Stmt, ...]:
         sum_so_far = Register("s", self.wide)
         var, k = counter("k", of.length)
         place = (line // self.behind, k, line % self.behind)
         step: list[Stmt] = [Assign(sum_so_far, self.combined(
-            Value(loop_ir.read(sum_so_far)), of.read(place)).expr)]
+            ExprValue(loop_ir.read(sum_so_far)), of.read(place)).expr)]
         if cut.total is None:
             step.append(of.write(place, loop_ir.read(sum_so_far)))
         body: list[Stmt] = [Assign(sum_so_far, self._beginning(cut, line, piece).expr),
@@ -171,7 +171,7 @@ class TeamScan(Scan):
         """Threads of a team for so many elements."""
         return min(_WIDEST, max(WARP, 1 << (-(-length // self.each) - 1).bit_length()))
 
-    def _team_kernel(self, of: Elements, cut: Pieces
+    def _team_kernel(self, of: Elements, cut: ScanChunks
                      ) -> tuple[loop_ir.Var, int, tuple[Stmt, ...], tuple[Buffer, ...]]:
         tasks = self.lines * cut.count
         var, task = counter("task", tasks)
@@ -185,7 +185,7 @@ class _Row:
     multiple of that; if not, they go through shared memory, so that what threads read and write at
     once lies side by side."""
 
-    def __init__(self, scan: TeamScan, of: Elements, cut: Pieces, line: Index, piece: Index,
+    def __init__(self, scan: BlockScan, of: Elements, cut: ScanChunks, line: Index, piece: Index,
                  threads: int) -> None:
         self.scan, self.of, self.cut, self.line, self.piece = scan, of, cut, line, piece
         self.threads, self.each = threads, scan.each
@@ -199,7 +199,7 @@ class _Row:
         needed = self.cut.total is None or not self.aligned
         return (*((self.own,) if needed else ()), *self.sums)
 
-    def body(self, beginning: Value) -> list[Stmt]:
+    def body(self, beginning: ExprValue) -> list[Stmt]:
         count = self.threads * self.each
         blocks = -(-min(self.cut.size, self.of.length) // count)
         var, block = counter("block", blocks) if blocks > 1 else (loop_ir.Var("block"), as_index(0))
@@ -220,7 +220,7 @@ class _Row:
         results = [] if self.cut.total else [make(first, last)]
         fetched = [] if self.aligned else [self._fetched(first)]
         return [*fetched, self._own_sums(first), *map(self._step, range(steps)), *results,
-                Assign(self.carry, put(Value(loop_ir.read(self.carry)), Value(whole)).expr)]
+                Assign(self.carry, put(ExprValue(loop_ir.read(self.carry)), ExprValue(whole)).expr)]
 
     def _lanes(self, lane: loop_ir.Var, body: list[Stmt]) -> For:
         return For(lane, const(0), const(self.threads), tuple(body), self.threads)
@@ -230,9 +230,9 @@ class _Row:
         (lane, t), (var, n) = counter("t", self.threads), counter("n", self.each)
         total, at = Register("s", self.scan.wide), t * self.each + n
         element = self.of.read((self.line, first + at, as_index(0))) if self.aligned \
-            else Value(loop_ir.load(self.own, at.expr()))
+            else ExprValue(loop_ir.load(self.own, at.expr()))
         step: list[Stmt] = [Assign(total, self.scan.combined(
-            Value(loop_ir.read(total)), element).expr)]
+            ExprValue(loop_ir.read(total)), element).expr)]
         if self.cut.total is None:
             step.append(Store(self.own, at.expr(), loop_ir.read(total)))
         return self._lanes(lane, [
@@ -268,8 +268,8 @@ class _Row:
         """The results, element by element."""
         def spread(u: Index, k: Index) -> list[Stmt]:
             put = self.scan.combined
-            before = put(Value(loop_ir.read(self.carry)), self._sum(sums, u // self.each, 1))
-            own = Value(loop_ir.load(self.own, u.expr()))
+            before = put(ExprValue(loop_ir.read(self.carry)), self._sum(sums, u // self.each, 1))
+            own = ExprValue(loop_ir.load(self.own, u.expr()))
             result = self.of.write((self.line, k, as_index(0)), put(before, own).expr)
             inside = k < self.of.length
             return [result if inside is True else If(inside.expr, (result,))]
@@ -282,23 +282,23 @@ class _Row:
         lane, t = counter("t", self.threads)
         source, target = self.sums[step % 2], self.sums[(step + 1) % 2]
         value = self.scan.combined(self._sum(source, t, 1 << step),
-                                   Value(loop_ir.load(source, t.expr())))
+                                   ExprValue(loop_ir.load(source, t.expr())))
         return self._lanes(lane, [Store(target, t.expr(), value.expr)])
 
-    def _sum(self, sums: Buffer, t: Index, back: int) -> Value:
+    def _sum(self, sums: Buffer, t: Index, back: int) -> ExprValue:
         """The sum of a thread that comes before another one, if it is there."""
-        return Value(loop_ir.load(sums, (t - back).expr(), (t >= back).expr,
+        return ExprValue(loop_ir.load(sums, (t - back).expr(), (t >= back).expr,
                                 self.scan.nothing.expr))
 
     def _results(self, first: Index, sums: Buffer) -> For:
         """Each thread puts what is before its neighbours in front of their sums."""
         (lane, t), (var, n) = counter("t", self.threads), counter("n", self.each)
         before, put = Register("before", self.scan.wide), self.scan.combined
-        own = Value(loop_ir.load(self.own, (t * self.each + n).expr()))
+        own = ExprValue(loop_ir.load(self.own, (t * self.each + n).expr()))
         place = (self.line, first + t * self.each + n, as_index(0))
-        result = self.of.write(place, put(Value(loop_ir.read(before)), own).expr)
+        result = self.of.write(place, put(ExprValue(loop_ir.read(before)), own).expr)
         return self._lanes(lane, [
-            Assign(before, put(Value(loop_ir.read(self.carry)), self._sum(sums, t, 1)).expr),
+            Assign(before, put(ExprValue(loop_ir.read(self.carry)), self._sum(sums, t, 1)).expr),
             self._neighbours(first, t, var, [result])])
 
 

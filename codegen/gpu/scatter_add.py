@@ -23,7 +23,7 @@ from ..cpu.scatter_rows import inside, split
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, atom, counter
-from ..ir.builder import Value, call, cast
+from ..ir.builder import ExprValue, call, cast
 from ..ir.inline import Inliner, in_memory
 from ..ir.loop_ir import (
     BOOL,
@@ -60,7 +60,7 @@ def lower_add_at(group: Group, buffers: Mapping[Node, Buffer], machine: Machine,
     return (Few if few else Ordered)(node, buffers, machine, name).kernels()
 
 
-class Rows:
+class AddedRows:
     """The rows that are added up: `outer` times `count` of them, each of `width` elements."""
 
     def __init__(self, node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
@@ -94,7 +94,7 @@ class Rows:
         def element(i: Index) -> list[Stmt]:
             outer, place, column = i // self.width // self.size, i // self.width % self.size, \
                 i % self.width
-            sums = cast(Value(read(self.total)), self.node.type.dtype).expr
+            sums = cast(ExprValue(read(self.total)), self.node.type.dtype).expr
             return [self.none(), *body(outer, place, column),
                     Store(self.buffers[self.node], i.expr(), sums)]
 
@@ -112,7 +112,7 @@ class Rows:
     def added(self, value: Expr) -> Assign:
         """One more value is added up."""
         dtype = self.total.dtype
-        more = cast(Value(value), dtype).expr
+        more = cast(ExprValue(value), dtype).expr
         return Assign(self.total, loop_ir.call("add", (read(self.total), more), dtype))
 
     def row(self, outer: Index, n: Index, column: Index) -> Assign:
@@ -122,7 +122,7 @@ class Rows:
         return self.added(self.inline.value(self.values, index).expr)
 
 
-class Few(Rows):
+class Few(AddedRows):
     """Few rows, at whose places every thread looks."""
 
     def kernels(self) -> list[Kernel]:
@@ -138,7 +138,7 @@ class Few(Rows):
         return [For(var, const(0), const(self.count), (body,), 0, _AT_ONCE)]
 
 
-class Ordered(Rows):
+class Ordered(AddedRows):
     """Rows that are put in order by their places; `piece` of them, in that order, are a piece."""
 
     def __init__(self, node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
@@ -167,9 +167,9 @@ class Ordered(Rows):
         found, step, bits = Register("found", INT), Register("step", INT), self.count.bit_length()
         var, _ = counter("turn", bits)
         following = loop_ir.call("add", (read(found), read(step)), INT)
-        there = Value(loop_ir.call("le", (following, const(self.count)), BOOL))
+        there = ExprValue(loop_ir.call("le", (following, const(self.count)), BOOL))
         last = atom(loop_ir.call("minimum", (following, const(self.count)), INT), (1, self.count))
-        earlier = Value(loop_ir.call("lt", (self.place(self._row(last - 1)), i.expr()), BOOL))
+        earlier = ExprValue(loop_ir.call("lt", (self.place(self._row(last - 1)), i.expr()), BOOL))
         return [
             Assign(found, const(0)), Assign(step, const(1 << bits - 1)),
             For(var, const(0), const(bits), (

@@ -19,7 +19,7 @@ from ..cpu.scatter_rows import place_of, put_kernels, row_written
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, atom, counter
-from ..ir.builder import Value, call
+from ..ir.builder import ExprValue, call
 from ..ir.inline import Inliner, in_memory
 from ..ir.loop_ir import BOOL, INT, Assign, Buffer, For, If, Kernel, Register, Stmt, Update, const
 from ..ir.target_info import Machine
@@ -32,7 +32,7 @@ _WIDEST = 256  # threads of a team
 _EACH = 4  # elements of a row that a thread writes
 
 
-def lower_put(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
+def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
               ) -> list[Kernel]:
     """The kernels of rows that are written; none where nobody reads the result."""
     return put_kernels(group, buffers, machine, name, lower, _written)
@@ -40,11 +40,11 @@ def lower_put(group: Group, buffers: dict[Node, Buffer], machine: Machine, name:
 
 def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
              ) -> list[Kernel]:
-    rows = Rows(node, buffers)
+    rows = WrittenRows(node, buffers)
     return [rows.few(name)] if rows.count <= _FEW else rows.many(machine, name)
 
 
-class Rows:
+class WrittenRows:
     """The rows that are written."""
 
     def __init__(self, node: Node, buffers: Mapping[Node, Buffer]) -> None:
@@ -57,10 +57,10 @@ class Rows:
         return Kernel(name, *buffers_of(body), (), var, tasks, body,
                       float(self.count * self.width), (self.node.site,) if self.node.site else ())
 
-    def _same(self, n: Index, m: Index) -> Value:
+    def _same(self, n: Index, m: Index) -> ExprValue:
         """Whether two rows have one place."""
         places = [place_of(self.node, self.inline, row).expr() for row in (n, m)]
-        return Value(loop_ir.call("eq", tuple(places), BOOL))
+        return ExprValue(loop_ir.call("eq", tuple(places), BOOL))
 
     # ---- few of them
     def few(self, name: str) -> Kernel:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..cpu.loop_body import decode
-from ..cpu.loop_nest import Nest, kernel
+from ..cpu.loop_nest import LoopNest, kernel
 from ..ir import loop_ir
 from ..ir.affine_index import Index, counter, variable
 from ..ir.axis_coalescing import linear
@@ -29,7 +29,7 @@ _SHORTEST = 16  # axes that are worth a tile
 Run = tuple[list[int], int]  # axes that are one loop, and its size
 
 
-class Turned(NamedTuple):
+class SharedTranspose(NamedTuple):
     """A kernel's statements over variables of its runs; the loads in them that are to be turned,
     and the number of the run along which these lie."""
 
@@ -39,7 +39,7 @@ class Turned(NamedTuple):
     along: int
 
 
-def turned(nest: Nest, runs: list[Run]) -> Turned | None:
+def transposed_loads(nest: LoopNest, runs: list[Run]) -> SharedTranspose | None:
     """What there is to be turned, None where nothing is worth it."""
     if len(runs) < 2 or runs[-1][1] < _SHORTEST:
         return None
@@ -52,7 +52,7 @@ def turned(nest: Nest, runs: list[Run]) -> Turned | None:
     if not along:
         return None
     best, _ = Counter(along.values()).most_common(1)[0]
-    return Turned(body, variables, [e for e, n in along.items() if n == best], best)
+    return SharedTranspose(body, variables, [e for e, n in along.items() if n == best], best)
 
 
 def _run_of(e: Load, runs: list[Run], variables: list[Index]) -> int | None:
@@ -68,7 +68,7 @@ def _run_of(e: Load, runs: list[Run], variables: list[Index]) -> int | None:
                  if step == 1 and runs[n][1] >= _SHORTEST), None)
 
 
-def turned_kernel(nest: Nest, runs: list[Run], what: Turned) -> Kernel:
+def transpose_kernel(nest: LoopNest, runs: list[Run], what: SharedTranspose) -> Kernel:
     """The kernel: a task for each tile, and each place along the other runs."""
     last, along = len(runs) - 1, what.along
     blocks = {n: -(-runs[n][1] // _SIDE) for n in (last, along)}
@@ -91,7 +91,8 @@ def _lanes(body: list[Stmt], lane: loop_ir.Var) -> For:
     return For(lane, const(0), const(_SIDE * _SIDE), tuple(body), _THREADS)
 
 
-def _read(what: Turned, runs: list[Run], first: Mapping[int, Index], fixed: Mapping[int, Index],
+def _read(what: SharedTranspose, runs: list[Run], first: Mapping[int, Index], fixed: Mapping[int,
+                                                                                             Index],
           tiles: Mapping[Load, Buffer]) -> For:
     """Reads the tiles: neighbouring threads along the run in which the elements lie."""
     lane, e = counter("e", _SIDE * _SIDE)
@@ -103,7 +104,7 @@ def _read(what: Turned, runs: list[Run], first: Mapping[int, Index], fixed: Mapp
     return _lanes(_where_there(runs, places, body), lane)
 
 
-def _computed(what: Turned, runs: list[Run], first: Mapping[int, Index],
+def _computed(what: SharedTranspose, runs: list[Run], first: Mapping[int, Index],
               fixed: Mapping[int, Index], tiles: Mapping[Load, Buffer]) -> For:
     """The statements, with the tiles in the place of what was read for them."""
     lane, e = counter("e", _SIDE * _SIDE)
@@ -115,7 +116,7 @@ def _computed(what: Turned, runs: list[Run], first: Mapping[int, Index],
     return _lanes(_where_there(runs, places, body), lane)
 
 
-def _bound(what: Turned, places: Mapping[int, Index]) -> dict[Expr, Expr]:
+def _bound(what: SharedTranspose, places: Mapping[int, Index]) -> dict[Expr, Expr]:
     return {next(iter(i.terms)): places[n].expr() for n, i in enumerate(what.variables) if i.terms}
 
 

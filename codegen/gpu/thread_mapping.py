@@ -40,7 +40,7 @@ _OWN = 64  # elements of a thread's own scratch
 
 
 @dataclass(frozen=True)
-class Own:
+class ThreadLocal:
     """Scratch that belongs to a thread: of an element `step` * lane + rest, `rest` is the place."""
 
     step: int
@@ -48,13 +48,13 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Team:
+class ThreadMapping:
     """Threads of a team and of a block, and where scratch lies: `own` in a thread, `shared` in a
     block's memory, `device` in the program's, task by task."""
 
     threads: int
     block: int
-    own: dict[Buffer, Own]
+    own: dict[Buffer, ThreadLocal]
     shared: tuple[Buffer, ...]
     device: tuple[Buffer, ...]
 
@@ -73,7 +73,7 @@ class Team:
         return -(-tasks // self.teams)
 
 
-def team_of(kernel: Kernel, alone: bool = True) -> Team:
+def thread_mapping_of(kernel: Kernel, alone: bool = True) -> ThreadMapping:
     """How a kernel lies on threads: alone, or in blocks beside those of other kernels."""
     lanes = max([s.lanes for s in walk(kernel.body) if isinstance(s, For)], default=0)
     turned = any(isinstance(s, Transpose) for s in walk(kernel.body))
@@ -92,7 +92,7 @@ def team_of(kernel: Kernel, alone: bool = True) -> Team:
             left -= -(-size // 16) * 16
         else:
             device.append(b)
-    return Team(threads, block, own, tuple(shared), tuple(device))
+    return ThreadMapping(threads, block, own, tuple(shared), tuple(device))
 
 
 def _power_of_two(n: int) -> int:
@@ -105,8 +105,8 @@ def _few(tasks: int, threads: int) -> int:
 
 
 # ---- scratch of a thread
-def _owned(kernel: Kernel, threads: int) -> dict[Buffer, Own]:
-    found: dict[Buffer, Own] = {}
+def _owned(kernel: Kernel, threads: int) -> dict[Buffer, ThreadLocal]:
+    found: dict[Buffer, ThreadLocal] = {}
     accesses = list(_accesses(kernel.body, None, Ranges()))
     for b in kernel.scratch:
         own = {a for buffer, a in accesses if buffer is b}
@@ -117,7 +117,7 @@ def _owned(kernel: Kernel, threads: int) -> dict[Buffer, Own]:
 
 
 def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
-              ) -> Iterator[tuple[Buffer, Own | None]]:
+              ) -> Iterator[tuple[Buffer, ThreadLocal | None]]:
     """Each access to memory, and how it lies in a thread's own, if it does."""
     for s in body:
         for e in parts(expressions(s)):
@@ -128,7 +128,7 @@ def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
         if isinstance(s, Transpose):
             yield from ((s.buffer, None), (s.source, None))
         if isinstance(s, Mma):
-            yield from ((s.sums, Own(s.fragments.own, s.fragments.own)), (s.rows, None),
+            yield from ((s.sums, ThreadLocal(s.fragments.own, s.fragments.own)), (s.rows, None),
                         (s.columns, None))
         if isinstance(s, For):
             ranges.bind(s.var, ranges.of(s.start), ranges.of(s.stop))
@@ -137,7 +137,7 @@ def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
             yield from _accesses(s.body, lane, ranges)
 
 
-def _place(index: Expr, lane: For | None, ranges: Ranges) -> Own | None:
+def _place(index: Expr, lane: For | None, ranges: Ranges) -> ThreadLocal | None:
     if lane is None or not _one_turn_each(lane):
         return None
     terms, low = linear(index)
@@ -148,7 +148,7 @@ def _place(index: Expr, lane: For | None, ranges: Ranges) -> Own | None:
             return None
         ends = known[0] * factor, known[1] * factor
         low, high = low + min(ends), high + max(ends)
-    return Own(step, step) if 0 <= low and high < step else None
+    return ThreadLocal(step, step) if 0 <= low and high < step else None
 
 
 def _one_turn_each(lane: For) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import loop_ir
-from .builder import Value
+from .builder import ExprValue
 from .loop_ir import BOOL, INT, Call, Const, Expr, Var
 from .target_info import Machine
 
@@ -78,10 +78,10 @@ class Index:
         return _divide(self, divisor)[1]
 
     # ---- bits, for random numbers
-    def __and__(self, mask: int) -> Value:
+    def __and__(self, mask: int) -> ExprValue:
         return self.value() & mask
 
-    def __rshift__(self, bits: int) -> Value:
+    def __rshift__(self, bits: int) -> ExprValue:
         return self.value() >> bits
 
     # ---- comparisons: Python bools where the ranges decide them
@@ -120,9 +120,9 @@ class Index:
             return total
         return loop_ir.call("add", (total, loop_ir.const(self.const)), INT)
 
-    def value(self) -> Value:
+    def value(self) -> ExprValue:
         """The index as a scalar of a formula."""
-        return Value(self.expr())
+        return ExprValue(self.expr())
 
     def range(self) -> Range:
         """The lowest and the highest value it can have."""
@@ -271,7 +271,7 @@ def _compare(op: str, difference: Index) -> Any:
              "eq": high < 0 or low > 0}[op]
     if always or never:
         return always
-    return Value(loop_ir.call(op, (difference.expr(), loop_ir.const(0)), BOOL))
+    return ExprValue(loop_ir.call(op, (difference.expr(), loop_ir.const(0)), BOOL))
 
 
 def counter(name: str, size: int) -> tuple[Var, Index]:

@@ -14,7 +14,7 @@ from .scalar_ops import SCALAR
 _COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite", "signbit"}
 
 
-class Value:
+class ExprValue:
     """An expression with operators; Python numbers beside it adapt to its dtype."""
 
     __slots__ = ("expr",)
@@ -28,30 +28,30 @@ class Value:
         return self.expr.dtype
 
     if TYPE_CHECKING:  # bound below
-        def _binary(self, other: Any) -> Value: ...
+        def _binary(self, other: Any) -> ExprValue: ...
         __add__ = __sub__ = __mul__ = __truediv__ = __and__ = __or__ = __xor__ = _binary
         __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = _binary
 
-    def __neg__(self) -> Value:
-        return Value(loop_ir.call("neg", (self.expr,), self.dtype))
+    def __neg__(self) -> ExprValue:
+        return ExprValue(loop_ir.call("neg", (self.expr,), self.dtype))
 
-    def __invert__(self) -> Value:
-        return Value(loop_ir.call("not", (self.expr,), self.dtype))
+    def __invert__(self) -> ExprValue:
+        return ExprValue(loop_ir.call("not", (self.expr,), self.dtype))
 
     def __bool__(self) -> bool:
         raise TypeError("a scalar of a formula has no truth value; use k.where")
 
 
 def _bind(method: str, op: str) -> None:
-    def forward(self: Value, other: Any) -> Any:
+    def forward(self: ExprValue, other: Any) -> Any:
         return call(op, self, other)
 
-    def backward(self: Value, other: Any) -> Any:
+    def backward(self: ExprValue, other: Any) -> Any:
         return call(op, other, self)
 
-    setattr(Value, f"__{method}__", forward)
+    setattr(ExprValue, f"__{method}__", forward)
     if op not in _COMPARISONS:
-        setattr(Value, f"__r{method}__", backward)
+        setattr(ExprValue, f"__r{method}__", backward)
 
 
 for _method, _op in {
@@ -68,11 +68,11 @@ def call(op: str, *args: Any) -> Any:
         return _known_logic(op, *args)
     if op == "where" and isinstance(args[0], (bool, np.bool_)):
         return args[1] if args[0] else args[2]
-    dtype = next((a.dtype for a in reversed(args) if isinstance(a, Value)), None)
-    if dtype is None or (op == "where" and not any(isinstance(a, Value) for a in args[1:])):
+    dtype = next((a.dtype for a in reversed(args) if isinstance(a, ExprValue)), None)
+    if dtype is None or (op == "where" and not any(isinstance(a, ExprValue) for a in args[1:])):
         raise TypeError(f"{op} of numbers alone has no dtype")
     exprs = tuple(_operand(a, dtype) for a in args)
-    return Value(loop_ir.call(op, exprs, BOOL if op in _COMPARISONS else dtype))
+    return ExprValue(loop_ir.call(op, exprs, BOOL if op in _COMPARISONS else dtype))
 
 
 def _known_logic(op: str, a: Any, b: Any) -> Any:
@@ -81,27 +81,28 @@ def _known_logic(op: str, a: Any, b: Any) -> Any:
 
 
 def _operand(a: Any, dtype: Any) -> Expr:
-    if isinstance(a, Value):
+    if isinstance(a, ExprValue):
         return a.expr
     if hasattr(a, "value") and callable(a.value):  # an index
         return cast(a, dtype).expr
     return loop_ir.const(a, dtype)
 
 
-def cast(x: Any, dtype: Any) -> Value:
+def cast(x: Any, dtype: Any) -> ExprValue:
     """`x`, a value, an index or a number, as `dtype`."""
     if isinstance(x, (bool, int, float, complex)):
-        return Value(loop_ir.const(x, dtype))
-    value = x if isinstance(x, Value) else x.value()
+        return ExprValue(loop_ir.const(x, dtype))
+    value = x if isinstance(x, ExprValue) else x.value()
     if value.dtype == dtype:
         return value
     if isinstance(value.expr, Const):
         with np.errstate(all="ignore"):
-            return Value(loop_ir.const(np.asarray(value.expr.value).astype(dtype).item(), dtype))
-    return Value(loop_ir.call("cast", (value.expr,), dtype))
+            return ExprValue(loop_ir.const(np.asarray(value.expr.value).astype(dtype).item(),
+                                           dtype))
+    return ExprValue(loop_ir.call("cast", (value.expr,), dtype))
 
 
-class Builder:
+class ExprBuilder:
     """The `k` of formulas: every scalar op by its name, and constants."""
 
     cast = staticmethod(cast)
@@ -117,8 +118,8 @@ class Builder:
         return run
 
     @staticmethod
-    def const(value: Any, dtype: Any) -> Value:
-        return Value(loop_ir.const(value, dtype))
+    def const(value: Any, dtype: Any) -> ExprValue:
+        return ExprValue(loop_ir.const(value, dtype))
 
 
-BUILDER = Builder()
+BUILDER = ExprBuilder()

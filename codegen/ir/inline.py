@@ -12,14 +12,14 @@ from ...eager.shapes import TensorType
 from . import loop_ir
 from .affine_index import Index, as_index, assuming, atom
 from .axis_coalescing import joined
-from .builder import BUILDER, Value, call, cast
+from .builder import BUILDER, ExprValue, call, cast
 from .loop_ir import INT, Expr
 
 Indices = tuple[Any, ...]
 # (node, index, mask) -> its value, or None: compute it from its inputs
-Leaf = Callable[[Node, Indices, Any], "Value | None"]
+Leaf = Callable[[Node, Indices, Any], "ExprValue | None"]
 # Asks for (node, index, mask), is sent its value each time, and returns a value of its own.
-Steps = Generator[tuple[Node, Indices, Any], Value, Any]
+Steps = Generator[tuple[Node, Indices, Any], ExprValue, Any]
 
 
 class Inliner:
@@ -27,9 +27,9 @@ class Inliner:
 
     def __init__(self, leaf: Leaf) -> None:
         self._leaf = leaf
-        self._memo: dict[Any, Value] = {}
+        self._memo: dict[Any, ExprValue] = {}
 
-    def value(self, node: Node, index: Indices, mask: Any = None) -> Value:
+    def value(self, node: Node, index: Indices, mask: Any = None) -> ExprValue:
         """Element `index` of `node`; nothing is read from memory where `mask` is false."""
         key, found = self._look(node, index, mask)
         if found is not None:
@@ -45,7 +45,8 @@ class Inliner:
         assert found is not None
         return found
 
-    def _advance(self, waiting: list[tuple[Any, Steps]], sent: Value | None) -> Value | None:
+    def _advance(self, waiting: list[tuple[Any, Steps]],
+                 sent: ExprValue | None) -> ExprValue | None:
         """Gives the last of those that wait what it asked for: the value that is known next."""
         key, steps = waiting[-1]
         try:
@@ -59,7 +60,7 @@ class Inliner:
             waiting.append((key, self._steps(*asked)))
         return found
 
-    def _look(self, node: Node, index: Indices, mask: Any) -> tuple[Any, Value | None]:
+    def _look(self, node: Node, index: Indices, mask: Any) -> tuple[Any, ExprValue | None]:
         """The key of a value, and the value where it is known or need not be computed here."""
         key = (node, tuple([as_index(i).expr() for i in index]), _key(mask))
         found = self._memo.get(key)
@@ -80,7 +81,7 @@ class Inliner:
 
 
 def _key(mask: Any) -> Any:
-    return mask.expr if isinstance(mask, Value) else mask
+    return mask.expr if isinstance(mask, ExprValue) else mask
 
 
 def broadcast_index(index: Indices, shape: Sequence[int]) -> Indices:
@@ -103,7 +104,7 @@ def _create(inline: Inliner, node: Node, index: Indices, mask: Any) -> Steps:
     return OPS[node.op].meaning(BUILDER, where, *readers, **node.params)
 
 
-def _reader(inline: Inliner, node: Node, mask: Any) -> Callable[..., Value]:
+def _reader(inline: Inliner, node: Node, mask: Any) -> Callable[..., ExprValue]:
     return lambda *index: inline.value(node, tuple(as_index(i) for i in index), mask)
 
 
@@ -131,7 +132,7 @@ def _view(inline: Inliner, node: Node, index: Indices, mask: Any) -> Steps:
             with assuming(source.index, node.inputs[source.input].type.shape):
                 inner = yield node.inputs[source.input], source.index, both
             result = call("where", source.mask, inner, result)
-    return result if isinstance(result, Value) else BUILDER.const(result, node.type.dtype)
+    return result if isinstance(result, ExprValue) else BUILDER.const(result, node.type.dtype)
 
 
 _MAKERS = {"pointwise": _pointwise, "create": _create, "view": _view}
@@ -157,7 +158,7 @@ def unflat(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
 
 def in_memory(buffers: Mapping[Node, loop_ir.Buffer], but: Container[Node] = ()) -> Leaf:
     """A leaf that reads what lies in memory, `but` for what is only being made there."""
-    def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
+    def leaf(node: Node, index: Indices, mask: Any) -> ExprValue | None:
         here = node in buffers and node not in but
         return load(buffers[node], node.type, index, mask) if here else None
 
@@ -165,10 +166,10 @@ def in_memory(buffers: Mapping[Node, loop_ir.Buffer], but: Container[Node] = ())
 
 
 def stores_of(members: Sequence[Node], buffers: Mapping[Node, loop_ir.Buffer], where: Indices,
-              value: Value, memory: Leaf) -> list[loop_ir.Stmt]:
+              value: ExprValue, memory: Leaf) -> list[loop_ir.Stmt]:
     """Stores of all members of a group that lie in memory, at one element, from the value that the
     first of them has there; what others are is read by `memory`."""
-    def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
+    def leaf(node: Node, index: Indices, mask: Any) -> ExprValue | None:
         first = node is members[0]
         return cast(value, node.type.dtype) if first else memory(node, index, mask)
 
@@ -177,12 +178,12 @@ def stores_of(members: Sequence[Node], buffers: Mapping[Node, loop_ir.Buffer], w
             for m in members if m in buffers]
 
 
-def load(buffer: loop_ir.Buffer, kind: TensorType, index: Indices, mask: Any) -> Value:
+def load(buffer: loop_ir.Buffer, kind: TensorType, index: Indices, mask: Any) -> ExprValue:
     """An element read from memory, or 0 where the mask is false."""
     where = flat(index, kind.shape).expr()
     if mask is None or mask is True:
-        return Value(loop_ir.load(buffer, where))
+        return ExprValue(loop_ir.load(buffer, where))
     other: Expr = loop_ir.const(0, kind.dtype)
     if mask is False:
-        return Value(other)
-    return Value(loop_ir.load(buffer, where, mask.expr, other))
+        return ExprValue(other)
+    return ExprValue(loop_ir.load(buffer, where, mask.expr, other))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from ..ir.loop_ir import Assign, Buffer, Mma, Register, Stmt, Store, Transpose, Update, walk
 from .affine import Affine, bounds, multiple, total
-from .expressions import Values
-from .ir_builder import Module, Value
+from .expressions import LlvmExpressions
+from .ir_builder import LlvmModule, Value
 
 Stored = frozenset[Buffer]
 Turns = Callable[[Affine, list[Value]], list[Value]]  # index, registers before -> registers after
@@ -20,10 +20,10 @@ def stored(body: tuple[Stmt, ...]) -> Stored:
                      if isinstance(s, (Store, Transpose, Mma)))
 
 
-class Flow(Values):
+class LlvmControlFlow(LlvmExpressions):
     """Control flow over registers that are SSA values."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: LlvmModule) -> None:
         super().__init__(module)
         self._alive: list[set[Register]] = []
         self._numbers = 0

@@ -14,7 +14,7 @@ from enum import IntEnum
 from .python_scalars import NUMBERS
 
 
-class Order(IntEnum):
+class Opcode(IntEnum):
     """What there is to do; each order is five words, this number and four others."""
 
     RUN = 0  # a program; where the numbers of its arguments are listed, how many; nanoseconds
@@ -101,12 +101,12 @@ next:
   %c = load i64, ptr %c.place
   %d = load i64, ptr %d.place
   switch i64 %what, label %end [
-    i64 {Order.RUN.value}, label %run
-    i64 {Order.UNLESS.value}, label %unless
-    i64 {Order.SWAP.value}, label %swap
-    i64 {Order.COPY.value}, label %copy
-    i64 {Order.TURN.value}, label %turn
-    i64 {Order.NUMBER.value}, label %number
+    i64 {Opcode.RUN.value}, label %run
+    i64 {Opcode.UNLESS.value}, label %unless
+    i64 {Opcode.SWAP.value}, label %swap
+    i64 {Opcode.COPY.value}, label %copy
+    i64 {Opcode.TURN.value}, label %turn
+    i64 {Opcode.NUMBER.value}, label %number
   ]
 run:
   %list = getelementptr i64, ptr %lists, i64 %b

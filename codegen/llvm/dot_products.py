@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .ir_builder import Builder, Value, listed
+from .ir_builder import LlvmBuilder, Value, listed
 
 _LEAST = 4  # lanes of the shortest vectors that the instructions take
 _WHOLE = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
@@ -13,33 +13,33 @@ _WHOLE = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 `vpdpwssd` where there is one."""
 
 
-def pair(k: Builder, x: Value, y: Value) -> Value:
+def pair(k: LlvmBuilder, x: Value, y: Value) -> Value:
     """Two numbers of bfloat16 in one word, the first of them below."""
     low, high = k.match(*(k.cast("bitcast", v, "i32") for v in (x, y)))
     return k.binary("or", k.binary("lshr", low, 16), k.binary("and", high, -1 << 16))
 
 
-def pair16(k: Builder, x: Value, y: Value) -> Value:
+def pair16(k: LlvmBuilder, x: Value, y: Value) -> Value:
     """The lower 16 bits of two integers in one word, those of the first below."""
     low, high = k.match(*(k.integer(v, "i32") for v in (x, y)))
     return k.binary("or", k.binary("and", low, 0xFFFF), k.binary("shl", high, 16))
 
 
-def dot(k: Builder, x: Value, y: Value) -> Value:
+def dot(k: LlvmBuilder, x: Value, y: Value) -> Value:
     """The sum of the products of two pairs of bfloat16."""
     (a, c), (b, d) = ([k.cast("bitcast", half, "float") for half in (
         k.binary("shl", v, 16), k.binary("and", v, -1 << 16))] for v in (x, y))
     return k.binary("fadd", k.binary("fmul", a, b), k.binary("fmul", c, d))
 
 
-def dot16(k: Builder, x: Value, y: Value) -> Value:
+def dot16(k: LlvmBuilder, x: Value, y: Value) -> Value:
     """The sum of the products of two pairs of integers."""
     (a, c), (b, d) = ((k.binary("ashr", k.binary("shl", v, 16), 16), k.binary("ashr", v, 16))
                       for v in (x, y))
     return k.binary("add", k.binary("mul", a, b), k.binary("mul", c, d))
 
 
-def quad8(k: Builder, *given: Value) -> Value:
+def quad8(k: LlvmBuilder, *given: Value) -> Value:
     """The lower 8 bits of four integers in one word, those of the first below."""
     four = k.match(*(k.integer(v, "i32") for v in given))
     word = k.binary("and", four[0], 0xFF)
@@ -48,7 +48,7 @@ def quad8(k: Builder, *given: Value) -> Value:
     return word
 
 
-def dot8(k: Builder, x: Value, y: Value) -> Value:
+def dot8(k: LlvmBuilder, x: Value, y: Value) -> Value:
     """The sum of the products of four numbers without signs and four with them."""
     total = None
     for n in range(4):
@@ -60,25 +60,26 @@ def dot8(k: Builder, x: Value, y: Value) -> Value:
     return total
 
 
-def plus_dot(k: Builder, total: Value, x: Value, y: Value) -> Value:
+def plus_dot(k: LlvmBuilder, total: Value, x: Value, y: Value) -> Value:
     """A float32 and `dot` put together, by the processor's own instruction where it has one."""
     own = _plus_dot if k.module.target.dot else None
     return _added(k, own, "fadd", dot, *k.match(total, x, y))
 
 
-def plus_dot16(k: Builder, total: Value, x: Value, y: Value) -> Value:
+def plus_dot16(k: LlvmBuilder, total: Value, x: Value, y: Value) -> Value:
     """The same of an int32 and `dot16`."""
     own = _plus_dot16 if k.module.target.dot16 else None
     return _added(k, own, "add", dot16, *k.match(total, x, y))
 
 
-def plus_dot8(k: Builder, total: Value, x: Value, y: Value) -> Value:
+def plus_dot8(k: LlvmBuilder, total: Value, x: Value, y: Value) -> Value:
     """The same of an int32 and `dot8`."""
     own = _plus_dot8 if k.module.target.dot8 else None
     return _added(k, own, "add", dot8, *k.match(total, x, y))
 
 
-def _added(k: Builder, own: Callable[..., Value] | None, add: str, product: Callable[..., Value],
+def _added(k: LlvmBuilder, own: Callable[..., Value] | None, add: str, product: Callable[...,
+                                                                                         Value],
            total: Value, x: Value, y: Value) -> Value:
     """The total plus the product of two words, by the `own` instruction for vectors or by these."""
     if own is None or total.lanes < _LEAST:
@@ -86,30 +87,30 @@ def _added(k: Builder, own: Callable[..., Value] | None, add: str, product: Call
     return _vector_by_vector(k, own, total, x, y)
 
 
-def _plus_dot8(k: Builder, total: Value, x: Value, y: Value) -> Value:
+def _plus_dot8(k: LlvmBuilder, total: Value, x: Value, y: Value) -> Value:
     name = f"llvm.x86.avx512.vpdpbusd.{32 * total.lanes}"
     return k.call(name, [total, x, y], "i32", total.lanes)
 
 
-def _plus_dot(k: Builder, total: Value, *pairs: Value) -> Value:
+def _plus_dot(k: LlvmBuilder, total: Value, *pairs: Value) -> Value:
     name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * total.lanes}"
     halves = [_halves(k, v, "bfloat") for v in pairs]
     return k.call(name, [total, *halves], "float", total.lanes)
 
 
-def _plus_dot16(k: Builder, total: Value, *pairs: Value) -> Value:
+def _plus_dot16(k: LlvmBuilder, total: Value, *pairs: Value) -> Value:
     halves = [_halves(k, v, "i16") for v in pairs]
     name = f"llvm.x86.{_WHOLE[total.lanes]}"
     return k.binary("add", total, k.call(name, halves, "i32", total.lanes))
 
 
-def _halves(k: Builder, words: Value, kind: str) -> Value:
+def _halves(k: LlvmBuilder, words: Value, kind: str) -> Value:
     """The two numbers of each word as neighbouring lanes."""
     count = 2 * words.lanes
     return k.place(f"bitcast {words.typed} to <{count} x {kind}>", kind, count, words.level)
 
 
-def _vector_by_vector(k: Builder, one: Callable[..., Value], *values: Value) -> Value:
+def _vector_by_vector(k: LlvmBuilder, one: Callable[..., Value], *values: Value) -> Value:
     """`one` of as many lanes as the processor's vectors have, for all lanes."""
     lanes = values[0].lanes
     width = min(lanes, k.module.target.vector_bytes // 4)
@@ -120,7 +121,7 @@ def _vector_by_vector(k: Builder, one: Callable[..., Value], *values: Value) -> 
     return parts[0]
 
 
-def _lanes(k: Builder, x: Value, first: int, count: int) -> Value:
+def _lanes(k: LlvmBuilder, x: Value, first: int, count: int) -> Value:
     """Some neighbouring lanes of a vector."""
     if count == x.lanes:
         return x
@@ -129,7 +130,7 @@ def _lanes(k: Builder, x: Value, first: int, count: int) -> Value:
     return k.place(text, x.type, count, x.level)
 
 
-def _joined(k: Builder, x: Value, y: Value) -> Value:
+def _joined(k: LlvmBuilder, x: Value, y: Value) -> Value:
     """The lanes of two vectors, those of the first in front."""
     places = listed(range(2 * x.lanes), "i32").typed
     text = f"shufflevector {x.typed}, {y.typed}, {places}"

@@ -28,10 +28,10 @@ from ..ir.loop_ir import (
 )
 from . import dot_products, masked_stores, scalar
 from .affine import LANE, Affine, Atom, multiple, total
-from .control_flow import Flow, Turns, stored
+from .control_flow import LlvmControlFlow, Turns, stored
 from .expressions import SPARE, memory_type
 from .index_values import Lane
-from .ir_builder import Module, Value, constant, lane_numbers, listed
+from .ir_builder import LlvmModule, Value, constant, lane_numbers, listed
 from .transpose import transposing
 
 _BOOL = np.dtype(bool)
@@ -43,12 +43,12 @@ _NEAR = 1 << 14  # bytes that are soon reached, half of the innermost cache
 _SPARE_LINE = "@fw.spare = internal constant [2 x i64] zeroinitializer, align 16"
 
 
-def task_function(kernel: Kernel, name: str, module: Module) -> str:
+def task_function(kernel: Kernel, name: str, module: LlvmModule) -> str:
     """The text of the function that runs one task of `kernel`."""
-    return Writer(module).function(kernel, name)
+    return LlvmEmitter(module).function(kernel, name)
 
 
-class Writer(Flow):
+class LlvmEmitter(LlvmControlFlow):
     """Writes statements at the present point of the function."""
 
     def function(self, kernel: Kernel, name: str) -> str:

@@ -20,17 +20,17 @@ from ..ir.loop_ir import (
 )
 from . import half, scalar
 from .affine import LANE, Affine, bounds, total
-from .index_values import COMPARE, Remembered, Sums, fits32, is_sum
-from .ir_builder import Module, Value, constant, suffix, type_of, vector
+from .index_values import COMPARE, IndexValues, Remembered, fits32, is_sum
+from .ir_builder import LlvmModule, Value, constant, suffix, type_of, vector
 
 _NEAR = 4  # elements from lane to lane, above which they are read one by one
 _DEEP = 40  # a deeper expression is evaluated from its leaves, to spare Python's stack
 
 
-class Values(Sums):
+class LlvmExpressions(IndexValues):
     """Turns expressions into values at the present point of the program."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: LlvmModule) -> None:
         super().__init__(module)
         self.registers: dict[Register, Value] = {}
         self.pointers: dict[Buffer, Value] = {}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...eager.dtypes import bfloat16
-from .ir_builder import Builder, Value
+from .ir_builder import LlvmBuilder, Value
 
 DType = np.dtype[Any]
 
@@ -24,7 +24,7 @@ _LEAST = 2.0**-14  # smaller numbers of float16 are all 2**-24 apart
 _RAISED = 0.5  # floats from here to 1 are 2**-24 apart, too
 
 
-def rounded(k: Builder, x: Value, to: DType) -> Value:
+def rounded(k: LlvmBuilder, x: Value, to: DType) -> Value:
     """The float nearest to `x` that fits into the 16 bits of `to`; x is a float or a double."""
     if x.type == "double":
         x = k.cast("fptrunc", x, "float") if to == bfloat16 else _to_odd(k, x)
@@ -40,7 +40,7 @@ def rounded(k: Builder, x: Value, to: DType) -> Value:
     return k.select(k.compare("olt", size, _LEAST), _signed(k, small, x), usual)
 
 
-def from_memory(k: Builder, x: Value, dtype: DType) -> Value:
+def from_memory(k: LlvmBuilder, x: Value, dtype: DType) -> Value:
     """What 16 bits stand for."""
     if dtype == bfloat16:
         return _number(k, k.binary("shl", k.integer(x, "i32", False), 16))
@@ -53,7 +53,7 @@ def from_memory(k: Builder, x: Value, dtype: DType) -> Value:
     return k.select(special, _number(k, endless), number)
 
 
-def to_memory(k: Builder, x: Value, dtype: DType) -> Value:
+def to_memory(k: LlvmBuilder, x: Value, dtype: DType) -> Value:
     """The 16 bits of a float that is `rounded` to `dtype`."""
     if dtype == bfloat16:
         return k.integer(k.binary("lshr", _bits(k, x), 16), "i16")
@@ -69,7 +69,7 @@ def to_memory(k: Builder, x: Value, dtype: DType) -> Value:
     return k.integer(k.binary("or", usual, sign), "i16")
 
 
-def following(k: Builder, dtype: DType, x: Value, y: Value) -> Value:
+def following(k: LlvmBuilder, dtype: DType, x: Value, y: Value) -> Value:
     """The number of `dtype` next to x on the way to y."""
     bits = to_memory(k, x, dtype)
     grows = k.compare("eq", k.compare("ogt", y, x), k.compare("ogt", x, 0))
@@ -80,19 +80,19 @@ def following(k: Builder, dtype: DType, x: Value, y: Value) -> Value:
     return k.select(k.compare("uno", x, y), k.binary("fadd", x, y), moved)
 
 
-def _bits(k: Builder, x: Value) -> Value:
+def _bits(k: LlvmBuilder, x: Value) -> Value:
     return k.cast("bitcast", x, "i32")
 
 
-def _number(k: Builder, bits: Value) -> Value:
+def _number(k: LlvmBuilder, bits: Value) -> Value:
     return k.cast("bitcast", bits, "float")
 
 
-def _signed(k: Builder, size: Value | float, like: Value) -> Value:
+def _signed(k: LlvmBuilder, size: Value | float, like: Value) -> Value:
     return k.intrinsic("copysign", *k.match(size, like))
 
 
-def _dropped(k: Builder, x: Value, count: int) -> Value:
+def _dropped(k: LlvmBuilder, x: Value, count: int) -> Value:
     """A float rounded to where its last `count` bits are 0."""
     bits = _bits(k, x)
     last = k.binary("and", k.binary("lshr", bits, count), 1)
@@ -101,7 +101,7 @@ def _dropped(k: Builder, x: Value, count: int) -> Value:
     return _number(k, k.binary("and", nearest, -(1 << count)))
 
 
-def _to_odd(k: Builder, x: Value) -> Value:
+def _to_odd(k: LlvmBuilder, x: Value) -> Value:
     """A double as one of the two floats around it, that with an odd last bit, so that what is
     rounded once more comes out as if it were rounded only then."""
     near = k.cast("fptrunc", x, "float")

@@ -11,12 +11,12 @@ import numpy as np
 from ..ir.loop_ir import INT, Call, Const, Expr, Load, Read, Register, Var, children
 from . import scalar
 from .affine import LANE, UNKNOWN, Affine, Atom, bounds, divide, multiple, scaled, total
-from .ir_builder import Builder, Module, Value, constant, lane_numbers
+from .ir_builder import LlvmBuilder, LlvmModule, Value, constant, lane_numbers
 
 COMPARE = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 
 
-class Facts(NamedTuple):
+class IndexFacts(NamedTuple):
     """What an expression reads, and how deep it is."""
 
     reads: frozenset[Any]
@@ -45,10 +45,10 @@ class Lane:
         self.guard: Value | None = None
 
 
-class Sums(Builder):
+class IndexValues(LlvmBuilder):
     """Gives variables their values, and expressions made of them."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: LlvmModule) -> None:
         super().__init__(module)
         self.lane: Lane | None = None
         self.bound: dict[Var, Affine] = {}
@@ -56,7 +56,7 @@ class Sums(Builder):
         self.clock = 0
         self._changed: dict[Any, int] = {}
         self._sums: dict[Expr, Remembered] = {}
-        self._facts: dict[Expr, Facts] = {}
+        self._facts: dict[Expr, IndexFacts] = {}
 
     # What is known of an expression
 
@@ -65,7 +65,7 @@ class Sums(Builder):
         self.clock += 1
         self._changed[thing] = self.clock
 
-    def facts(self, e: Expr) -> Facts:
+    def facts(self, e: Expr) -> IndexFacts:
         """What `e` reads."""
         known = self._facts
         stack = [e]
@@ -80,7 +80,7 @@ class Sums(Builder):
                 known[top] = self._derive(top)
         return known[e]
 
-    def _derive(self, e: Expr) -> Facts:
+    def _derive(self, e: Expr) -> IndexFacts:
         below = [self._facts[x] for x in children(e)]
         own: list[Any] = []
         if isinstance(e, Var):
@@ -90,7 +90,7 @@ class Sums(Builder):
         elif isinstance(e, Load):
             own = [e.buffer]
         depth = 1 + max((f.depth for f in below), default=0)
-        return Facts(frozenset(own).union(*(f.reads for f in below)), depth)
+        return IndexFacts(frozenset(own).union(*(f.reads for f in below)), depth)
 
     def recall(self, memo: dict[Expr, Remembered], e: Expr) -> Any:
         hit = memo.get(e)
@@ -321,19 +321,19 @@ def _decide(op: str, low: int, high: int) -> bool | None:
     return differs if op == "ne" or differs is None else not differs
 
 
-def _multiply(k: Sums, x: Affine, y: Affine) -> Affine | None:
+def _multiply(k: IndexValues, x: Affine, y: Affine) -> Affine | None:
     if not x.terms:
         return scaled(y, x.constant)
     return None if y.terms else scaled(x, y.constant)
 
 
-def _divided(k: Sums, x: Affine, y: Affine, remainder: bool) -> Affine | None:
+def _divided(k: IndexValues, x: Affine, y: Affine, remainder: bool) -> Affine | None:
     if y.terms or y.constant <= 0:
         return None
     return k.quotient(x, y.constant, remainder)
 
 
-_SUMS: dict[str, Callable[[Sums, Affine, Affine], Affine | None]] = {
+_SUMS: dict[str, Callable[[IndexValues, Affine, Affine], Affine | None]] = {
     "add": lambda k, x, y: total(x, y),
     "sub": lambda k, x, y: total(x, y, -1),
     "mul": _multiply,

@@ -92,7 +92,7 @@ def lane_numbers(lanes: int, kind: str = "i32") -> Value:
     return listed(range(lanes), kind)
 
 
-class Module:
+class LlvmModule:
     """What the functions of one module share: declarations, helper functions, libm symbols."""
 
     def __init__(self, target: Target) -> None:
@@ -111,7 +111,7 @@ class Module:
         return "\n".join([*parts, f"attributes #0 = {{ {self.target.attributes} }}", ""])
 
 
-class Region:
+class LlvmRegion:
     """An open loop body, branch or block: what stands before it, what it writes, what is known."""
 
     _identities = itertools.count()
@@ -124,13 +124,13 @@ class Region:
         self.identity = next(self._identities)
 
 
-class Builder:
+class LlvmBuilder:
     """Writes the instructions of one function."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: LlvmModule) -> None:
         self.module = module
         self.lines: list[str | list[str]] = []
-        self.regions = [Region([], frozenset(), 0)]
+        self.regions = [LlvmRegion([], frozenset(), 0)]
         self.label = "entry"
         self._names = 0
         self._narrow: dict[tuple[str, str], Value] = {}  # what a widened integer was made of
@@ -147,7 +147,7 @@ class Builder:
         before: list[str] = []
         self.lines.append(before)
         pin = len(self.regions) if pinned else self.regions[-1].pin
-        self.regions.append(Region(before, stored, pin))
+        self.regions.append(LlvmRegion(before, stored, pin))
 
     def close(self) -> None:
         """Closes the innermost region."""

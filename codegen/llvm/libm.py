@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .ir_builder import Builder, Value, constant, suffix
+from .ir_builder import LlvmBuilder, Value, constant, suffix
 
 
-def per_lane(k: Builder, name: str, *args: Value | float) -> Value:
+def per_lane(k: LlvmBuilder, name: str, *args: Value | float) -> Value:
     """A function of the C library, called once for each lane."""
     xs = k.match(*args)
     kind, lanes = xs[0].type, xs[0].lanes
@@ -37,11 +37,11 @@ def _lane_by_lane(helper: str, symbol: str, xs: list[Value]) -> str:
     return "\n".join([*lines, f"  ret {full} {made}", "}"])
 
 
-def outlined(k: Builder, name: str, xs: list[Value], write: Callable[..., Value]) -> Value:
+def outlined(k: LlvmBuilder, name: str, xs: list[Value], write: Callable[..., Value]) -> Value:
     """A call of a function whose body `write(builder, *xs)` writes, with blocks if it likes."""
     helper = f"fw.{name}.{suffix(xs[0])}"
     if helper not in k.module.helpers:
-        inner = Builder(k.module)
+        inner = LlvmBuilder(k.module)
         parameters = [x._replace(text=f"%x{j}", level=0) for j, x in enumerate(xs)]
         result = write(inner, *parameters)
         head = ", ".join(x.typed for x in parameters)
@@ -52,7 +52,7 @@ def outlined(k: Builder, name: str, xs: list[Value], write: Callable[..., Value]
     return k.call(helper, xs, xs[0].type, xs[0].lanes)
 
 
-def corrected(k: Builder, fast: Value, wrong: Value, slow: Callable[[], Value]) -> Value:
+def corrected(k: LlvmBuilder, fast: Value, wrong: Value, slow: Callable[[], Value]) -> Value:
     """`fast`, but `slow()` in the lanes that are `wrong`, computed only if there are any."""
     some = wrong
     if wrong.lanes:
@@ -68,7 +68,7 @@ def corrected(k: Builder, fast: Value, wrong: Value, slow: Callable[[], Value]) 
     return Value(name, fast.type, fast.lanes)
 
 
-def integer_pow(k: Builder, x: Value, y: Value, signed: bool) -> Value:
+def integer_pow(k: LlvmBuilder, x: Value, y: Value, signed: bool) -> Value:
     """x to the power of an integer, wrapping; negative powers are 0 but for those of 1 and -1."""
     if y.text.isdigit() and int(y.text) <= 4:
         result = constant(1, x.type, x.lanes)
@@ -86,7 +86,7 @@ def integer_pow(k: Builder, x: Value, y: Value, signed: bool) -> Value:
     return k.select(k.compare("slt", y, 0), inverse, power)
 
 
-def _square_and_multiply(k: Builder, x: Value, y: Value) -> Value:
+def _square_and_multiply(k: LlvmBuilder, x: Value, y: Value) -> Value:
     one, zero = constant(1, x.type, x.lanes), constant(0, x.type, x.lanes)
     base, left, result = (Value(f"%{name}", x.type, x.lanes) for name in ("base", "left", "result"))
     phis: list[str] = []

@@ -8,12 +8,12 @@ LLVM gets no other mask that it could find to be constant.
 
 from __future__ import annotations
 
-from .ir_builder import Builder, Value, constant, suffix
+from .ir_builder import LlvmBuilder, Value, constant, suffix
 
 _WIDEST = 8  # bytes of an integer that is narrowed from no other
 
 
-def store(k: Builder, value: Value, p: Value, size: int, mask: Value) -> None:
+def store(k: LlvmBuilder, value: Value, p: Value, size: int, mask: Value) -> None:
     """Stores the elements of `value`, of `size` bytes each, whose lanes are in the mask: a literal,
     or a value that is no constant to LLVM (`first_lanes`, `unknown`)."""
     lanes = _listed(mask)
@@ -23,21 +23,21 @@ def store(k: Builder, value: Value, p: Value, size: int, mask: Value) -> None:
         _store_lane(k, value, p, size, lanes[0])
 
 
-def by_intrinsic(k: Builder, kind: str, value: Value, p: Value, size: int, mask: Value) -> None:
+def by_intrinsic(k: LlvmBuilder, kind: str, value: Value, p: Value, size: int, mask: Value) -> None:
     """Writes the intrinsic itself: "store" to one address, or "scatter" to one for each lane."""
     name = f"llvm.masked.{kind}.{suffix(value)}.{suffix(p)}"
     k.module.declare("void", name, [value.full, p.full, "i32", mask.full])
     k.raw(f"call void @{name}({value.typed}, {p.typed}, i32 {size}, {mask.typed})")
 
 
-def opaque(k: Builder, x: Value) -> Value:
+def opaque(k: LlvmBuilder, x: Value) -> Value:
     """The same scalar integer, of which LLVM knows nothing; this takes no instruction."""
     if not k.module.target.x86:
         return x
     return k.place(f'call {x.type} asm "", "=r,0"({x.typed})', x.type, 0, x.level)
 
 
-def unknown(k: Builder, mask: Value, size: int) -> Value:
+def unknown(k: LlvmBuilder, mask: Value, size: int) -> Value:
     """The same mask, of which LLVM knows no lane, where elements of `size` bytes are stored."""
     if size == _WIDEST or not k.module.target.x86:
         return mask
@@ -52,7 +52,7 @@ def _listed(mask: Value) -> list[int] | None:
     return [n for n, lane in enumerate(mask.text[1:-1].split(", ")) if lane == "i1 true"]
 
 
-def _store_lane(k: Builder, value: Value, p: Value, size: int, lane: int) -> None:
+def _store_lane(k: LlvmBuilder, value: Value, p: Value, size: int, lane: int) -> None:
     element = k.place(f"extractelement {value.typed}, i64 {lane}", value.type, 0, value.level)
     at = k.place(f"getelementptr i8, {p.typed}, i64 {lane * size}", "ptr", 0, p.level)
     k.raw(f"store {element.typed}, {at.typed}, align {size}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import math64
-from .ir_builder import Builder, Value, constant, suffix
+from .ir_builder import LlvmBuilder, Value, constant, suffix
 from .libm import corrected, outlined, per_lane
 from .math64 import clamp, fma, log1p_of, polynomial, tanh_of
 
@@ -48,19 +48,19 @@ _FAR = 1e6  # beyond this the three parts of pi/2 are not enough
 # exp and its relatives
 
 
-def _nearest(k: Builder, x: Value, factor: float) -> tuple[Value, Value]:
+def _nearest(k: LlvmBuilder, x: Value, factor: float) -> tuple[Value, Value]:
     """The integer nearest to x * factor, as a float and as an integer."""
     shifted = fma(k, x, factor, _MAGIC)
     bits = k.cast("bitcast", shifted, "i32")
     return k.binary("fsub", shifted, _MAGIC), k.binary("sub", bits, _MAGIC_BITS)
 
 
-def _power_of_two(k: Builder, n: Value) -> Value:
+def _power_of_two(k: LlvmBuilder, n: Value) -> Value:
     """2**n for -127 < n < 128."""
     return k.cast("bitcast", k.binary("shl", k.binary("add", n, 127), 23), "float")
 
 
-def _times_power(k: Builder, y: Value, n: Value) -> Value:
+def _times_power(k: LlvmBuilder, y: Value, n: Value) -> Value:
     """y * 2**n, also where that overflows or is subnormal."""
     if y.lanes and k.module.target.vector_bytes == 64:
         return k.call(f"llvm.ldexp.{suffix(y)}.{suffix(n)}", [y, n], y.type, y.lanes)
@@ -69,30 +69,30 @@ def _times_power(k: Builder, y: Value, n: Value) -> Value:
     return k.binary("fmul", y, _power_of_two(k, k.binary("sub", n, half)))
 
 
-def _ln2_reduced(k: Builder, x: Value) -> tuple[Value, Value]:
+def _ln2_reduced(k: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     """r and n with x = n ln 2 + r."""
     n, whole = _nearest(k, x, _LOG2E)
     return fma(k, n, -_LN2_LOW, fma(k, n, -_LN2_HIGH, x)), whole
 
 
-def _exp_reduced(k: Builder, x: Value) -> tuple[Value, Value]:
+def _exp_reduced(k: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     """exp(r) and n with x = n ln 2 + r."""
     r, n = _ln2_reduced(k, x)
     return polynomial(k, r, (*_EXP, 1.0, 1.0)), n
 
 
-def _exp(k: Builder, x: Value) -> Value:
+def _exp(k: LlvmBuilder, x: Value) -> Value:
     return _times_power(k, *_exp_reduced(k, clamp(k, x, -104.0, 89.0)))
 
 
-def _exp2(k: Builder, x: Value) -> Value:
+def _exp2(k: LlvmBuilder, x: Value) -> Value:
     x = clamp(k, x, -151.0, 129.0)
     n, whole = _nearest(k, x, 1.0)
     r = k.binary("fsub", x, n)
     return _times_power(k, fma(k, polynomial(k, r, _EXP2), r, 1.0), whole)
 
 
-def _expm1(k: Builder, x: Value) -> Value:
+def _expm1(k: LlvmBuilder, x: Value) -> Value:
     r, n = _ln2_reduced(k, clamp(k, x, -20.0, 89.0))
     p = fma(k, polynomial(k, r, _EXPM1), k.binary("fmul", r, r), r)
     scale = _power_of_two(k, k.binary("sub", n, 1))  # half of 2**n, which may be too large
@@ -100,11 +100,11 @@ def _expm1(k: Builder, x: Value) -> Value:
     return k.intrinsic("copysign", k.binary("fadd", half, half), x)
 
 
-def _tanh(k: Builder, x: Value) -> Value:
+def _tanh(k: LlvmBuilder, x: Value) -> Value:
     return tanh_of(k, x, 9.1, _expm1)
 
 
-def _erf(k: Builder, x: Value) -> Value:
+def _erf(k: LlvmBuilder, x: Value) -> Value:
     """Near 0 a polynomial, else 1 - exp of one."""
     t = k.intrinsic("fabs", x)
     t = k.select(k.compare("ogt", t, 4.0), 4.0, t)
@@ -128,7 +128,7 @@ _ERF_NEAR = (
 # log and its relatives
 
 
-def _log_parts(k: Builder, x: Value) -> tuple[Value, Value]:
+def _log_parts(k: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     """e and log(m) with x = 2**e * m and m near 1."""
     tiny = k.compare("olt", x, 1.17549435e-38)
     bits = k.cast("bitcast", k.select(tiny, k.binary("fmul", x, 8388608.0), x), "i32")
@@ -148,37 +148,37 @@ def _of(x: Value, number: float) -> Value:
     return constant(number, x.type)
 
 
-def _log(k: Builder, x: Value) -> Value:
+def _log(k: LlvmBuilder, x: Value) -> Value:
     e, m = _log_parts(k, x)
     return math64.log_special(k, x, fma(k, e, 0.693147182, m))
 
 
-def _log2(k: Builder, x: Value) -> Value:
+def _log2(k: LlvmBuilder, x: Value) -> Value:
     e, m = _log_parts(k, x)
     low = k.binary("fmul", m, _LOG2E_LOW)
     return math64.log_special(k, x, fma(k, m, 1.44269502, k.binary("fadd", e, low)))
 
 
-def _log10(k: Builder, x: Value) -> Value:
+def _log10(k: LlvmBuilder, x: Value) -> Value:
     e, m = _log_parts(k, x)
     return math64.log_special(k, x, fma(k, e, 0.301029995664, k.binary("fmul", m, 0.4342944819)))
 
 
-def _log1p(k: Builder, x: Value) -> Value:
+def _log1p(k: LlvmBuilder, x: Value) -> Value:
     return log1p_of(k, x, _log)
 
 
 # Circular functions
 
 
-def _quarter_turns(k: Builder, x: Value) -> tuple[Value, Value]:
+def _quarter_turns(k: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     """r and n with x = n pi/2 + r and |r| <= pi/4; only the low bits of n count."""
     n, whole = _nearest(k, x, 0.636619772)
     r = fma(k, n, -1.57079601, x)
     return fma(k, n, -5.39030253e-15, fma(k, n, -3.13916473e-07, r)), whole
 
 
-def _sin_cos(k: Builder, r: Value) -> tuple[Value, Value]:
+def _sin_cos(k: LlvmBuilder, r: Value) -> tuple[Value, Value]:
     square = k.binary("fmul", r, r)
     sine = k.binary("fmul", polynomial(k, square, _SIN), square)
     return fma(k, sine, r, r), polynomial(k, square, _COS)
@@ -187,7 +187,7 @@ def _sin_cos(k: Builder, r: Value) -> tuple[Value, Value]:
 def _wave(name: str, shift: int) -> Function:
     """sin, or cos as sin a quarter turn further."""
 
-    def write(k: Builder, x: Value) -> Value:
+    def write(k: LlvmBuilder, x: Value) -> Value:
         r, n = _quarter_turns(k, x)
         n = k.binary("add", n, shift)
         sine, cosine = _sin_cos(k, r)
@@ -202,13 +202,13 @@ def _wave(name: str, shift: int) -> Function:
     return lambda k, x: outlined(k, name, [x], write)
 
 
-def _near(k: Builder, name: str, x: Value, fast: Value) -> Value:
+def _near(k: LlvmBuilder, name: str, x: Value, fast: Value) -> Value:
     far = k.compare("ogt", k.intrinsic("fabs", x), _FAR)
     return corrected(k, fast, far, lambda: per_lane(k, name, x))
 
 
-def _tan(k: Builder, x: Value) -> Value:
-    def write(k: Builder, x: Value) -> Value:
+def _tan(k: LlvmBuilder, x: Value) -> Value:
+    def write(k: LlvmBuilder, x: Value) -> Value:
         r, n = _quarter_turns(k, x)
         sine, cosine = _sin_cos(k, r)
         odd = k.compare("ne", k.binary("and", n, 1), 0)
@@ -220,18 +220,18 @@ def _tan(k: Builder, x: Value) -> Value:
     return outlined(k, "tan", [x], write)
 
 
-def _atan_of_ratio(k: Builder, t: Value) -> Value:
+def _atan_of_ratio(k: LlvmBuilder, t: Value) -> Value:
     """atan for 0 <= t <= 1."""
     square = k.binary("fmul", t, t)
     return fma(k, k.binary("fmul", polynomial(k, square, _ATAN), square), t, t)
 
 
-def _minus_from(k: Builder, high: float, low: float, r: Value) -> Value:
+def _minus_from(k: LlvmBuilder, high: float, low: float, r: Value) -> Value:
     """(high + low) - r."""
     return k.binary("fadd", k.binary("fsub", high, r), low)
 
 
-def _atan(k: Builder, x: Value) -> Value:
+def _atan(k: LlvmBuilder, x: Value) -> Value:
     t = k.intrinsic("fabs", x)
     large = k.compare("ogt", t, 1.0)
     r = _atan_of_ratio(k, k.select(large, k.binary("fdiv", 1.0, t), t))
@@ -239,7 +239,7 @@ def _atan(k: Builder, x: Value) -> Value:
     return k.intrinsic("copysign", r, x)
 
 
-def _atan2(k: Builder, y: Value, x: Value) -> Value:
+def _atan2(k: LlvmBuilder, y: Value, x: Value) -> Value:
     a, b = k.intrinsic("fabs", y), k.intrinsic("fabs", x)
     steep = k.compare("ogt", a, b)
     low, high = k.select(steep, b, a), k.select(steep, a, b)
@@ -253,7 +253,7 @@ def _atan2(k: Builder, y: Value, x: Value) -> Value:
     return k.select(k.compare("uno", x, y), k.binary("fadd", x, y), r)
 
 
-def _asin_parts(k: Builder, x: Value) -> tuple[Value, Value]:
+def _asin_parts(k: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     """Whether |x| > 1/2, and asin(|x|), or of sqrt((1 - |x|) / 2) if so."""
     t = k.intrinsic("fabs", x)
     large = k.compare("ogt", t, 0.5)
@@ -262,13 +262,13 @@ def _asin_parts(k: Builder, x: Value) -> tuple[Value, Value]:
     return large, fma(k, k.binary("fmul", polynomial(k, s, _ASIN), s), z, z)
 
 
-def _asin(k: Builder, x: Value) -> Value:
+def _asin(k: LlvmBuilder, x: Value) -> Value:
     large, p = _asin_parts(k, x)
     flipped = _minus_from(k, _HALF_PI, _HALF_PI_LOW, k.binary("fadd", p, p))
     return k.intrinsic("copysign", k.select(large, flipped, p), x)
 
 
-def _acos(k: Builder, x: Value) -> Value:
+def _acos(k: LlvmBuilder, x: Value) -> Value:
     large, p = _asin_parts(k, x)
     double = k.binary("fadd", p, p)
     negative = k.compare("olt", x, 0.0)
@@ -283,7 +283,7 @@ def _acos(k: Builder, x: Value) -> Value:
 def _through_double(function: Function) -> Function:
     """A function of float32 computed in float64."""
 
-    def write(k: Builder, *xs: Value) -> Value:
+    def write(k: LlvmBuilder, *xs: Value) -> Value:
         wide = [k.cast("fpext", x, "double") for x in xs]
         return k.cast("fptrunc", function(k, *wide), "float")
 
@@ -303,7 +303,7 @@ _LONG = frozenset(("pow", "sinh", "cosh", "asinh", "acosh", "atanh"))
 def function(name: str) -> Function:
     """The function of that name, of floats of any size, scalars or vectors."""
 
-    def call(k: Builder, *args: Value | float) -> Value:
+    def call(k: LlvmBuilder, *args: Value | float) -> Value:
         xs = k.match(*args)
         table = _FLOAT if xs[0].type == "float" else math64.DOUBLE
         own = table.get(name) if k.module.target.fma else None
@@ -317,7 +317,7 @@ def function(name: str) -> Function:
 _SQUARE = ("splat (float 0x4000000000000000)", "splat (double 0x4000000000000000)")
 
 
-def pow(k: Builder, x: Value, y: Value) -> Value:
+def pow(k: LlvmBuilder, x: Value, y: Value) -> Value:
     """x to the power y; the square is a product."""
     if y.text in _SQUARE or y.text == "0x4000000000000000":
         return k.binary("fmul", x, x)

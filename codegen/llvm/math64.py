@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from .ir_builder import Builder, Value, constant
+from .ir_builder import LlvmBuilder, Value, constant
 
 Function = Callable[..., Value]
 
@@ -23,12 +23,12 @@ _LOG = (
 # Of either size
 
 
-def fma(k: Builder, a: Value | float, b: Value | float, c: Value | float) -> Value:
+def fma(k: LlvmBuilder, a: Value | float, b: Value | float, c: Value | float) -> Value:
     """a * b + c, rounded once."""
     return k.intrinsic("fma", a, b, c)
 
 
-def polynomial(k: Builder, x: Value, coefficients: Sequence[Value | float]) -> Value:
+def polynomial(k: LlvmBuilder, x: Value, coefficients: Sequence[Value | float]) -> Value:
     """The polynomial with these coefficients, highest first."""
     result: Value | float = coefficients[0]
     for c in coefficients[1:]:
@@ -37,13 +37,13 @@ def polynomial(k: Builder, x: Value, coefficients: Sequence[Value | float]) -> V
     return result
 
 
-def clamp(k: Builder, x: Value, low: float, high: float) -> Value:
+def clamp(k: LlvmBuilder, x: Value, low: float, high: float) -> Value:
     """x between low and high; nan stays."""
     x = k.select(k.compare("ogt", x, high), high, x)
     return k.select(k.compare("olt", x, low), low, x)
 
 
-def log_special(k: Builder, x: Value, result: Value) -> Value:
+def log_special(k: LlvmBuilder, x: Value, result: Value) -> Value:
     """The result of a logarithm, put right where x is 0, infinite, negative or nan."""
     infinite = k.compare("ueq", x, float("inf"))
     result = k.select(infinite, k.binary("fadd", x, x), result)
@@ -51,7 +51,7 @@ def log_special(k: Builder, x: Value, result: Value) -> Value:
     return k.select(k.compare("oeq", x, 0.0), float("-inf"), result)
 
 
-def log1p_of(k: Builder, x: Value, log: Function) -> Value:
+def log1p_of(k: LlvmBuilder, x: Value, log: Function) -> Value:
     """log(1 + x), with what rounding the sum has lost added again."""
     u = k.binary("fadd", x, 1.0)
     lost = k.binary("fdiv", k.binary("fsub", x, k.binary("fsub", u, 1.0)), u)
@@ -59,7 +59,7 @@ def log1p_of(k: Builder, x: Value, log: Function) -> Value:
     return k.intrinsic("copysign", k.binary("fadd", log(k, u), lost), x)
 
 
-def tanh_of(k: Builder, x: Value, limit: float, expm1: Function) -> Value:
+def tanh_of(k: LlvmBuilder, x: Value, limit: float, expm1: Function) -> Value:
     """tanh, which is 1 beyond the limit, as t / (t + 2) with t = exp(2|x|) - 1."""
     a = k.intrinsic("fabs", x)
     a = k.select(k.compare("ogt", a, limit), limit, a)
@@ -70,11 +70,11 @@ def tanh_of(k: Builder, x: Value, limit: float, expm1: Function) -> Value:
 # Of float64
 
 
-def _power_of_two(k: Builder, n: Value) -> Value:
+def _power_of_two(k: LlvmBuilder, n: Value) -> Value:
     return k.cast("bitcast", k.binary("shl", k.binary("add", n, 1023), 52), "double")
 
 
-def _ln2_reduced(k: Builder, x: Value) -> tuple[Value, Value]:
+def _ln2_reduced(k: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     """r and n with x = n ln 2 + r."""
     shifted = fma(k, x, 1.4426950408889634, _MAGIC)
     n = k.binary("fsub", shifted, _MAGIC)
@@ -82,11 +82,11 @@ def _ln2_reduced(k: Builder, x: Value) -> tuple[Value, Value]:
     return r, k.binary("sub", k.cast("bitcast", shifted, "i64"), _MAGIC_BITS)
 
 
-def _expm1_reduced(k: Builder, r: Value) -> Value:
+def _expm1_reduced(k: LlvmBuilder, r: Value) -> Value:
     return fma(k, polynomial(k, r, _TAYLOR), k.binary("fmul", r, r), r)
 
 
-def exp(k: Builder, x: Value) -> Value:
+def exp(k: LlvmBuilder, x: Value) -> Value:
     """exp."""
     r, n = _ln2_reduced(k, clamp(k, x, -746.0, 710.0))
     y = k.binary("fadd", _expm1_reduced(k, r), 1.0)
@@ -95,7 +95,7 @@ def exp(k: Builder, x: Value) -> Value:
     return k.binary("fmul", y, _power_of_two(k, k.binary("sub", n, half)))
 
 
-def expm1(k: Builder, x: Value) -> Value:
+def expm1(k: LlvmBuilder, x: Value) -> Value:
     """exp(x) - 1."""
     r, n = _ln2_reduced(k, clamp(k, x, -40.0, 710.0))
     scale = _power_of_two(k, k.binary("sub", n, 1))
@@ -103,7 +103,7 @@ def expm1(k: Builder, x: Value) -> Value:
     return k.intrinsic("copysign", k.binary("fadd", half, half), x)
 
 
-def _log_parts(k: Builder, x: Value) -> tuple[Value, Value, Value]:
+def _log_parts(k: LlvmBuilder, x: Value) -> tuple[Value, Value, Value]:
     """e, f and c with log x = e ln 2 + (f - c)."""
     tiny = k.compare("olt", x, 2.2250738585072014e-308)
     bits = k.cast("bitcast", k.select(tiny, k.binary("fmul", x, 2.0**54), x), "i64")
@@ -120,32 +120,32 @@ def _log_parts(k: Builder, x: Value) -> tuple[Value, Value, Value]:
     return e, f, k.binary("fsub", square, k.binary("fmul", s, k.binary("fadd", square, rest)))
 
 
-def log(k: Builder, x: Value) -> Value:
+def log(k: LlvmBuilder, x: Value) -> Value:
     """The natural logarithm."""
     e, f, c = _log_parts(k, x)
     low = k.binary("fsub", fma(k, e, _LN2_LOW, k.binary("fsub", 0.0, c)), k.binary("fsub", 0.0, f))
     return log_special(k, x, fma(k, e, _LN2_HIGH, low))
 
 
-def log2(k: Builder, x: Value) -> Value:
+def log2(k: LlvmBuilder, x: Value) -> Value:
     """The logarithm to base 2."""
     e, f, c = _log_parts(k, x)
     return log_special(k, x, fma(k, k.binary("fsub", f, c), 1.4426950408889634, e))
 
 
-def log10(k: Builder, x: Value) -> Value:
+def log10(k: LlvmBuilder, x: Value) -> Value:
     """The logarithm to base 10."""
     e, f, c = _log_parts(k, x)
     m = k.binary("fmul", k.binary("fsub", f, c), 0.4342944819032518)
     return log_special(k, x, fma(k, e, 0.30102999566398120, m))
 
 
-def log1p(k: Builder, x: Value) -> Value:
+def log1p(k: LlvmBuilder, x: Value) -> Value:
     """log(1 + x)."""
     return log1p_of(k, x, log)
 
 
-def tanh(k: Builder, x: Value) -> Value:
+def tanh(k: LlvmBuilder, x: Value) -> Value:
     """The hyperbolic tangent."""
     return tanh_of(k, x, 20.0, expm1)
 
@@ -153,18 +153,18 @@ def tanh(k: Builder, x: Value) -> Value:
 # Good for results that are rounded to float32
 
 
-def _sinh(k: Builder, x: Value) -> Value:
+def _sinh(k: LlvmBuilder, x: Value) -> Value:
     t = expm1(k, clamp(k, k.intrinsic("fabs", x), 0.0, 100.0))
     sum_ = k.binary("fadd", t, k.binary("fdiv", t, k.binary("fadd", t, 1.0)))
     return k.intrinsic("copysign", k.binary("fmul", sum_, 0.5), x)
 
 
-def _cosh(k: Builder, x: Value) -> Value:
+def _cosh(k: LlvmBuilder, x: Value) -> Value:
     e = exp(k, clamp(k, k.intrinsic("fabs", x), 0.0, 100.0))
     return k.binary("fmul", k.binary("fadd", e, k.binary("fdiv", 1.0, e)), 0.5)
 
 
-def _asinh(k: Builder, x: Value) -> Value:
+def _asinh(k: LlvmBuilder, x: Value) -> Value:
     a = k.intrinsic("fabs", x)
     square = k.binary("fmul", a, a)
     root = k.intrinsic("sqrt", k.binary("fadd", square, 1.0))
@@ -173,25 +173,25 @@ def _asinh(k: Builder, x: Value) -> Value:
     return k.intrinsic("copysign", k.select(k.compare("oeq", a, float("inf")), a, y), x)
 
 
-def _acosh(k: Builder, x: Value) -> Value:
+def _acosh(k: LlvmBuilder, x: Value) -> Value:
     t = k.binary("fsub", x, 1.0)
     root = k.intrinsic("sqrt", k.binary("fmul", t, k.binary("fadd", t, 2.0)))
     y = log1p(k, k.binary("fadd", t, root))
     return k.select(k.compare("olt", x, 1.0), float("nan"), y)
 
 
-def _atanh(k: Builder, x: Value) -> Value:
+def _atanh(k: LlvmBuilder, x: Value) -> Value:
     ratio = k.binary("fdiv", k.binary("fadd", x, x), k.binary("fsub", 1.0, x))
     return k.intrinsic("copysign", k.binary("fmul", log1p(k, ratio), 0.5), x)
 
 
-def _hypot(k: Builder, x: Value, y: Value) -> Value:
+def _hypot(k: LlvmBuilder, x: Value, y: Value) -> Value:
     length = k.intrinsic("sqrt", fma(k, x, x, k.binary("fmul", y, y)))
     largest = [k.compare("oeq", k.intrinsic("fabs", v), float("inf")) for v in (x, y)]
     return k.select(k.binary("or", *largest), float("inf"), length)
 
 
-def _pow(k: Builder, x: Value, y: Value) -> Value:
+def _pow(k: LlvmBuilder, x: Value, y: Value) -> Value:
     a = k.intrinsic("fabs", x)
     result = exp(k, k.binary("fmul", log(k, a), y))
     half = k.binary("fmul", y, 0.5)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowBlocks:
     """How a program of `block` rows moves on: by `strides` bytes per row in each argument."""
 
     block: int
@@ -19,7 +19,7 @@ class Rows:
     cost: float  # of a block, in nanoseconds
 
 
-WHOLE = Rows(0, (), 0.0)
+WHOLE = RowBlocks(0, (), 0.0)
 """Of a program that has no rows."""
 
 RUN = """

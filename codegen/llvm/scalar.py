@@ -13,7 +13,7 @@ import numpy as np
 from ...eager.dtypes import is_small, summed_in
 from ..ir.scalar_ops import TRANSCENDENTAL, given_by, worked_in
 from . import dot_products, half, math
-from .ir_builder import BITS, Builder, Value, constant, suffix, type_of
+from .ir_builder import BITS, LlvmBuilder, Value, constant, suffix, type_of
 from .libm import integer_pow, per_lane
 
 DType = np.dtype[Any]
@@ -21,7 +21,7 @@ Row = Callable[..., Value]
 _BOOL, _DOUBLE = np.dtype(bool), np.dtype("float64")
 
 
-def apply(k: Builder, op: str, args: list[Value], dtypes: list[DType], result: DType) -> Value:
+def apply(k: LlvmBuilder, op: str, args: list[Value], dtypes: list[DType], result: DType) -> Value:
     """The value of an operation, as `codegen.scalar` defines it, converted to `result`."""
     if op == "cast":
         return convert(k, args[0], dtypes[0], result)
@@ -37,7 +37,7 @@ def apply(k: Builder, op: str, args: list[Value], dtypes: list[DType], result: D
     return convert(k, value, given_by(op, work), result)
 
 
-def convert(k: Builder, v: Value, source: DType, to: DType) -> Value:
+def convert(k: LlvmBuilder, v: Value, source: DType, to: DType) -> Value:
     """A value as another dtype, as NumPy's astype where that is defined."""
     if source == to:
         return v
@@ -58,7 +58,7 @@ def convert(k: Builder, v: Value, source: DType, to: DType) -> Value:
     return k.integer(v, kind, source.kind == "i")
 
 
-def _from_float(k: Builder, v: Value, to: DType) -> Value:
+def _from_float(k: LlvmBuilder, v: Value, to: DType) -> Value:
     """A float as another float, or as an integer by way of what the processor converts to."""
     kind = type_of(to)
     if to.kind == "f":
@@ -86,7 +86,7 @@ def comparison(name: str) -> Row:
     signed = name if name in ("eq", "ne") else "s" + name
     unsigned = name if name in ("eq", "ne") else "u" + name
 
-    def row(k: Builder, t: DType, x: Value, y: Value) -> Value:
+    def row(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
         return k.compare({"f": floats, "i": signed}.get(t.kind, unsigned), x, y)
 
     return row
@@ -101,7 +101,7 @@ def extreme(op: str) -> Row:
     """maximum or minimum, in which nan wins."""
     predicate, short = ("ogt", "max") if op == "maximum" else ("olt", "min")
 
-    def row(k: Builder, t: DType, x: Value, y: Value) -> Value:
+    def row(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
         if t.kind == "b":
             return k.binary("or" if short == "max" else "and", x, y)
         if t.kind != "f":
@@ -129,7 +129,7 @@ def of_float(name: str) -> Row:
 def classify(predicate: str, integers: bool) -> Row:
     """A row that compares |x| with infinity; `integers` is the answer for integers."""
 
-    def row(k: Builder, t: DType, x: Value) -> Value:
+    def row(k: LlvmBuilder, t: DType, x: Value) -> Value:
         if t.kind != "f":
             return constant(integers, "i1")
         return k.compare(predicate, k.intrinsic("fabs", x), float("inf"))
@@ -140,13 +140,13 @@ def classify(predicate: str, integers: bool) -> Row:
 # Rows with more to say
 
 
-def _neg(k: Builder, t: DType, x: Value) -> Value:
+def _neg(k: LlvmBuilder, t: DType, x: Value) -> Value:
     if t.kind == "f":
         return k.emit(f"fneg {x.typed}", x.type, x.lanes, x.level)
     return k.binary("sub", 0, x)
 
 
-def _abs(k: Builder, t: DType, x: Value) -> Value:
+def _abs(k: LlvmBuilder, t: DType, x: Value) -> Value:
     if t.kind == "f":
         return k.intrinsic("fabs", x)
     if t.kind != "i":
@@ -154,7 +154,7 @@ def _abs(k: Builder, t: DType, x: Value) -> Value:
     return k.call(f"llvm.abs.{suffix(x)}", [x, constant(False, "i1")], x.type, x.lanes)
 
 
-def _sign(k: Builder, t: DType, x: Value) -> Value:
+def _sign(k: LlvmBuilder, t: DType, x: Value) -> Value:
     if t.kind == "f":
         sign = k.select(
             k.compare("oeq", x, 0), 0.0, k.intrinsic("copysign", constant(1, x.type), x)
@@ -164,7 +164,7 @@ def _sign(k: Builder, t: DType, x: Value) -> Value:
     return k.select(k.compare("slt", x, 0), constant(-1, x.type), one) if t.kind == "i" else one
 
 
-def _signbit(k: Builder, t: DType, x: Value) -> Value:
+def _signbit(k: LlvmBuilder, t: DType, x: Value) -> Value:
     if t.kind == "f":
         x = k.cast("bitcast", x, f"i{BITS[x.type]}")
     return k.compare("slt", x, 0) if t.kind in "fi" else constant(False, "i1")
@@ -173,7 +173,7 @@ def _signbit(k: Builder, t: DType, x: Value) -> Value:
 def _integer_division(remainder: bool, floor: bool) -> Row:
     """Division of integers that never traps: by zero it gives 0, and by -1 it wraps."""
 
-    def row(k: Builder, t: DType, x: Value, y: Value) -> Value:
+    def row(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
         op = ("rem" if remainder else "div",)
         if t.kind != "i":
             zero = k.compare("eq", y, 0)
@@ -196,13 +196,13 @@ def _integer_division(remainder: bool, floor: bool) -> Row:
     return row
 
 
-def _fmod(k: Builder, t: DType, x: Value, y: Value) -> Value:
+def _fmod(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
     if t.kind != "f":
         return _integer_division(True, False)(k, t, x, y)
     return per_lane(k, "fmod", x, y)
 
 
-def _remainder(k: Builder, t: DType, x: Value, y: Value) -> Value:
+def _remainder(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
     if t.kind != "f":
         return _integer_division(True, True)(k, t, x, y)
     rest = per_lane(k, "fmod", x, y)
@@ -210,11 +210,11 @@ def _remainder(k: Builder, t: DType, x: Value, y: Value) -> Value:
     return k.select(k.compare("une", rest, 0), adjusted, k.intrinsic("copysign", 0.0, y))
 
 
-def _signs_differ(k: Builder, rest: Value, y: Value) -> Value:
+def _signs_differ(k: LlvmBuilder, rest: Value, y: Value) -> Value:
     return k.binary("xor", k.compare("olt", rest, 0), k.compare("olt", y, 0))
 
 
-def _floor_divide(k: Builder, t: DType, x: Value, y: Value) -> Value:
+def _floor_divide(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
     if t.kind != "f":
         return _integer_division(False, True)(k, t, x, y)
     rest = per_lane(k, "fmod", x, y)
@@ -229,18 +229,18 @@ def _floor_divide(k: Builder, t: DType, x: Value, y: Value) -> Value:
     return k.select(k.compare("oeq", y, 0), plain, whole)
 
 
-def _pow(k: Builder, t: DType, x: Value, y: Value) -> Value:
+def _pow(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
     return math.pow(k, x, y) if t.kind == "f" else integer_pow(k, x, y, t.kind == "i")
 
 
-def _not(k: Builder, t: DType, x: Value) -> Value:
+def _not(k: LlvmBuilder, t: DType, x: Value) -> Value:
     return k.binary("xor", x, True if t.kind == "b" else -1)
 
 
 def _shift(op: str) -> Row:
     """A shift in which all bits may leave."""
 
-    def row(k: Builder, t: DType, x: Value, y: Value) -> Value:
+    def row(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
         width = BITS[x.type]
         arithmetic = op == "shr" and t.kind == "i"
         name = "shl" if op == "shl" else "ashr" if arithmetic else "lshr"
@@ -256,7 +256,7 @@ def _shift(op: str) -> Row:
     return row
 
 
-def _multiply_high(k: Builder, t: DType, x: Value, y: Value) -> Value:
+def _multiply_high(k: LlvmBuilder, t: DType, x: Value, y: Value) -> Value:
     long = [k.integer(v, "i64", False) for v in (x, y)]
     return k.integer(k.binary("lshr", k.binary("mul", *long), 32), "i32")
 
@@ -315,7 +315,7 @@ def identity(op: str, dtype: DType) -> Value:
 _INTEGER_REDUCTION = {"add": "add", "mul": "mul", "and": "and", "or": "or"}
 
 
-def across(k: Builder, op: str, dtype: DType, v: Value) -> Value:
+def across(k: LlvmBuilder, op: str, dtype: DType, v: Value) -> Value:
     """The lanes of a vector combined into one value, in the order of a tree."""
     if is_small(dtype):
         held = summed_in(dtype)

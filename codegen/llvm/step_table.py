@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir.loop_ir import Kernel
-from .row_blocks import Rows
+from .row_blocks import RowBlocks
 
 PARALLEL_NANOSECONDS = 8_000  # kernels that take less are not worth a second thread
 
@@ -42,14 +42,14 @@ Slot = Argument | Arena
 
 
 @dataclass(frozen=True)
-class Step:
+class ProgramStep:
     """One kernel of a program, with a place for each of its arguments."""
 
     kernel: Kernel
     slots: Sequence[Slot]
 
 
-def program_text(calls: Sequence[tuple[Step, str]], rows: Rows, kept: int) -> str:
+def program_text(calls: Sequence[tuple[ProgramStep, str]], rows: RowBlocks, kept: int) -> str:
     """The constants `program`, of steps, each with its task function, and how it goes over rows;
     and `later`, the program without its first `kept` steps."""
     places: list[str] = []

@@ -8,23 +8,23 @@ rows than a vector has elements have one for all numbers of rows, where processo
 from __future__ import annotations
 
 from . import masked_stores
-from .ir_builder import Builder, Module, Value, constant, lane_numbers, listed, suffix
+from .ir_builder import LlvmBuilder, LlvmModule, Value, constant, lane_numbers, listed, suffix
 
 _ROWS = Value("%rows", "i64")
 
 
-def transposing(module: Module, kind: str, size: int, rows: int, align: int) -> str:
+def transposing(module: LlvmModule, kind: str, size: int, rows: int, align: int) -> str:
     """The name of the function that turns `rows` rows of `size` elements. It is given where the
     first row is, the bytes from one to the next, the same of what it writes, and the rows."""
     masks = rows < size and align >= 4 and size * align >= 32  # stored by one instruction
     name = f"fw.transpose.{suffix(Value('', kind, size))}.{'some' if masks else rows}"
     if name not in module.helpers:
-        module.helpers[name] = _function(Builder(module), name, kind, size,
+        module.helpers[name] = _function(LlvmBuilder(module), name, kind, size,
                                          0 if masks else rows, align)
     return name
 
 
-def _function(k: Builder, name: str, kind: str, size: int, rows: int, align: int) -> str:
+def _function(k: LlvmBuilder, name: str, kind: str, size: int, rows: int, align: int) -> str:
     """The text of the function; of any number of rows for 0."""
     held = [Value("zeroinitializer", kind, size)] * size
     for r, p in enumerate(_lines(k, "%source", "%pitch", rows) if rows else _those_there(k, size)):
@@ -43,7 +43,7 @@ def _function(k: Builder, name: str, kind: str, size: int, rows: int, align: int
     return f"{head}\nentry:\n{k.body()}\n  ret void\n}}"
 
 
-def _lines(k: Builder, first: str, bytes_between: str, count: int) -> list[Value]:
+def _lines(k: LlvmBuilder, first: str, bytes_between: str, count: int) -> list[Value]:
     """Where the lines of a block begin."""
     found = [Value(first, "ptr")]
     while len(found) < count:
@@ -52,7 +52,7 @@ def _lines(k: Builder, first: str, bytes_between: str, count: int) -> list[Value
     return found
 
 
-def _those_there(k: Builder, size: int) -> list[Value]:
+def _those_there(k: LlvmBuilder, size: int) -> list[Value]:
     """Where the rows of a block begin; in the place of those that are not there, the last one."""
     found = [Value("%source", "ptr")]
     for r in range(1, size):
@@ -61,14 +61,14 @@ def _those_there(k: Builder, size: int) -> list[Value]:
     return found
 
 
-def _store_some(k: Builder, row: Value, place: Value, align: int) -> None:
+def _store_some(k: LlvmBuilder, row: Value, place: Value, align: int) -> None:
     """Stores as many elements as there are rows."""
     few = masked_stores.opaque(k, k.integer(_ROWS, "i32"))
     mask = k.compare("ult", lane_numbers(row.lanes), few)
     masked_stores.store(k, row, place, align, mask)
 
 
-def _exchanged(k: Builder, rows: list[Value], step: int) -> list[Value]:
+def _exchanged(k: LlvmBuilder, rows: list[Value], step: int) -> list[Value]:
     """Rows `step` apart, with the blocks of `step` elements off their diagonals exchanged."""
     size, out = len(rows), list(rows)
     first = listed([e if not e & step else size + e - step for e in range(size)], "i32")
@@ -83,7 +83,7 @@ def _exchanged(k: Builder, rows: list[Value], step: int) -> list[Value]:
     return out
 
 
-def _first(k: Builder, row: Value, count: int) -> Value:
+def _first(k: LlvmBuilder, row: Value, count: int) -> Value:
     """The first elements of a vector."""
     if count == row.lanes:
         return row

@@ -16,13 +16,13 @@ from ..fusion.fusion import is_pieces
 Pieces = dict[Node, tuple[Node, int]]  # of which concat, and from which of its elements on
 
 
-def pieces_of(graph: Graph) -> Pieces:
+def concat_operands_of(graph: Graph) -> Pieces:
     """For values that are pieces of a long concat, that concat and their place in it. Results of
     the graph have memory of their own."""
     found: Pieces = {}
     for whole in graph.nodes():
         if lies_in_pieces(whole):
-            for piece, at in places_of(whole):
+            for piece, at in placements_of(whole):
                 while piece.op == "reshape":
                     (piece,) = piece.inputs
                 if piece.op not in SPECIAL and piece not in graph.outputs:
@@ -30,7 +30,7 @@ def pieces_of(graph: Graph) -> Pieces:
     return found
 
 
-def places_of(whole: Node) -> Iterator[tuple[Node, int]]:
+def placements_of(whole: Node) -> Iterator[tuple[Node, int]]:
     """The pieces of a concat, each with its first element in it."""
     shape, axis, at = whole.type.shape, whole.params["axis"], 0
     for piece in whole.inputs:

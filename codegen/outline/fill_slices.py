@@ -11,14 +11,14 @@ from ...capture.graph.graph import Graph, Node, Nodes
 from ...capture.graph.rewrite import Rule, rewrite
 from ..fusion.fusion import axis_variables
 from ..ir import loop_ir
-from ..ir.builder import Value
+from ..ir.builder import ExprValue
 from ..ir.inline import Indices, Inliner
 from ..ir.loop_ir import Const, Register
 
 _MOST_VIEWS = 4  # between a slice and what was filled
 
 
-def fill_voids(graph: Graph) -> Graph:
+def fold_fill_slices(graph: Graph) -> Graph:
     """The graph whose slices of what was filled are numbers."""
     if not any(n.op == "unslice" for n in graph.nodes()):
         return graph
@@ -46,9 +46,9 @@ def _reads_filled(node: Node) -> bool:
     return False
 
 
-def _opaque(node: Node, index: Indices, mask: Any) -> Value | None:
+def _opaque(node: Node, index: Indices, mask: Any) -> ExprValue | None:
     known = node.kind == "view" or node.op == "const"
-    return None if known else Value(loop_ir.read(Register("x", node.type.dtype)))
+    return None if known else ExprValue(loop_ir.read(Register("x", node.type.dtype)))
 
 
 _RULE = Rule("slice(fill beside a part) -> fill", ("slice",), _filled)

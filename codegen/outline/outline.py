@@ -9,15 +9,20 @@ from typing import NamedTuple
 from ...capture.graph.graph import Graph, Node, Nodes, params_key
 from ...eager.shapes import TensorType
 from .concat_placement import lies_in_pieces
-from .repeated_regions import Operand, Turn, find_repeats, turn_of
-from .schedule import Order
+from .repeated_regions import (
+    RegionInstance,
+    RegionOperand,
+    find_repeated_regions,
+    region_instance_of,
+)
+from .schedule import Scheduler
 
 
-class Call(NamedTuple):
+class SectionCall(NamedTuple):
     """What a section's inputs stand for in one call, its outputs, and for each of these the number
     of the call that reads it last; one past the last call where it is an output of the graph."""
 
-    operands: list[Operand]
+    operands: list[RegionOperand]
     outputs: list[Node]
     last: list[int]
 
@@ -26,13 +31,13 @@ class Section(NamedTuple):
     """A graph and the calls of it."""
 
     graph: Graph
-    calls: list[Call]
+    calls: list[SectionCall]
 
 
 def cut_sections(graph: Graph) -> list[Section]:
     """The sections of a graph, in order; none where nothing in it repeats."""
-    order = Order(graph)
-    repeats = find_repeats(order)
+    order = Scheduler(graph)
+    repeats = find_repeated_regions(order)
     if not repeats:
         return []
     groups = list(_with_rest(order, repeats))
@@ -42,7 +47,8 @@ def cut_sections(graph: Graph) -> list[Section]:
     return [_section(order, turns, calls) for turns in groups]
 
 
-def _with_rest(order: Order, repeats: Sequence[list[Turn]]) -> Iterator[list[Turn]]:
+def _with_rest(order: Scheduler,
+               repeats: Sequence[list[RegionInstance]]) -> Iterator[list[RegionInstance]]:
     """The turns of all that repeats, and what lies between, each as one turn, or as several: what
     turns made is put together first, so that it may lie there already."""
     done = 0
@@ -54,14 +60,14 @@ def _with_rest(order: Order, repeats: Sequence[list[Turn]]) -> Iterator[list[Tur
     yield from _rest(order, done, len(order.nodes))
 
 
-def _rest(order: Order, start: int, stop: int) -> Iterator[list[Turn]]:
+def _rest(order: Scheduler, start: int, stop: int) -> Iterator[list[RegionInstance]]:
     """The nodes from one number on before another, cut behind long concats."""
     ends = [i + 1 for i in range(start, stop) if lies_in_pieces(order.nodes[i])]
     for first, end in pairwise(sorted({start, *ends, stop})):
-        yield [turn_of(order, order.nodes[first:end], moving=False)]
+        yield [region_instance_of(order, order.nodes[first:end], moving=False)]
 
 
-def _section(order: Order, turns: Sequence[Turn], calls: Sequence[int]) -> Section:
+def _section(order: Scheduler, turns: Sequence[RegionInstance], calls: Sequence[int]) -> Section:
     """Equal turns as one graph; its outputs are what is read outside of any of them."""
     first = turns[0]
     wanted = [i for i in range(len(first.own)) if any(_leaves(order, t, i) for t in turns)]
@@ -71,18 +77,18 @@ def _section(order: Order, turns: Sequence[Turn], calls: Sequence[int]) -> Secti
     found = []
     for k, turn in enumerate(turns):
         outputs = [turn.members[i] for i in wanted]
-        operands = [*turn.operands, *(Operand(values, k) for values in numbers.values())]
-        found.append(Call(operands, outputs, [calls[order.last[n]] for n in outputs]))
+        operands = [*turn.operands, *(RegionOperand(values, k) for values in numbers.values())]
+        found.append(SectionCall(operands, outputs, [calls[order.last[n]] for n in outputs]))
     places = {row: len(first.operands) + i for i, row in enumerate(numbers)}
     return Section(_graph_of(first, [first.own[i] for i in wanted], places), found)
 
 
-def _leaves(order: Order, turn: Turn, number: int) -> bool:
+def _leaves(order: Scheduler, turn: RegionInstance, number: int) -> bool:
     """Whether a member of a turn is read outside of it."""
     return order.last[turn.members[number]] > order.at[turn.members[-1]]
 
 
-def _varying_numbers(turns: Sequence[Turn]) -> dict[int, Node]:
+def _varying_numbers(turns: Sequence[RegionInstance]) -> dict[int, Node]:
     """The rows of numbers that are not the same in all turns, and all their values as one array."""
     found: dict[int, Node] = {}
     for i, row in enumerate(turns[0].rows):
@@ -92,7 +98,7 @@ def _varying_numbers(turns: Sequence[Turn]) -> dict[int, Node]:
     return found
 
 
-def _graph_of(turn: Turn, wanted: Sequence[int], numbers: Mapping[int, int]) -> Graph:
+def _graph_of(turn: RegionInstance, wanted: Sequence[int], numbers: Mapping[int, int]) -> Graph:
     """The nodes of a turn as a graph whose inputs stand for its operands, and for these numbers."""
     made, new, inputs = Nodes(), list[Node](), dict[int, Node]()
 

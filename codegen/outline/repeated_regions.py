@@ -19,14 +19,14 @@ from ...capture.graph.graph import Node, missing_below, params_key
 from ...eager.shapes import TensorType
 from ..fusion.fusion import row_of
 from ..fusion.kernel_key import flat_source, offset_of
-from .schedule import Order
+from .schedule import Scheduler
 
 FEWEST = 6  # turns that are worth it
 _PERIODS = 12  # lengths of a turn that are tried
 _NEXT = 6  # how often the same op may come in a turn, for its length to be seen
 
 
-class Operand(NamedTuple):
+class RegionOperand(NamedTuple):
     """A value from outside, from one of its elements on."""
 
     node: Node
@@ -34,7 +34,7 @@ class Operand(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Turn:
+class RegionInstance:
     """`members` are computed together. `rows` say how, and are equal for equal turns; `nodes` are
     what the rows stand for, `own` the rows of the members, `operands` what they read from outside,
     `donated` which rows may take the memory of which operand. Numbers are told by `nodes` alone."""
@@ -42,7 +42,7 @@ class Turn:
     members: Sequence[Node]
     rows: tuple[Any, ...]
     nodes: list[Node]
-    operands: list[Operand]
+    operands: list[RegionOperand]
     own: tuple[int, ...]
     donated: tuple[tuple[int, int], ...]
 
@@ -52,12 +52,12 @@ class Turn:
         return self.rows, self.donated
 
 
-def find_repeats(order: Order) -> list[list[Turn]]:
+def find_repeated_regions(order: Scheduler) -> list[list[RegionInstance]]:
     """The turns of all that repeats, none of them overlapping, in order."""
     if len(order.heavy) < FEWEST:
         return []
     labels = _labels(order.nodes)
-    found: list[tuple[int, list[Turn]]] = []
+    found: list[tuple[int, list[RegionInstance]]] = []
     free = np.ones(len(labels), bool)
     for start, end, period in _stretches(labels):
         if not free[start:end].all():
@@ -105,21 +105,21 @@ def _runs(true: Any, least: int) -> Iterator[tuple[int, int]]:
 
 
 # ---- which turns are equal
-def _equal_turns(order: Order, start: int, end: int, period: int
-                 ) -> Iterator[tuple[int, list[Turn]]]:
+def _equal_turns(order: Scheduler, start: int, end: int, period: int
+                 ) -> Iterator[tuple[int, list[RegionInstance]]]:
     """Turns in a row that are equal, and the place of the first."""
     if order.heavy.isdisjoint(order.nodes[start:start + period]):
         return  # what only has cheap operations runs better as few long kernels
     begin = start + _best_cut(order, start + (end - start) // period // 2 * period, period)
     places = range(begin, end - period + 1, period)
-    turns = [turn_of(order, order.nodes[p:p + period]) for p in places]
+    turns = [region_instance_of(order, order.nodes[p:p + period]) for p in places]
     for _, group in groupby(zip(places, turns), key=lambda x: x[1].form):
         equal = list(group)
         if len(equal) >= FEWEST:
             yield equal[0][0], [turn for _, turn in equal]
 
 
-def _best_cut(order: Order, middle: int, period: int) -> int:
+def _best_cut(order: Scheduler, middle: int, period: int) -> int:
     """Where in a period the least goes from one turn to the next: first of what would not lie in
     memory anyway, then of all."""
     costs = np.zeros((period + 1, 2), np.int64)
@@ -132,7 +132,8 @@ def _best_cut(order: Order, middle: int, period: int) -> int:
     return int(np.lexsort(costs[:period].T[::-1])[0])
 
 
-def turn_of(order: Order, nodes: Sequence[Node], moving: bool = True) -> Turn:
+def region_instance_of(order: Scheduler, nodes: Sequence[Node],
+                       moving: bool = True) -> RegionInstance:
     """What nodes compute. With `moving` a slice of an operand is the operand from there on."""
     return _Reader(order, nodes, moving).turn()
 
@@ -140,29 +141,30 @@ def turn_of(order: Order, nodes: Sequence[Node], moving: bool = True) -> Turn:
 class _Reader:
     """Walks through what nodes are computed from, as far as it is not computed elsewhere."""
 
-    def __init__(self, order: Order, nodes: Sequence[Node], moving: bool) -> None:
+    def __init__(self, order: Scheduler, nodes: Sequence[Node], moving: bool) -> None:
         self.order, self.members, self.moving = order, nodes, moving
         self.inside, self.shown = set(nodes), order.shown
         self.rows: list[Any] = []
         self.nodes: list[Node] = []
         self.numbers: dict[Node, int] = {}
-        self.operands: dict[tuple[Operand, TensorType], int] = {}
+        self.operands: dict[tuple[RegionOperand, TensorType], int] = {}
 
-    def turn(self) -> Turn:
+    def turn(self) -> RegionInstance:
         for member in self.members:
             for node in missing_below(member, self.numbers, self._leaf):
                 self.rows.append(self._leaf(node) or row_of(node, self.numbers))
                 self.numbers[node] = len(self.nodes)
                 self.nodes.append(node)
         own = tuple(self.numbers[n] for n in self.members)
-        return Turn(self.members, tuple(self.rows), self.nodes, [o for o, _ in self.operands], own,
+        return RegionInstance(self.members, tuple(self.rows), self.nodes, [o for o,
+                                                                           _ in self.operands], own,
                     tuple(self._donated()))
 
     def _leaf(self, node: Node) -> Any:
         """The row of what comes from outside; None for what is computed here."""
         if node not in self.shown:
             return None if node in self.inside else \
-                ("operand", self._number(Operand(node), node.type), node.type)
+                ("operand", self._number(RegionOperand(node), node.type), node.type)
         if not self.moving:
             return None
         if node.op == "full" or (node.op == "const" and not node.type.shape):
@@ -179,11 +181,11 @@ class _Reader:
         if flat in self.shown or flat in self.inside or min(step, default=1) < 1:
             return None
         first = [start[axes.index(a)] for a in range(len(axes))]
-        operand = Operand(flat, offset_of(tuple(first), source.type.shape))
+        operand = RegionOperand(flat, offset_of(tuple(first), source.type.shape))
         number = self._number(operand, source.type)
         return "part", axes, step, node.type, number, source.type
 
-    def _number(self, operand: Operand, of: TensorType) -> int:
+    def _number(self, operand: RegionOperand, of: TensorType) -> int:
         return self.operands.setdefault((operand, of), len(self.operands))
 
     def _donated(self) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ HEAVY = ("contract", "composite")
 _FEW = 64  # whole numbers that cost nothing to compute again
 
 
-class Order:
+class Scheduler:
     """`nodes` in order, `at` their places, `reads` what each of them reads, views left out, and
     `last` the place of the last one that reads each value; past the end where it is a result."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
 from ...capture.passes.bounds_checks import Check, extract_checks
-from ...capture.passes.decompose import open_composites
+from ...capture.passes.decompose import decompose_composites
 from ...capture.runtime import spans
 from ...capture.runtime.metrics import Memory, phase
 from ...eager.dispatch import evaluate
@@ -24,15 +24,15 @@ from ...eager.op import OPS
 from ...eager.tensor import Tensor
 from ..ir.target_info import Machine
 from ..program.kernel_stats import bytes_of, kernel_table
-from ..select.lowering_table import CPU, Kinds
-from .partition import Call, Part, Step, only_shows, partition
+from ..select.lowering_table import CPU, LoweringTable
+from .partition import GraphPart, LibraryCall, Step, only_shows, partition
 from .support import why_no_code
 
 Run = Callable[[list[Any]], Sequence[Any]]
 Made = TypeVar("Made")
 
 
-class Native(Protocol):
+class NativePart(Protocol):
     """What a part is compiled to."""
 
     def __call__(self, arrays: list[Any]) -> list[Any]: ...
@@ -45,19 +45,20 @@ class Native(Protocol):
     def assembly(self) -> str: ...
 
 
-def compile_mixed(graph: Graph, native: Callable[[Part], Native], kinds: Kinds = CPU
-                  ) -> MixedExecutable:
+def compile_hybrid(graph: Graph, native: Callable[[GraphPart], NativePart],
+                   kinds: LoweringTable = CPU
+                  ) -> HybridExecutable:
     """The graph with everything compiled by `native`, as `kinds`, that it can compile."""
     ready, steps, programs, checks = made_in_parts(graph, native, kinds)
-    return MixedExecutable(ready, steps, programs, checks, len(graph.outputs))
+    return HybridExecutable(ready, steps, programs, checks, len(graph.outputs))
 
 
-def made_in_parts(graph: Graph, native: Callable[[Part], Made], kinds: Kinds
+def made_in_parts(graph: Graph, native: Callable[[GraphPart], Made], kinds: LoweringTable
                   ) -> tuple[Graph, list[Step], list[Made | None], list[Check]]:
     """The graph as it is cut, its steps with what `native` makes of those that are parts, and the
     checks of its values. A part that `native` refuses by a CodegenError is cut again."""
     with phase("passes"):
-        opened = open_composites(graph, lambda node: not (
+        opened = decompose_composites(graph, lambda node: not (
             why_no_code(node) or kinds.has_kernel(node, Machine())))
         ready, checks = extract_checks(opened)
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
@@ -67,26 +68,27 @@ def made_in_parts(graph: Graph, native: Callable[[Part], Made], kinds: Kinds
         programs: list[Made | None] = []
         for step in steps:
             try:
-                programs.append(native(step) if isinstance(step, Part) else None)
+                programs.append(native(step) if isinstance(step, GraphPart) else None)
             except MemoryShortage:
                 raise
             except CodegenError as error:
-                assert isinstance(step, Part)
+                assert isinstance(step, GraphPart)
                 refused |= dict.fromkeys(_without_code(step) or step.members, error.message)
                 break
         else:
             return ready, steps, programs, checks
 
 
-def _without_code(part: Part) -> list[Node]:
+def _without_code(part: GraphPart) -> list[Node]:
     """The nodes of a part that some back ends have kernels for: others refuse it for these."""
     return [n for n in part.members if why_no_code(n)]
 
 
-def call_by_call(graph: Graph) -> MixedExecutable:
+def call_by_call(graph: Graph) -> HybridExecutable:
     """The graph without any code: op by op, in the time that eager takes."""
-    steps = [Call(n, "it runs for the first time") for n in graph.nodes() if n.op not in SPECIAL]
-    return MixedExecutable(graph, steps, [None] * len(steps), [], len(graph.outputs))
+    steps = [LibraryCall(n, "it runs for the first time") for n in graph.nodes()
+             if n.op not in SPECIAL]
+    return HybridExecutable(graph, steps, [None] * len(steps), [], len(graph.outputs))
 
 
 class Action(NamedTuple):
@@ -100,10 +102,10 @@ class Action(NamedTuple):
     checks: tuple[tuple[int, Check], ...]
 
 
-class MixedExecutable:
+class HybridExecutable:
     """Steps in order: native programs and calls. Calls may come from several threads at once."""
 
-    def __init__(self, graph: Graph, steps: Sequence[Step], programs: Sequence[Native | None],
+    def __init__(self, graph: Graph, steps: Sequence[Step], programs: Sequence[NativePart | None],
                  checks: Sequence[Check], wanted: int) -> None:
         self.graph, self.steps, self.programs = graph, list(steps), list(programs)
         self.checks, self.wanted = list(checks), wanted
@@ -142,7 +144,7 @@ class MixedExecutable:
         for step, program in zip(self.steps, self.programs):
             if program is not None:
                 found += program.rows(repeats)
-            elif isinstance(step, Call):
+            elif isinstance(step, LibraryCall):
                 found.append({**_facts(step), "seconds": _seconds(step, repeats)})
         return found
 
@@ -177,7 +179,7 @@ class MixedExecutable:
         """The machine code of the programs as text, with a comment for each call."""
         return self._text(lambda program: program.assembly)
 
-    def _text(self, of: Callable[[Native], str]) -> str:
+    def _text(self, of: Callable[[NativePart], str]) -> str:
         return "\n".join(of(p) if p is not None else f"; {comment(s)}"
                          for s, p in zip(self.steps, self.programs))
 
@@ -194,12 +196,12 @@ def _read(graph: Graph, steps: Sequence[Step]) -> list[Node]:
 
 def _taken(steps: Sequence[Step], place: Mapping[Node, int]) -> list[int]:
     """The inputs that a part may write over."""
-    return [place[step.reads[i]] for step in steps if isinstance(step, Part)
+    return [place[step.reads[i]] for step in steps if isinstance(step, GraphPart)
             for i in step.graph.donated.values()]
 
 
 def _actions(
-    steps: Sequence[Step], programs: Sequence[Native | None], place: Mapping[Node, int],
+    steps: Sequence[Step], programs: Sequence[NativePart | None], place: Mapping[Node, int],
     looked: Sequence[tuple[int, Check]], outputs: set[int],
 ) -> list[Action]:
     """The steps with the places of their values, and what they let go."""
@@ -217,7 +219,7 @@ def _actions(
 
 def _caller(step: Step) -> Run:
     """One op on arrays, as eager runs it."""
-    assert isinstance(step, Call)
+    assert isinstance(step, LibraryCall)
     op, params, facts = OPS[step.node.op], dict(step.node.params), _facts(step)
 
     def run(arrays: list[Any]) -> Sequence[Any]:
@@ -231,17 +233,17 @@ def _caller(step: Step) -> Run:
 
 
 # ---- insight
-def _name(call: Call) -> str:
+def _name(call: LibraryCall) -> str:
     return f"call of {call.node.op}"
 
 
 def comment(step: Step) -> str:
     """What a call does in the place of code, by line, and why."""
-    assert isinstance(step, Call)
+    assert isinstance(step, LibraryCall)
     return f"{_name(step)} {step.node.site}: {step.why}"
 
 
-def _facts(call: Call) -> dict[str, Any]:
+def _facts(call: LibraryCall) -> dict[str, Any]:
     """The row of a call without its time; how fast it could be is not known."""
     node = call.node
     moved = bytes_of([n.type for n in (node, *node.inputs)])
@@ -254,7 +256,7 @@ def _made(step: Step) -> int:
     return bytes_of(n.type for n in step.makes if not only_shows(n))
 
 
-def _seconds(call: Call, repeats: int) -> float:
+def _seconds(call: LibraryCall, repeats: int) -> float:
     """The median time of a call on made-up inputs; 0 where it refuses them."""
     arrays = [evaluate_node(n, []) if n.op == "const" else
               (np.zeros if n.type.dtype.kind in "iu" else np.ones)(n.type.shape, n.type.dtype)

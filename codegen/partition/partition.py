@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...capture.graph.device_placement import Place, places_of
+from ...capture.graph.device_placement import Placement, placement_of
 from ...capture.graph.graph import SPECIAL, Graph, Node, Nodes, users
 from ...eager.devices import CPU
 from ...eager.dispatch import LARGE
@@ -25,7 +25,7 @@ TOO_LITTLE = "so little work that code of its own would not pay"
 FEW = 2  # small nodes, at most so many of which are not worth native code between calls
 
 
-class Call(NamedTuple):
+class LibraryCall(NamedTuple):
     """A node that a library computes, and why."""
 
     node: Node
@@ -40,7 +40,7 @@ class Call(NamedTuple):
         return (self.node,)
 
 
-class Part(NamedTuple):
+class GraphPart(NamedTuple):
     """Nodes that become one native program. Its graph's inputs stand for `reads`, in order, its
     outputs for `makes`."""
 
@@ -51,7 +51,7 @@ class Part(NamedTuple):
     device: str
 
 
-Step = Call | Part
+Step = LibraryCall | GraphPart
 
 
 def partition(graph: Graph, refused: Mapping[Node, str], checked: Collection[Node],
@@ -60,7 +60,7 @@ def partition(graph: Graph, refused: Mapping[Node, str], checked: Collection[Nod
     no code though their kind has some; `checked`: what may turn out to be out of range; `runs`:
     whether there is code for an opaque one."""
     nodes = graph.nodes()
-    places = places_of(nodes)
+    places = placement_of(nodes)
     no_code = {n: why for n in nodes if n.op not in SPECIAL and (why := why_no_code(n, runs))
                and not (n.op == "transfer" and places[n.inputs[0]] is None)}
     no_code |= refused
@@ -77,7 +77,7 @@ class _Levels:
     """Who computes each node, and at which level."""
 
     def __init__(self, graph: Graph, nodes: Sequence[Node], no_code: Mapping[Node, str],
-                 places: Mapping[Node, Place]) -> None:
+                 places: Mapping[Node, Placement]) -> None:
         self.nodes, self.no_code, self.outputs = nodes, no_code, set(graph.outputs)
         self.device = {n: place or CPU for n, place in places.items()}
         self.base: dict[Node, Node | None] = {}
@@ -145,7 +145,7 @@ class _Levels:
         for n in self.nodes:
             if n in self.called:
                 why = self.no_code.get(n, "NumPy shows it without moving anything")
-                calls.setdefault(self.level[n], []).append(Call(n, why))
+                calls.setdefault(self.level[n], []).append(LibraryCall(n, why))
         found: list[Step] = []
         for level in sorted({*calls, *(level for level, _ in parts)}):
             found += calls.get(level, ())
@@ -163,7 +163,7 @@ class _Levels:
                 self.level.get(i) != level or self.device[i] != self.device[n]))
         return found
 
-    def _part(self, members: Sequence[Node], device: str, wanted: Collection[Node]) -> Part:
+    def _part(self, members: Sequence[Node], device: str, wanted: Collection[Node]) -> GraphPart:
         makes, inside = tuple(n for n in members if n in wanted), set(members)
         needed: set[Node] = set()
         stack = list(makes)
@@ -180,7 +180,7 @@ class _Levels:
                 new[n] = made.input(f"x{len(reads)}", n.type, self.device[n])
                 reads.append(n)
         graph = Graph(tuple(new[n] for n in reads), tuple(new[n] for n in makes))
-        return Part(graph, tuple(reads), makes, tuple(members), device)
+        return GraphPart(graph, tuple(reads), makes, tuple(members), device)
 
 
 def only_shows(node: Node) -> bool:
@@ -201,14 +201,14 @@ def _with_donations(
     safe, read_later = True, set(graph.outputs)
     for step in reversed(steps):
         safe = safe and not _may_fail(step, checked)
-        if isinstance(step, Part) and safe:
+        if isinstance(step, GraphPart) and safe:
             step = step._replace(graph=_donating(step, graph, read_later))
         read_later.update(step.reads)
         found.append(step)
     return found[::-1]
 
 
-def _donating(part: Part, graph: Graph, read_later: Collection[Node]) -> Graph:
+def _donating(part: GraphPart, graph: Graph, read_later: Collection[Node]) -> Graph:
     donated = {}
     for j, i in graph.donated.items():
         out, source = graph.outputs[j], graph.inputs[i]
@@ -221,7 +221,7 @@ def _may_fail(step: Step, checked: Collection[Node]) -> bool:
     """Whether a step can end in an error for some values."""
     if any(n in checked for n in step.makes):
         return True
-    if isinstance(step, Part):
+    if isinstance(step, GraphPart):
         return False
     op = OPS[step.node.op]
     if op.kind == "pointwise":

@@ -21,7 +21,7 @@ from ...eager.shapes import TensorType
 from ..ir.loop_ir import Buffer, Kernel
 from ..runtime.cpython.data_pointers import address, aligned
 from .kernel_stats import bytes_of, kernel_facts, kernel_table
-from .native_call import NOTHING, SHORT_NANOSECONDS, Call, Launch, launcher, make_ready
+from .native_call import NOTHING, SHORT_NANOSECONDS, Launch, NativeCall, launcher, make_ready
 from .native_program import NativeProgram
 
 
@@ -83,7 +83,7 @@ def interface_of(plan: Plan) -> Interface:
         plan.shapes[:plan.wanted], plan.sizes)
 
 
-class Given(NamedTuple):
+class ExecutableInput(NamedTuple):
     """What a program for any size is called with: the sizes, as an array; what makes its results;
     and the shapes of its outputs."""
 
@@ -108,7 +108,7 @@ class Executable:
         """launch(arrays, results, arena) runs the `program`, or refuses what needs a closer look:
         inputs, too, that are not the `same` arrays."""
         keeps_lock = self.program.cost < SHORT_NANOSECONDS
-        call = Call("fusewire_run", program, keeps_lock, len(self.interface.inputs),
+        call = NativeCall("fusewire_run", program, keeps_lock, len(self.interface.inputs),
                     len(self._results), self._overwritten)
         return launcher(call, constants, same)
 
@@ -118,7 +118,7 @@ class Executable:
         return self._straight and not self.interface.checks and not self._overwritten \
             and not self.interface.sizes and type(self) is Executable
 
-    def __call__(self, arrays: list[Any], given: Given | None = None) -> list[Any]:
+    def __call__(self, arrays: list[Any], given: ExecutableInput | None = None) -> list[Any]:
         """The outputs for these inputs; IndexError for indices out of range."""
         for i, check in self.interface.before:
             check.require(arrays[i])

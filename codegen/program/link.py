@@ -14,15 +14,15 @@ import numpy as np
 
 from ...capture.graph.graph import Graph, Node, params_key
 from ...capture.passes.bounds_checks import Check
-from ..fusion.kernel_key import Place
+from ..fusion.kernel_key import BufferView
 from ..fusion.launch import Launch
 from ..ir.loop_ir import Buffer
-from ..outline.concat_placement import pieces_of
-from ..outline.outline import Call, Section
+from ..outline.concat_placement import concat_operands_of
+from ..outline.outline import Section, SectionCall
 from .arena import in_bytes, plan_arena
 from .executable import Plan
 from .native_program import Arena
-from .prepack import buffers_of, kept_launches
+from .prepack import buffers_of, prepacked_launches
 
 Lowered = tuple[Plan, list[Launch]]
 Lower = Callable[[Graph, Collection[Node]], Lowered]
@@ -92,15 +92,15 @@ class _Composer:
         self.constants: dict[Any, Node] = {}
         self.results: list[Node] = []
         self.taken: dict[Node, Node] = {}
-        self.pieces = {} if apart else pieces_of(graph)
+        self.pieces = {} if apart else concat_operands_of(graph)
         self.concats = {whole for whole, _ in self.pieces.values()}
-        self.wholes: dict[Node, Place] = {}  # those of the concats that have memory already
+        self.wholes: dict[Node, BufferView] = {}  # those of the concats that have memory already
         self.checks: dict[tuple[Node, Any, str, int], None] = {}
 
     def add(self, section: Section, plan: Plan, launches: Sequence[Launch]) -> None:
         """Adds all calls of a section."""
-        lasting = _Lasting(plan, launches)
-        constants, places = self._constants(plan), dict[Buffer, Place]()
+        lasting = _PersistentBuffers(plan, launches)
+        constants, places = self._constants(plan), dict[Buffer, BufferView]()
         for call in section.calls:
             if not places or not self.in_order:
                 places = self._temporaries(plan, launches, lasting.sources)
@@ -126,14 +126,14 @@ class _Composer:
                     constants, results, self.taken, checks,
                     tuple([n.type.shape for n in graph.outputs]), len(graph.outputs))
 
-    def _owned(self, node: Node, name: str) -> Place:
+    def _owned(self, node: Node, name: str) -> BufferView:
         """A buffer that is an argument of the program."""
         buffer = Buffer(name, node.type.dtype, node.type.size)
         self.owner[buffer] = node
-        return Place(buffer)
+        return BufferView(buffer)
 
     def _temporaries(self, plan: Plan, launches: Sequence[Launch], lasting: Collection[Buffer]
-                     ) -> dict[Buffer, Place]:
+                     ) -> dict[Buffer, BufferView]:
         """Places in one buffer, which all calls use, for what only one call needs."""
         elsewhere = {**plan.arguments, **dict.fromkeys(lasting, 0)}
         if self.apart:
@@ -141,28 +141,28 @@ class _Composer:
             return _each(b for b in own if b not in elsewhere)
         slots, size = plan_arena([[p.buffer for p in x.places] for x in launches], elsewhere)
         whole = Buffer("temporaries", _BYTE, size)
-        return {b: Place(whole, s.offset) for b, s in slots.items() if isinstance(s, Arena)}
+        return {b: BufferView(whole, s.offset) for b, s in slots.items() if isinstance(s, Arena)}
 
-    def _constants(self, plan: Plan) -> dict[Buffer, Place]:
+    def _constants(self, plan: Plan) -> dict[Buffer, BufferView]:
         return {plan.buffers[n]: self._constant(n) for n in plan.constants}
 
-    def _constant(self, node: Node) -> Place:
+    def _constant(self, node: Node) -> BufferView:
         """Where a constant lies; equal ones are one."""
         known = self.constants.setdefault((params_key(node.params), node.type), node)
         if known not in self.places:
             self.places[known] = self._owned(known, f"c{len(self.constants)}")
         return self.places[known]
 
-    def _inputs(self, plan: Plan, call: Call) -> dict[Buffer, Place]:
+    def _inputs(self, plan: Plan, call: SectionCall) -> dict[Buffer, BufferView]:
         found = {}
         for node, operand in zip(plan.graph.inputs, call.operands):
             of, size = operand.node, node.type.dtype.itemsize
             place = self._constant(of) if of.op == "const" else self.places[of]
             part = operand.offset * size // place.buffer.dtype.itemsize
-            found[plan.buffers[node]] = Place(place.buffer, place.offset + part)
+            found[plan.buffers[node]] = BufferView(place.buffer, place.offset + part)
         return found
 
-    def _add_outputs(self, plan: Plan, call: Call, where: dict[Buffer, Place]) -> None:
+    def _add_outputs(self, plan: Plan, call: SectionCall, where: dict[Buffer, BufferView]) -> None:
         """Finds memory for what a call gives, and adds it to `where`."""
         made = [plan.buffers[n] for n in plan.graph.outputs]
         whole = {b: n for b, n in zip(made, call.outputs) if n in self.outputs}
@@ -184,7 +184,7 @@ class _Composer:
             node = self.owner[where[made[check.output]].buffer]
             self.checks[node, check.size, check.what, check.low] = None
 
-    def _result(self, node: Node) -> Place:
+    def _result(self, node: Node) -> BufferView:
         """Where a result lies, in memory of its own; pieces of it lie there as well."""
         if node in self.wholes:
             return self.wholes[node]
@@ -194,14 +194,14 @@ class _Composer:
             self.wholes[node] = place
         return place
 
-    def _in_whole(self, node: Node) -> Place | None:
+    def _in_whole(self, node: Node) -> BufferView | None:
         """Where a piece of a concat, or a concat of pieces that lie there already, is to lie."""
         whole, at = self.pieces.get(node, (node, 0))
         if whole is not node and whole not in self.wholes:
             self.wholes[whole] = self._result(whole) if whole in self.outputs else \
-                Place(Buffer("whole", whole.type.dtype, whole.type.size))
+                BufferView(Buffer("whole", whole.type.dtype, whole.type.size))
         place = self.wholes.get(whole)
-        return None if place is None else Place(place.buffer, at)
+        return None if place is None else BufferView(place.buffer, at)
 
     def _is_there(self, launch: Launch) -> bool:
         """Whether a kernel only copies a piece to where it lies."""
@@ -210,16 +210,16 @@ class _Composer:
             and any(p.buffer is first.buffer for p in self.wholes.values())
 
 
-class _Lasting:
+class _PersistentBuffers:
     """What a section makes of kept inputs alone. Calls with other ones have each their own, which
     outlives them; those with the same, such as the steps of a recurrent layer, share it."""
 
     def __init__(self, plan: Plan, launches: Sequence[Launch]) -> None:
         kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
         given = {*kept, *[plan.buffers[n] for n in plan.constants]}
-        self.first, _ = kept_launches(launches, given, plan.arguments)
+        self.first, _ = prepacked_launches(launches, given, plan.arguments)
         self.sources: dict[Buffer, dict[Buffer, None]] = {}  # the kept inputs it is made of
-        self._made: dict[Any, Place] = {}
+        self._made: dict[Any, BufferView] = {}
         for launch in self.first:
             reads, writes = buffers_of(launch)
             found = dict.fromkeys(s for b in reads
@@ -227,13 +227,13 @@ class _Lasting:
             for b in writes:
                 self.sources[b] = self.sources.get(b, {}) | found
 
-    def place(self, where: dict[Buffer, Place]) -> set[Launch]:
+    def place(self, where: dict[Buffer, BufferView]) -> set[Launch]:
         """Adds to `where` the places of a call, and gives the launches that need not run again."""
         new = set()
         for b, sources in self.sources.items():
             key = b, *[where[s] for s in sources]
             if key not in self._made:
-                self._made[key] = Place(Buffer(b.name, b.dtype, b.size))
+                self._made[key] = BufferView(Buffer(b.name, b.dtype, b.size))
                 new.add(b)
             where[b] = self._made[key]
         return {x for x in self.first if new.isdisjoint(buffers_of(x)[1])}
@@ -246,12 +246,12 @@ def _taken(plan: Plan) -> list[tuple[int, int]]:
     return [(j, number[plan.buffers[n]]) for j, n in outputs if plan.buffers[n] in number]
 
 
-def _each(buffers: Iterable[Buffer]) -> dict[Buffer, Place]:
+def _each(buffers: Iterable[Buffer]) -> dict[Buffer, BufferView]:
     """A place of its own for each buffer."""
-    return {b: Place(Buffer(b.name, b.dtype, b.size)) for b in buffers}
+    return {b: BufferView(Buffer(b.name, b.dtype, b.size)) for b in buffers}
 
 
-def _frames(ends: Mapping[Buffer, int]) -> dict[Buffer, Place]:
+def _frames(ends: Mapping[Buffer, int]) -> dict[Buffer, BufferView]:
     """Places for buffers: those that are needed until the same call lie in one."""
     sizes: dict[int, int] = {}
     offsets = {}
@@ -259,13 +259,13 @@ def _frames(ends: Mapping[Buffer, int]) -> dict[Buffer, Place]:
         offsets[buffer] = sizes.get(end, 0)
         sizes[end] = offsets[buffer] + in_bytes(buffer)
     frames = {end: Buffer(f"until{end}", _BYTE, size) for end, size in sizes.items()}
-    return {b: Place(frames[end], offsets[b]) for b, end in ends.items()}
+    return {b: BufferView(frames[end], offsets[b]) for b, end in ends.items()}
 
 
-def _moved(place: Place, where: Mapping[Buffer, Place]) -> Place:
+def _moved(place: BufferView, where: Mapping[Buffer, BufferView]) -> BufferView:
     """A place of a section in the memory of a call."""
     to = where[place.buffer]
     if not place.offset:
         return to
     scale = place.buffer.dtype.itemsize // to.buffer.dtype.itemsize
-    return Place(to.buffer, to.offset + place.offset * scale)
+    return BufferView(to.buffer, to.offset + place.offset * scale)

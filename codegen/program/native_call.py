@@ -27,13 +27,13 @@ Launch = Callable[[list[Any], list[Any], Any], bool]
 NOTHING: Mapping[int, Any] = {}
 
 
-class _Words(bytes):
+class _WatchedWords(bytes):
     """What native code reads, and the objects that have to stay as long as it may."""
 
     kept: Any
 
 
-class Call(NamedTuple):
+class NativeCall(NamedTuple):
     """What native code is called with: how to run it, where its program is, whether it keeps
     Python's lock; how many inputs and results there are; which inputs are written over."""
 
@@ -45,7 +45,7 @@ class Call(NamedTuple):
     overwritten: Sequence[int]
 
 
-def launcher(call: Call, constants: Sequence[Any], same: Mapping[int, Any] = NOTHING,
+def launcher(call: NativeCall, constants: Sequence[Any], same: Mapping[int, Any] = NOTHING,
              kept: Any = None) -> Launch:
     """launch(arrays, results, arena) makes the call, or refuses what needs a closer look: inputs,
     too, that are not the `same` arrays. What is `kept` lives as long."""
@@ -55,7 +55,7 @@ def launcher(call: Call, constants: Sequence[Any], same: Mapping[int, Any] = NOT
              call.results, len(call.overwritten), len(same), *map(address, constants),
              *call.overwritten,
              *[word for number, array in same.items() for word in (number, id(array))])
-    held = _Words(struct.pack(f"{len(words)}Q", *words))
+    held = _WatchedWords(struct.pack(f"{len(words)}Q", *words))
     held.kept = constants, same, kept
     try:
         return function("launch", held)
@@ -95,7 +95,7 @@ class ProgramCall:
         run, about = ("fusewire_rows", pair.buffer_info()[0]) if rows else \
             ("fusewire_run", program.address)
         short = program.nanoseconds(rows) < SHORT_NANOSECONDS
-        call = Call(run, about, short, inputs, len(results), ())
+        call = NativeCall(run, about, short, inputs, len(results), ())
         self._launch = launcher(call, constants, kept=(pair, program))
 
     def __call__(self, arrays: list[Any]) -> list[Any] | None:

@@ -16,23 +16,24 @@ from typing import Any, NamedTuple
 from ...capture.runtime.metrics import phase, program_made
 from ..ir.loop_ir import Kernel
 from ..llvm.emit import task_function
-from ..llvm.ir_builder import Module
+from ..llvm.ir_builder import LlvmModule
 from ..llvm.kernel_key import signature
-from ..llvm.row_blocks import WHOLE, Rows
-from ..llvm.step_table import BLOCK_PLACE, Arena, Argument, Slot, Step, program_text
+from ..llvm.row_blocks import WHOLE, RowBlocks
+from ..llvm.step_table import BLOCK_PLACE, Arena, Argument, ProgramStep, Slot, program_text
 from ..runtime import object_cache
 from ..runtime.jit import Loaded, assembly, c_function, load_object
 from ..runtime.target import Target, host
 from . import native_threads
 
-__all__ = ["Arena", "Argument", "NativeProgram", "Slot", "Step", "Written", "build", "write"]
+__all__ = ["Arena", "Argument", "NativeProgram", "ProgramStep", "Slot", "WrittenProgram", "build",
+           "write"]
 
 _SCRATCH_LIMIT = 8 << 20  # bytes, half of a worker's stack
 _RUN = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)
 _STEPS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
 
 
-class Written(NamedTuple):
+class WrittenProgram(NamedTuple):
     """A program as LLVM is given it: its text, the functions of the C library that it calls, and
     the kernels of its steps."""
 
@@ -41,7 +42,7 @@ class Written(NamedTuple):
     kernels: list[Kernel]
 
 
-class Facts(NamedTuple):
+class ProgramFacts(NamedTuple):
     """What is to be known of a program whose object code is there."""
 
     symbols: frozenset[str]
@@ -52,7 +53,8 @@ class Facts(NamedTuple):
 class NativeProgram:
     """A compiled program: `image` is its object code."""
 
-    def __init__(self, image: bytes, facts: Facts, target: Target, write: Callable[[], Written]
+    def __init__(self, image: bytes, facts: ProgramFacts, target: Target, write: Callable[[],
+                                                                                          WrittenProgram]
                  ) -> None:
         """write() gives what the object code was made of, for who wants to see it."""
         self.image, self.target, self._write = image, target, write
@@ -62,7 +64,7 @@ class NativeProgram:
         self._run, self._part = _entries()
 
     @functools.cached_property
-    def written(self) -> Written:
+    def written(self) -> WrittenProgram:
         """What the object code was made of."""
         return self._write()
 
@@ -109,8 +111,8 @@ class NativeProgram:
 
 
 def build(
-    steps: Sequence[Step], name: str = "program", target: Target | None = None,
-    rows: Rows = WHOLE, kept: int = 0,
+    steps: Sequence[ProgramStep], name: str = "program", target: Target | None = None,
+    rows: RowBlocks = WHOLE, kept: int = 0,
 ) -> NativeProgram:
     """Compiles a program for the present processor or another that it can stand in for. Its `run`
     makes all steps, its `later` those after the first `kept`.
@@ -121,15 +123,16 @@ def build(
     return built(write(steps, name, target, rows, kept), target)
 
 
-def write(steps: Sequence[Step], name: str, target: Target, rows: Rows = WHOLE, kept: int = 0
-          ) -> Written:
+def write(steps: Sequence[ProgramStep], name: str, target: Target, rows: RowBlocks = WHOLE,
+          kept: int = 0
+          ) -> WrittenProgram:
     """A program as LLVM is given it."""
     with phase("lowering"):
         ir, symbols = text(steps, name, target, rows, kept)
-        return Written(ir, frozenset(symbols), [s.kernel for s in steps])
+        return WrittenProgram(ir, frozenset(symbols), [s.kernel for s in steps])
 
 
-def built(written: Written, target: Target) -> NativeProgram:
+def built(written: WrittenProgram, target: Target) -> NativeProgram:
     """The compiled program."""
     image, from_disk = object_cache.compiled(written.ir, target)
     program_made(from_disk)
@@ -137,10 +140,10 @@ def built(written: Written, target: Target) -> NativeProgram:
         return NativeProgram(image, facts_of(written), target, lambda: written)
 
 
-def facts_of(written: Written) -> Facts:
+def facts_of(written: WrittenProgram) -> ProgramFacts:
     """What is to be known of a program once it is compiled."""
     cost = sum(k.cost for k in written.kernels)
-    return Facts(written.symbols, len(written.kernels), cost)
+    return ProgramFacts(written.symbols, len(written.kernels), cost)
 
 
 def _load(image: bytes, symbols: frozenset[str], target: Target) -> Loaded:
@@ -155,10 +158,10 @@ def _entries() -> tuple[Callable[..., None], Callable[..., None]]:
 
 
 def text(
-    steps: Sequence[Step], name: str, target: Target, rows: Rows = WHOLE, kept: int = 0
+    steps: Sequence[ProgramStep], name: str, target: Target, rows: RowBlocks = WHOLE, kept: int = 0
 ) -> tuple[str, set[str]]:
     """The LLVM IR of a program, and the functions of the C library that it calls."""
-    module = Module(target)
+    module = LlvmModule(target)
     functions: list[str] = []
     numbers: dict[Any, str] = {}
     tasks: dict[Kernel, str] = {}
@@ -174,7 +177,7 @@ def text(
     return f"; {name}\n" + module.text(functions), module.symbols
 
 
-def _check(step: Step, name: str) -> None:
+def _check(step: ProgramStep, name: str) -> None:
     kernel = step.kernel
     if len(step.slots) != len(kernel.arguments):
         raise ValueError(

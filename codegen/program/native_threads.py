@@ -29,7 +29,7 @@ from ..llvm.step_table import loop_text
 from ..runtime import object_cache
 from ..runtime.jit import c_function
 from ..runtime.target import host
-from ..runtime.thread_pool import PROCESSORS, SERIAL, Word, parallel_text
+from ..runtime.thread_pool import PROCESSORS, SERIAL, PoolWord, parallel_text
 
 _NATIVE = (
     "pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_broadcast sched_yield"
@@ -87,11 +87,11 @@ class _Pool:
         self.lock = threading.Lock()
         self.workers: list[ctypes.c_void_p] = []
         self.places: list[Any] = []
-        memory = (ctypes.c_int64 * (Word.COUNT + 8))()
+        memory = (ctypes.c_int64 * (PoolWord.COUNT + 8))()
         offset = -ctypes.addressof(memory) % 64 // 8
         self._keep: list[Any] = [memory]
         self.block = ctypes.addressof(memory) + 8 * offset
-        self.words = (ctypes.c_int64 * Word.COUNT).from_address(self.block)
+        self.words = (ctypes.c_int64 * PoolWord.COUNT).from_address(self.block)
         self.threads = all(c_function(name) for name in (*_NATIVE, *_SETUP))
         self.affinity = self.threads and all(c_function(name) for name in _AFFINITY)
         self._load()
@@ -114,11 +114,11 @@ class _Pool:
     def _prepare(self) -> None:
         starter = ctypes.CFUNCTYPE(None)(self.start)
         self._keep.append(starter)
-        self.words[Word.STARTER] = ctypes.cast(starter, ctypes.c_void_p).value or 0
+        self.words[PoolWord.STARTER] = ctypes.cast(starter, ctypes.c_void_p).value or 0
         began = time.perf_counter()
         self._native("pauses", 1000)
         each = max(time.perf_counter() - began, 1e-6) / 1000
-        self.words[Word.SPIN] = max(int(_SPIN_SECONDS / each), 100)
+        self.words[PoolWord.SPIN] = max(int(_SPIN_SECONDS / each), 100)
         self.forget()
 
     def _native(self, name: str, *args: int) -> None:
@@ -133,12 +133,13 @@ class _Pool:
         """Sets the words to those of a pool without workers, as a forked child has."""
         self.lock = threading.Lock()
         self.workers = []
-        for word in range(Word.SPIN):
+        for word in range(PoolWord.SPIN):
             self.words[word] = 0
-        for word in (Word.STOP, Word.TEAM, Word.WAITING, Word.ALLOWED, Word.HOME):
+        for word in (PoolWord.STOP, PoolWord.TEAM, PoolWord.WAITING, PoolWord.ALLOWED,
+                     PoolWord.HOME):
             self.words[word] = 0
-        self._c("pthread_mutex_init", self.block + 8 * Word.MUTEX, None)
-        self._c("pthread_cond_init", self.block + 8 * Word.CONDITION, None)
+        self._c("pthread_mutex_init", self.block + 8 * PoolWord.MUTEX, None)
+        self._c("pthread_cond_init", self.block + 8 * PoolWord.CONDITION, None)
 
     def start(self) -> None:
         """Starts the workers; called by the native code of a job that holds the pool."""
@@ -159,7 +160,7 @@ class _Pool:
             self.workers.append(thread)
         self._c("pthread_sigmask", _SIG_SETMASK, ctypes.addressof(before), None)
         self._place()
-        self.words[Word.TEAM] = 1 + len(self.workers)
+        self.words[PoolWord.TEAM] = 1 + len(self.workers)
 
     def _place(self) -> None:
         """Tells native code who the workers are and where they may run: where this thread may."""
@@ -168,9 +169,9 @@ class _Pool:
         bits = sum(1 << cpu for cpu in allowed if cpu < PROCESSORS)
         words = ctypes.create_string_buffer(bits.to_bytes(PROCESSORS // 8, sys.byteorder))
         self.places = [handles, words]
-        self.words[Word.HANDLES] = ctypes.addressof(handles)
-        self.words[Word.ALLOWED] = ctypes.addressof(words) if len(allowed) > 1 else 0
-        self.words[Word.HOME] = 0
+        self.words[PoolWord.HANDLES] = ctypes.addressof(handles)
+        self.words[PoolWord.ALLOWED] = ctypes.addressof(words) if len(allowed) > 1 else 0
+        self.words[PoolWord.HOME] = 0
 
     def stop(self) -> None:
         """Ends the workers; the next job starts them again."""
@@ -178,12 +179,13 @@ class _Pool:
             return
         with self.lock:
             self._native("acquire", self.block)
-            self.words[Word.STOP] = 1
+            self.words[PoolWord.STOP] = 1
             self._native("raise", self.block, 0)
             for thread in self.workers:
                 self._c("pthread_join", thread.value, None)
             self.workers = []
-            self.words[Word.STOP] = self.words[Word.TEAM] = self.words[Word.SLEEPERS] = 0
+            for word in (PoolWord.STOP, PoolWord.TEAM, PoolWord.SLEEPERS):
+                self.words[word] = 0
             self._native("release", self.block)
 
     def resize(self, count: int) -> None:

@@ -24,7 +24,8 @@ Buffers = KeysView[Buffer]
 _MOST = 1 << 16  # calls after which it is tried again at the latest
 
 
-def kept_launches(launches: Sequence[Launch], given: Collection[Buffer], results: Collection[Buffer]
+def prepacked_launches(launches: Sequence[Launch], given: Collection[Buffer],
+                       results: Collection[Buffer]
               ) -> tuple[list[Launch], list[Launch]]:
     """The launches that only read what is given, or what such launches made; and the others."""
     uses = [buffers_of(x) for x in launches]
@@ -66,7 +67,7 @@ def buffers_of(launch: Launch) -> tuple[Buffers, Buffers]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class PrepackedBuffers:
     """The first `steps` of a program read these `inputs`; what they leave to others are arrays of
     `sizes` bytes."""
 
@@ -79,21 +80,21 @@ class Kept:
         return [aligned(size) for size in self.sizes]
 
 
-def kept_part(first: Sequence[Launch], others: Iterable[Launch], inputs: Sequence[Buffer]
-              ) -> tuple[Kept, list[Buffer]]:
+def prepacked_part(first: Sequence[Launch], others: Iterable[Launch], inputs: Sequence[Buffer]
+              ) -> tuple[PrepackedBuffers, list[Buffer]]:
     """What is kept of a program that begins with these launches, and its buffers."""
     read = set().union(*[buffers_of(x)[0] for x in first])
     later = set().union(*[buffers_of(x)[0] for x in others])
     left = dict.fromkeys(b for x in first for b in buffers_of(x)[1] if b in later)
     numbers = tuple(i for i, b in enumerate(inputs) if b in read)
-    return Kept(len(first), numbers, tuple(map(in_bytes, left))), list(left)
+    return PrepackedBuffers(len(first), numbers, tuple(map(in_bytes, left))), list(left)
 
 
 def _nothing(arrays: Any) -> tuple[()]:
     return ()
 
 
-class Watch:
+class PrepackWatch:
     """Tells when arrays have been the same for long enough. Some threads may ask at once: at worst
     they find it out a little later."""
 

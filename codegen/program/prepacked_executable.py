@@ -12,7 +12,7 @@ from .executable import Executable, Interface
 from .kernel_stats import kernel_facts
 from .native_call import Launch, make_ready
 from .native_program import NativeProgram
-from .prepack import Kept, Watch
+from .prepack import PrepackedBuffers, PrepackWatch
 
 
 class Parts(NamedTuple):
@@ -20,7 +20,7 @@ class Parts(NamedTuple):
 
     interface: Interface
     arena: int
-    kept: Kept | None
+    kept: PrepackedBuffers | None
 
 
 @dataclass
@@ -33,12 +33,13 @@ class _Memory:
     same: dict[int, Any]
 
 
-class KeepingExecutable(Executable):
+class PrepackedExecutable(Executable):
     """An executable whose first steps are left out while their inputs are the same arrays."""
 
-    def __init__(self, interface: Interface, program: NativeProgram, arena: int, kept: Kept
+    def __init__(self, interface: Interface, program: NativeProgram, arena: int,
+                 kept: PrepackedBuffers
                  ) -> None:
-        self.kept, self._watch = kept, Watch(kept.inputs)
+        self.kept, self._watch = kept, PrepackWatch(kept.inputs)
         self._free: list[_Memory] = []  # for calls that make all steps
         self._known: _Memory | None = None
         super().__init__(interface, program, arena)

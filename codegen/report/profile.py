@@ -44,7 +44,7 @@ def profile() -> Profile:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProfileStep:
     """One run of a kernel: when, and the row of what is known of it."""
 
     began: float
@@ -116,7 +116,7 @@ class Profile:
         """Writes what happened when as a file of trace events, which ui.perfetto.dev opens."""
         write_trace(path, self.spans, self.began, steps_of)
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Iterator[ProfileStep]:
         for span in list(self.spans):
             for part in within(span):
                 yield from steps_of(part)
@@ -178,13 +178,13 @@ def within(call: Span) -> Iterator[Span]:
             yield from within(span)
 
 
-def steps_of(span: Span) -> Iterator[Step]:
+def steps_of(span: Span) -> Iterator[ProfileStep]:
     """The kernels that ran in a span that is a program, or a call of a library in its place."""
     if isinstance(span.about, Executable):
         for (began, ended), facts in zip(span.parts, span.about.facts):
-            yield Step(began, ended, facts)
+            yield ProfileStep(began, ended, facts)
     elif span.kind == "kernel":
-        yield Step(span.began, span.ended, span.about)
+        yield ProfileStep(span.began, span.ended, span.about)
 
 
 def _programs(calls: Iterable[Span]) -> Iterator[Span]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Word(IntEnum):
+class PoolWord(IntEnum):
     """Where things stand in the block; what different threads write is kept in separate lines."""
 
     STATE = 0
@@ -37,7 +37,7 @@ class Word(IntEnum):
 WAKE_NANOSECONDS = 60_000  # what waking a worker costs: less work is not worth it
 
 _WORDS = "\n".join(
-    f"  %{word.name.lower()} = getelementptr i64, ptr %pool, i64 {word.value}" for word in Word
+    f"  %{word.name.lower()} = getelementptr i64, ptr %pool, i64 {word.value}" for word in PoolWord
 )
 
 _ALONE = "call void @fusewire_serial(ptr %job_function, ptr %job_arguments, i64 %job_tasks)"
@@ -343,6 +343,6 @@ def parallel_text(triple: str, affinity: bool) -> str:
     x86 = triple.startswith(("x86_64", "i686", "amd64"))
     pause = "call void @llvm.x86.sse2.pause()" if x86 else ""
     declaration = "declare void @llvm.x86.sse2.pause()\n" if x86 else ""
-    block = f"@fusewire_pool = external global [{Word.COUNT} x i64], align 64\n"
+    block = f"@fusewire_pool = external global [{PoolWord.COUNT} x i64], align 64\n"
     placing = _SEND_AWAY if affinity else _STAY
     return block + _PARALLEL.replace("PAUSE", pause) + placing + declaration

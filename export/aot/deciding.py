@@ -12,10 +12,10 @@ import numpy as np
 
 from ...capture.graph.graph import Node, topological
 from ...capture.graph.graph_builder import build
-from ...capture.program.cfg import Branch, Ends, Place
+from ...capture.program.cfg import Block, Branch, Exit
 from ...capture.program.stage_planner import walk
 from ...capture.replay.path_enumeration import Explored
-from ...capture.scalars.scalar_expr import Formula, elements
+from ...capture.scalars.scalar_expr import ScalarExpr, elements
 from ...eager.errors import ExportError
 from ...eager.op import OPS
 from ...eager.ops.pointwise import where
@@ -35,7 +35,7 @@ _COMPARISONS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def outputs_of(ways: Explored, ends: Mapping[Ends, tuple[Node, ...]]) -> tuple[Node, ...]:
+def outputs_of(ways: Explored, ends: Mapping[Exit, tuple[Node, ...]]) -> tuple[Node, ...]:
     """What a function gives on all its ways. ExportError, with the line, for a loop, for results
     that differ in more than values, and for a number that tensors do not compute as Python does.
     """
@@ -50,15 +50,15 @@ def in_words(ways: Explored) -> list[str]:
         if lines else []
 
 
-def _chosen(at: Place, ends: Mapping[Ends, tuple[Node, ...]], names: Any) -> tuple[Node, ...]:
+def _chosen(at: Block, ends: Mapping[Exit, tuple[Node, ...]], names: Any) -> tuple[Node, ...]:
     """What a place gives."""
-    if isinstance(at, Ends):
+    if isinstance(at, Exit):
         return ends[at]
     if not isinstance(at, Branch) or at.kind != "bool" or len(at.outcomes) != 2:
         raise _error_at(at.site, "the values of tensors decide how often a loop is gone through, "
                                  "or what size a result has", "go through a fixed number of turns, "
                                  "or build a library of one turn and loop in C")
-    asked = names.number(at.subject, TensorType((), _BOOL)) if isinstance(at.subject, Formula) \
+    asked = names.number(at.subject, TensorType((), _BOOL)) if isinstance(at.subject, ScalarExpr) \
         else build(names.nodes, _truth, (at.subject,), {}, at.site)
     both = [_chosen(at.outcomes[answer], ends, names) for answer in (True, False)]
     return tuple(_either(asked, x, y, at, names) for x, y in zip(*both))
@@ -78,7 +78,7 @@ def _truth(x: Tensor) -> Tensor:
     return x.reshape(()).astype(_BOOL)
 
 
-def _check_indices(ways: Explored, ends: Mapping[Ends, tuple[Node, ...]]) -> None:
+def _check_indices(ways: Explored, ends: Mapping[Exit, tuple[Node, ...]]) -> None:
     """ExportError for an index that only some ways look at: it may be out of range on the others.
     """
     used = [set(topological(nodes)) for nodes in ends.values()]
@@ -129,9 +129,9 @@ def _ordered(outputs: Sequence[Node], names: Any) -> Iterator[Node]:
                 yield node
 
 
-def _value(formula: Formula, new: Mapping[Node, Node], names: Any) -> _Number:
+def _value(formula: ScalarExpr, new: Mapping[Node, Node], names: Any) -> _Number:
     """The number that a formula gives."""
-    made: dict[Formula, _Number] = {}
+    made: dict[ScalarExpr, _Number] = {}
     for part in formula.parts:
         if part.op == "element":
             made[part] = _element(part.args[0], new, names)
@@ -157,7 +157,8 @@ def _constant(value: Any, names: Any) -> _Number:
     return _Number(names.nodes.const(value, kind), value)
 
 
-def _computed(part: Formula, args: Sequence[_Number | None], names: Any, whole: Formula) -> _Number:
+def _computed(part: ScalarExpr, args: Sequence[_Number | None], names: Any,
+              whole: ScalarExpr) -> _Number:
     """An operator on numbers. Ints have no end in Python: what computes with them is refused."""
     site = next((n.site for n in elements([whole])), "")
     fn = _COMPARISONS.get(part.op) or _ARITHMETIC.get(part.op)

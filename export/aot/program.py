@@ -14,26 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.graph.bind_sizes import specialise
+from ...capture.graph.bind_sizes import bind_sizes
 from ...capture.graph.graph import Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
 from ...codegen.compile import lower_graph, machine_of, slot_of
-from ...codegen.dynamic.dynamic_program import AnySize, compile_any_size
-from ...codegen.dynamic.prime_unification import Formula
+from ...codegen.dynamic.dynamic_program import DynamicProgram, compile_any_size
+from ...codegen.dynamic.prime_unification import SizeFormula
 from ...codegen.fusion.launch import Launch
 from ...codegen.ir.loop_ir import Buffer
 from ...codegen.program.arena import in_bytes, padded, plan_arena
 from ...codegen.program.executable import Plan
 from ...codegen.program.link import Lowered
-from ...codegen.program.native_program import Argument, Step, Written, build
+from ...codegen.program.native_program import Argument, ProgramStep, WrittenProgram, build
 from ...codegen.program.native_program import write as write_program
-from ...codegen.program.prepack import kept_launches, kept_part
+from ...codegen.program.prepack import prepacked_launches, prepacked_part
 from ...codegen.runtime.cpython.data_pointers import address, aligned
 from ...codegen.runtime.target import Target, host
 from ...eager.errors import CodegenError
 from .weights import Weights
 
-Shape = tuple[Formula, ...]
+Shape = tuple[SizeFormula, ...]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Native:
     `spare` are places of the workspace at which results lie that are only checked.
     """
 
-    written: Written
+    written: WrittenProgram
     workspace: int
     stack: int
     spare: list[int]
@@ -80,7 +80,7 @@ class _Assembled:
     """What is known of a program before its shapes are."""
 
     plan: Plan
-    written: Written
+    written: WrittenProgram
     workspace: int
     spare: list[int]
     copied: list[Copied]
@@ -98,7 +98,7 @@ class Compiler:
     def fixed(self, graph: Graph, sizes: Mapping[str, int]) -> Native:
         """The program of a graph for just these sizes. CodegenError where something in it has no
         native code."""
-        graph = specialise(graph, sizes) if sizes else graph
+        graph = bind_sizes(graph, sizes) if sizes else graph
         made = self._assembled(*lower_graph(graph, self.machine))
         native = self._native(made, known_shapes(made.plan.shapes),
                               known_shapes([n.type.shape for n in made.plan.results]),
@@ -113,7 +113,7 @@ class Compiler:
             return lower_graph(known, replace(self.machine, open=sizes))
 
         largest = {name: most for name, (_, most) in ranges.items()}
-        made: AnySize = compile_any_size(graph, largest, lower, self._assembled)
+        made: DynamicProgram = compile_any_size(graph, largest, lower, self._assembled)
         equal = [f"{a} and {b}" for a, b in made.same.items() if a != b]
         if equal:
             raise CodegenError(f"the sizes {', '.join(equal)} have to be equal")
@@ -132,7 +132,7 @@ class Compiler:
         read = {p.buffer for x in others for p in x.places} | set(outputs)
         offsets = {b: self.weights.add(a) for b, a in held.items() if b in read}
         slots |= {b: Argument(self.given, offset) for b, offset in offsets.items()}
-        steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in others]
+        steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in others]
         ends = list(itertools.accumulate(map(in_bytes, unwanted), initial=arena))
         copied = [Copied(j, places[b], offsets.get(b, 0)) for j, b in enumerate(outputs)
                   if places[b] != self.given + 2 + j]
@@ -156,8 +156,8 @@ class Compiler:
                 held: dict[Buffer, Any]) -> list[Launch]:
         """The launches that are left when those are done that read nothing but what is `held`; what
         they leave is held then."""
-        first, others = kept_launches(launches, held.keys(), plan.arguments)
-        _, left = kept_part(first, others, inputs)
+        first, others = prepacked_launches(launches, held.keys(), plan.arguments)
+        _, left = prepacked_part(first, others, inputs)
         if not left:
             return launches
         held |= _run_here(first, held, left)
@@ -190,7 +190,7 @@ class Compiler:
 
 def known_shapes(shapes: Iterable[Sequence[int]]) -> list[Shape]:
     """Shapes of numbers as formulas."""
-    return [tuple(map(Formula, shape)) for shape in shapes]
+    return [tuple(map(SizeFormula, shape)) for shape in shapes]
 
 
 def _run_here(launches: Sequence[Launch], held: Mapping[Buffer, Any], left: Sequence[Buffer]
@@ -203,13 +203,13 @@ def _run_here(launches: Sequence[Launch], held: Mapping[Buffer, Any], left: Sequ
         array[:] = 0  # the rest of a last vector has to be the same in each build
     numbers = {b: i for i, b in enumerate((*arrays, *made))}
     slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], numbers)
-    steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
     table = np.array([address(a) for a in (*arrays.values(), *made.values())], np.uint64)
     own = aligned(arena)
     build(steps, target=host()).run(address(table), address(own))
     return made
 
 
-def _stack(written: Written) -> int:
+def _stack(written: WrittenProgram) -> int:
     """Bytes of stack that a task of its kernels needs at most for what it keeps there."""
     return max((sum(in_bytes(b) for b in k.scratch) for k in written.kernels), default=0)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ...capture.graph.device_placement import without_transfers
 from ...capture.graph.graph import Graph, Node, topological
 from ...capture.sizes.symbolic_dim import Condition, Sizes, formula
-from ...codegen.dynamic.prime_unification import Formula
+from ...codegen.dynamic.prime_unification import SizeFormula
 from ...codegen.runtime.target import Target
 from ...eager.devices import host
 from ...eager.errors import CodegenError, ExportError
@@ -77,8 +77,8 @@ class Recorded:
     def _shape(self, shape: Sequence[Any]) -> Shape:
         """The shape of an input, whose sizes are numbers or have a name."""
         names = [*self.ranges]
-        return tuple([Formula(n.number) if n.number is not None else
-                      Formula(1, (names.index(n.name or ""),)) for n in map(formula, shape)])
+        return tuple([SizeFormula(n.number) if n.number is not None else
+                      SizeFormula(1, (names.index(n.name or ""),)) for n in map(formula, shape)])
 
 
 _HELP = "what runs without Python has to be native code: write it with ops that have some"

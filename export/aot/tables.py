@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...capture.sizes.size_expr import Expr
-from ...codegen.dynamic.prime_unification import Formula
+from ...codegen.dynamic.prime_unification import SizeFormula
 from ...codegen.llvm.step_table import loop_text
 from ...codegen.runtime.target import Target
 from ...codegen.runtime.thread_pool import IN_ORDER
@@ -102,7 +102,7 @@ def _constants(library: Library) -> Iterator[str]:
 
 def _variant(library: Library, program: Native, number: int) -> Iterator[str]:
     """The lists of one program."""
-    sizes: list[Formula] = []
+    sizes: list[SizeFormula] = []
     kinds = []
     for array, shape in zip((*library.inputs, *library.outputs),
                             (*program.inputs, *program.outputs)):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...capture.sizes.symbolic_dim import Sizes
-from ...capture.trace.export_tracer import Given
+from ...capture.trace.export_tracer import ExportInput
 from ...eager.devices import CPU, host, moved
 from ...eager.errors import DTypeError, ExportError, ShapeError
 from ...eager.nn.module import Module
@@ -54,9 +54,9 @@ class Arguments:
                                      "axes with one name have one size: give them two names")
         return {symbol: size for symbol, (size, _) in found.items()}
 
-    def given(self, sizes: Sizes, arrays: Sequence[Any]) -> list[Given]:
+    def given(self, sizes: Sizes, arrays: Sequence[Any]) -> list[ExportInput]:
         """The tensors to record with, over `arrays`, and their shapes with symbolic sizes."""
-        return [Given(name, tensor, tuple(sizes.named(axes[i]) if i in axes else n
+        return [ExportInput(name, tensor, tuple(sizes.named(axes[i]) if i in axes else n
                                           for i, n in enumerate(tensor.shape)))
                 for name, tensor, axes in zip(self.names, self.placed(arrays), self.axes)]
 

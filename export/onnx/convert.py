@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...capture.graph.graph import Graph, Node, users
-from ...capture.scalars.scalar_expr import Formula, elements
+from ...capture.scalars.scalar_expr import ScalarExpr, elements
 from ...capture.sizes.symbolic_dim import Dim
 from ...eager.errors import ExportError, GraphError
 from ...eager.op import OPS, Op
@@ -64,7 +64,8 @@ class Converter:
     """
 
     def __init__(self, graph: Graph, given: Mapping[Node, str], constants: Mapping[Node, Named],
-                 writer: Writer, numbers: Mapping[Node, Formula], now: Mapping[Node, Node]) -> None:
+                 writer: Writer, numbers: Mapping[Node, ScalarExpr], now: Mapping[Node,
+                                                                                  Node]) -> None:
         self.writer, self.numbers, self.now = writer, numbers, now
         self.nodes = self._ordered(graph.outputs)
         self.users = users(self.nodes)
@@ -101,9 +102,9 @@ class Converter:
             self._values, self._phis, sizes.made, number.made = before
             number.phis = self._phis
 
-    def bind(self, phi: Node | Formula, value: Value) -> None:
+    def bind(self, phi: Node | ScalarExpr, value: Value) -> None:
         """From now on a loop carries this."""
-        if isinstance(phi, Formula):
+        if isinstance(phi, ScalarExpr):
             self._phis[phi.args[0]] = value
         else:
             self._values[phi] = value

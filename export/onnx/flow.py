@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...capture.graph.graph import Node
-from ...capture.program.cfg import Back, Branch, Ends, Fork, Loop, Met, Place
+from ...capture.program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Loop, Yield
 from ...capture.program.stage_planner import walk
-from ...capture.scalars.scalar_expr import Formula, elements
+from ...capture.scalars.scalar_expr import ScalarExpr, elements
 from ...capture.sizes.symbolic_dim import Dim
 from ...eager.errors import ExportError
 from .convert import Converter
 from .scalar import BOOL
 from .write import Value
 
-Phi = Node | Formula
+Phi = Node | ScalarExpr
 Over = frozenset[Loop]  # loops that lie behind: nothing leads back to them
 
 
@@ -42,20 +42,20 @@ class Turn(NamedTuple):
     going: bool | None
 
 
-def wanted_of(at: Place, outputs: Mapping[Ends, Sequence[Node]]) -> list[Node]:
+def wanted_of(at: Block, outputs: Mapping[Exit, Sequence[Node]]) -> list[Node]:
     """The recorded nodes that a place asks for."""
-    return list(outputs[at]) if isinstance(at, Ends) else at.wanted
+    return list(outputs[at]) if isinstance(at, Exit) else at.wanted
 
 
 class Flow:
     """Writes a tree of ways; `outputs` are the recorded nodes of the results at each end."""
 
-    def __init__(self, converter: Converter, outputs: Mapping[Ends, Sequence[Node]]) -> None:
+    def __init__(self, converter: Converter, outputs: Mapping[Exit, Sequence[Node]]) -> None:
         self.converter, self.outputs = converter, outputs
         self.writer = converter.writer
-        self._read_after: dict[Fork, list[int]] = {}  # of what ways have where they meet
+        self._read_after: dict[IfMerge, list[int]] = {}  # of what ways have where they meet
 
-    def write(self, at: Place, turn: Turn | None = None, over: Over = frozenset()
+    def write(self, at: Block, turn: Turn | None = None, over: Over = frozenset()
               ) -> list[Result]:
         """The results from this place on: of the function, or of a turn, whether there is another
         one first."""
@@ -63,20 +63,20 @@ class Flow:
             return self._leave(turn)
         if isinstance(at, Branch):
             return self._branch(at, turn, over)
-        if isinstance(at, Back):
+        if isinstance(at, BackEdge):
             assert turn is not None and at.loop is turn.loop
             return self._next(at, turn)
         if isinstance(at, Loop):
             self._loop(at, over)
             assert at.body is not None
             return self.write(at.body, turn, over | {at})
-        if isinstance(at, Fork):
+        if isinstance(at, IfMerge):
             self._fork(at, over)
             assert at.then.body is not None
             return self.write(at.then.body, turn, over)
-        if isinstance(at, Met):
+        if isinstance(at, Yield):
             return self._values(at.values, at.formulas, self._differing(at.fork))
-        assert isinstance(at, Ends)
+        assert isinstance(at, Exit)
         nodes = self._now(self.outputs[at])
         return [Result(v, n.type.shape) for v, n in zip(self.converter.write(nodes), nodes)]
 
@@ -105,7 +105,7 @@ class Flow:
         return list(map(Result, values, shapes))
 
     # ---- ways that meet
-    def _fork(self, at: Fork, over: Over) -> None:
+    def _fork(self, at: IfMerge, over: Over) -> None:
         """Writes a decision up to where its ways meet: what they have there are its results."""
         phis, met = _phis(at), _met(at)
         differing = self._differing(at)
@@ -117,7 +117,7 @@ class Flow:
             for i, result in zip(differing, self.write(at.body, None, over)):
                 self._bind(phis[i], result.value)
 
-    def _asked_after(self, at: Fork) -> list[int]:
+    def _asked_after(self, at: IfMerge) -> list[int]:
         """Which of its phis are read after ways have met."""
         if at not in self._read_after:
             assert at.then.body is not None
@@ -126,7 +126,7 @@ class Flow:
                                     if phi in read]
         return self._read_after[at]
 
-    def _differing(self, at: Fork) -> list[int]:
+    def _differing(self, at: IfMerge) -> list[int]:
         """Those that are not the same on all ways, and known before."""
         assert at.body is not None
         inside = {phi for place in walk(at.body) for phi in _phis(place)}
@@ -134,18 +134,18 @@ class Flow:
                 if len(ways := {_carried(m)[i] for m in _met(at)}) > 1
                 or not inside.isdisjoint(self._phis_of(ways))]
 
-    def _reads(self, at: Place) -> list[Phi]:
+    def _reads(self, at: Block) -> list[Phi]:
         """What a place reads."""
         found: list[Phi] = [*wanted_of(at, self.outputs)]
-        if isinstance(at, (Loop, Back, Met)):
+        if isinstance(at, (Loop, BackEdge, Yield)):
             found += at.formulas
-        if isinstance(at, Branch) and isinstance(at.subject, Formula):
+        if isinstance(at, Branch) and isinstance(at.subject, ScalarExpr):
             found.append(at.subject)
         return found
 
-    def _truth(self, subject: Node | Formula) -> Value:
+    def _truth(self, subject: Node | ScalarExpr) -> Value:
         """What a question amounts to, as a 0-d truth value."""
-        if isinstance(subject, Formula):
+        if isinstance(subject, ScalarExpr):
             return self.converter.number(subject)
         node = self.converter.now[subject]
         value, = self.converter.write([node])
@@ -154,7 +154,7 @@ class Flow:
         k = self.converter.number.k
         return value if value.dtype == BOOL else (k.wrap(value) != 0).value
 
-    def _surely(self, at: Place, turn: Turn | None, over: Over) -> set[Node]:
+    def _surely(self, at: Block, turn: Turn | None, over: Over) -> set[Node]:
         """What is computed from this place on, whatever is decided."""
         if isinstance(at, Branch):
             sides = [p for p in at.outcomes.values() if not _is_over(p, over)]
@@ -165,13 +165,13 @@ class Flow:
             return both | (self._cone(self._now(at.wanted)) if len(sides) > 1 else set())
         if turn is not None and not _goes_on(at, turn.loop):
             return set()
-        if isinstance(at, Fork):
+        if isinstance(at, IfMerge):
             assert at.body is not None and at.then.body is not None
             return self._surely(at.body, None, over) | self._surely(at.then.body, turn, over)
-        if isinstance(at, Met):
+        if isinstance(at, Yield):
             values = [at.values[i] for i in self._differing(at.fork) if i < len(at.values)]
             return self._cone(self._now(values))
-        if isinstance(at, Back):
+        if isinstance(at, BackEdge):
             assert turn is not None
             values = [at.jump.values[i] for i in turn.kept if i < len(at.jump.values)]
             return self._cone(self._now(values))
@@ -238,9 +238,9 @@ class Flow:
             self._bind(phi, value)
 
     def _bind(self, phi: Phi, value: Value) -> None:
-        self.converter.bind(phi if isinstance(phi, Formula) else self.converter.now[phi], value)
+        self.converter.bind(phi if isinstance(phi, ScalarExpr) else self.converter.now[phi], value)
 
-    def _values(self, nodes: Sequence[Node], formulas: Sequence[Formula], kept: list[int]
+    def _values(self, nodes: Sequence[Node], formulas: Sequence[ScalarExpr], kept: list[int]
                 ) -> list[Result]:
         """Those of nodes and numbers that are carried."""
         found = []
@@ -257,7 +257,7 @@ class Flow:
         value = self._truth(subject)
         return value if going else self.writer.op("Not", [value], BOOL)
 
-    def _next(self, at: Back, turn: Turn) -> list[Result]:
+    def _next(self, at: BackEdge, turn: Turn) -> list[Result]:
         """Whether there is another turn, and what it begins with."""
         jump = at.jump
         go = self.writer.const(np.array(True)) if turn.going is None else \
@@ -272,7 +272,7 @@ class Flow:
 
     def _kept(self, at: Loop, going: bool | None, over: Over) -> list[int]:
         """Which of the values that a loop could carry are read by anything."""
-        backs = [p for p in walk(at) if isinstance(p, Back) and p.loop is at]
+        backs = [p for p in walk(at) if isinstance(p, BackEdge) and p.loop is at]
         phis = _phis(at)
         wanted: list[Phi] = []
         for place in walk(at):
@@ -299,13 +299,13 @@ class Flow:
         seen: set[Node] = set()
         back = {converter.now[n]: n for n in converter.now if n.op == "input"}
 
-        def look(formula: Formula) -> Iterator[Node]:
+        def look(formula: ScalarExpr) -> Iterator[Node]:
             found.update(part for part in formula.parts if part.op == "phi")
             return iter(self._now(elements([formula])))
 
         stack: list[Node] = []
         for one in wanted:
-            stack += look(one) if isinstance(one, Formula) else [converter.now[one]]
+            stack += look(one) if isinstance(one, ScalarExpr) else [converter.now[one]]
         while stack:
             node = stack.pop()
             if node not in seen:
@@ -345,30 +345,30 @@ def described(name: str, result: Result) -> Any:
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def _phis(at: Place) -> list[Phi]:
+def _phis(at: Block) -> list[Phi]:
     """What a loop carries, or ways have where they meet."""
     if isinstance(at, Loop):
         return [*at.enter.phis, *at.enter.symbols]
-    return [*at.phis, *at.symbols] if isinstance(at, Fork) else []
+    return [*at.phis, *at.symbols] if isinstance(at, IfMerge) else []
 
 
-def _carried(at: Back | Met) -> list[Phi]:
+def _carried(at: BackEdge | Yield) -> list[Phi]:
     return [*at.values, *at.formulas]
 
 
-def _met(at: Fork) -> list[Met]:
+def _met(at: IfMerge) -> list[Yield]:
     """The ends of the ways that meet."""
     assert at.body is not None
-    return [p for p in walk(at.body) if isinstance(p, Met) and p.fork is at]
+    return [p for p in walk(at.body) if isinstance(p, Yield) and p.fork is at]
 
 
-def _last(values: Sequence[Node], formulas: Sequence[Formula], at: Loop) -> Phi:
+def _last(values: Sequence[Node], formulas: Sequence[ScalarExpr], at: Loop) -> Phi:
     """What the loop asks about at its head, among what it carries."""
     assert isinstance(at.body, Branch)
-    return formulas[-1] if isinstance(at.body.subject, Formula) else values[-1]
+    return formulas[-1] if isinstance(at.body.subject, ScalarExpr) else values[-1]
 
 
-def _sides(at: Loop) -> dict[Any, Place]:
+def _sides(at: Loop) -> dict[Any, Block]:
     assert isinstance(at.body, Branch)
     return at.body.outcomes
 
@@ -383,20 +383,20 @@ def _asked_first(at: Loop) -> bool | None:
     return going[0] if len(going) == 1 else None
 
 
-def _goes_on(at: Place, loop: Loop) -> bool:
+def _goes_on(at: Block, loop: Loop) -> bool:
     """Whether a way from here leads into the next turn of the loop."""
-    return any(isinstance(p, Back) and p.loop is loop for p in walk(at))
+    return any(isinstance(p, BackEdge) and p.loop is loop for p in walk(at))
 
 
-def _is_over(at: Place, over: Over) -> bool:
+def _is_over(at: Block, over: Over) -> bool:
     """Whether all ways from here lead back to loops that lie behind."""
     if not over:
         return False
     places = set(walk(at))
-    ends = [p for p in places if isinstance(p, Ends)
-            or (isinstance(p, Back) and p.loop not in places)
-            or (isinstance(p, Met) and p.fork not in places)]
-    return all(isinstance(p, Back) and p.loop in over for p in ends)
+    ends = [p for p in places if isinstance(p, Exit)
+            or (isinstance(p, BackEdge) and p.loop not in places)
+            or (isinstance(p, Yield) and p.fork not in places)]
+    return all(isinstance(p, BackEdge) and p.loop in over for p in ends)
 
 
 def _merged(at: Branch, first: Sequence[Result], second: Sequence[Result]
@@ -417,7 +417,7 @@ def _kind(result: Result) -> str:
     return f"{result.value.dtype.name}[{', '.join(str(n or '?') for n in result.shape)}]"
 
 
-def _at(at: Place, message: str, help: str) -> ExportError:
+def _at(at: Block, message: str, help: str) -> ExportError:
     error = ExportError(message, help)
     error.line = at.site
     return error

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...capture.graph.graph import Graph, Node
-from ...capture.passes.decompose import open_composites
+from ...capture.passes.decompose import decompose_composites
 from ...capture.passes.pass_manager import run as run_passes
 from ...capture.passes.simplify import simplify
-from ...capture.program.cfg import Ends, Fork, Loop
+from ...capture.program.cfg import Exit, IfMerge, Loop
 from ...capture.program.stage_planner import walk
 from ...capture.replay.path_enumeration import Explored
 from ...capture.scalars.scalar_expr import elements
@@ -32,7 +32,7 @@ class Results(NamedTuple):
     """What the function returns: the names of its tensors, and their nodes at each end."""
 
     names: tuple[str, ...]
-    nodes: Mapping[Ends, tuple[Node, ...]]
+    nodes: Mapping[Exit, tuple[Node, ...]]
 
 
 def names_of(fn: Callable[..., Any]) -> dict[int, str]:
@@ -93,7 +93,7 @@ def _wanted(ways: Explored, results: Results) -> list[Node]:
     found: dict[Node, None] = {}
     for at in walk(ways.root):
         found.update(dict.fromkeys(wanted_of(at, results.nodes)))
-        if isinstance(at, (Loop, Fork)):
+        if isinstance(at, (Loop, IfMerge)):
             found.update(dict.fromkeys(at.enter.phis if isinstance(at, Loop) else at.phis))
     for formula in ways.names.numbers.values():
         found.update(dict.fromkeys(elements([formula])))
@@ -117,7 +117,7 @@ def _inputs(ways: Explored, wanted: Sequence[Node]) -> list[Node]:
 def _prepared(graph: Graph, opset: int) -> Graph:
     """The graph with composites opened that have no operator, and simplified."""
     def without_operator(g: Graph) -> Graph:
-        return open_composites(g, lambda node: not is_written(node, opset))
+        return decompose_composites(g, lambda node: not is_written(node, opset))
 
     return run_passes(graph, [without_operator, simplify])
 

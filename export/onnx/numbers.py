@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...capture.graph.graph import Node
-from ...capture.scalars.scalar_expr import Formula
+from ...capture.scalars.scalar_expr import ScalarExpr
 from ...eager.errors import ExportError
 from .scalar import BOOL, Builder, Number
 from .sizes import SizeWriter
@@ -30,20 +30,20 @@ class NumberWriter:
     def __init__(self, k: Builder, sizes: SizeWriter, value_of: Callable[[Node], Value],
                  phis: Mapping[Any, Value]) -> None:
         self.k, self.sizes, self.value_of, self.phis = k, sizes, value_of, phis
-        self.made: ChainMap[Formula, Number] = ChainMap()
+        self.made: ChainMap[ScalarExpr, Number] = ChainMap()
 
-    def __call__(self, formula: Formula) -> Value:
+    def __call__(self, formula: ScalarExpr) -> Value:
         """The number as a 0-d tensor."""
         for part in formula.parts:
             if part not in self.made:
                 self.made[part] = self._number(part)
         return self.made[formula].value
 
-    def is_known(self, formula: Formula) -> bool:
+    def is_known(self, formula: ScalarExpr) -> bool:
         """Whether all that loops carry of it has begun."""
         return all(part.args[0] in self.phis for part in formula.parts if part.op == "phi")
 
-    def _number(self, part: Formula) -> Number:
+    def _number(self, part: ScalarExpr) -> Number:
         if part.op in _ORIGINS:
             return self.k.wrap(_ORIGINS[part.op](self, part.args[0]))
         if part.op not in _OPERATORS:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...capture.graph.graph import Node
-from ...capture.program.cfg import Ends
+from ...capture.program.cfg import Exit
 from ...capture.replay.compiled_function import Compiled
 from ...capture.replay.path_enumeration import Example, Explored, explore
 from ...capture.sizes.symbolic_dim import Condition, Dim, Sizes
@@ -114,7 +114,7 @@ def results_of(ways: Explored, held: list[Held], wanted: Sequence[str] | None,
     """What the function returns: `output`, `output_1`, ..., or named by a dictionary's keys; and
     what it changes."""
     names: tuple[str, ...] | None = None
-    nodes: dict[Ends, tuple[Node, ...]] = {}
+    nodes: dict[Exit, tuple[Node, ...]] = {}
     for end, runs in ways.runs.items():
         for run in runs:
             found = _tensors(run.result)
@@ -128,7 +128,7 @@ def results_of(ways: Explored, held: list[Held], wanted: Sequence[str] | None,
     return Results((*_named(names, wanted, taken), *(h.after for h in held)), nodes)
 
 
-def _add(nodes: dict[Ends, tuple[Node, ...]], end: Ends, found: tuple[Node, ...]) -> None:
+def _add(nodes: dict[Exit, tuple[Node, ...]], end: Exit, found: tuple[Node, ...]) -> None:
     """Notes the nodes of an end. ExportError where two runs came there with others."""
     if nodes.setdefault(end, found) != found:
         raise ExportError("the function gives something else for another example, though no "

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...capture.graph.graph import Node
 from ...capture.heap.access_path import Path
 from ...capture.replay.path_enumeration import Explored
-from ...capture.trace.export_tracer import SymbolicRun, dotted
+from ...capture.trace.export_tracer import ExportTrace, dotted
 from ...eager.tensor import Tensor
 
 
@@ -53,6 +53,6 @@ def _unique(wanted: str, taken: Mapping[str, Held]) -> str:
     return name
 
 
-def after(run: SymbolicRun, held: list[Held]) -> list[Node]:
+def after(run: ExportTrace, held: list[Held]) -> list[Node]:
     """The nodes of what the states are after a run: themselves where it left them."""
     return [run.after.get(h.node, h.node) for h in held]

@@ -10,13 +10,13 @@ import numpy as np
 from ...capture.graph.graph import Graph, Node, topological
 from ...codegen.cache.codec import Kind, Reading, Writing, record
 from ...codegen.cache.program_entry import PARTS
-from ...codegen.compile import compile_graph, compile_open
-from ...codegen.dynamic.specializations import Met, SizedExecutable
-from ...codegen.partition.hybrid_executable import MixedExecutable
-from ...codegen.partition.partition import Call, Part
+from ...codegen.compile import compile_dynamic, compile_graph
+from ...codegen.dynamic.specializations import DynamicExecutable, SeenSizes
+from ...codegen.partition.hybrid_executable import HybridExecutable
+from ...codegen.partition.partition import GraphPart, LibraryCall
 from ...codegen.program.executable import Executable
-from ...codegen.program.native_program import Facts, NativeProgram
-from ...codegen.program.prepacked_executable import KeepingExecutable
+from ...codegen.program.native_program import NativeProgram, ProgramFacts
+from ...codegen.program.prepacked_executable import PrepackedExecutable
 from ...codegen.runtime.target import host
 from ...eager.devices import CPU
 from ...eager.errors import CodegenError
@@ -30,7 +30,8 @@ def _write_program(x: NativeProgram, to: Writing) -> list[Any]:
 
 def _read_program(parts: list[Any], of: Reading) -> NativeProgram:
     image, symbols, steps, cost = parts
-    return NativeProgram(of.array(*image).tobytes(), Facts(frozenset(symbols), steps, cost), host(),
+    return NativeProgram(of.array(*image).tobytes(), ProgramFacts(frozenset(symbols), steps, cost),
+                         host(),
                          _not_written)
 
 
@@ -53,12 +54,12 @@ def _read_executable(cls: type[Executable]) -> Callable[[list[Any], Reading], Ex
     return read
 
 
-def _write_keeping(x: KeepingExecutable, to: Writing) -> list[Any]:
+def _write_keeping(x: PrepackedExecutable, to: Writing) -> list[Any]:
     return [*_write_executable(x, to), to.value(x.kept)]
 
 
 # ---- parts and calls
-def _write_mixed(x: MixedExecutable, to: Writing) -> list[Any]:
+def _write_mixed(x: HybridExecutable, to: Writing) -> list[Any]:
     order = topological((*x.graph.inputs, *x.graph.outputs,
                          *[n for step in x.steps for n in (*step.reads, *step.makes)]))
     whole = Graph(x.graph.inputs, tuple(order))
@@ -69,47 +70,47 @@ def _write_mixed(x: MixedExecutable, to: Writing) -> list[Any]:
             to.value(x.checks), x.wanted]
 
 
-def _step(step: Call | Part, number: Mapping[Node, int], to: Writing) -> list[Any]:
-    if isinstance(step, Call):
+def _step(step: LibraryCall | GraphPart, number: Mapping[Node, int], to: Writing) -> list[Any]:
+    if isinstance(step, LibraryCall):
         return [number[step.node], step.why]
     ends = [[number[n] for n in of] for of in (step.reads, step.makes)]
     return [*ends, to.value(dict(step.graph.donated))]
 
 
-def _read_mixed(parts: list[Any], of: Reading) -> MixedExecutable:
+def _read_mixed(parts: list[Any], of: Reading) -> HybridExecutable:
     whole, outputs, rows, programs, checks, wanted = parts
     graph = of.value(whole)
     order = graph.outputs
     steps = [_read_step(row, order, of) for row in rows]
     own = Graph(graph.inputs, tuple([order[i] for i in outputs]))
-    return MixedExecutable(own, steps, of.value(programs), of.value(checks), wanted)
+    return HybridExecutable(own, steps, of.value(programs), of.value(checks), wanted)
 
 
-def _read_step(row: list[Any], order: tuple[Node, ...], of: Reading) -> Call | Part:
+def _read_step(row: list[Any], order: tuple[Node, ...], of: Reading) -> LibraryCall | GraphPart:
     if len(row) == 2:
-        return Call(order[row[0]], row[1])
+        return LibraryCall(order[row[0]], row[1])
     reads, makes = (tuple([order[i] for i in ends]) for ends in row[:2])
-    return Part(Graph((), (), of.value(row[2])), reads, makes, (), CPU)
+    return GraphPart(Graph((), (), of.value(row[2])), reads, makes, (), CPU)
 
 
 # ---- any size
-def _write_sized(x: SizedExecutable, to: Writing) -> list[Any]:
+def _write_sized(x: DynamicExecutable, to: Writing) -> list[Any]:
     x.prepare()
     return list(map(to.value, (x.graph, x.any, *x.met())))
 
 
-def _read_sized(parts: list[Any], of: Reading) -> SizedExecutable:
+def _read_sized(parts: list[Any], of: Reading) -> DynamicExecutable:
     graph, *known = map(of.value, parts)
-    made = SizedExecutable(graph, compile_graph, compile_open)
+    made = DynamicExecutable(graph, compile_graph, compile_dynamic)
     made.begin(*known)
     return made
 
 
 CODE: dict[Any, Kind] = {
-    **PARTS, Met: record(Met),
+    **PARTS, SeenSizes: record(SeenSizes),
     NativeProgram: Kind("program", _write_program, _read_program, id),
     Executable: Kind("executable", _write_executable, _read_executable(Executable), id),
-    KeepingExecutable: Kind("keeping", _write_keeping, _read_executable(KeepingExecutable), id),
-    MixedExecutable: Kind("mixed", _write_mixed, _read_mixed, id),
-    SizedExecutable: Kind("sized", _write_sized, _read_sized, id),
+    PrepackedExecutable: Kind("keeping", _write_keeping, _read_executable(PrepackedExecutable), id),
+    HybridExecutable: Kind("mixed", _write_mixed, _read_mixed, id),
+    DynamicExecutable: Kind("sized", _write_sized, _read_sized, id),
 }

@@ -8,13 +8,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...capture.guards.guards import Source
+from ...capture.guards.guards import PathCodegen
 from ...capture.heap.path_reader import Reader
 from ...capture.program.cfg import Branch
 from ...capture.program.stage_planner import walk
 from ...capture.replay.replay import MISSING, UNSEEN, Replay
 from ...capture.runtime import spans
-from ...capture.trace.value_table import Names
+from ...capture.trace.value_table import ValueTable
 from ...codegen.cache.codec import Reading
 from ...eager import devices, interpreter
 from ...eager.errors import ArgumentError, CaptureError, FusewireError, ImportModelError, StateError
@@ -89,12 +89,12 @@ class SavedWays(Replay):
 class _Loading:
     """What the kinds ask for while a file is read."""
 
-    def __init__(self, fn: Any, names: Names) -> None:
+    def __init__(self, fn: Any, names: ValueTable) -> None:
         self.fn, self.names = fn, names
 
-    def source(self) -> Source:
+    def source(self) -> PathCodegen:
         """For generated functions that read paths."""
-        return Source(self.fn, self.names.held)
+        return PathCodegen(self.fn, self.names.held)
 
 
 class Loaded:
@@ -104,7 +104,7 @@ class Loaded:
         arrays, held = file.read(path)
         self.__name__ = held["name"]
         self._parameters: list[str] = held["parameters"]
-        self._names, self._labels = Names(), [name for _, name in held["slots"]]
+        self._names, self._labels = ValueTable(), [name for _, name in held["slots"]]
         self._names.held[id(default_generator)] = default_generator
         heap = Heap(held["state"], Reading(KINDS, arrays, None))
         self._fn = tuple([heap.cell(cell) for cell, _ in held["slots"]])

@@ -17,7 +17,7 @@ from ...capture.heap.access_path import Members, Path, describe, steps
 from ...capture.heap.introspection import attributes
 from ...capture.heap.path_reader import Reader
 from ...capture.heap.snapshot import is_plain
-from ...capture.trace.side_effects import Effect
+from ...capture.trace.side_effects import SideEffect
 from ...codegen.cache.codec import Unsaved, Writing
 from ...eager.ops.random import default_generator
 from ...eager.tape import Leaf
@@ -32,7 +32,7 @@ _LOST = (AttributeError, LookupError, ValueError, TypeError)
 class Outside:
     """The objects that paths from outside of the arguments lead to."""
 
-    def __init__(self, read: Reader, effects: Iterable[Effect], labels: Sequence[str],
+    def __init__(self, read: Reader, effects: Iterable[SideEffect], labels: Sequence[str],
                  names: Mapping[int, str]) -> None:
         """`effects`: of all ways, on anything; `labels`: names of the function's own elements,
         where it is a state; `names`: of tensors, by id."""
@@ -49,7 +49,7 @@ class Outside:
             if not is_given(effect.target):
                 self._changes(effect)
 
-    def _changes(self, effect: Effect) -> None:
+    def _changes(self, effect: SideEffect) -> None:
         owner = self._object(effect.target)
         if isinstance(owner, (type, types.MappingProxyType)):
             raise Unsaved(f"it changes {effect}, of a class",

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...capture.graph.device_placement import is_elsewhere
-from ...capture.guards.guards import Guard, Source, compile_check
+from ...capture.guards.guards import Guard, PathCodegen, compile_check
 from ...capture.heap.path_reader import Reader
-from ...capture.program.trace_exit import Leaf
+from ...capture.program.trace_exit import TraceExit
 from ...capture.replay import compiled_function
 from ...capture.replay.compiled_function import Compiled
 from ...capture.replay.replay import MISSING, Replay
-from ...capture.trace.side_effects import Effect
-from ...capture.trace.value_table import Names
+from ...capture.trace.side_effects import SideEffect
+from ...capture.trace.value_table import ValueTable
 from ...codegen.cache.codec import Unsaved, Writing
 from ...codegen.runtime.target import Target, host
 from ...eager.errors import ExportError
@@ -34,7 +34,7 @@ class Recorded(NamedTuple):
     name: str
     parameters: list[str]
     fn: Any
-    names: Names
+    names: ValueTable
     programs: Sequence[Replay]
     labels: Sequence[str] = ()  # names of the function's own elements, where it is a state
     tensors: Mapping[int, str] | None = None  # names of tensors by id, where they have some
@@ -68,13 +68,13 @@ class Saving:
             if same:
                 return
 
-    def _outside(self, effects: list[Effect]) -> Outside:
+    def _outside(self, effects: list[SideEffect]) -> Outside:
         return Outside(self._read, effects, self._recorded.labels, self._tensors)
 
     def _holds(self, guards: Sequence[Guard]) -> bool:
         """Whether those conditions hold that no call can change."""
         fixed = [g for g in guards if self._is_fixed(g)]
-        source = Source(self._recorded.fn, self.names.held, careful=True)
+        source = PathCodegen(self._recorded.fn, self.names.held, careful=True)
         try:
             failed = compile_check(fixed, source)((), {})
         except MISSING:
@@ -109,7 +109,7 @@ class Saving:
         """The conditions that each call has to look at."""
         return [g for g in guards if not self._is_fixed(g)]
 
-    def keeps(self, leaf: Leaf) -> bool:
+    def keeps(self, leaf: TraceExit) -> bool:
         """Whether a leaf is saved."""
         return leaf in self._leaves
 

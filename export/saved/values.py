@@ -7,22 +7,22 @@ import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
-from ...capture.control_flow.data_dependent_sizes import Measure
-from ...capture.control_flow.loop_detection import Enter, Jump
-from ...capture.control_flow.loop_gradients import LoopBack, Turned
+from ...capture.control_flow.data_dependent_sizes import DataDependentSize
+from ...capture.control_flow.loop_detection import LoopEntry, LoopRepeat
+from ...capture.control_flow.loop_gradients import IterationVjp, LoopBackwardEvent
 from ...capture.graph.graph import Graph, Node, Nodes, Params, topological
 from ...capture.guards.guards import Guard
 from ...capture.heap import mutations, object_recipes
 from ...capture.heap.access_path import Key, Path, steps
-from ...capture.program.cfg import Back, Branch, Ends, Loop, Measured, Return
-from ...capture.program.trace_exit import Leaf
-from ...capture.scalars.scalar_expr import Constant, Formula
-from ...capture.segments.segment import Inputs, Stage
+from ...capture.program.cfg import BackEdge, Branch, Exit, Loop, LoopBackward, SizeBinding
+from ...capture.program.trace_exit import TraceExit
+from ...capture.scalars.scalar_expr import Constant, ScalarExpr
+from ...capture.segments.segment import Inputs, Segment
 from ...capture.sizes.size_expr import Expr, Quotient, Symbol
 from ...capture.sizes.symbolic_dim import Condition, Dim
-from ...capture.trace.dynamic_inputs import Varying
+from ...capture.trace.dynamic_inputs import DynamicInputs
 from ...capture.trace.output_spec import Leaving
-from ...capture.trace.side_effects import Effect
+from ...capture.trace.side_effects import SideEffect
 from ...codegen.cache.codec import DATA, Kind, Reading, Unsaved, Writing, filled, record
 from ...eager.nn.parameter import Buffer, Parameter
 from ...eager.op import OPS
@@ -89,7 +89,7 @@ def _read_path(parts: list[Any], of: Reading) -> Path:
     return path
 
 
-def _write_formula(x: Formula, to: Writing) -> list[Any]:
+def _write_formula(x: ScalarExpr, to: Writing) -> list[Any]:
     for part in x.parts[:-1]:  # each after what it needs: nothing calls itself far
         to.value(part)
     return [x.op, *map(to.value, x.args)]
@@ -97,7 +97,7 @@ def _write_formula(x: Formula, to: Writing) -> list[Any]:
 
 _VALUES: dict[type, Kind] = {
     Path: Kind("path", _write_path, _read_path, lambda path: path),
-    Formula: Kind("formula", _write_formula, lambda parts, of: Formula(
+    ScalarExpr: Kind("formula", _write_formula, lambda parts, of: ScalarExpr(
         parts[0], tuple(map(of.value, parts[1:]))), id),
     Constant: Kind("constant", lambda x, to: [to.value(x.value)],
                    lambda parts, of: Constant(of.value(parts[0]))),
@@ -105,7 +105,7 @@ _VALUES: dict[type, Kind] = {
                lambda parts, of: Expr(dict(of.value(parts[0])))),
     Dim: Kind("dim", lambda x, to: [to.value(x.expr)],
               lambda parts, of: of.about.names.sizes.make(of.value(parts[0]))),
-    **{cls: record(cls) for cls in (Symbol, Quotient, Condition, Varying)},
+    **{cls: record(cls) for cls in (Symbol, Quotient, Condition, DynamicInputs)},
 }
 
 
@@ -172,24 +172,25 @@ _WAYS: dict[type, Kind] = {
     Guard: Kind("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
     Entry: Kind("given up", _write_entry, _read_entry, id),
     **{cls: record(cls) for cls in (
-        Effect, Leaving, Inputs, Enter, Jump, Measure, LoopBack, Turned, mutations.SetArray,
+        SideEffect, Leaving, Inputs, LoopEntry, LoopRepeat, DataDependentSize, LoopBackwardEvent,
+        IterationVjp, mutations.SetArray,
         mutations.SetGradient, mutations.SetEdge, mutations.MakeLeaf, mutations.SetItem,
         mutations.DeleteItem, mutations.SetAttribute, mutations.DeleteAttribute, mutations.SetCell,
         mutations.Extend, mutations.AddAll, mutations.ReplaceAll, object_recipes.Same,
-        object_recipes.Given,
+        object_recipes.PassedTensor,
         object_recipes.WithGradient, object_recipes.EdgeOf, object_recipes.NumberOf,
         object_recipes.Filled)},
     object_recipes.At: Kind("At", _write_at, lambda parts,
                             of: object_recipes.At(of.value(parts[0]))),
-    object_recipes.Made: Kind("Made", record(object_recipes.Made).write,
-                              record(object_recipes.Made).read, id),
+    object_recipes.RebuiltObject: Kind("Made", record(object_recipes.RebuiltObject).write,
+                              record(object_recipes.RebuiltObject).read, id),
     Graph: Kind("graph", _write_graph, _read_graph),
     Node: Kind("node", _write_node, _read_node, id),
 }
 
 
 # ---- the tree
-def _write_leaf(x: Leaf, to: Writing) -> list[Any]:
+def _write_leaf(x: TraceExit, to: Writing) -> list[Any]:
     if x.way is not None:
         raise Unsaved("gradients go back from the result",
                       "record it under fw.no_grad(), or return x.detach()")
@@ -198,9 +199,9 @@ def _write_leaf(x: Leaf, to: Writing) -> list[Any]:
     return [to.value(part) for part in parts]
 
 
-def _fill_leaf(made: Leaf, parts: list[Any], of: Reading) -> None:
+def _fill_leaf(made: TraceExit, parts: list[Any], of: Reading) -> None:
     own, effects, result, leaving, stage = map(of.value, parts)
-    Leaf.__init__(made, own, effects, result, leaving)
+    TraceExit.__init__(made, own, effects, result, leaving)
 
     def finish() -> None:
         made.depends_on(own, of.about.source())
@@ -209,19 +210,19 @@ def _fill_leaf(made: Leaf, parts: list[Any], of: Reading) -> None:
     of.later.append(finish)
 
 
-def _write_stage(x: Stage, to: Writing) -> list[Any]:
+def _write_stage(x: Segment, to: Writing) -> list[Any]:
     names = to.about.names
     numbers = [names.numbers[n] for n in x.inputs.numbers]
     parts = (x.wanted, x.inputs, x.paths, numbers, x.compile())
     return [to.value(part) for part in parts]
 
 
-def _fill_stage(made: Stage, parts: list[Any], of: Reading) -> None:
+def _fill_stage(made: Segment, parts: list[Any], of: Reading) -> None:
     wanted, inputs, paths, numbers, code = map(of.value, parts)
     names = of.about.names
     names.paths.update(zip(inputs.tensors, paths, strict=True))
     names.numbers.update(zip(inputs.numbers, numbers, strict=True))
-    Stage.__init__(made, names, of.about.fn, wanted, inputs, Graph((), ()), _no_backend)
+    Segment.__init__(made, names, of.about.fn, wanted, inputs, Graph((), ()), _no_backend)
     made.program = code
 
 
@@ -229,11 +230,11 @@ def _no_backend(graph: Graph) -> Any:
     raise AssertionError("a saved stage has its code")
 
 
-def _write_ends(x: Ends, to: Writing) -> list[Any]:
+def _write_ends(x: Exit, to: Writing) -> list[Any]:
     return [to.value([leaf for leaf in x.leaves if to.about.keeps(leaf)]), to.value(x.stages)]
 
 
-def _fill_ends(made: Ends, parts: list[Any], of: Reading) -> None:
+def _fill_ends(made: Exit, parts: list[Any], of: Reading) -> None:
     made.leaves, made.stages = map(of.value, parts)
 
 
@@ -242,14 +243,14 @@ def _new(cls: type) -> Any:
 
 
 _TREE: dict[type, Kind] = {
-    Leaf: Kind("leaf", _write_leaf, _new(Leaf), id, _fill_leaf),
-    Stage: Kind("stage", _write_stage, _new(Stage), id, _fill_stage),
-    Ends: Kind("ends", _write_ends, _new(Ends), id, _fill_ends),
+    TraceExit: Kind("leaf", _write_leaf, _new(TraceExit), id, _fill_leaf),
+    Segment: Kind("stage", _write_stage, _new(Segment), id, _fill_stage),
+    Exit: Kind("ends", _write_ends, _new(Exit), id, _fill_ends),
     Branch: filled(Branch, ("subject", "kind", "site", "outcomes", "stages")),
-    Measured: filled(Measured, ("element", "site", "body", "stages")),
+    SizeBinding: filled(SizeBinding, ("element", "site", "body", "stages")),
     Loop: filled(Loop, ("values", "formulas", "site", "enter", "body", "stages"), turns=0),
-    Back: filled(Back, ("values", "formulas", "site", "jump", "loop", "ways", "stages")),
-    Return: filled(Return, ("element", "site", "body", "stages")),
+    BackEdge: filled(BackEdge, ("values", "formulas", "site", "jump", "loop", "ways", "stages")),
+    LoopBackward: filled(LoopBackward, ("element", "site", "body", "stages")),
 }
 
 KINDS: dict[Any, Kind] = {**_PLAIN, **_VALUES, **_WAYS, **_TREE}

@@ -13,7 +13,7 @@ from agreement import agree, assert_equal
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
-from fusewire.codegen.dynamic.specializations import SizedExecutable
+from fusewire.codegen.dynamic.specializations import DynamicExecutable
 
 Function = Callable[..., Any]
 SHIFTS = (0.0, 0.3, -0.5, 9.0, -9.0, 0.2, 1.0, -1.0, 0.0, 9.0, -9.0, 0.1)  # 9: all, -9: none
@@ -102,7 +102,7 @@ def test_empty_results_are_never_native_code() -> None:
     for _ in range(8):
         assert f(vector(-9.0)).shape == (0,)
     variants = [v for p in f.programs for s in p.stages()
-                if isinstance(s.executable, SizedExecutable) for v in s.executable.variants]
+                if isinstance(s.executable, DynamicExecutable) for v in s.executable.variants]
     assert variants and not any(v.compiled for v in variants)
 
 

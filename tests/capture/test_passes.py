@@ -18,9 +18,9 @@ from fusewire.capture.passes import pass_manager
 from fusewire.capture.passes.bounds_checks import Check, extract_checks
 from fusewire.capture.passes.decompose import decompose
 from fusewire.capture.passes.fold import fold_constants
-from fusewire.capture.passes.matvec import open_vector_products
+from fusewire.capture.passes.matvec import decompose_vector_products
 from fusewire.capture.passes.simplify import RULES, simplify
-from fusewire.capture.passes.transpose_matmul import turn_products
+from fusewire.capture.passes.transpose_matmul import transpose_products
 from fusewire.codegen.compile import passes_for
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.eager.op import OPS
@@ -41,7 +41,7 @@ def becomes(apply: Any, before: str, after: str) -> None:
 
 # ---- layout
 def test_a_product_that_is_read_transposed_is_computed_so() -> None:
-    becomes(turn_products, """
+    becomes(transpose_products, """
         x = input()  # float32[4, 3]
         g = input()  # float32[4, 5]
         v2 = contract(x, g, spec='ij,ik->jk')  # float32[3, 5]
@@ -60,7 +60,7 @@ def test_a_product_that_is_also_read_as_it_is_stays() -> None:
         v2 = permute_dims(v1, axes=(1, 0))  # float32[3, 3]
         v3 = add(v1, v2)  # float32[3, 3]
         return v3""")
-    becomes(turn_products, text, text)
+    becomes(transpose_products, text, text)
 
 
 # ---- text
@@ -229,7 +229,7 @@ def test_no_composite_is_left() -> None:
 
 # ---- vectors
 def test_a_product_with_a_vector_is_a_sum() -> None:
-    becomes(lambda g: simplify(open_vector_products(g)), """
+    becomes(lambda g: simplify(decompose_vector_products(g)), """
         x = input()  # float32[5, 3]
         y = input()  # float32[3]
         v = contract(x, y, spec='ij,j->i')  # float32[5]
@@ -249,7 +249,7 @@ def test_a_product_of_matrices_stays() -> None:
         y = input()  # float32[3, 4]
         v2 = contract(x, y, spec='ij,jk->ik')  # float32[5, 4]
         return v2"""
-    becomes(open_vector_products, text, text)
+    becomes(decompose_vector_products, text, text)
 
 
 @pytest.mark.parametrize(("spec", "shapes"), [
@@ -261,7 +261,7 @@ def test_opened_products_are_products(spec: str, shapes: Any) -> None:
     made = Nodes()
     nodes = [made.input(f"x{i}", TensorType(s, F32)) for i, s in enumerate(shapes)]
     graph = Graph(tuple(nodes), (made.apply("contract", nodes, {"spec": spec}),))
-    opened = verify(open_vector_products(graph), "opening")
+    opened = verify(decompose_vector_products(graph), "opening")
     assert all(n.op != "contract" for n in opened.nodes())
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(s).astype(F32) for s in shapes]

@@ -17,7 +17,7 @@ from pieces_run import Run, T, W, X, check, compare, waiting
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.capture.graph_breaks.runner import Pieces
+from fusewire.capture.graph_breaks.runner import GraphBreakRunner
 from fusewire.capture.lazy import interpreter
 from fusewire.codegen.compile import compile_graph
 
@@ -53,7 +53,7 @@ def test_only_what_is_still_there_is_computed(monkeypatch: pytest.MonkeyPatch) -
         kept = x.exp()
         return kept, float((kept * 2 + 1).sin().sum())
 
-    pieces = Pieces(backend)
+    pieces = GraphBreakRunner(backend)
     for _ in range(2):
         pieces.run(f, (X,), {})
     assert outputs == [2]  # the sum and `kept`
@@ -261,11 +261,11 @@ def test_a_structure_that_changes_with_each_call_is_not_compiled() -> None:
     for n in range(1, 30):
         assert_same(run(X, n), f(X, n), 10)
     assert run.pieces.compiled == 0
-    assert len(run.pieces._pieces) <= Pieces.REMEMBERED
+    assert len(run.pieces._pieces) <= GraphBreakRunner.REMEMBERED
 
 
 def test_programs_are_made_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pieces, "PROGRAMS", 2)
+    monkeypatch.setattr(GraphBreakRunner, "PROGRAMS", 2)
 
     def f(x: fw.Tensor, n: int) -> fw.Tensor:
         for _ in range(n):
@@ -327,7 +327,7 @@ def test_two_threads() -> None:
         h = (x * k).exp()
         return h / float(h.sum())
 
-    pieces, wrong = Pieces(compile_graph), []
+    pieces, wrong = GraphBreakRunner(compile_graph), []
 
     def work(k: int) -> None:
         for i in range(20):

@@ -13,7 +13,7 @@ import fusewire as fw
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.capture.graph.text import parse, to_text
 from fusewire.capture.graph.verify import verify
-from fusewire.capture.passes.slice_updates import join_puts
+from fusewire.capture.passes.slice_updates import merge_slice_updates
 
 
 def lines(text: str) -> str:
@@ -21,7 +21,7 @@ def lines(text: str) -> str:
 
 
 def becomes(before: str, after: str) -> None:
-    graph = verify(join_puts(verify(parse(before), "the test")), "join_puts")
+    graph = verify(merge_slice_updates(verify(parse(before), "the test")), "join_puts")
     assert to_text(graph) == lines(after)
 
 
@@ -58,7 +58,8 @@ def test_ops_with_a_size_of_their_own_are_no_slices() -> None:
         return fw.nn.functional.cross_entropy(y, i)
 
     graph, arrays = recorded(run, fw.ones(6, 3), fw.arange(6) % 3)
-    for got, want in zip(evaluate(join_puts(graph), arrays), evaluate(graph, arrays), strict=True):
+    for got, want in zip(evaluate(merge_slice_updates(graph), arrays), evaluate(graph, arrays),
+                         strict=True):
         np.testing.assert_array_equal(got, want)
 
 
@@ -70,7 +71,7 @@ def test_disjoint_parts_are_a_concat_with_what_was_there_between_them() -> None:
         return x
 
     graph, arrays = recorded(run, fw.ones(11, 2), fw.ones(2))
-    joined = join_puts(graph)
+    joined = merge_slice_updates(graph)
     ops = [n.op for n in joined.nodes()]
     assert ops.count("concat") == 1 and "put_slice" not in ops
     for got, want in zip(evaluate(joined, arrays), evaluate(graph, arrays), strict=True):
@@ -85,7 +86,7 @@ def test_parts_that_lie_on_each_other_stay_in_order() -> None:
         return x
 
     graph, arrays = recorded(run, fw.ones(11, 2), fw.ones(1, 2))
-    joined = join_puts(graph)
+    joined = merge_slice_updates(graph)
     assert "concat" not in [n.op for n in joined.nodes()]
     np.testing.assert_array_equal(evaluate(joined, arrays)[0], evaluate(graph, arrays)[0])
 
@@ -108,7 +109,7 @@ def test_whatever_is_put_and_read_no_value_differs(steps: list[Any]) -> None:
         return x, *found
 
     graph, arrays = recorded(run, fw.ones(8, 3), fw.arange(1.0, 25.0).reshape(8, 3))
-    joined = verify(join_puts(graph), "join_puts")
+    joined = verify(merge_slice_updates(graph), "join_puts")
     for got, want in zip(evaluate(joined, arrays), evaluate(graph, arrays), strict=True):
         np.testing.assert_array_equal(got, want)
 
@@ -127,6 +128,6 @@ def test_gradients_of_what_is_filled(places: list[Any]) -> None:
         return [leaf.grad for leaf in leaves if leaf.grad is not None]
 
     graph, arrays = recorded(run, fw.ones(8, 3), fw.arange(1.0, 25.0).reshape(8, 3))
-    joined = verify(join_puts(graph), "join_puts")
+    joined = verify(merge_slice_updates(graph), "join_puts")
     for got, want in zip(evaluate(joined, arrays), evaluate(graph, arrays), strict=True):
         np.testing.assert_allclose(got, want, 1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fusewire.capture.graph.bind_sizes import has_symbols, specialise
+from fusewire.capture.graph.bind_sizes import bind_sizes, has_symbols
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.capture.graph.text import parse, to_text
@@ -29,7 +29,7 @@ return v2, v3"""
 
 
 def test_sizes_in_types_and_params() -> None:
-    found = verify(specialise(parse(BEFORE), {"n": 6, "m": 4}), "specialise")
+    found = verify(bind_sizes(parse(BEFORE), {"n": 6, "m": 4}), "specialise")
     assert to_text(found) == AFTER.strip()
 
 
@@ -39,14 +39,14 @@ def test_a_size_as_an_operand() -> None:
     n, float32 = sizes.named("n"), np.dtype("float32")
     x = nodes.input("x", parse(BEFORE).inputs[0].type)
     scaled = nodes.make("divide", (x, nodes.const(n * n + 1, float32)), {}, x.type)
-    text = to_text(specialise(Graph((x,), (scaled,)), {"n": 3, "m": 1}))
+    text = to_text(bind_sizes(Graph((x,), (scaled,)), {"n": 3, "m": 1}))
     assert text.splitlines()[1:] == ["v1 = divide(x, float32(10.0))  # float32[3, 2]", "return v1"]
 
 
 def test_what_may_be_written_over_stays() -> None:
     graph = parse(BEFORE)
     donated = Graph(graph.inputs, graph.outputs, {0: 0})
-    assert specialise(donated, {"n": 1, "m": 1}).donated == {0: 0}
+    assert bind_sizes(donated, {"n": 1, "m": 1}).donated == {0: 0}
 
 
 def test_symbols_are_found_wherever_they_are() -> None:
@@ -65,4 +65,4 @@ def test_numpy_evaluates_no_symbols() -> None:
     graph, x = parse(BEFORE), np.ones((6, 8), np.float32)
     with pytest.raises(GraphError, match=r"the size n.* has no number"):
         evaluate(graph, [x])
-    assert [a.shape for a in evaluate(specialise(graph, {"n": 6, "m": 4}), [x])] == [(24, 2), (3,)]
+    assert [a.shape for a in evaluate(bind_sizes(graph, {"n": 6, "m": 4}), [x])] == [(24, 2), (3,)]

@@ -15,7 +15,7 @@ from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.text import parse
 from fusewire.codegen import compile
 from fusewire.codegen.cache import program_cache as again
-from fusewire.codegen.compile import compile_graph, compile_open
+from fusewire.codegen.compile import compile_dynamic, compile_graph
 from fusewire.codegen.runtime.target import host, named
 from fusewire.eager import dtypes
 from fusewire.eager.op import OPS
@@ -69,12 +69,12 @@ def test_what_is_shown_is_made_anew(disk: Path, lowered: list[Graph]) -> None:
 def test_a_program_for_any_size(disk: Path, lowered: list[Graph]) -> None:
     graph = parse("x = input()  # float32[n, 20]\ny = input()  # float32[20]\n"
                   "a = multiply(x, y)  # float32[n, 20]\nb = exp(a)  # float32[n, 20]\nreturn b")
-    made, found = (compile_open(graph, {"n": 5}) for _ in range(2))
+    made, found = (compile_dynamic(graph, {"n": 5}) for _ in range(2))
     assert len(lowered) == 2 and found.capacity == made.capacity
     for n in (1, 30):
         arrays = [np.ones((n, 20), np.float32), np.linspace(0, 1, 20, dtype=np.float32)]
         assert_same_bits(found.at({"n": n})([*arrays]), made.at({"n": n})([*arrays]))
-    compile_open(graph, {"n": 500})
+    compile_dynamic(graph, {"n": 500})
     assert len(lowered) == 4
 
 

@@ -13,11 +13,11 @@ from unknown_sizes import recorded
 
 import fusewire as fw
 import fusewire.nn.functional as F
-from fusewire.capture.graph.bind_sizes import specialise
+from fusewire.capture.graph.bind_sizes import bind_sizes
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate, evaluate_node
 from fusewire.capture.graph.text import parse
-from fusewire.codegen.compile import compile_open, lower_graph
+from fusewire.codegen.compile import compile_dynamic, lower_graph
 from fusewire.codegen.dynamic.dynamic_program import compile_any_size
 from fusewire.codegen.dynamic.prime_unification import MOST, SIZES
 from fusewire.codegen.ir.interpreter import run as run_kernel
@@ -112,12 +112,12 @@ CASES = {
 def test_a_program_is_right_at_every_size(name: str) -> None:
     case = CASES[name]
     graph = case.graph()
-    program = compile_open(graph, case.sizes(1))
+    program = compile_dynamic(graph, case.sizes(1))
     assert program.capacity[N] == 67
     for size in (1, 2, 5, 13, 14, 15, 31, 32, 33, 63, 67):
         arrays = case.arrays(size)
         with np.errstate(all="ignore"):
-            wanted = evaluate(specialise(graph, case.sizes(size)), arrays)
+            wanted = evaluate(bind_sizes(graph, case.sizes(size)), arrays)
         for got, want in zip(program.at(case.sizes(size))(list(arrays)), wanted):
             assert_same(got, want, 10, f"{name} at {size}")
 
@@ -132,7 +132,7 @@ def test_no_kernel_leaves_its_arrays(name: str, machine: Machine) -> None:
     for size in (1, 17) if machine is MACHINES[0] and name not in LONG else (3,):
         arrays, sizes = case.arrays(size), case.sizes(size)
         with np.errstate(all="ignore"):
-            wanted = evaluate(specialise(graph, sizes), arrays)
+            wanted = evaluate(bind_sizes(graph, sizes), arrays)
         for got, want in zip(interpreted(graph, machine, sizes, arrays), wanted):
             assert_same(got, want, 10, f"{name} at {size}")
 
@@ -145,7 +145,7 @@ def interpreted(graph: Graph, machine: Machine, sizes: dict[str, int], arrays: l
         lambda known, unknown: lower_graph(known, replace(machine, open=unknown)),
         lambda *lowered: lowered)
     plan, launches = made.program
-    fixed = specialise(graph, sizes)
+    fixed = bind_sizes(graph, sizes)
     memory = {SIZES: np.resize([*sizes.values()], MOST)}
     for node, array in zip(plan.graph.inputs, arrays):
         memory[plan.buffers[node]] = array.copy().reshape(-1)
@@ -178,7 +178,7 @@ def interpreted(graph: Graph, machine: Machine, sizes: dict[str, int], arrays: l
 def test_what_depends_on_the_size_otherwise_is_refused(function: Any, reason: str) -> None:
     graph = Case(function, ((N, 20),)).graph()
     with pytest.raises(fw.CodegenError, match=reason):
-        compile_open(graph, {N: 1})
+        compile_dynamic(graph, {N: 1})
 
 
 def places(x: Any, y: Any) -> Any:
@@ -196,7 +196,7 @@ def test_numbers_that_are_equal_for_two_sizes_only_are_refused(function: Any, wh
     """Each of these would be a number, or decided, before there is code."""
     graph = Case(function, ((N, 20), (20,))).graph()
     with pytest.raises(fw.CodegenError, match=f"{what} depends on an unknown size"):
-        compile_open(graph, {N: 1})
+        compile_dynamic(graph, {N: 1})
 
 
 def test_a_size_that_must_be_a_number_has_no_program_for_any() -> None:
@@ -206,23 +206,23 @@ def test_a_size_that_must_be_a_number_has_no_program_for_any() -> None:
         v1 = add(x, y)  # float32[n, 3]
         return v1""")
     with pytest.raises(fw.CodegenError, match="not for all sizes"):
-        compile_open(graph, {N: 5, M: 3})
+        compile_dynamic(graph, {N: 5, M: 3})
 
 
 def test_what_is_kept_from_call_to_call_is_kept_for_all_sizes() -> None:
     case = CASES["layers"]
     graph = replace(case.graph(), kept=frozenset({1, 2}))
-    program, weights = compile_open(graph, {N: 1}), case.arrays(1)[1:]
+    program, weights = compile_dynamic(graph, {N: 1}), case.arrays(1)[1:]
     for size in (3, 9, 3, 30, 66, 1):
         arrays = [case.arrays(size)[0], *weights]
-        (want,) = evaluate(specialise(graph, {N: size}), arrays)
+        (want,) = evaluate(bind_sizes(graph, {N: size}), arrays)
         (got,) = program.at({N: size})(list(arrays))
         assert_same(got, want, 10)
     assert program.program.kept.steps == 2
 
 
 def test_a_result_is_as_large_as_its_size() -> None:
-    program = compile_open(CASES["pointwise"].graph(), {N: 1000})
+    program = compile_dynamic(CASES["pointwise"].graph(), {N: 1000})
     (out,) = program.at({N: 3})(CASES["pointwise"].arrays(3))
     assert out.shape == (3, 20) and out.base is None
 
@@ -234,11 +234,11 @@ def test_equal_layers_are_compiled_once_for_any_size() -> None:
         return x
 
     case = Case(layers, ((N, 16), *[(16, 16)] * 12))
-    program = compile_open(case.graph(), {N: 1})
+    program = compile_dynamic(case.graph(), {N: 1})
     assert len({k for k in program.program.kernels}) < len(program.program.kernels) / 3
     for size in (1, 14, 40):
         arrays = case.arrays(size)
-        (want,) = evaluate(specialise(case.graph(), {N: size}), arrays)
+        (want,) = evaluate(bind_sizes(case.graph(), {N: size}), arrays)
         assert_same(program.at({N: size})(list(arrays))[0], want, 100)
 
 

@@ -12,7 +12,7 @@ from samples import ROWS, Row
 
 import fusewire as fw
 from fusewire.codegen.eager_jit import row_blocks, vjp
-from fusewire.codegen.eager_jit.cache import Variants
+from fusewire.codegen.eager_jit.cache import SpecializationCache
 from fusewire.eager import dispatch
 from fusewire.eager.autograd import engine
 from fusewire.eager.settings import settings
@@ -34,8 +34,8 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(dispatch, "large", None)
     monkeypatch.setattr(dispatch, "large_back", run)
     monkeypatch.setattr(vjp, "_WAYS", {})
-    monkeypatch.setattr(vjp, "_ELEMENTS", Variants(1 << 20))
-    monkeypatch.setattr(vjp, "_SHAPED", Variants(1 << 20))
+    monkeypatch.setattr(vjp, "_ELEMENTS", SpecializationCache(1 << 20))
+    monkeypatch.setattr(vjp, "_SHAPED", SpecializationCache(1 << 20))
     monkeypatch.setattr(row_blocks, "_BLOCK", 8)
     yield done
 

@@ -234,8 +234,8 @@ def test_sizes_are_met_while_there_is_no_code(monkeypatch: pytest.MonkeyPatch) -
     def g(x: fw.Tensor) -> fw.Tensor:
         return (fw.tanh(x) * 2).sum(axis=0)
 
-    make = specializations.SizedExecutable._make_open
-    monkeypatch.setattr(specializations.SizedExecutable, "_make_open", opened)
+    make = specializations.DynamicExecutable._make_open
+    monkeypatch.setattr(specializations.DynamicExecutable, "_make_open", opened)
     compiled = fw.compile(g, background=True, dynamic={"x": [0]})
     given = [fw.linspace(-1, 1, 4 * n).reshape(n, 4) for n in (2, 3, 5, 7, 3, 5, 7, 3)]
     for x in given:
@@ -329,8 +329,8 @@ def test_an_error_at_sizes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise fw.CodegenError("there is none")
 
     compiled = fw.compile(f, background=True, dynamic=True)
-    monkeypatch.setattr(specializations.SizedExecutable, "_compile", refuse)
-    monkeypatch.setattr(specializations.SizedExecutable, "_make_open", refuse)
+    monkeypatch.setattr(specializations.DynamicExecutable, "_compile", refuse)
+    monkeypatch.setattr(specializations.DynamicExecutable, "_make_open", refuse)
     with pytest.warns(CaptureWarning, match="there is none"):
         for _ in range(9):
             assert bits(compiled(X)) == bits(f(X))

@@ -30,7 +30,7 @@ from fusewire.codegen.ir.loop_ir import (
 )
 from fusewire.codegen.ir.loop_ir import read as value_of
 from fusewire.codegen.ir.target_info import Machine
-from fusewire.codegen.program.native_program import Argument, Step, text
+from fusewire.codegen.program.native_program import Argument, ProgramStep, text
 from fusewire.codegen.runtime.jit import assembly
 from fusewire.codegen.runtime.target import Target, host, named
 from fusewire.eager.dtypes import bfloat16
@@ -125,7 +125,7 @@ def written(machine: Machine, target: Target) -> str:
     plan, launches = lower_graph(product(SPECS["nn"], arrays), machine)
     buffers = dict.fromkeys((*plan.arguments, *(p.buffer for x in launches for p in x.places)))
     slots = {b: Argument(i) for i, b in enumerate(buffers)}
-    steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
     return assembly(text(steps, "product", target)[0], target)
 
 

@@ -8,12 +8,12 @@ from oracle import interpreted, recorded
 
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
-from fusewire.capture.passes.simplify import join_slices
+from fusewire.capture.passes.simplify import merge_slices
 from fusewire.codegen.compile import compile_graph, lower_graph
 from fusewire.codegen.fusion.fusion import fuse
 from fusewire.codegen.ir.affine_index import lowering_for
 from fusewire.codegen.ir.target_info import Machine
-from fusewire.codegen.outline.fill_slices import fill_voids
+from fusewire.codegen.outline.fill_slices import fold_fill_slices
 from fusewire.codegen.outline.outline import cut_sections
 
 RNG = np.random.default_rng(3)
@@ -90,7 +90,7 @@ def halves(x: fw.Tensor, parts: int) -> list[fw.Tensor]:
 
 def test_slices_of_slices_are_slices() -> None:
     graph, _ = recorded(lambda x: fw.exp(x[2:8][1:5:2][1]), fw.ones((9, 3)))
-    (cut,) = [n for n in join_slices(graph).nodes() if n.op == "slice"]
+    (cut,) = [n for n in merge_slices(graph).nodes() if n.op == "slice"]
     assert cut.inputs[0].op == "input" and cut.params["start"] == (5, 0)
 
 
@@ -103,7 +103,7 @@ def test_turns_are_found_however_their_parts_were_cut() -> None:
     graph = agrees(run, [RNG.standard_normal(s).astype("f4") * 0.1
                          for s in ((32, 40), (40, 40), (4, 40))])
     assert not cut_sections(graph)
-    assert [len(s.calls) for s in cut_sections(join_slices(graph))] == [8]
+    assert [len(s.calls) for s in cut_sections(merge_slices(graph))] == [8]
 
 
 def test_what_lies_beside_a_part_is_a_number() -> None:
@@ -116,7 +116,7 @@ def test_what_lies_beside_a_part_is_a_number() -> None:
 
     graph, given = recorded(run, fw.asarray(RNG.standard_normal((4, 6, 3))))
     with lowering_for(Machine()):
-        after = fill_voids(join_slices(graph))
+        after = fold_fill_slices(merge_slices(graph))
     assert [sum(n.op == "slice" for n in g.nodes()) for g in (graph, after)] == [7, 2]
     for got, want in zip(compile_graph(after)(given), run(fw.asarray(given[0]))):
         assert abs(got - want.numpy()).max() <= 1e-14

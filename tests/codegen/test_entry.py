@@ -20,34 +20,37 @@ import fusewire as fw
 from fusewire.capture.passes.bounds_checks import Check
 from fusewire.codegen.cache import program_entry
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.dynamic.dynamic_program import AnySize
-from fusewire.codegen.dynamic.prime_unification import Formula
+from fusewire.codegen.dynamic.dynamic_program import DynamicProgram
+from fusewire.codegen.dynamic.prime_unification import SizeFormula
 from fusewire.codegen.program.executable import Interface
-from fusewire.codegen.program.native_program import Facts
-from fusewire.codegen.program.prepack import Kept
+from fusewire.codegen.program.native_program import ProgramFacts
+from fusewire.codegen.program.prepack import PrepackedBuffers
 from fusewire.codegen.program.prepacked_executable import Parts
 from fusewire.codegen.runtime import disk_cache as disk_module
 from fusewire.eager.shapes import TensorType
 
 PACKAGE = Path(fw.__file__).resolve().parent
 MUTANTS = 1500
-CLASSES = {Facts, Parts, Interface, Check, Kept, Formula, AnySize, TensorType, str, int, float,
+CLASSES = {ProgramFacts, Parts, Interface, Check, PrepackedBuffers, SizeFormula, DynamicProgram,
+           TensorType, str, int, float,
            bool, type(None), list, tuple, dict, frozenset, set, np.ndarray}
 
 TYPE = TensorType((3, 4), fw.float32)
 INTERFACE = Interface(
     [TYPE, TensorType((5,), fw.bfloat16)], [np.arange(6.0).reshape(2, 3), np.array([1 + 2j])],
     [TYPE], [2], [0], [(1, Check(1, 7, "an index"))], [Check(0, 3, "a class", -1)], ((3, 4),), ())
-VALUE = ("0" * 64 + ".o", Facts(frozenset({"expf", "logf"}), 3, 17.25),
-         (Parts(INTERFACE, 64, Kept(1, (0,), (256,))),
-          AnySize({"n": 64}, {"n": "n"}, None, [(Formula(1, (0,)),)], [(Formula(2, (), -1),)])))
+VALUE = ("0" * 64 + ".o", ProgramFacts(frozenset({"expf", "logf"}), 3, 17.25),
+         (Parts(INTERFACE, 64, PrepackedBuffers(1, (0,), (256,))),
+          DynamicProgram({"n": 64}, {"n": "n"}, None, [(SizeFormula(1, (0,)),)], [(SizeFormula(2,
+                                                                                               (),
+                                                                                               -1),)])))
 
 
 def plain(x: Any) -> Any:
     """A value that equal ones are equal to: arrays as what they hold."""
     if isinstance(x, np.ndarray):
         return x.dtype, x.shape, x.tobytes()
-    if isinstance(x, (Interface, AnySize)):
+    if isinstance(x, (Interface, DynamicProgram)):
         return type(x), {name: plain(value) for name, value in vars(x).items()}
     if isinstance(x, (list, tuple)):
         return type(x), [plain(value) for value in x]
@@ -154,7 +157,7 @@ def classes_in(x: Any) -> set[type]:
         held = x
     elif isinstance(x, dict):
         held = [*x, *x.values()]
-    elif isinstance(x, (Interface, AnySize, Kept)):
+    elif isinstance(x, (Interface, DynamicProgram, PrepackedBuffers)):
         held = vars(x).values()
     return {type(x)}.union(*map(classes_in, held))
 

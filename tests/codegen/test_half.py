@@ -6,7 +6,7 @@ import pytest
 from loop_kernels import BOOL, F32, F64, INTS, TARGETS, TASK, loop
 
 from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Store, Var, call, load
-from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 from fusewire.eager.dtypes import bfloat16, float16
 
@@ -24,7 +24,7 @@ def compute(op, arrays, dtype, result, target="", lanes=16):
     made = np.empty(out.size, result)
     arrays = [np.ascontiguousarray(a) for a in (*arrays, made)]
     table = np.array([a.ctypes.data for a in arrays])
-    steps = [Step(kernel, [Argument(i) for i in range(len(arrays))])]
+    steps = [ProgramStep(kernel, [Argument(i) for i in range(len(arrays))])]
     build(steps, "test", named(target)).run(table.ctypes.data, 0)
     return arrays[-1]
 

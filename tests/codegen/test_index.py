@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fusewire.codegen.ir.affine_index import Index, as_index, variable
 from fusewire.codegen.ir.axis_coalescing import linear, merge_axes, whole_numbers
-from fusewire.codegen.ir.builder import Value
+from fusewire.codegen.ir.builder import ExprValue
 from fusewire.codegen.ir.inline import flat
 from fusewire.codegen.ir.loop_ir import Call, Const, Expr, Var
 from fusewire.codegen.ir.scalar_ops import SCALAR
@@ -78,7 +78,7 @@ def test_comparisons_that_are_decided_are_decided_rightly(left: Any, right: Any)
             a, b = (built(t, lambda v, at=at: at[v] if isinstance(v, str) else v)
                     for t in (left, right))
             expected = getattr(a, op)(b)
-            assert (value(found.expr, at) if isinstance(found, Value) else found) == expected
+            assert (value(found.expr, at) if isinstance(found, ExprValue) else found) == expected
 
 
 @settings(max_examples=100, deadline=None)

@@ -14,10 +14,10 @@ from oracle import interpreted, recorded
 import fusewire as fw
 from fusewire.capture.graph.graph import Nodes
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.capture.passes.decompose import open_composites
+from fusewire.capture.passes.decompose import decompose_composites
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.cpu.gemm.value_ranges import range_of
-from fusewire.codegen.cpu.gemm.zero_points import without_signs
+from fusewire.codegen.cpu.gemm.zero_points import split_zero_points
 from fusewire.codegen.ir.loop_ir import (
     Assign,
     Buffer,
@@ -140,7 +140,7 @@ def test_one_factor_is_made_one_without_signs(name: str) -> None:
     for zero in (0, 131, -2_000_000_000):
         z = np.array(zero, np.int32)
         graph, arrays = recorded(function, *map(fw.from_numpy, (a, b, z)))
-        after = without_signs(graph)
+        after = split_zero_points(graph)
         left, right = ({range_of(n) for n in g.nodes() if n.op == "contract" for n in n.inputs}
                        for g in (graph, after))
         assert left != right and any(low >= 0 and high <= 255 for low, high in right)
@@ -162,8 +162,8 @@ def test_products_that_stay_as_they_are() -> None:
                         (many, wider)),
                        (conv, (drawn((2, 8, 9, 9), "int8"), drawn((16, 8, 3, 3), "int8")))):
         graph, _ = recorded(run, *map(fw.from_numpy, given))
-        graph = open_composites(graph, lambda node: True)
-        assert without_signs(graph).outputs == graph.outputs
+        graph = decompose_composites(graph, lambda node: True)
+        assert split_zero_points(graph).outputs == graph.outputs
 
 
 @pytest.mark.skipif(not X86, reason="the instruction is one of x86")

@@ -11,8 +11,8 @@ import fusewire as fw
 from fusewire import nn
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.capture.passes.batch_matmul import join_products
-from fusewire.capture.passes.transpose_matmul import turn_products
+from fusewire.capture.passes.batch_matmul import merge_products
+from fusewire.capture.passes.transpose_matmul import transpose_products
 from fusewire.codegen.compile import compile_native, lower_graph
 from fusewire.codegen.ir.target_info import Machine
 
@@ -32,7 +32,7 @@ def joined(run: Callable[..., Any], *arrays: Any) -> tuple[Graph, int]:
     """The graph of a function with its products joined, and how many fewer these are. Its values
     are the same, and so are those of its code."""
     graph, given = recorded(run, *map(fw.from_numpy, arrays))
-    found = join_products(turn_products(graph))
+    found = merge_products(transpose_products(graph))
     for got, also, want in zip(evaluate(found, given), compile_native(graph)(given),
                                evaluate(graph, given)):
         assert got.tobytes() == np.asarray(also).tobytes() == want.tobytes()
@@ -106,7 +106,7 @@ def test_where_it_is_not_worth_it_nothing_is_joined(run: Any, shapes: Any) -> No
 def test_small_floats_are_rounded_where_they_are_in_eager() -> None:
     graph, _ = recorded(gradient, *(fw.from_numpy(whole(STEPS, 2, n)).astype(fw.float16)
                                     for n in (16, 24)))
-    assert join_products(graph) is graph
+    assert merge_products(graph) is graph
 
 
 # ---- training
@@ -137,7 +137,7 @@ def test_gradients_of_recurrent_layers_are_products_over_all_steps(make: Any) ->
 
     want = [g.numpy() for g in gradients(fw.from_numpy(x))]
     graph, given = recorded(gradients, fw.from_numpy(x))
-    found = join_products(turn_products(graph))
+    found = merge_products(transpose_products(graph))
     assert products(graph) - products(found) >= STEPS - 2
     for got, also in zip(compile_native(graph)(given), want):
         assert_same(np.asarray(got).reshape(also.shape), also, 100.0)

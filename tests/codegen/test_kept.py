@@ -14,8 +14,8 @@ import fusewire.nn.functional as F
 from fusewire import nn
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_native
-from fusewire.codegen.program.prepack import Watch
-from fusewire.codegen.program.prepacked_executable import KeepingExecutable
+from fusewire.codegen.program.prepack import PrepackWatch
+from fusewire.codegen.program.prepacked_executable import PrepackedExecutable
 from fusewire.codegen.runtime.target import named
 from fusewire.eager.shapes import TensorType
 
@@ -37,7 +37,7 @@ def close(got: Any, expected: Any) -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
-def keeps(program: KeepingExecutable) -> bool:
+def keeps(program: PrepackedExecutable) -> bool:
     return program._known is not None
 
 
@@ -52,7 +52,7 @@ SPECS = [("ij,jk->ik", (5, 70), (70, 90)), ("ij,kj->ik", (20, 33), (130, 33)),
 def test_products_are_the_same_with_and_without(spec: str, left: Any, right: Any, kept: int,
                                                 target: str) -> None:
     program = product({kept}, spec, (left, right), target)
-    assert isinstance(program, KeepingExecutable)
+    assert isinstance(program, PrepackedExecutable)
     same = normal(*(left, right)[kept], seed=1)
     for turn in range(4):
         other = normal(*(left, right)[1 - kept], seed=turn)
@@ -69,7 +69,7 @@ def test_other_weights_are_seen_at_once() -> None:
 
 
 def test_weights_that_always_change_are_looked_at_ever_more_seldom() -> None:
-    watch, found = Watch([0]), 0
+    watch, found = PrepackWatch([0]), 0
     for _ in range(1000):
         array = normal(2)
         for _ in range(2):  # the same twice, then another
@@ -233,7 +233,7 @@ def test_what_depends_on_constants_alone_is_kept() -> None:
     for seed in range(3):
         array = normal(8, 2000, seed=seed)
         close(program([array])[0], np.arange(48.0).reshape(8, 6).T @ array)
-    assert isinstance(program, KeepingExecutable) and keeps(program)
+    assert isinstance(program, PrepackedExecutable) and keeps(program)
 
 
 def test_two_threads_that_begin_to_keep_at_once() -> None:

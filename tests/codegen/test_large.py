@@ -14,7 +14,7 @@ from samples import ROWS, Row
 
 import fusewire as fw
 from fusewire.codegen.eager_jit import exact, row_blocks
-from fusewire.codegen.eager_jit.cache import Variants
+from fusewire.codegen.eager_jit.cache import SpecializationCache
 from fusewire.eager import dispatch, memory
 from fusewire.eager.op import OPS
 from fusewire.eager.settings import settings
@@ -34,7 +34,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(dispatch, "LARGE", 1)
     monkeypatch.setattr(dispatch, "large", run)
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", Variants(1 << 20))
+    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache(1 << 20))
     monkeypatch.setattr(row_blocks, "_KNOWN", {})
     monkeypatch.setattr(exact, "WORTH", 0)
     monkeypatch.setattr(row_blocks, "_BLOCK", 8)
@@ -46,7 +46,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 @pytest.fixture
 def no_programs_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever other tests compiled, ops here are not refused for being compiled too often."""
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", Variants())
+    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache())
     monkeypatch.setattr(row_blocks, "_KNOWN", {})
 
 
@@ -128,7 +128,7 @@ def test_another_number_as_operand_needs_no_new_code(everything_is_large: list[s
 
 def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[str],
                                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", Variants(2))
+    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache(2))
     for width in range(40, 45):
         assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
     assert everything_is_large.count("sum") == 2
@@ -137,7 +137,7 @@ def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[s
 def test_a_shape_that_comes_again_gets_its_code_in_the_end(everything_is_large: list[str],
                                                            monkeypatch: pytest.MonkeyPatch
                                                            ) -> None:
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", Variants(2))
+    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache(2))
     for width in (40, 41, 42, 42, 42, 43):
         assert fw.ones(3, width).sum(axis=1).tolist() == [width] * 3
     assert everything_is_large.count("sum") == 4  # 40, 41, and 42 from the second time on

@@ -41,7 +41,7 @@ from fusewire.codegen.ir.loop_ir import (
 )
 from fusewire.codegen.ir.scalar_ops import SCALAR, TRANSCENDENTAL
 from fusewire.codegen.llvm import scalar as llvm_scalar
-from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
 
 # Operations
@@ -120,7 +120,7 @@ def test_reductions_let_nan_win_and_sums_keep_minus_zero():
         k = kernel([x], [y], body)
         result = np.ones(1, F32)
         table = np.array([values.ctypes.data, result.ctypes.data])
-        build([Step(k, [Argument(0), Argument(1)])]).run(table.ctypes.data, 0)
+        build([ProgramStep(k, [Argument(0), Argument(1)])]).run(table.ctypes.data, 0)
         np.testing.assert_array_equal(result, np.array([wanted], F32))
         assert np.signbit(result[0]) == np.signbit(np.float32(wanted)) or np.isnan(wanted)
 
@@ -140,7 +140,7 @@ def test_registers_of_lanes_live_through_serial_loops(target):
 
 def test_an_unmasked_tile_has_one_copy_of_its_body_and_broadcasts_from_memory():
     k, _ = tile(2, 32, 64, 32, 1)
-    program = build([Step(k, [Argument(i) for i in range(4)])], target=named("x86-64-v4"))
+    program = build([ProgramStep(k, [Argument(i) for i in range(4)])], target=named("x86-64-v4"))
     assert program.ir.count("llvm.fmuladd.v32f32(") == 2 + 1  # two calls and the declaration
     assert "masked" not in program.ir
 
@@ -263,11 +263,11 @@ def test_a_register_ends_with_its_block():
     x, y, r, i = Buffer("x", F32, 4), Buffer("y", F32, 4), Register("r", F32), Var("i")
     body = [loop(i, 4, Assign(r, load(x, i))), Store(y, const(0), read(r))]
     with pytest.raises(ValueError, match="register r is read before it is assigned"):
-        build([Step(kernel([x], [y], body), [Argument(0), Argument(1)])])
+        build([ProgramStep(kernel([x], [y], body), [Argument(0), Argument(1)])])
 
 
 def test_a_lane_loop_may_only_reduce_registers_from_outside():
     x, r, j = Buffer("x", F32, 4), Register("r", F32), Var("j")
     body = [Assign(r, const(0, F32)), loop(j, 4, Assign(r, load(x, j)), lanes=4)]
     with pytest.raises(ValueError, match="can only be reduced"):
-        build([Step(kernel([x], [x], body), [Argument(0)])])
+        build([ProgramStep(kernel([x], [x], body), [Argument(0)])])

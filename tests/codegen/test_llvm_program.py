@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Store, Var, call, const, load
-from fusewire.codegen.program.native_program import Arena, Argument, Step, build
+from fusewire.codegen.program.native_program import Arena, Argument, ProgramStep, build
 
 F32 = np.dtype("float32")
 TASK = Var("task")
@@ -27,7 +27,8 @@ def addresses(*arrays):
 
 def test_equal_kernels_share_their_code_and_slots_may_lie_in_the_arena():
     first, second = doubling(), doubling()
-    steps = [Step(first, [Argument(0), Arena(64)]), Step(second, [Arena(64), Argument(1)])]
+    steps = [ProgramStep(first, [Argument(0), Arena(64)]), ProgramStep(second, [Arena(64),
+                                                                                Argument(1)])]
     program = build(steps)
     assert program.ir.count("define ") == 1  # nothing but the task
     x, y, arena = np.arange(20, dtype=F32), np.zeros(20, F32), np.zeros(64, F32)
@@ -43,7 +44,7 @@ def test_kernels_that_differ_in_a_number_do_not_share_code():
         for value in (0.0, -0.0, 1.0, np.nan)
     ]
     result = [np.ones(1, F32) for _ in kernels]
-    program = build([Step(k, [Argument(i)]) for i, k in enumerate(kernels)])
+    program = build([ProgramStep(k, [Argument(i)]) for i, k in enumerate(kernels)])
     table = addresses(*result)
     program.run(table.ctypes.data, 0)
     np.testing.assert_array_equal(np.concatenate(result), np.array([0, 0, 1, np.nan], F32))
@@ -51,7 +52,7 @@ def test_kernels_that_differ_in_a_number_do_not_share_code():
 
 
 def test_each_step_can_be_timed_and_the_code_read():
-    program = build([Step(doubling(), [Argument(0), Argument(1)])] * 3)
+    program = build([ProgramStep(doubling(), [Argument(0), Argument(1)])] * 3)
     x, y = np.arange(20, dtype=F32), np.zeros(20, F32)
     table = addresses(x, y)
     assert len(program.profile(table.ctypes.data, 0)) == 3
@@ -61,7 +62,7 @@ def test_each_step_can_be_timed_and_the_code_read():
 
 @pytest.mark.parametrize("cost", [0.0, 1e9])
 def test_all_tasks_run_be_it_serially_or_in_parallel(cost):
-    program = build([Step(doubling(37, cost), [Argument(0), Argument(1)])])
+    program = build([ProgramStep(doubling(37, cost), [Argument(0), Argument(1)])])
     x, y = np.arange(20 * 37, dtype=F32), np.zeros(20 * 37, F32)
     table = addresses(x, y)
     program.run(table.ctypes.data, 0)
@@ -74,10 +75,10 @@ def test_an_empty_program_does_nothing():
 
 def test_a_step_needs_a_place_for_each_argument():
     with pytest.raises(ValueError, match="kernel double has 2 arguments, got 1 slots"):
-        build([Step(doubling(), [Argument(0)])])
+        build([ProgramStep(doubling(), [Argument(0)])])
 
 
 def test_scratch_must_fit_on_a_stack():
     large = Buffer("large", F32, 1 << 24, scratch=True)
     with pytest.raises(ValueError, match="put large temporary buffers into the arena"):
-        build([Step(doubling(scratch=(large,)), [Argument(0), Argument(1)])])
+        build([ProgramStep(doubling(scratch=(large,)), [Argument(0), Argument(1)])])

@@ -16,8 +16,8 @@ from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.capture.graph.text import parse, to_text
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.partition import partition
-from fusewire.codegen.partition.hybrid_executable import MixedExecutable, compile_mixed
-from fusewire.codegen.partition.partition import Call, Part
+from fusewire.codegen.partition.hybrid_executable import HybridExecutable, compile_hybrid
+from fusewire.codegen.partition.partition import GraphPart, LibraryCall
 from fusewire.codegen.program.executable import Executable
 from fusewire.eager.op import OPS
 
@@ -36,8 +36,8 @@ def donating(text: str, donated: dict[int, int]) -> Graph:
 def steps_of(graph: Graph) -> list[str]:
     """The steps of a graph in words: the op of a call, the ops of a part."""
     program = compile_graph(graph)
-    assert isinstance(program, MixedExecutable)
-    return [step.node.op if isinstance(step, Call) else "+".join(n.op for n in step.members)
+    assert isinstance(program, HybridExecutable)
+    return [step.node.op if isinstance(step, LibraryCall) else "+".join(n.op for n in step.members)
             for step in program.steps]
 
 
@@ -95,9 +95,10 @@ def test_a_view_is_numpys_for_a_call_and_made_again_in_a_part(eager_to_compile: 
         c = sort(b, axis=0, descending=False)  # float32[3, 4]
         d = add(c, b)  # float32[3, 4]
         return d"""))
-    assert isinstance(program, MixedExecutable)
+    assert isinstance(program, HybridExecutable)
     exp, view, _, last = program.steps
-    assert isinstance(exp, Part) and isinstance(view, Call) and isinstance(last, Part)
+    assert isinstance(exp, GraphPart) and isinstance(view, LibraryCall) and isinstance(last,
+                                                                                       GraphPart)
     assert {n.op for n in last.reads} == {"sort", "exp"}
     assert view.node.op == "permute_dims"
 
@@ -126,16 +127,16 @@ def test_inputs_constants_and_views_can_be_outputs() -> None:
 
 def test_a_part_without_code_after_all_is_called(eager_to_compile: None) -> None:
     """The compiler has the last word on what it can do."""
-    def refuses(part: Part) -> Any:
+    def refuses(part: GraphPart) -> Any:
         raise fw.CodegenError("not this one")
 
     graph = parse("""
         x = input()  # float32[4]
         a = exp(x)  # float32[4]
         return a""")
-    program = compile_mixed(graph, refuses)
+    program = compile_hybrid(graph, refuses)
     (step,) = program.steps
-    assert isinstance(step, Call) and step.why == "not this one"
+    assert isinstance(step, LibraryCall) and step.why == "not this one"
     np.testing.assert_array_equal(program([np.zeros(4, np.float32)])[0], np.ones(4))
 
 

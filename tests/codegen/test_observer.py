@@ -15,22 +15,23 @@ import pytest
 import fusewire as fw
 from fusewire.capture.heap import code_tracker
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
-from fusewire.codegen.runtime.cpython.profile_hook import Observer
+from fusewire.codegen.runtime.cpython.profile_hook import NativeObserver
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="objects do not lie as in this CPython")
 
 
 @pytest.fixture(params=["native", "python"])
 def way(request: Any, monkeypatch: Any) -> Iterator[str]:
-    monkeypatch.setattr(code_tracker, "observer", Observer if request.param == "native" else None)
+    monkeypatch.setattr(code_tracker, "observer", NativeObserver
+                        if request.param == "native" else None)
     yield request.param
     assert sys.getprofile() is None
 
 
-def watched(fn: Callable[[], Any], outside: Callable[[str],
-                                                     None] = lambda why: None) -> code_tracker.Hook:
+def watched(fn: Callable[[], Any], outside: Callable[[str], None] = lambda why: None
+            ) -> code_tracker.CodeTracker:
     """The hook after fn() has run under it."""
-    found = code_tracker.Hook(lambda code, names: None, outside)
+    found = code_tracker.CodeTracker(lambda code, names: None, outside)
     found.start()
     try:
         fn()
@@ -113,7 +114,7 @@ def test_what_is_raised_while_it_is_told_reaches_the_function() -> None:
     def stop(code: types.CodeType, names: Any) -> None:
         raise ArithmeticError("told")
 
-    found = code_tracker.Hook(stop, lambda why: None)
+    found = code_tracker.CodeTracker(stop, lambda why: None)
     with pytest.raises(ArithmeticError, match="told"):
         found.start()
         try:
@@ -154,7 +155,7 @@ def test_contexts_in_which_nothing_is_noted_may_stand_inside_of_each_other(
         monkeypatch: pytest.MonkeyPatch) -> None:
     """As when code is made for an op while code is made."""
     monkeypatch.setattr(code_tracker, "observer", None)
-    noting = code_tracker.Hook(lambda code, names: None, lambda why: None)
+    noting = code_tracker.CodeTracker(lambda code, names: None, lambda why: None)
     noting.start()
     try:
         with noting:

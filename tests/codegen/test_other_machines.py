@@ -15,7 +15,7 @@ from fusewire.codegen.llvm.control_vm import WAYS
 from fusewire.codegen.llvm.row_blocks import RUN
 from fusewire.codegen.llvm.step_table import loop_text
 from fusewire.codegen.partition.support import why_no_code
-from fusewire.codegen.program.native_program import Argument, Step, text
+from fusewire.codegen.program.native_program import Argument, ProgramStep, text
 from fusewire.codegen.runtime import object_cache
 from fusewire.codegen.runtime.cpython import entry, profile_hook
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
@@ -46,7 +46,7 @@ def module_of(name: str, dtype: str, target: Target, size: int = 37) -> str:
     plan, launches = lower_graph(graph, machine_of(target))
     buffers = dict.fromkeys((*plan.arguments, *(p.buffer for x in launches for p in x.places)))
     slots = {b: Argument(i) for i, b in enumerate(buffers)}
-    steps = [Step(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
     return text(steps, name, target)[0]
 
 

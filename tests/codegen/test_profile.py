@@ -16,7 +16,7 @@ import pytest
 import fusewire as fw
 from fusewire import nn, optim
 from fusewire.capture.replay.replay import _none
-from fusewire.capture.replay.trace_tree import Program
+from fusewire.capture.replay.trace_tree import TraceTree
 from fusewire.capture.runtime import spans as watching
 from fusewire.capture.runtime.warnings import CaptureWarning
 from fusewire.codegen.report.profile import Profile
@@ -364,13 +364,13 @@ def test_calls_go_the_short_way_before_and_after(monkeypatch: pytest.MonkeyPatch
     for _ in range(3):
         layer(*given)
     long: list[Any] = []
-    run = Program.run
+    run = TraceTree.run
 
-    def noted(self: Program, *args: Any) -> Any:
+    def noted(self: TraceTree, *args: Any) -> Any:
         long.append(self)
         return run(self, *args)
 
-    monkeypatch.setattr(Program, "run", noted)
+    monkeypatch.setattr(TraceTree, "run", noted)
     layer(*given)
     assert not long
     with fw.profile():

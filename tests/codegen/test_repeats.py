@@ -11,7 +11,7 @@ from repeating import normal, repeated, training_of, unrolled
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.capture.passes.slice_sums import join_pieces
+from fusewire.capture.passes.slice_sums import merge_slice_sums
 from fusewire.codegen.compile import compile_native, lower_graph
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.program.executable import Executable
@@ -167,7 +167,7 @@ def test_a_value_that_is_overwritten_is_not_taken_for_another() -> None:
 # ---- sums of parts
 def parts_of(run: Callable[..., Any], *arrays: Any) -> tuple[Graph, list[Any]]:
     graph, given = recorded(run, *map(fw.from_numpy, arrays))
-    joined = join_pieces(graph)
+    joined = merge_slice_sums(graph)
     for got, want in zip(evaluate(joined, given), evaluate(graph, given)):
         assert got.tobytes() == want.tobytes()
     agrees(graph, given)

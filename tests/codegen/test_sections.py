@@ -22,7 +22,7 @@ from fusewire.codegen.compile import compile_native, lower_graph
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.outline import repeated_regions, schedule
 from fusewire.codegen.outline.outline import Section, cut_sections
-from fusewire.codegen.outline.schedule import Order
+from fusewire.codegen.outline.schedule import Scheduler
 
 
 def agrees(graph: Graph, arrays: list[Any], loose: float = 10.0) -> None:
@@ -178,7 +178,7 @@ def test_the_order_is_one_in_which_it_can_be_computed(data: Any) -> None:
         return [values[i] for i in wanted]
 
     graph, _ = recorded(run, fw.ones(3, 3), fw.full((3, 3), 2.0))
-    found = Order(graph)
+    found = Scheduler(graph)
     assert len(found.nodes) == len(set(found.nodes))
     assert {o for o in graph.outputs if o.op != "input"} <= set(found.nodes)
     for n in found.nodes:

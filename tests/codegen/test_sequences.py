@@ -10,7 +10,7 @@ import pytest
 
 import fusewire as fw
 from fusewire.codegen.eager_jit import rnn
-from fusewire.codegen.eager_jit.cache import Variants
+from fusewire.codegen.eager_jit.cache import SpecializationCache
 from fusewire.eager import nn
 from fusewire.eager.errors import GradientError
 from fusewire.eager.nn import recurrence
@@ -41,7 +41,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             found.append(what)
 
     monkeypatch.setattr(rnn, "_WORTH", 1)
-    monkeypatch.setattr(rnn, "_PROGRAMS", Variants(1 << 20))
+    monkeypatch.setattr(rnn, "_PROGRAMS", SpecializationCache(1 << 20))
     monkeypatch.setattr(rnn, "Programs", Noted)
     yield found
 

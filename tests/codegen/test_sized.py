@@ -13,9 +13,9 @@ from unknown_sizes import recorded
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.text import parse
-from fusewire.codegen.compile import compile_graph, compile_open
+from fusewire.codegen.compile import compile_dynamic, compile_graph
 from fusewire.codegen.dynamic import specializations
-from fusewire.codegen.dynamic.specializations import SizedExecutable, find_places
+from fusewire.codegen.dynamic.specializations import DynamicExecutable, find_places
 
 ROWS = """
     x = input()  # float32[n, 3]
@@ -24,15 +24,15 @@ ROWS = """
     return v2"""
 
 
-def program_of(graph: Graph) -> SizedExecutable:
+def program_of(graph: Graph) -> DynamicExecutable:
     found = compile_graph(graph)
-    assert isinstance(found, SizedExecutable)
+    assert isinstance(found, DynamicExecutable)
     return found
 
 
-def size_by_size(graph: Graph) -> SizedExecutable:
+def size_by_size(graph: Graph) -> DynamicExecutable:
     """A program as it is where no code can be for any size."""
-    return SizedExecutable(graph, compile_graph)
+    return DynamicExecutable(graph, compile_graph)
 
 
 def random(*shape: int) -> Any:
@@ -59,7 +59,7 @@ def test_a_larger_size_makes_a_program_for_twice_that() -> None:
 
 
 def test_where_the_program_cannot_grow_it_goes_on_for_smaller_sizes() -> None:
-    program = SizedExecutable(parse(ROWS), compile_graph, lambda graph, least: compile_open(
+    program = DynamicExecutable(parse(ROWS), compile_graph, lambda graph, least: compile_dynamic(
         graph, least) if least["n"] < 100 else _refuse())
     for n in (1, 2, 100, 3, 4):
         x = random(n, 3)

@@ -23,7 +23,7 @@ from fusewire.codegen.ir.loop_ir import (
     read,
 )
 from fusewire.codegen.program import native_threads
-from fusewire.codegen.program.native_program import Argument, Step, build
+from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 
 F32, INT = np.dtype("float32"), np.dtype("int64")
 ROW, ROWS = 256, 200
@@ -59,7 +59,7 @@ class Sums:
 
 @pytest.fixture(scope="module")
 def program():
-    return build([Step(row_sums(), [Argument(0), Argument(1)])])
+    return build([ProgramStep(row_sums(), [Argument(0), Argument(1)])])
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import pytest
 import fusewire as fw
 from fusewire.codegen.eager_jit import exact as whole
 from fusewire.codegen.eager_jit import row_blocks
-from fusewire.codegen.eager_jit.cache import Variants
+from fusewire.codegen.eager_jit.cache import SpecializationCache
 from fusewire.eager import dispatch
 from fusewire.eager.op import OPS
 from fusewire.eager.settings import settings
@@ -33,7 +33,7 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return out
 
     monkeypatch.setattr(dispatch, "large", run)
-    monkeypatch.setattr(row_blocks, "_PROGRAMS", Variants())
+    monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache())
     monkeypatch.setattr(row_blocks, "_KNOWN", {})
     yield done
 

@@ -15,7 +15,7 @@ from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.cuda.program import LOWERED, program_of
 from fusewire.codegen.cuda.runtime.executable import compile_on
-from fusewire.codegen.partition.hybrid_executable import MixedExecutable, compile_mixed
+from fusewire.codegen.partition.hybrid_executable import HybridExecutable, compile_hybrid
 from fusewire.eager.ops.view import add_at
 from fusewire.eager.shapes import TensorType
 
@@ -153,7 +153,7 @@ def test_places_of_single_elements_out_of_range(bad: int, apart: bool) -> None:
     """Whether the kernels look at them, or what is around a part of a graph."""
     x, at, values = drawn(5, 2), np.array([[0], [-5], [4]]), drawn(3, 1)
     graph = recorded(lambda x, i, v: fw.scatter(x, 0, i, v, "add"), x, fw.from_numpy(at), values)[0]
-    run = compile_mixed(graph, lambda part: compile_on(part.graph, EmulatedDevice(), False),
+    run = compile_hybrid(graph, lambda part: compile_on(part.graph, EmulatedDevice(), False),
                         LOWERED) if apart else compile_on(graph, EmulatedDevice())
     run([x.numpy(), at, values.numpy()])
     at[2] = bad
@@ -182,7 +182,7 @@ def test_how_many_teams_there_are(count: int, size: int, width: int, teams: list
 def test_a_cpu_keeps_calling_its_own() -> None:
     given = drawn(4, 2), places(4, below=3)
     made = compile_graph(recorded(lambda v, i: add_at(v, i, 3), *given)[0])
-    assert isinstance(made, MixedExecutable)
+    assert isinstance(made, HybridExecutable)
     assert "several elements may be added to one place" in made.explain()
 
 

@@ -11,7 +11,7 @@ import pytest
 from emulated_gpu import EmulatedGpu
 
 import fusewire as fw
-from fusewire.codegen.dynamic.specializations import SizedExecutable
+from fusewire.codegen.dynamic.specializations import DynamicExecutable
 from fusewire.codegen.gpu.gemm import library_pattern
 from fusewire.nn import functional as F
 
@@ -45,9 +45,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[fw.Tensor, 
 }
 
 
-def program(f: Any) -> SizedExecutable:
+def program(f: Any) -> DynamicExecutable:
     (stage,) = f.programs[0].stages()
-    assert isinstance(stage.executable, SizedExecutable)
+    assert isinstance(stage.executable, DynamicExecutable)
     return stage.executable
 
 

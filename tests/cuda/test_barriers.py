@@ -20,7 +20,7 @@ from emulator.emulator import AVAILABLE, KernelFault
 from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.cuda.program import program_of
 from fusewire.codegen.cuda.runtime.executable import compile_on
-from fusewire.codegen.gpu.barriers import meeting_places
+from fusewire.codegen.gpu.barriers import barrier_points
 from fusewire.codegen.ir.loop_ir import (
     INT,
     Assign,
@@ -89,12 +89,12 @@ BODIES: dict[str, tuple[list[Any], set[tuple[int, ...]]]] = {
 @pytest.mark.parametrize("what", BODIES)
 def test_where_threads_meet(what: str) -> None:
     body, places = BODIES[what]
-    assert meeting_places(kernel([x], [y], body, scratch=[s]), private=set()) == places
+    assert barrier_points(kernel([x], [y], body, scratch=[s]), private=set()) == places
 
 
 def test_nobody_waits_for_what_is_private() -> None:
     body, _ = BODIES["each reads what another one has written"]
-    assert meeting_places(kernel([x], [y], body, scratch=[s]), private={s}) == set()
+    assert barrier_points(kernel([x], [y], body, scratch=[s]), private={s}) == set()
 
 
 # ---- each of them is needed

@@ -13,7 +13,7 @@ from gpus import BOTH
 import fusewire as fw
 from fusewire import nn
 from fusewire.capture.replay.compiled_function import CaptureWarning
-from fusewire.codegen.partition.hybrid_executable import MixedExecutable
+from fusewire.codegen.partition.hybrid_executable import HybridExecutable
 from fusewire.eager.ops import check
 from fusewire.eager.ops.view import add_at
 from fusewire.nn import functional as F
@@ -40,7 +40,7 @@ def same(fn: Callable[..., Any], *args: fw.Tensor, calls: int = 4) -> Any:
 def parts(compiled: Any) -> list[str]:
     """What computes a recorded call: the device of each program, and the ops that are called."""
     (stage,) = compiled.programs[0].stages()
-    assert isinstance(stage.executable, MixedExecutable)
+    assert isinstance(stage.executable, HybridExecutable)
     return [getattr(s, "device", "") or s.node.op for s in stage.executable.steps]
 
 

@@ -10,8 +10,8 @@ import pytest
 from noting_cupy import FakeCupy
 
 import fusewire as fw
-from fusewire.codegen.cuda.module import Function
-from fusewire.codegen.cuda.runtime.autotune import Measured
+from fusewire.codegen.cuda.module import CudaFunction
+from fusewire.codegen.cuda.runtime.autotune import TimedChoice
 from fusewire.codegen.cuda.runtime.device import CupyDevice, gpu
 from fusewire.codegen.cuda.runtime.protocol import Device, Region
 from fusewire.codegen.gpu.cost_model import CHIPS, Choice
@@ -47,8 +47,9 @@ def device(cupy: FakeCupy) -> CupyDevice:
     return CupyDevice(cupy, 1)
 
 
-def function(name: str = "doubled", grid: int = 4, block: int = 32, shared: int = 0) -> Function:
-    return Function(name, (ANY,), grid, block, 0, shared)
+def function(name: str = "doubled", grid: int = 4, block: int = 32,
+             shared: int = 0) -> CudaFunction:
+    return CudaFunction(name, (ANY,), grid, block, 0, shared)
 
 
 @needs_nvrtc
@@ -59,7 +60,7 @@ def test_a_product_is_cublas(cupy: FakeCupy, device: CupyDevice) -> None:
     kernel = Kernel("product", (x, y), (out,), (), Var("task"), 1, (), product=product)
     module, arrays = device.load(SOURCE), [device.empty((b.size,), FLOAT) for b in (x, y, out)]
     cupy.calls.clear()
-    module.launch(Function("doubled", (kernel,), 4, 32, 0),
+    module.launch(CudaFunction("doubled", (kernel,), 4, 32, 0),
                   [Region(a, 0, FLOAT, a.shape[0]) for a in arrays])
     (call,) = cupy.calls
     first, second, to = (a.data.ptr for a in arrays)
@@ -113,7 +114,7 @@ def test_much_shared_memory_is_asked_for(
     (function("wide", shared=224 << 10), "wide takes 233472 bytes of shared memory, .* 232448"),
 ])
 def test_what_no_gpu_takes_is_refused(
-    device: CupyDevice, launched: Function, message: str
+    device: CupyDevice, launched: CudaFunction, message: str
 ) -> None:
     with pytest.raises(fw.CodegenError, match=message):
         device.load(SOURCE).launch(launched, [])
@@ -156,7 +157,7 @@ def test_time_is_that_of_a_graph_between_events(cupy: FakeCupy, device: CupyDevi
 def test_the_setting_says_whether_ways_are_timed(
     device: CupyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(device.choice, Measured)
+    assert isinstance(device.choice, TimedChoice)
     monkeypatch.setattr(settings, "tune", False)
     assert device.choice == Choice(CHIPS[90])
 

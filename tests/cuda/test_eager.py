@@ -11,7 +11,7 @@ from emulated import EmulatedDevice
 from oracle import assert_same
 
 from fusewire.codegen.cuda.runtime import eager
-from fusewire.codegen.eager_jit.cache import Variants
+from fusewire.codegen.eager_jit.cache import SpecializationCache
 from fusewire.eager import devices, kernels
 from fusewire.eager.op import OPS
 from fusewire.eager.ops import check
@@ -25,7 +25,7 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         runtime=runtime)))
     monkeypatch.setattr(devices, "ndarray", np.ndarray)
     monkeypatch.setattr(eager, "gpu", lambda number: EmulatedDevice())
-    monkeypatch.setattr(eager, "_PROGRAMS", Variants())
+    monkeypatch.setattr(eager, "_PROGRAMS", SpecializationCache())
     monkeypatch.setattr(check, "on_gpu", None)
 
 

@@ -39,7 +39,7 @@ from fusewire.codegen.cuda import scalar
 from fusewire.codegen.cuda.module import module_of
 from fusewire.codegen.cuda.prelude import PRELUDE
 from fusewire.codegen.cuda.program import program_of
-from fusewire.codegen.gpu.thread_mapping import team_of
+from fusewire.codegen.gpu.thread_mapping import thread_mapping_of
 from fusewire.codegen.ir.interpreter import run
 from fusewire.codegen.ir.loop_ir import (
     INT,
@@ -243,7 +243,7 @@ def own_elements(size: int) -> tuple[Kernel, Buffer]:
 ], ids=["own", "shared", "device"])
 def test_scratch_lies_in_three_places(made: tuple[Kernel, Buffer], place: str, order: int) -> None:
     k, scratch = made
-    assert scratch in getattr(team_of(k), place)
+    assert scratch in getattr(thread_mapping_of(k), place)
     check_all([k], order)
 
 

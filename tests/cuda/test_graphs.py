@@ -13,10 +13,10 @@ from emulated import EmulatedDevice
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
-from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import graph_replay
 from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
-from fusewire.codegen.cuda.runtime.protocol import Places, Region
+from fusewire.codegen.cuda.runtime.protocol import BufferPlaces, Region
 from fusewire.codegen.gpu.gemm import library_pattern
 from fusewire.eager.shapes import TensorType
 
@@ -51,7 +51,7 @@ class Steady(EmulatedDevice):
     def load(self, source: str) -> Any:
         module = super().load(source)
 
-        def launch(function: Function, arguments: Sequence[Region]) -> None:
+        def launch(function: CudaFunction, arguments: Sequence[Region]) -> None:
             if self.noted is None:
                 self.seen.append(function.name)
                 module.launch(function, arguments)
@@ -60,8 +60,8 @@ class Steady(EmulatedDevice):
 
         return SimpleNamespace(launch=launch)
 
-    def places(self, arrays: Sequence[Any]) -> Places:
-        return Places(self.stream, tuple(a.ctypes.data for a in arrays))
+    def places(self, arrays: Sequence[Any]) -> BufferPlaces:
+        return BufferPlaces(self.stream, tuple(a.ctypes.data for a in arrays))
 
     def capture(self, work: Any, arrays: Sequence[Any]) -> Any:
         self.noted = []

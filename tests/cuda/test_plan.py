@@ -12,13 +12,13 @@ from fake_device import FakeDevice
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
-from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.executable import compile_on
 from fusewire.codegen.cuda.runtime.protocol import Region
 from fusewire.eager.shapes import TensorType
 
 F32 = np.dtype("float32")
-Noted = list[tuple[Function, list[Region]]]
+Noted = list[tuple[CudaFunction, list[Region]]]
 
 
 def softmax_of_product(x: Any, w: Any) -> Any:
@@ -55,12 +55,12 @@ def noted(fn: Any) -> tuple[FakeDevice, list[Any], list[Any]]:
     return device, program._constants, program(list(INPUTS))
 
 
-def written(function: Function, regions: list[Region]) -> list[Region]:
+def written(function: CudaFunction, regions: list[Region]) -> list[Region]:
     own = [(k, b) for k in function.kernels for b in k.arguments]
     return [r for (k, b), r in zip(own, regions) if b in k.outputs]
 
 
-def read(function: Function, regions: list[Region]) -> list[Region]:
+def read(function: CudaFunction, regions: list[Region]) -> list[Region]:
     own = [(k, b) for k in function.kernels for b in k.arguments]
     return [r for (k, b), r in zip(own, regions) if b in k.inputs]
 

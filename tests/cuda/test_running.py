@@ -14,7 +14,7 @@ from gpus import GPU
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
-from fusewire.codegen.cuda.module import Function
+from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
 from fusewire.codegen.cuda.runtime.protocol import Region
 from fusewire.codegen.ir.loop_ir import Kernel, Var
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(1024) turned(float* x) {
 }
 """
 NO_LOOPS = Kernel("turned", (), (), (), Var("task"), 1, ())
-TURNED = Function("turned", (NO_LOOPS,), 1, 1024, 0, 160_000)
+TURNED = CudaFunction("turned", (NO_LOOPS,), 1, 1024, 0, 160_000)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ def made(tmp_path: Path, monkeypatch: Any) -> Iterator[list[str]]:
     found: list[str] = []
     compile = nvrtc.compile
 
-    def noting(source: str, arch: str, *more: Any) -> nvrtc.Compiled:
+    def noting(source: str, arch: str, *more: Any) -> nvrtc.CompiledModule:
         found.append(arch)
         return compile(source, arch, *more)
 

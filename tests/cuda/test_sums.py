@@ -15,7 +15,7 @@ from emulator.emulator import AVAILABLE
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda.runtime.executable import compile_on
 from fusewire.codegen.gpu import lower
-from fusewire.codegen.gpu.thread_mapping import team_of
+from fusewire.codegen.gpu.thread_mapping import thread_mapping_of
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 
@@ -38,4 +38,4 @@ def test_parts_of_long_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = compile_on(graph, EmulatedDevice(order=3))
     assert_same(program(list(arrays))[0], evaluate(graph, arrays)[0], 100)
     _, total = program.program.module.functions
-    assert team_of(total.kernels[0]).threads == threads
+    assert thread_mapping_of(total.kernels[0]).threads == threads

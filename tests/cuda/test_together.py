@@ -19,11 +19,11 @@ import fusewire as fw
 from emulator.emulator import AVAILABLE, KernelFault
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda import horizontal_fusion
-from fusewire.codegen.cuda.module import Function
-from fusewire.codegen.cuda.program import Program, program_of
+from fusewire.codegen.cuda.module import CudaFunction
+from fusewire.codegen.cuda.program import CudaProgram, program_of
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.codegen.cuda.runtime.executable import compile_on
-from fusewire.codegen.fusion.kernel_key import Place
+from fusewire.codegen.fusion.kernel_key import BufferView
 from fusewire.codegen.fusion.launch import Launch
 from fusewire.codegen.ir.loop_ir import Buffer, For, Kernel, Var, const
 
@@ -57,7 +57,7 @@ def updates(name: str, shapes: list[tuple[int, ...]]) -> tuple[Any, list[Any]]:
     return recorded(step, *numbers(shapes, 1))
 
 
-def launched(program: Program) -> list[Function]:
+def launched(program: CudaProgram) -> list[CudaFunction]:
     return [program.module.functions[s.function] for s in program.steps]
 
 
@@ -110,7 +110,7 @@ def launch(reads: list[Buffer], writes: list[Buffer], tasks: int = 1, lanes: int
     body = (For(Var("i"), const(0), const(8), (), lanes),) if lanes else ()
     made = Kernel("k_any", tuple([own[b] for b in reads]), tuple([own[b] for b in writes]), (),
                   Var("task"), tasks, body)
-    place = {mine: Place(b) for b, mine in own.items()}
+    place = {mine: BufferView(b) for b, mine in own.items()}
     return Launch(made, tuple([place[b] for b in made.arguments]))
 
 
@@ -128,7 +128,7 @@ A, B, C, D = (Buffer(name, F32, 8) for name in "abcd")
 ])
 def test_who_needs_another_comes_after_it(first: Any, second: Any, rows: int) -> None:
     given = [launch(*first), launch(*second)]
-    found = horizontal_fusion.together(given)
+    found = horizontal_fusion.fuse_launches(given)
     assert [x for row in found for x in row] == given and len(found) == rows
 
 
@@ -136,10 +136,11 @@ def test_what_is_ready_early_waits_for_others() -> None:
     """As updates do for those of the layers before."""
     large, last = launch([A], [B], HUGE), launch([B], [C], HUGE)
     early, late = launch([A], [D]), launch([C], [A])
-    rows = horizontal_fusion.together([early, large, last, late])
+    rows = horizontal_fusion.fuse_launches([early, large, last, late])
     assert rows == [(large,), (last,), (early,), (late,)]
     free = launch([C], [Buffer("e", F32, 8)])
-    assert horizontal_fusion.together([early, large, last, free]) == [(large,), (last,), (early,
+    assert horizontal_fusion.fuse_launches([early, large, last, free]) == [(large,), (last,),
+                                                                           (early,
                                                                                           free)]
 
 
@@ -149,16 +150,16 @@ def test_who_waits_for_one_that_waits_does_so_behind_it() -> None:
     products = [launch([A], [g]) for g in gradients]
     updates = [launch([g], [w]) for g, w in zip(gradients, weights)]
     in_turn = [x for pair in zip(products, updates) for x in pair]
-    assert horizontal_fusion.together(in_turn) == [tuple(products), tuple(updates)]
+    assert horizontal_fusion.fuse_launches(in_turn) == [tuple(products), tuple(updates)]
 
 
 def test_only_what_a_large_kernel_needs_waits_no_longer() -> None:
     early, needed, large, late = (launch([A], [B]), launch([C], [D]), launch([D], [D], HUGE),
                                   launch([A], [Buffer("e", F32, 8)]))
-    rows = horizontal_fusion.together([early, needed, large, late])
+    rows = horizontal_fusion.fuse_launches([early, needed, large, late])
     assert rows == [(early, needed), (large,), (late,)]
     last = launch([D], [Buffer("f", F32, 8)])
-    rows = horizontal_fusion.together([needed, last, large, late])
+    rows = horizontal_fusion.fuse_launches([needed, last, large, late])
     assert rows == [(needed,), (last,), (large,), (late,)]
 
 
@@ -166,8 +167,8 @@ def test_memory_that_waits_is_bounded() -> None:
     """16 temporaries of 8 MiB: no more than 64 MiB are in use for longer than they would be."""
     buffers = [Buffer(f"b{n}", F32, 1 << 21) for n in range(16)]
     launches = [launch([], [b]) for b in buffers]
-    assert [len(row) for row in horizontal_fusion.together(launches)] == [8, 8]
-    assert [len(row) for row in horizontal_fusion.together(launches, buffers)] == [16]
+    assert [len(row) for row in horizontal_fusion.fuse_launches(launches)] == [8, 8]
+    assert [len(row) for row in horizontal_fusion.fuse_launches(launches, buffers)] == [16]
 
 
 def after(rows: list[tuple[Launch, ...]], buffers: list[Buffer]) -> dict[Buffer, Any]:
@@ -191,7 +192,7 @@ def test_any_order_of_launches_computes_the_same(seed: int) -> None:
     buffers = [Buffer(f"b{n}", F32, 8) for n in range(rng.choice([4, 12, 30]))]
     launches = [launch(rng.sample(buffers, rng.randint(0, 3)), rng.sample(buffers, 1),
                        rng.choice([1, 1, 1, HUGE]), rng.choice([0, 64, 128])) for _ in range(60)]
-    rows = horizontal_fusion.together(launches)
+    rows = horizontal_fusion.fuse_launches(launches)
     assert sorted(map(id, launches)) == sorted(id(x) for row in rows for x in row)
     assert len(rows) < 60 or len(buffers) == 4
     assert after(rows, buffers) == after([(x,) for x in launches], buffers)

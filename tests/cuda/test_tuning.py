@@ -21,19 +21,26 @@ from emulator.emulator import AVAILABLE
 from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.cuda.program import program_of
 from fusewire.codegen.cuda.runtime import autotune
-from fusewire.codegen.cuda.runtime.autotune import Measured
+from fusewire.codegen.cuda.runtime.autotune import TimedChoice
 from fusewire.codegen.cuda.runtime.executable import compile_on
 from fusewire.codegen.gpu.cost_model import ANY, CHIPS, Work, chip_of, room, seconds
 from fusewire.codegen.gpu.gemm import configs
-from fusewire.codegen.gpu.gemm.configs import TENSOR_TILES, TILES, Sizes, Tile, Way, ways
+from fusewire.codegen.gpu.gemm.configs import (
+    TENSOR_TILES,
+    TILES,
+    Sizes,
+    Tile,
+    TileConfig,
+    tile_configs,
+)
 from fusewire.codegen.runtime import disk_cache
 from fusewire.eager.settings import settings
 
 
 # ---- the model
-def best(batch: int, rows: int, columns: int, depth: int, itemsize: int = 4) -> Way:
+def best(batch: int, rows: int, columns: int, depth: int, itemsize: int = 4) -> TileConfig:
     read = batch * (rows + columns) * depth * itemsize
-    return ways(Sizes(batch, rows, columns, depth, itemsize, read), TILES)[0]
+    return tile_configs(Sizes(batch, rows, columns, depth, itemsize, read), TILES)[0]
 
 
 def test_large_results_have_large_tiles() -> None:
@@ -61,7 +68,7 @@ def test_every_share_has_something(depth: int) -> None:
 
 
 def test_sums_fit_in_registers() -> None:
-    assert {w.tile.own for w in ways(Sizes(1, 4096, 4096, 256, 8, 1), TILES)} <= {2, 4}
+    assert {w.tile.own for w in tile_configs(Sizes(1, 4096, 4096, 256, 8, 1), TILES)} <= {2, 4}
 
 
 def test_shares_are_the_same_on_every_gpu() -> None:
@@ -69,7 +76,7 @@ def test_shares_are_the_same_on_every_gpu() -> None:
     sizes = [Sizes(b, r, c, d, 4, (r + c) * d * 4) for b, r, c, d in itertools.product(
         (1, 12), (1, 40, 512), (64, 3000), (30, 500, 9000))]
     for among in (TILES, TENSOR_TILES):
-        chosen = [[ways(s, among, chip)[0] for chip in CHIPS.values()] for s in sizes]
+        chosen = [[tile_configs(s, among, chip)[0] for chip in CHIPS.values()] for s in sizes]
         assert all(len({w.shares for w in found}) == 1 for found in chosen)
         assert any(len(set(found)) > 1 for found in chosen)
 
@@ -138,8 +145,8 @@ def timed(times: Callable[[int], float]) -> Clock:
     return Clock(times=times)
 
 
-def measured(clock: Clock, name: str = "NVIDIA A100") -> Measured:
-    return Measured(ANY, device=clock, name=name)
+def measured(clock: Clock, name: str = "NVIDIA A100") -> TimedChoice:
+    return TimedChoice(ANY, device=clock, name=name)
 
 
 def chosen(clock: Clock, name: str = "NVIDIA A100") -> str:

@@ -16,7 +16,7 @@ import fusewire as fw
 from fusewire.capture.graph.bind_sizes import has_symbols
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.replay.compiled_function import Compiled
-from fusewire.codegen.dynamic.specializations import SizedExecutable
+from fusewire.codegen.dynamic.specializations import DynamicExecutable
 from fusewire.codegen.partition.hybrid_executable import call_by_call
 from fusewire.eager.errors import ArgumentError, ExportError
 
@@ -27,7 +27,7 @@ LEAST = 0.15  # of all calls, that are compared
 
 def by_ops(graph: Graph) -> Any:
     """A graph as an executable without code of its own: nothing is compiled."""
-    return SizedExecutable(graph, call_by_call) if has_symbols(graph) else call_by_call(graph)
+    return DynamicExecutable(graph, call_by_call) if has_symbols(graph) else call_by_call(graph)
 
 
 class Beside:

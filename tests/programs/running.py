@@ -18,7 +18,7 @@ from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.capture.replay.compiled_function import Compiled
 from fusewire.capture.runtime.metrics import Memory
-from fusewire.codegen.dynamic.specializations import SizedExecutable
+from fusewire.codegen.dynamic.specializations import DynamicExecutable
 
 from .writing import Program
 
@@ -65,7 +65,7 @@ class Comparison:
 
 def with_numpy(graph: Graph) -> Any:
     """A graph as an executable that NumPy runs."""
-    return SizedExecutable(graph, Evaluated) if has_symbols(graph) else Evaluated(graph)
+    return DynamicExecutable(graph, Evaluated) if has_symbols(graph) else Evaluated(graph)
 
 
 def numpy_backed(fn: Any) -> Compiled:

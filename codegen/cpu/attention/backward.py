@@ -18,27 +18,27 @@ from __future__ import annotations
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.inline import Indices
 from ...ir.loop_ir import Expr, For, Kernel, Register, Stmt, const
 from .panels import Panels, lanes, panels, sums
-from .scores import LOG2E, Rows, Shares
-from .shape import LINE, Heads, greatest, least, up
+from .scores import LOG2E, ScoreRows, Scores
+from .shape import LINE, AttentionShape, greatest, least, up
 
 _BLOCK = 64  # queries, at most
 _POWERS = 1 << 16  # powers of a block, at most: they and what becomes of them stay in a cache
 
 
-class Back:
+class AttentionBackward:
     """The kernel of the way back."""
 
-    def __init__(self, heads: Heads) -> None:
+    def __init__(self, heads: AttentionShape) -> None:
         self.heads, h = heads, heads
         self.block = h.blocks(max(2 * h.rows, min(_BLOCK, _POWERS // h.pitch)))
         self.var, self.task = counter("task", h.key_heads)
-        self.shares = Shares(h, self.task, self.block)
-        self.of_scores = Rows(h.scratch("of_scores", self.block * h.pitch), h.pitch)
-        self.of_results = Rows(h.scratch("of_results", self.block * (h.values + LINE)),
+        self.shares = Scores(h, self.task, self.block)
+        self.of_scores = ScoreRows(h.scratch("of_scores", self.block * h.pitch), h.pitch)
+        self.of_results = ScoreRows(h.scratch("of_results", self.block * (h.values + LINE)),
                                h.values + LINE)
         self.along = h.scratch("along", self.block)
         whole = up(h.keys, h.rows)
@@ -99,8 +99,8 @@ class Back:
         g, out = h.node.inputs[:2]
         factor, along, part = (Register(n, h.dtype) for n in ("by", "along", "part"))
         var, j = counter("j", h.values)
-        value = h.element(g, *head, query, j) * Value(loop_ir.read(factor))
-        product = Value(loop_ir.read(part)) * h.element(out, *head, query, j)
+        value = h.element(g, *head, query, j) * ExprValue(loop_ir.read(factor))
+        product = ExprValue(loop_ir.read(part)) * h.element(out, *head, query, j)
         body = (loop_ir.Assign(part, value.expr),
                 loop_ir.Store(self.of_results.buffer, self.of_results.place(local, j),
                             loop_ir.read(part)), loop_ir.Update(along, "add", product.expr))
@@ -114,10 +114,10 @@ class Back:
         def body(panel: Index, lane: Index) -> list[Stmt]:
             def end(i: int, total: Expr) -> list[Stmt]:
                 key = panel * h.wide + lane
-                power = Value(self.shares.powers.load(local + i, key))
-                along = Value(loop_ir.load(self.along, (local + i).expr()))
+                power = ExprValue(self.shares.powers.load(local + i, key))
+                along = ExprValue(loop_ir.load(self.along, (local + i).expr()))
                 return [loop_ir.Store(self.of_scores.buffer, self.of_scores.place(local + i, key),
-                                    (power * (Value(total) - along)).expr)]
+                                    (power * (ExprValue(total) - along)).expr)]
 
             return sums([loop_ir.const(0, h.dtype)] * h.rows, as_index(h.values),
                         lambda i, k: self.of_results.load(local + i, k),
@@ -131,7 +131,7 @@ class Back:
         def body(panel: Index, lane: Index) -> list[Stmt]:
             def end(i: int, total: Expr) -> list[Stmt]:
                 place = (number * h.queries + start + i) * h.width + panel * h.wide + lane
-                return [loop_ir.Store(h.out, place.expr(), (Value(total) * h.scale).expr)]
+                return [loop_ir.Store(h.out, place.expr(), (ExprValue(total) * h.scale).expr)]
 
             return sums([loop_ir.const(0, h.dtype)] * h.rows, seen,
                         lambda i, k: self.of_scores.load(local + i, k),
@@ -154,7 +154,8 @@ class Back:
                 for s in self._sum(into, weights, rows, key, skip, count)]
         return For(t, const(0), ((seen + (h.rows - 1)) // h.rows).expr(), tuple(body))
 
-    def _sum(self, into: Panels, weights: Rows, rows: Rows, key: Index, skip: Index, count: Index
+    def _sum(self, into: Panels, weights: ScoreRows, rows: ScoreRows, key: Index, skip: Index,
+             count: Index
              ) -> list[Stmt]:
         """Adds rows by their weights for the keys of a tile, those of the block from `skip` on."""
         h = self.heads
@@ -183,7 +184,7 @@ class Back:
 
         def body(panel: Index, lane: Index) -> list[Stmt]:
             place = first + (head * h.keys + key) * panels.columns + panel * h.wide + lane
-            value = Value(panels.load(panel, key, lane))
+            value = ExprValue(panels.load(panel, key, lane))
             return [loop_ir.Store(h.out, place.expr(), (value if by == 1 else value * by).expr)]
 
         return [For(c, const(0), const(h.keys), tuple(panels.each(body)))]

@@ -11,27 +11,27 @@ from __future__ import annotations
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
-from ...ir.builder import Value, call
+from ...ir.builder import ExprValue, call
 from ...ir.inline import Indices, flat
 from ...ir.loop_ir import Expr, For, Kernel, Stmt, const
 from .panels import panels, sums
-from .scores import Shares
-from .shape import Heads, least
+from .scores import Scores
+from .shape import AttentionShape, least
 
 _TASKS = 4  # for each thread, fewer: queries of a head are several tasks
 _FEW = 64  # queries for which keys are not packed
 
 
-class Forward:
+class AttentionForward:
     """The kernel of an attention."""
 
-    def __init__(self, heads: Heads) -> None:
+    def __init__(self, heads: AttentionShape) -> None:
         self.heads, h = heads, heads
         wanted = -(-_TASKS * h.machine.threads // h.heads)
         self.block = h.blocks(max(_FEW, -(-h.queries // wanted)))
         self.blocks = -(-h.queries // self.block)
         self.var, self.task = counter("task", h.heads * self.blocks)
-        self.shares = Shares(h, self.task, h.rows)
+        self.shares = Scores(h, self.task, h.rows)
         self.values = panels(h, "values", self.task, h.keys, h.values)
         self.factors = h.scratch("factors", h.rows)
         self.memory = (*self.shares.memory, self.values.buffer, self.factors)
@@ -65,8 +65,8 @@ class Forward:
 
         def body(panel: Index, lane: Index) -> list[Stmt]:
             def end(i: int, total: Expr) -> list[Stmt]:
-                by = Value(loop_ir.load(self.factors, const(i)))
-                value = Value(total) * by
+                by = ExprValue(loop_ir.load(self.factors, const(i)))
+                value = ExprValue(total) * by
                 if h.masked:
                     value = call("where", call("eq", by, 0.0), 0.0, value)
                 index = (*head, first + i, panel * h.wide + lane)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.loop_ir import Buffer, Expr, For, Register, Stmt, Var, const
 from ..gemm.microkernel import sums_of_products
 from ..gemm.pack_loops import pack_loops
-from .shape import Heads
+from .shape import AttentionShape
 
 _ON_STACK = 1 << 16  # elements of a matrix at most
 
@@ -33,7 +33,7 @@ class Panels:
     def load(self, panel: Index, row: Index, lane: Index) -> Expr:
         return loop_ir.load(self.buffer, self.place(panel, row, lane))
 
-    def packed(self, element: Callable[[Index, Index], Value]) -> list[Stmt]:
+    def packed(self, element: Callable[[Index, Index], ExprValue]) -> list[Stmt]:
         """Statements that fill it with element(row, column), and with 0 what is left of the last
         panel."""
         whole, rest = divmod(self.columns, self.wide)
@@ -49,7 +49,8 @@ class Panels:
                 out += self._packed(element, as_index(first), count, size)
         return out
 
-    def _packed(self, element: Callable[[Index, Index], Value], first: Index, count: int, size: int
+    def _packed(self, element: Callable[[Index, Index], ExprValue], first: Index, count: int,
+                size: int
                 ) -> list[Stmt]:
         def store(local: dict[str, Index]) -> loop_ir.Store:
             panel, row, lane = local["p"] + first, local["r"], local["j"]
@@ -72,7 +73,7 @@ class Panels:
         return out
 
 
-def panels(heads: Heads, name: str, task: Index, rows: int, columns: int) -> Panels:
+def panels(heads: AttentionShape, name: str, task: Index, rows: int, columns: int) -> Panels:
     """Memory of a task for such a matrix: on its thread's stack, if there is room."""
     wide = heads.wide
     size = -(-columns // wide) * rows * wide

@@ -17,19 +17,19 @@ from typing import Any
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
-from ...ir.builder import Value, call
+from ...ir.builder import ExprValue, call
 from ...ir.inline import Indices
 from ...ir.loop_ir import BOOL, Buffer, Expr, For, Register, Stmt, const
 from ..gemm.pack_loops import pack_loops
 from .panels import lanes, panels, sums
-from .shape import LINE, Heads, up
+from .shape import LINE, AttentionShape, up
 
 LOG2E = 1.4426950408889634
 _UNROLL = 4  # vectors of a row at once
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ScoreRows:
     """Rows of a block in memory, one behind the other."""
 
     buffer: Buffer
@@ -42,14 +42,14 @@ class Rows:
         return loop_ir.load(self.buffer, self.place(row, column))
 
 
-class Shares:
+class Scores:
     """The powers of a block of queries, and what is needed to find them."""
 
-    def __init__(self, heads: Heads, task: Index, count: int) -> None:
+    def __init__(self, heads: AttentionShape, task: Index, count: int) -> None:
         """count: the queries of a block, whose powers are kept."""
         self.heads, h = heads, heads
-        self.queries = Rows(h.scratch("queries", count * (h.width + LINE)), h.width + LINE)
-        self.powers = Rows(h.scratch("powers", count * h.pitch), h.pitch)
+        self.queries = ScoreRows(h.scratch("queries", count * (h.width + LINE)), h.width + LINE)
+        self.powers = ScoreRows(h.scratch("powers", count * h.pitch), h.pitch)
         self.keys = panels(h, "keys", task, h.width, h.keys)
         self.memory = self.queries.buffer, self.powers.buffer, self.keys.buffer
 
@@ -97,15 +97,15 @@ class Shares:
             out.append(loop_ir.Assign(some, loop_ir.const(False, BOOL)))
         out.append(self._over(as_index(0), seen, lambda c: self._largest(
             top, some, head, query, local, c)))
-        largest, one = Value(loop_ir.read(top)), Value(loop_ir.const(1, h.dtype))
+        largest, one = ExprValue(loop_ir.read(top)), ExprValue(loop_ir.const(1, h.dtype))
         if h.masked:
-            largest = call("where", Value(loop_ir.read(some)), largest, 0.0)
+            largest = call("where", ExprValue(loop_ir.read(some)), largest, 0.0)
         out.append(self._over(as_index(0), seen, lambda c: self._power(total, largest, local, c)))
         if h.causal:
             out.append(self._over(seen, end, lambda c: [loop_ir.Store(
                 self.powers.buffer, self.powers.place(local, c), loop_ir.const(0, h.dtype))], 1))
-        by = one / Value(loop_ir.read(total))
-        return out, (call("where", Value(loop_ir.read(some)), by, 0.0) if h.masked else by).expr
+        by = one / ExprValue(loop_ir.read(total))
+        return out, (call("where", ExprValue(loop_ir.read(some)), by, 0.0) if h.masked else by).expr
 
     def _over(self, first: Index, last: Index, body: Any, unroll: int = _UNROLL) -> For:
         """Runs body(key) for keys, as lanes."""
@@ -114,7 +114,7 @@ class Shares:
 
     def _largest(self, top: Register, some: Register, head: Indices, query: Index, local: Index,
                  key: Index) -> list[Stmt]:
-        score = Value(self.powers.load(local, key))
+        score = ExprValue(self.powers.load(local, key))
         if not self.heads.masked:
             return [loop_ir.Update(top, "maximum", score.expr)]
         mask, masked = self.heads.mask(head, query, key), Register("masked", self.heads.dtype)
@@ -128,9 +128,9 @@ class Shares:
                 loop_ir.Update(top, "maximum", loop_ir.read(masked)),
                 loop_ir.Update(some, "or", seen.expr)]
 
-    def _power(self, total: Register, largest: Value, local: Index, key: Index) -> list[Stmt]:
+    def _power(self, total: Register, largest: ExprValue, local: Index, key: Index) -> list[Stmt]:
         power = Register("power", self.heads.dtype)
-        value = call("exp2", Value(self.powers.load(local, key)) - largest)
+        value = call("exp2", ExprValue(self.powers.load(local, key)) - largest)
         return [loop_ir.Assign(power, value.expr),
                 loop_ir.Store(self.powers.buffer, self.powers.place(local, key),
                               loop_ir.read(power)),

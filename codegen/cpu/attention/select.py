@@ -11,22 +11,23 @@ from ....capture.graph.graph import Node
 from ...fusion.fusion import Group
 from ...ir.loop_ir import Buffer, Kernel
 from ...ir.target_info import Machine
-from .backward import Back
-from .forward import Forward
-from .shape import Heads
+from .backward import AttentionBackward
+from .forward import AttentionForward
+from .shape import AttentionShape
 
 _ON_STACK = 1 << 19  # elements of a task's own memory, at most
 _FLOAT, _BOOL = np.dtype("float32"), np.dtype(bool)
 
 
-class _Way(NamedTuple):
+class _KernelChoice(NamedTuple):
     """How the kernel of an op is made."""
 
     before: int  # inputs before query, key and value
-    make: type[Forward] | type[Back]
+    make: type[AttentionForward] | type[AttentionBackward]
 
 
-_WAYS: Mapping[str, _Way] = {"attention": _Way(0, Forward), "attention_back": _Way(2, Back)}
+_WAYS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, AttentionForward),
+                                      "attention_back": _KernelChoice(2, AttentionBackward)}
 
 
 def has_kernel(node: Node, machine: Machine) -> bool:
@@ -38,7 +39,7 @@ def has_kernel(node: Node, machine: Machine) -> bool:
     if any(n.type.dtype != _FLOAT for n in node.inputs[:behind]) or any(
             n.type.dtype not in (_FLOAT, _BOOL) for n in node.inputs[behind:]):
         return False
-    heads = Heads(node, way.before, {}, machine, "")
+    heads = AttentionShape(node, way.before, {}, machine, "")
     if 0 in (heads.heads, heads.rows, heads.keys, heads.width, heads.values):
         return False
     return sum(b.size for b in way.make(heads).memory if b.scratch) <= _ON_STACK
@@ -49,4 +50,4 @@ def attention_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Mac
     """The kernels of a node that has some."""
     (node,) = group.members
     way = _WAYS[node.op]
-    return [way.make(Heads(node, way.before, buffers, machine, name)).kernel()]
+    return [way.make(AttentionShape(node, way.before, buffers, machine, name)).kernel()]

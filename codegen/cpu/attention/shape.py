@@ -9,7 +9,7 @@ from ....capture.graph.graph import Node
 from ....eager.shapes import product
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, broadcast_index, in_memory, unflat
 from ...ir.loop_ir import Buffer, Expr, Kernel, Stmt, Var
 from ...ir.target_info import Machine
@@ -19,7 +19,7 @@ LINE = 16  # float32 in a cache line
 _ROWS = (8, 4)  # of a tile: what divides the lanes of a panel
 
 
-class Heads:
+class AttentionShape:
     """The sizes of an attention, and the elements of query, key, value and mask, wherever they lie.
 
     There are `heads` of `queries` of so much `width`, each of which is one of `groups` with the
@@ -71,7 +71,7 @@ class Heads:
         """Whether there is a mask."""
         return len(self.given) > 3
 
-    def element(self, node: Node, *index: Any) -> Value:
+    def element(self, node: Node, *index: Any) -> ExprValue:
         """An element of one of the node's inputs, read through the views before it."""
         inline = Inliner(in_memory(self.buffers, (self.node,)))
         return inline.value(node, tuple(as_index(i) for i in index))
@@ -84,7 +84,7 @@ class Heads:
         """The same of a head of keys and values."""
         return unflat(number, self.given[1].type.shape[:-2])
 
-    def mask(self, head: Indices, query: Index, key: Index) -> Value:
+    def mask(self, head: Indices, query: Index, key: Index) -> ExprValue:
         """The mask for a query and a key."""
         node = self.given[3]
         return self.element(node, *broadcast_index((*head, query, key), node.type.shape))

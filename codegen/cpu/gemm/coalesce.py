@@ -11,7 +11,7 @@ from ...fusion.fusion import Group
 from ...ir import loop_ir
 from ...ir.affine_index import comparisons, variable
 from ...ir.axis_coalescing import merge_axes, whole_numbers
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, flat, load
 from ...ir.loop_ir import Buffer, Expr, Register
 
@@ -24,9 +24,9 @@ def steps_as_one(group: Group, buffers: Mapping[Node, Buffer], axes: list[int],
         return True
     where = group.variables()
 
-    def leaf(node: Node, index: Indices, mask: Any) -> Value | None:
+    def leaf(node: Node, index: Indices, mask: Any) -> ExprValue | None:
         if node is group.members[0]:
-            return Value(loop_ir.read(Register("sum", node.type.dtype)))
+            return ExprValue(loop_ir.read(Register("sum", node.type.dtype)))
         here = node in buffers and node not in group.members
         return load(buffers[node], node.type, index, mask) if here else None
 

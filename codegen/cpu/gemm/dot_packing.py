@@ -20,7 +20,7 @@ _INT32, _INT16, _INT8, _UINT8 = (np.dtype(t) for t in ("int32", "int16", "int8",
 
 
 @dataclass(frozen=True)
-class Word:
+class PackedLanes:
     """`count` elements. `pack` is the operation that makes a word of them, `product` that of two
     words; `swapped`: the row's word is the second of these."""
 
@@ -38,12 +38,12 @@ class Word:
         return loop_ir.call(self.product, (column, row) if self.swapped else (row, column), dtype)
 
 
-_FLOATS = Word(2, "pair", "dot2")
-_SHORTS = Word(2, "pair16", "dot16")
-_BYTES = Word(4, "quad8", "dot8")
+_FLOATS = PackedLanes(2, "pair", "dot2")
+_SHORTS = PackedLanes(2, "pair16", "dot16")
+_BYTES = PackedLanes(4, "quad8", "dot8")
 
 
-def words_for(node: Node, row_operand: int, machine: Machine) -> Iterator[Word]:
+def lane_packing_for(node: Node, row_operand: int, machine: Machine) -> Iterator[PackedLanes]:
     """The words that a contraction's elements may stand in on this processor, the best first."""
     dtypes = {n.type.dtype for n in (node, *node.inputs)}
     if machine.dot and dtypes == {bfloat16}:

@@ -25,11 +25,11 @@ from ...ir.affine_index import Index, as_index, atom, counter
 from ...ir.loop_ir import Buffer, For, If, Kernel, Stmt, Var, const
 from ...ir.target_info import Machine
 from ..partition_work import bounds, buffers_of, chunks, sites_of
-from .microkernel import Task
+from .microkernel import TileTask
 from .pack import pack_columns, pack_rows, packing_cost
-from .plan import Contraction, Rows, divided
+from .plan import Contraction, RowPlan, divided
 from .row_access import how_rows_lie
-from .task import Part, decode, only
+from .task import TaskPart, decode, only
 
 _UNKNOWN = 1e6  # what makes an orientation worse where the number of columns is not known
 
@@ -64,9 +64,9 @@ def moves(of: Contraction) -> float:
     return total * _UNKNOWN if of.open_columns else total
 
 
-def _whole(of: Contraction) -> Part:
+def _whole(of: Contraction) -> TaskPart:
     """The part that begins with the first of everything."""
-    return Part(of, dict.fromkeys(of.roles.batch, as_index(0)), as_index(0), as_index(0))
+    return TaskPart(of, dict.fromkeys(of.roles.batch, as_index(0)), as_index(0), as_index(0))
 
 
 def columns_kernel(of: Contraction) -> Kernel:
@@ -76,7 +76,7 @@ def columns_kernel(of: Contraction) -> Kernel:
     depth, number = number % of.depth_blocks, number // of.depth_blocks
     block, batch = number % of.column_blocks, number // of.column_blocks
     letters = of.own_batch(1 - of.roles.row_operand)
-    part = Part(of, decode(batch, letters, of.roles.size), block, as_index(0))
+    part = TaskPart(of, decode(batch, letters, of.roles.size), block, as_index(0))
     body = tuple(pack_columns(part, part.column_base(depth), *part.depth_block(depth)))
     areas = of.column_areas
     return Kernel(of.name + "_pack_columns", *buffers_of(body), (), var, areas, body,
@@ -112,7 +112,7 @@ def _tasks_of_tiles(of: Contraction, total: int) -> tuple[int, int]:
     return (-(-total // smallest), smallest) if of.open else chunks(total, smallest, of.machine)
 
 
-def _packed_tile(of: Contraction, batch: Index, rows: Rows, place: Index) -> list[Stmt]:
+def _packed_tile(of: Contraction, batch: Index, rows: RowPlan, place: Index) -> list[Stmt]:
     """Packs rows of a tile that lies at a place."""
     roles = of.roles
     fixed = decode(batch, of.row_letters, roles.size)
@@ -126,7 +126,7 @@ def tile_kernel(of: Contraction) -> Kernel:
     number = atom(var, (0, max(0, of.tasks - 1)))
     share, number = number % of.shares, number // of.shares
     batch, block = divided(number, of.column_count)
-    body = tuple(Task(of, batch, block, share).statements())
+    body = tuple(TileTask(of, batch, block, share).statements())
     if of.open_columns:
         body = (If(loop_ir.call("lt", (batch.expr(), const(of.batches)), loop_ir.BOOL), body),)
     flops = 2.0 * of.batches * of.rows * of.columns * of.depth

@@ -8,18 +8,18 @@ from typing import Any
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.inline import Indices, stores_of
 from ...ir.loop_ir import Buffer, Expr, For, Register, Stmt, Var, const
 from .coalesce import steps_as_one
-from .dot_packing import Word
+from .dot_packing import PackedLanes
 from .pack import pack_columns, pack_rows
-from .plan import Contraction, Rows
+from .plan import Contraction, RowPlan
 from .row_access import counters, places
-from .task import Part, decode, only, stop, times
+from .task import TaskPart, decode, only, stop, times
 
 
-class Task(Part):
+class TileTask(TaskPart):
     """The statements of one task."""
 
     def __init__(self, of: Contraction, batch: Index, block: Index, share: Index) -> None:
@@ -41,7 +41,7 @@ class Task(Part):
         packing = [] if self.of.kept_columns else pack_columns(self, self.base, first, end)
         return [*packing, *self._tiles(first, end)]
 
-    def _pack_rows(self, rows: Rows, first: Index, end: Expr) -> list[Stmt]:
+    def _pack_rows(self, rows: RowPlan, first: Index, end: Expr) -> list[Stmt]:
         """Packs rows of a tile for this task alone."""
         of, summed = self.of, self.roles.summed
         sizes = {a: self.roles.size[a] for a in summed} | {summed[0]: of.depth_step}
@@ -68,7 +68,7 @@ class Task(Part):
         return [For(tile, const(0), count, tuple(body)),
                 *(only(last, tail) if of.shares > 1 and tail else tail)]
 
-    def _tile(self, rows: Rows, first: Index, end: Expr) -> list[Stmt]:
+    def _tile(self, rows: RowPlan, first: Index, end: Expr) -> list[Stmt]:
         depth = self._depth(end)
         apart = self.of.shared or self.of.direct
         packing = [] if apart else self._pack_rows(rows, first, end)
@@ -110,7 +110,7 @@ class Task(Part):
         once = whole == 1 and isinstance(count, loop_ir.Const)
         return [loop] if once else [For(panel, const(0), count, (loop,))]
 
-    def _panel(self, tile: Rows, column: Index, first: Index, depth: Expr) -> list[Stmt]:
+    def _panel(self, tile: RowPlan, column: Index, first: Index, depth: Expr) -> list[Stmt]:
         """The sums of a tile of rows at one column per lane, and what is done with them."""
         of = self.of
         count, local = tile.count, self.share * of.share
@@ -132,7 +132,7 @@ class Task(Part):
                 both = loop_ir.load(of.sums, at[i]), loop_ir.read(register)
                 out.append(loop_ir.Store(of.sums, at[i], loop_ir.call("add", both, of.dtype)))
             else:
-                value = Value(loop_ir.read(register))
+                value = ExprValue(loop_ir.read(register))
                 out += tile.only(i, self._results(numbers[i], column, value))
         return out
 
@@ -141,7 +141,7 @@ class Task(Part):
         """The letters that count rows and summed elements, found once for all rows."""
         return counters(self)
 
-    def _direct_row(self, rows: Rows, i: int, k: Index, first: Index) -> Expr:
+    def _direct_row(self, rows: RowPlan, i: int, k: Index, first: Index) -> Expr:
         """Element k of row i where it lies, with the summed elements from `first` on."""
         depth = first * self.roles.count(self.roles.summed[1:])
         assert self.counters is not None  # or they were packed
@@ -149,12 +149,12 @@ class Task(Part):
         where = places(self, self.counters, number, depth + k)
         return self.operand(self.roles.row_operand, where).expr
 
-    def _packed_row(self, rows: Rows, i: int, k: Index, first: Index) -> Expr:
+    def _packed_row(self, rows: RowPlan, i: int, k: Index, first: Index) -> Expr:
         """The same of a row that is packed."""
         memory, start = self._row_memory(rows, first)
         return loop_ir.load(memory, (start + self.of.row_place(k, rows.there(i))).expr())
 
-    def _row_memory(self, rows: Rows, first: Index) -> tuple[Buffer, Index]:
+    def _row_memory(self, rows: RowPlan, first: Index) -> tuple[Buffer, Index]:
         """Where the packed rows begin, with the summed elements from `first` on."""
         of = self.of
         if not of.shared:
@@ -181,12 +181,12 @@ class Task(Part):
 
         def body(base: Index, lane: Index) -> list[Stmt]:
             value = loop_ir.load(of.sums, (local * of.pitch + base + lane).expr())
-            return self._results(row, base + lane, Value(value))
+            return self._results(row, base + lane, ExprValue(value))
 
         return [For(i, const(0), count, tuple(self._panels(body)))]
 
     # ---- epilogue
-    def _results(self, row: Index, column: Index, value: Value) -> list[Stmt]:
+    def _results(self, row: Index, column: Index, value: ExprValue) -> list[Stmt]:
         """Stores of the group's members at one element, from the sum there."""
         of = self.of
         return stores_of(of.group.members, of.buffers, self._element(row, column), value,
@@ -207,7 +207,7 @@ class Task(Part):
 
 
 def sums_of_products(registers: Sequence[Register], k: Var, depth: Expr, rows: Sequence[Expr],
-                     column: Expr, word: Word | None = None) -> For:
+                     column: Expr, word: PackedLanes | None = None) -> For:
     """The loop over k that adds to each register its row's element times the column's, or the
     product of the words that they are."""
     def times(row: Expr, dtype: loop_ir.DType) -> Expr:

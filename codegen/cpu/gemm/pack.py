@@ -7,12 +7,12 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter, variable
 from ...ir.loop_ir import Buffer, Expr, For, Stmt, const
 from .pack_loops import pack_loops, reads_along
-from .plan import Rows
+from .plan import RowPlan
 from .row_access import one_letter
-from .task import Part, decode
+from .task import TaskPart, decode
 
 
-def pack_columns(part: Part, base: Index, first: Index, stop: Expr) -> list[Stmt]:
+def pack_columns(part: TaskPart, base: Index, first: Index, stop: Expr) -> list[Stmt]:
     """Packs the part's block of columns, the summed elements from `first` on, at `base` of the
     packed columns."""
     of, roles = part.of, part.roles
@@ -34,7 +34,7 @@ def pack_columns(part: Part, base: Index, first: Index, stop: Expr) -> list[Stmt
 
 
 def _panels(
-    part: Part, sizes: dict[str, int], limits: dict[str, Expr], base: Index, first: Index,
+    part: TaskPart, sizes: dict[str, int], limits: dict[str, Expr], base: Index, first: Index,
     panel: Index | None = None,
 ) -> list[Stmt]:
     """Loops that pack columns: the letter that is cut counts panels (or stands for the given one),
@@ -54,14 +54,15 @@ def _panels(
     return pack_loops(sizes, limits, store, of.vector)
 
 
-def _block_sizes(part: Part, letters: list[str]) -> dict[str, int]:
+def _block_sizes(part: TaskPart, letters: list[str]) -> dict[str, int]:
     """The sizes of letters in a block: those of the blocked ones are the blocks'."""
     steps = {part.roles.columns[0]: part.of.column_step, part.roles.summed[0]: part.of.depth_step}
     return {a: steps.get(a, part.roles.size[a]) for a in letters}
 
 
 def pack_rows(
-    part: Part, fixed: dict[str, Index], rows: Rows, place: Index, into: Buffer, first: Index,
+    part: TaskPart, fixed: dict[str, Index], rows: RowPlan, place: Index, into: Buffer,
+    first: Index,
     summed: dict[str, int], limits: dict[str, Expr],
 ) -> list[Stmt]:
     """Packs rows of a tile at `place` of `into`: the summed elements from `first` on,
@@ -88,7 +89,7 @@ def pack_rows(
     return [For(line, const(0), rows.packed(), tuple(packed))]
 
 
-def packing_cost(part: Part, summed: list[str], others: list[str]) -> float:
+def packing_cost(part: TaskPart, summed: list[str], others: list[str]) -> float:
     """Vector operations that packing all of one operand takes, for one element of the batch."""
     of, roles = part.of, part.roles
     number = roles.row_operand if others == roles.rows else 1 - roles.row_operand

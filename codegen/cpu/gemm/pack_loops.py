@@ -24,7 +24,7 @@ def pack_loops(
     runs = merge_axes(tuple(sizes.values()), tuple(separate.values()), forms)
     names = [part for run in runs for part in _limited_first([letters[i] for i in run], limits)]
     order = sorted(names, key=lambda run: _contiguous(probe, separate, run, sizes, vector))
-    nest = Nest(order, sizes, limits, store, vector)
+    nest = PackNest(order, sizes, limits, store, vector)
     turned = _turned(probe, separate, nest)
     return nest.statements() if turned is None else _blocks(nest, *turned)
 
@@ -39,7 +39,7 @@ def _limited_first(run: list[str], limits: dict[str, Expr]) -> list[list[str]]:
     return parts
 
 
-class Nest:
+class PackNest:
     """Runs of letters as loops, the last one innermost."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Nest:
 
 
 def _turned(
-    probe: loop_ir.Store, local: dict[str, Index], nest: Nest
+    probe: loop_ir.Store, local: dict[str, Index], nest: PackNest
 ) -> tuple[int, int, int] | None:
     """The run that is contiguous where it is written, if the innermost one is only where it is
     read, and long, and both are of known length: then blocks can be turned. And how far apart the
@@ -126,7 +126,7 @@ def factor(index: Expr, var: Expr) -> int:
                                                                                               0)
 
 
-def _blocks(nest: Nest, other: int, pitch: int, source_pitch: int) -> list[Stmt]:
+def _blocks(nest: PackNest, other: int, pitch: int, source_pitch: int) -> list[Stmt]:
     """Blocks of `other` and the innermost run turned, those left of `other` with fewer rows; what
     is left of the innermost run is copied singly."""
     w, last = nest.vector, len(nest.order) - 1
@@ -142,7 +142,7 @@ def _blocks(nest: Nest, other: int, pitch: int, source_pitch: int) -> list[Stmt]
     return out
 
 
-def _turning(nest: Nest, blocks: dict[int, tuple[int, int]], rows: int, pitch: int,
+def _turning(nest: PackNest, blocks: dict[int, tuple[int, int]], rows: int, pitch: int,
              source_pitch: int) -> list[Stmt]:
     """Loops over these blocks of two runs and all of the others: each block is turned. Its rows are
     `pitch` apart where they are written, `source_pitch` where they are read."""

@@ -16,7 +16,7 @@ from ...ir.affine_index import Index, as_index, atom
 from ...ir.loop_ir import BOOL, INT, Buffer, Expr, If, Stmt, const
 from ...ir.target_info import Machine
 from .coalesce import steps_as_one
-from .dot_packing import WORD, Word, words_for
+from .dot_packing import WORD, PackedLanes, lane_packing_for
 
 _BLOCK = 128  # columns of a block
 _DEPTH = 512  # summed elements of a block
@@ -27,7 +27,7 @@ _LATENCY = 4  # rows below which a tile waits for its own sums
 
 
 @dataclass
-class Roles:
+class DimRoles:
     """The letters of a contraction by what they do, and which operand has the columns."""
 
     batch: list[str]
@@ -41,8 +41,8 @@ class Roles:
         return int(product(self.size[letter] for letter in letters))
 
 
-def roles_of(node: Node, lanes: int, row_operand: int, as_one: Callable[[list[str]], bool]
-             ) -> Roles:
+def dim_roles_of(node: Node, lanes: int, row_operand: int, as_one: Callable[[list[str]], bool]
+             ) -> DimRoles:
     """The letters' roles with this operand as rows. Of the other operand's letters all but as many
     as fill two vectors count as batch: the rows are multiplied with each of them anew. `as_one`
     tells which of its letters everything steps through as one."""
@@ -51,7 +51,7 @@ def roles_of(node: Node, lanes: int, row_operand: int, as_one: Callable[[list[st
     mine, other, out = names[row_operand], names[1 - row_operand], names[2]
     batch = [a for a in out if a in mine and a in other]
     columns = [a for a in out if a in other and a not in mine]
-    roles = Roles(batch, [a for a in out if a in mine and a not in other], columns,
+    roles = DimRoles(batch, [a for a in out if a in mine and a not in other], columns,
                   [a for a in names[0] if a not in out], row_operand, size)
     _join_last(roles, 2 * lanes, as_one)
     while len(columns) > 1 and roles.count(columns[1:]) >= 2 * lanes:
@@ -59,7 +59,7 @@ def roles_of(node: Node, lanes: int, row_operand: int, as_one: Callable[[list[st
     return roles
 
 
-def _join_last(roles: Roles, wide: int, as_one: Callable[[list[str]], bool]) -> None:
+def _join_last(roles: DimRoles, wide: int, as_one: Callable[[list[str]], bool]) -> None:
     """Makes one letter of the last ones of the columns where the very last alone would leave
     vectors half empty, such as 28 pixels of a row. The others are of size 1 then."""
     columns, size = roles.columns, roles.size
@@ -73,10 +73,10 @@ def _join_last(roles: Roles, wide: int, as_one: Callable[[list[str]], bool]) -> 
     size.update(dict.fromkeys(joined, 1) | {last: count})
 
 
-def words_of(node: Node, roles: Roles, machine: Machine) -> tuple[Word, str] | None:
+def words_of(node: Node, roles: DimRoles, machine: Machine) -> tuple[PackedLanes, str] | None:
     """The words in which elements are packed, and the summed letter whose neighbours they hold;
     None where the processor has none for them, or no letter is of whole words."""
-    for word in words_for(node, roles.row_operand, machine):
+    for word in lane_packing_for(node, roles.row_operand, machine):
         for a in reversed(roles.summed):
             if roles.size[a] % word.count == 0 and not machine.varies(roles.size[a]):
                 return word, a
@@ -84,7 +84,7 @@ def words_of(node: Node, roles: Roles, machine: Machine) -> tuple[Word, str] | N
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowPlan:
     """`count` rows of a tile, from number `start` on, of which only `left` may be there."""
 
     tile: Index
@@ -118,7 +118,7 @@ class Rows:
         return loop_ir.call("minimum", (const(self.count), self.left.expr()), INT)
 
 
-def is_kept(operand: Node, buffers: Mapping[Node, Buffer], kept: Collection[Buffer]) -> bool:
+def is_persistent(operand: Node, buffers: Mapping[Node, Buffer], kept: Collection[Buffer]) -> bool:
     """Whether an operand depends on nothing but what is kept."""
     def has_home(node: Node) -> bool:  # one without a buffer here is in a part that is not read
         return node in buffers or node.kind in ("reduce", *WHOLE)
@@ -143,14 +143,15 @@ class Contraction:
         self.dtype = summed_in(self.node.type.dtype)
         self.vector = machine.lanes(self.dtype.itemsize)
         self.letters = parts(self.node.params["spec"])
-        self.roles = roles_of(self.node, self.vector, row_operand, self._as_one(1 - row_operand))
+        self.roles = dim_roles_of(self.node, self.vector, row_operand,
+                                  self._as_one(1 - row_operand))
         self.words = words_of(self.node, self.roles, machine)
         self.packed = self.dtype
         if self.words is not None:
             word, letter = self.words
             self.packed = WORD
             self.roles.size[letter] //= word.count
-        self.kept = [is_kept(n, buffers, kept) for n in self.node.inputs]
+        self.kept = [is_persistent(n, buffers, kept) for n in self.node.inputs]
         self.side_by_side = False  # whether the summed elements of a row lie so, and are packed so
         self.direct = False  # whether tiles read their rows where these lie
         self._choose_blocks()
@@ -346,9 +347,9 @@ class Contraction:
             return as_index((self.rows + more) // self.tile)
         return quotient(self.rows, more, self.tile)
 
-    def tile_of(self, number: Index) -> Rows:
+    def tile_of(self, number: Index) -> RowPlan:
         """A tile of rows that are all there."""
-        return Rows(number, self.tile, number * self.tile)
+        return RowPlan(number, self.tile, number * self.tile)
 
     @property
     def pieces(self) -> list[int]:
@@ -356,16 +357,16 @@ class Contraction:
         parts = [-(-(self.tile - 1) * part // 3) for part in (1, 2, 3)]
         return sorted({*parts} - {0}, reverse=True)
 
-    def rest(self) -> Rows | None:
+    def rest(self) -> RowPlan | None:
         """The rows behind the tiles, as they are packed."""
         left = self.rows % self.tile
         start = self.full_tiles * self.tile
         if self.open:
             rest = loop_ir.call("imod", (const(self.rows), const(self.tile)), INT)
-            return Rows(self.full_tiles, self.tile, start, atom(rest, (0, self.tile - 1)))
-        return Rows(self.full_tiles, left, start) if left else None
+            return RowPlan(self.full_tiles, self.tile, start, atom(rest, (0, self.tile - 1)))
+        return RowPlan(self.full_tiles, left, start) if left else None
 
-    def rest_rows(self) -> Iterator[tuple[Rows, Expr]]:
+    def rest_rows(self) -> Iterator[tuple[RowPlan, Expr]]:
         """The rows behind the tiles, as they are computed: in a piece that has room for them; and
         whether it is that piece."""
         rest = self.rest()

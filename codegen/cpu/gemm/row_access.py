@@ -14,13 +14,13 @@ from ...ir.affine_index import Index, as_index, atom, comparisons, variable
 from ...ir.axis_coalescing import merge_axes, whole_numbers
 from ...ir.loop_ir import Var
 from .pack_loops import factor, loads_of, single_read
-from .task import Part
+from .task import TaskPart
 
 _LINE, _SETS = 64, 64  # of the innermost cache: bytes of a line; lines before a set comes again
 _WAYS = 8  # lines that a set holds
 
 
-def one_letter(part: Part, letters: list[str]) -> str | None:
+def one_letter(part: TaskPart, letters: list[str]) -> str | None:
     """The letter that can count through all of these, where the operand steps through them so."""
     roles = part.roles
     long = [a for a in letters if roles.size[a] > 1] or letters[-1:]
@@ -34,26 +34,26 @@ def one_letter(part: Part, letters: list[str]) -> str | None:
     return None
 
 
-def counters(part: Part) -> tuple[str, str] | None:
+def counters(part: TaskPart) -> tuple[str, str] | None:
     """The letters that count through all rows, and through all summed elements of one."""
     row, k = (one_letter(part, letters) for letters in (part.roles.rows, part.roles.summed))
     return None if row is None or k is None else (row, k)
 
 
-def places(part: Part, letters: tuple[str, str], row: Index, k: Index) -> dict[str, Index]:
+def places(part: TaskPart, letters: tuple[str, str], row: Index, k: Index) -> dict[str, Index]:
     """The letters at one row and one summed element, each counted through by one of `letters`."""
     zeros = dict.fromkeys((*part.roles.rows, *part.roles.summed), as_index(0))
     return part.fixed | zeros | dict(zip(letters, (row, k)))
 
 
-def how_rows_lie(part: Part) -> tuple[bool, bool]:
+def how_rows_lie(part: TaskPart) -> tuple[bool, bool]:
     """Whether the summed elements of a row lie side by side, in memory or in what a mask leaves of
     it; and whether a tile reads such rows where they lie."""
     value, (pitch, step) = _element(part)
     return step == 1, step == 1 and value is not None and _lie_well(part, value, pitch)
 
 
-def _lie_well(part: Part, value: Any, pitch: int) -> bool:
+def _lie_well(part: TaskPart, value: Any, pitch: int) -> bool:
     of, machine = part.of, part.of.machine
     masked = any(e.mask is not None for e in loads_of(value))
     if masked or value.dtype != of.packed or machine.varies(of.depth) \
@@ -62,7 +62,7 @@ def _lie_well(part: Part, value: Any, pitch: int) -> bool:
     return not machine.varies(pitch) and _in_one_set(pitch * of.packed.itemsize, of.tile) <= _WAYS
 
 
-def _element(part: Part) -> tuple[loop_ir.Expr | None, tuple[int, int]]:
+def _element(part: TaskPart) -> tuple[loop_ir.Expr | None, tuple[int, int]]:
     """The element at a row and a summed place, and how far what is read moves with each of both,
     counted in such elements."""
     row, k, letters = Var("row"), Var("k"), counters(part)

@@ -8,14 +8,14 @@ from typing import Any
 from ....capture.graph.graph import Node
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, flat, in_memory
 from ...ir.loop_ir import Expr, If, Stmt, const
 from ...ir.target_info import Machine
 from .plan import Contraction
 
 
-class Part:
+class TaskPart:
     """Which elements a task works on, and how those of the operands are read."""
 
     def __init__(self, of: Contraction, fixed: dict[str, Index], block: Index, share: Index
@@ -33,20 +33,20 @@ class Part:
         """The indices of several letters as one, the last counting fastest."""
         return flat(tuple(local[a] for a in letters), [self.roles.size[a] for a in letters])
 
-    def operand(self, number: int, where: dict[str, Index]) -> Value:
+    def operand(self, number: int, where: dict[str, Index]) -> ExprValue:
         """An element of an operand, read through the views before it, or a word of them."""
         if self.of.words is None:
             return self._one(number, where)
         word, letter = self.of.words
         first = where[letter] * word.count
-        return Value(word.of([self._one(number, where | {letter: first + n}).expr
+        return ExprValue(word.of([self._one(number, where | {letter: first + n}).expr
                               for n in range(word.count)]))
 
-    def _one(self, number: int, where: dict[str, Index]) -> Value:
+    def _one(self, number: int, where: dict[str, Index]) -> ExprValue:
         node = self.of.node.inputs[number]
         return Inliner(self.leaf).value(node, tuple(where[a] for a in self.of.letters[number]))
 
-    def leaf(self, node: Node, index: Indices, mask: Any) -> Value | None:
+    def leaf(self, node: Node, index: Indices, mask: Any) -> ExprValue | None:
         """An element of what lies in memory."""
         return in_memory(self.of.buffers, self.of.group.members)(node, index, mask)
 

@@ -36,7 +36,7 @@ class _Shifted(NamedTuple):
     signed: bool
 
 
-def without_signs(graph: Graph) -> Graph:
+def split_zero_points(graph: Graph) -> Graph:
     """The graph in which products of integers of 8 bits have a factor without signs."""
     if not any(n.op == "contract" and n.type.dtype == _INT32 for n in graph.nodes()):
         return graph

@@ -18,27 +18,28 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...ir.affine_index import Index, counter
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.loop_ir import For, Kernel, const
 from ..gemm.plan import tile_rows
 from ..partition_work import buffers_of
 from .convolution import Convolution
-from .input_transform import Source, Tiles
-from .output_transform import Results
-from .tile_grid import Block, Grid, even_blocks
-from .weight_transform import Weights
+from .input_transform import InputSource, InputTiles
+from .output_transform import OutputTransform
+from .tile_grid import TileBlock, TileGrid, even_blocks
+from .weight_transform import WeightTransform
 
 _BLOCK = 32  # tiles of a block, whose transformed data stays in the second cache
 _BLOCKS = 4  # for each thread, fewer: tiles are transformed by a kernel of their own
 _SUMS = 4  # blocks whose sums stay in the second cache while weights pass
 
 
-class Layer:
+class ConvKernel:
     """The kernels of one convolution."""
 
     def __init__(self, of: Convolution) -> None:
         self.of = of
-        self.grid = Grid(of.images, of.space, of.transforms.results, even_blocks(of.whole, _BLOCK))
+        self.grid = TileGrid(of.images, of.space, of.transforms.results, even_blocks(of.whole,
+                                                                                     _BLOCK))
         blocks = self.grid.block_count
         panels = -(-of.filters // (2 * of.machine.lanes()))
         self.at_once = blocks >= _BLOCKS * of.machine.threads
@@ -46,20 +47,20 @@ class Layer:
             and panels >= of.machine.threads  # whether weights are transformed where they are used
 
     @cached_property
-    def tiles(self) -> Tiles:
+    def tiles(self) -> InputTiles:
         of = self.of
-        source = Source(of.channels, of.source_space, of.pad, of.image)
-        return Tiles(source, self.grid, of.transforms.data, of.machine, f"{of.name}_tiles",
+        source = InputSource(of.channels, of.source_space, of.pad, of.image)
+        return InputTiles(source, self.grid, of.transforms.data, of.machine, f"{of.name}_tiles",
                      of.dtype, own=self.at_once)
 
     @cached_property
-    def weights(self) -> Weights:
+    def weights(self) -> WeightTransform:
         of = self.of
 
-        def element(filter: Index, channel: Index, y: Index, x: Index) -> Value:
+        def element(filter: Index, channel: Index, y: Index, x: Index) -> ExprValue:
             return of.other(filters=filter, channels=channel, y=y, x=x)
 
-        return Weights(of.filters, of.channels, element, of.transforms.weights, of.machine,
+        return WeightTransform(of.filters, of.channels, element, of.transforms.weights, of.machine,
                        f"{of.name}_weights", of.dtype, own=self.in_chunks)
 
     @cached_property
@@ -77,9 +78,9 @@ class Layer:
         return [weights, *self.tiles.kernels(self.of.sites), self._products()]
 
     def _at_once(self) -> Kernel:
-        tasks, results = self.grid.block_count, Results(self)
+        tasks, results = self.grid.block_count, OutputTransform(self)
         var, task = counter("task", tasks)
-        block = Block(self.grid, task)
+        block = TileBlock(self.grid, task)
         p, panel = counter("panel", self.weights.panels)
         each = For(p, const(0), const(self.weights.panels),
                    tuple(results.statements(block, panel)))
@@ -89,25 +90,25 @@ class Layer:
                       self.of.nanoseconds, self.of.sites)
 
     def _products(self) -> Kernel:
-        blocks, results = self.grid.block_count, Results(self)
+        blocks, results = self.grid.block_count, OutputTransform(self)
         tasks = blocks * self.weights.panels
         var, task = counter("task", tasks)
-        body = tuple(results.statements(Block(self.grid, task % blocks), task // blocks))
+        body = tuple(results.statements(TileBlock(self.grid, task % blocks), task // blocks))
         return Kernel(self.of.name, *buffers_of(body), results.scratch, var, tasks, body,
                       self.of.nanoseconds, self.of.sites)
 
     def _in_chunks(self) -> Kernel:
-        weights, results = self.weights, Results(self)
+        weights, results = self.weights, OutputTransform(self)
         var, panel = counter("task", weights.panels)
         (c, chunk), (b, number), (e, each) = (counter(name, n) for name, n in (
             ("chunk", weights.chunks), ("b", self.grid.block_count), ("e", self.grid.block_count)))
         blocks = const(self.grid.block_count)
-        products = results.multiplied(Block(self.grid, number), panel, chunk)
+        products = results.multiplied(TileBlock(self.grid, number), panel, chunk)
         body = (
             results.cleared(),
             For(c, const(0), const(weights.chunks), (
                 *weights.statements(panel, chunk), For(b, const(0), blocks, (products,)))),
-            For(e, const(0), blocks, tuple(results.finished(Block(self.grid, each), panel))))
+            For(e, const(0), blocks, tuple(results.finished(TileBlock(self.grid, each), panel))))
         scratch = weights.data, weights.held, *results.scratch
         return Kernel(self.of.name, *buffers_of(body), scratch, var, weights.panels, body,
                       self.of.nanoseconds, self.of.sites)

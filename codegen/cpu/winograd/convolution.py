@@ -11,11 +11,11 @@ from ....capture.graph.graph import Node
 from ....eager.ops.contract import parts
 from ...fusion.fusion import Group
 from ...ir.affine_index import Index
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, in_memory, stores_of
 from ...ir.loop_ir import Buffer, Expr, Stmt
 from ...ir.target_info import Machine
-from ..gemm.plan import is_kept
+from ..gemm.plan import is_persistent
 from ..partition_work import sites_of
 from .matrices import KERNEL, Transforms, transforms
 from .tile_grid import tiles_of
@@ -29,7 +29,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Roles:
+class ConvRoles:
     """The letters of a convolution by what they count; (y, x) where there are two."""
 
     images: str
@@ -44,12 +44,12 @@ class Convolution:
     and how its operands are read."""
 
     def __init__(self, group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str,
-                 operand: int, roles: Roles, kept: Collection[Buffer]) -> None:
+                 operand: int, roles: ConvRoles, kept: Collection[Buffer]) -> None:
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
         self.node, self.operand, self.roles = group.members[0], operand, roles
         self.letters = parts(self.node.params["spec"])
         self.dtype = self.node.type.dtype
-        self.kept = is_kept(self.node.inputs[1 - operand], buffers, kept)  # the weights
+        self.kept = is_persistent(self.node.inputs[1 - operand], buffers, kept)  # the weights
         window = self.node.inputs[operand]
         self.source = window.inputs[0]
         self.pad: tuple[int, int] = tuple(window.params["pad"])
@@ -99,14 +99,14 @@ class Convolution:
             and images * rows * columns >= _TILES
 
     # ---- operands
-    def image(self, image: Index, channel: Index, y: Index, x: Index) -> Value:
+    def image(self, image: Index, channel: Index, y: Index, x: Index) -> ExprValue:
         """An element of the images of which there are windows."""
         roles = self.roles
         where = {roles.images: image, roles.channels: channel}
         lead = self.letters[self.operand][:2]
         return Inliner(self.leaf).value(self.source, (*(where[a] for a in lead), y, x))
 
-    def other(self, **where: Index) -> Value:
+    def other(self, **where: Index) -> ExprValue:
         """An element of the other operand, by the names of `Roles`; y and x of its axes of space or
         of the weights."""
         roles = self.roles
@@ -118,7 +118,7 @@ class Convolution:
         index = tuple(of[a] for a in self.letters[number])
         return Inliner(self.leaf).value(self.node.inputs[number], index)
 
-    def leaf(self, node: Node, index: Indices, mask: Any) -> Value | None:
+    def leaf(self, node: Node, index: Indices, mask: Any) -> ExprValue | None:
         """An element of what lies in memory."""
         return in_memory(self.buffers, self.group.members)(node, index, mask)
 
@@ -127,7 +127,7 @@ class Convolution:
         """Stores of the group's members at one element of the result, letter by letter, from the
         sum there."""
         index = tuple(where[a] for a in self.letters[2])
-        return stores_of(self.group.members, self.buffers, index, Value(total), self.leaf)
+        return stores_of(self.group.members, self.buffers, index, ExprValue(total), self.leaf)
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class Convolution:
         return 2.6 * products / (10 * self.machine.lanes())
 
 
-def roles_of(node: Node, operand: int) -> tuple[Roles, bool] | None:
+def conv_roles_of(node: Node, operand: int) -> tuple[ConvRoles, bool] | None:
     """The roles of the letters where this operand is windows of 3 by 3 at every place, and whether
     the other one is what the convolution gave, not weights."""
     windows = node.inputs[operand]
@@ -155,7 +155,8 @@ def roles_of(node: Node, operand: int) -> tuple[Roles, bool] | None:
     if len(lead) != 2 or len(filters) != 1:
         return None
     for images, channels in ((lead[0], lead[1]), (lead[1], lead[0])):
-        roles = Roles(images, channels, filters[0], (space[0], space[1]), (kernel[0], kernel[1]))
+        roles = ConvRoles(images, channels, filters[0], (space[0], space[1]), (kernel[0],
+                                                                               kernel[1]))
         weights, results = {channels, *filters, *kernel}, {images, *filters, *space}
         if (set(other), set(out)) == (weights, results):
             return roles, False

@@ -9,34 +9,34 @@ from functools import cached_property
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
-from ...ir.builder import Value, call
+from ...ir.builder import ExprValue, call
 from ...ir.loop_ir import Buffer, For, Kernel, Stmt, const
 from ...ir.target_info import Machine
 from ..gemm.pack_loops import pack_loops
 from ..partition_work import buffers_of
 from .matrices import Matrix, on_both_sides
-from .tile_grid import Block, Grid
+from .tile_grid import TileBlock, TileGrid
 
 LINE = 16  # float32 in a cache line
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class InputSource:
     """Images of which tiles are made: element (image, channel, y, x), and what is outside is 0."""
 
     channels: int
     space: tuple[int, int]
     pad: tuple[int, int]  # rows and columns before the first ones
-    element: Callable[[Index, Index, Index, Index], Value]
+    element: Callable[[Index, Index, Index, Index], ExprValue]
 
 
 @dataclass(frozen=True, eq=False)
-class Tiles:
+class InputTiles:
     """What a source's tiles become by a matrix, in `data`: [block][point][tile][channel], or as
     panels of channels: [block][point][panel][tile][channel of the panel]."""
 
-    source: Source
-    grid: Grid
+    source: InputSource
+    grid: TileGrid
     matrix: Matrix
     machine: Machine
     name: str
@@ -109,7 +109,7 @@ class Tiles:
         for times, size in self._chunks():
             tasks = self.grid.block_count * times
             var, task = counter("task", tasks)
-            block, first = Block(self.grid, task // times), task % times * self.wide + done
+            block, first = TileBlock(self.grid, task // times), task % times * self.wide + done
             body = (self._zeros(), *self._channels(block, first, size))
             cost = self.data.size * size * times / self.source.channels * 10 / self.machine.lanes()
             name = f"{self.name}_{done}" if done else self.name
@@ -118,7 +118,7 @@ class Tiles:
             done += times * size
         return kernels
 
-    def statements(self, block: Block) -> list[Stmt]:
+    def statements(self, block: TileBlock) -> list[Stmt]:
         """Transforms a block, all channels of it."""
         out, done = [self._zeros()], 0
         for times, size in self._chunks():
@@ -140,7 +140,7 @@ class Tiles:
                                                                                       self.dtype))
         return For(var, const(0), const(self.wide), (zero,), self.machine.lanes())
 
-    def _channels(self, block: Block, first: Index, count: int) -> list[Stmt]:
+    def _channels(self, block: TileBlock, first: Index, count: int) -> list[Stmt]:
         """Transforms so many channels of a block, the `first` and those after it."""
         (i, image), (r, row), (q, column) = block.counters()
         start = self._start(block, 0), self._start(block, 1)
@@ -152,7 +152,7 @@ class Tiles:
         copied = self._copied(block.first[0] + image, first, count, start)
         return [For(i, const(0), block.count(0), (*copied, rows))]
 
-    def _start(self, block: Block, axis: int) -> Index:
+    def _start(self, block: TileBlock, axis: int) -> Index:
         """The first row or column of an image that is copied for a block."""
         last = self.source.space[axis] - self.window[axis]
         wanted = block.first[1 + axis] * self.grid.step - self.source.pad[axis]
@@ -189,13 +189,14 @@ class Tiles:
         """Where a pixel was copied to; where it is none, the place of zeros. `at` counts from the
         first one that was copied."""
         place = (at[0] * self.window[1] + at[1]) * self.wide
-        inside: Value | bool = True
+        inside: ExprValue | bool = True
         for a in (0, 1):
             y = at[a] + start[a]
             for holds in (y >= 0, y < self.source.space[a]):
                 inside = call("and", inside, holds) if holds is not True else inside
         found = call("where", inside, place.value(), self.outside)
-        return atom(found.expr, (0, self.outside)) if isinstance(found, Value) else as_index(found)
+        return atom(found.expr, (0, self.outside)) if isinstance(found,
+                                                                 ExprValue) else as_index(found)
 
 
 def odd_lines(elements: int) -> int:

@@ -11,16 +11,16 @@ from ..gemm.coalesce import steps_as_one
 from ..gemm.microkernel import sums_of_products
 from .input_transform import LINE, odd_lines
 from .matrices import on_both_sides
-from .tile_grid import Block, least
+from .tile_grid import TileBlock, least
 
 if TYPE_CHECKING:
-    from .conv import Layer
+    from .conv import ConvKernel
 
 
-class Results:
+class OutputTransform:
     """What a block gives for one panel of filters."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: ConvKernel) -> None:
         self.layer, self.of, self.grid = layer, layer.of, layer.grid
         images, rows, columns = self.grid.block
         self.height, self.width = rows * self.grid.step, columns * self.grid.step
@@ -43,18 +43,18 @@ class Results:
         """The memory that a task needs for it."""
         return self.products, self.pixel_rows, self.filter_rows
 
-    def statements(self, block: Block, panel: Index) -> list[Stmt]:
+    def statements(self, block: TileBlock, panel: Index) -> list[Stmt]:
         """Everything from the block's transformed tiles to what the group stores."""
         return [self.multiplied(block, panel), *self.finished(block, panel)]
 
-    def finished(self, block: Block, panel: Index) -> list[Stmt]:
+    def finished(self, block: TileBlock, panel: Index) -> list[Stmt]:
         """Everything from the block's products to what the group stores."""
         return [*self._back(self._place(block)),
                 *turned(self.pixel_rows, self.pixels, self.panel, self.filter_rows,
                         self.filter_pitch, self.of.machine.lanes()), *self._stored(block, panel)]
 
     # ---- products
-    def _place(self, block: Block) -> Index:
+    def _place(self, block: TileBlock) -> Index:
         """Where the products of a block are."""
         return block.number * self.block_pitch if self.layer.in_chunks else as_index(0)
 
@@ -64,7 +64,7 @@ class Results:
         zero = loop_ir.Store(self.products, lane.expr(), loop_ir.const(0, self.of.dtype))
         return For(var, const(0), const(self.products.size), (zero,), self.of.machine.lanes())
 
-    def multiplied(self, block: Block, panel: Index, chunk: Index | None = None) -> Stmt:
+    def multiplied(self, block: TileBlock, panel: Index, chunk: Index | None = None) -> Stmt:
         """A product of matrices for every point: of all channels, or one that is added for some."""
         size = self.layer.tile_rows
         var, point = counter("point", self.layer.tiles.points)
@@ -76,7 +76,7 @@ class Results:
             body.append(self._tile(block, panel, point, as_index(whole * size), rest, chunk))
         return For(var, const(0), const(self.layer.tiles.points), tuple(body))
 
-    def _tile(self, block: Block, panel: Index, point: Index, first: Index, count: int,
+    def _tile(self, block: TileBlock, panel: Index, point: Index, first: Index, count: int,
               chunk: Index | None) -> Stmt:
         """The sums of some of the block's tiles, one filter of the panel per lane."""
         tiles, weights, dtype = self.layer.tiles, self.layer.weights, self.of.dtype
@@ -121,7 +121,7 @@ class Results:
             For(q, const(0), const(columns), (lanes,)),))]
 
     # ---- epilogue
-    def _stored(self, block: Block, panel: Index) -> list[Stmt]:
+    def _stored(self, block: TileBlock, panel: Index) -> list[Stmt]:
         """What the group computes from each pixel, and its stores."""
         of = self.of
         filters = least(self.panel, of.filters - panel * self.panel)
@@ -133,7 +133,7 @@ class Results:
         pixels = rows(block, place, where)
         return [For(i, const(0), block.count(0), (For(f, const(0), filters, (pixels,)),))]
 
-    def _as_one(self, block: Block, place: Index, where: dict[str, Index]) -> Stmt:
+    def _as_one(self, block: TileBlock, place: Index, where: dict[str, Index]) -> Stmt:
         """All pixels of a filter in one loop."""
         y, x = self.of.roles.space
         most = self.height * self.width
@@ -147,7 +147,7 @@ class Results:
         body = tuple(self._pixel(place + pixel, where))
         return For(lane, const(0), count, body, self.of.machine.lanes())
 
-    def _row_by_row(self, block: Block, place: Index, where: dict[str, Index]) -> Stmt:
+    def _row_by_row(self, block: TileBlock, place: Index, where: dict[str, Index]) -> Stmt:
         of, m = self.of, self.grid.step
         (r, row), (c, column) = counter("y", self.height), counter("x", self.width)
         y, x = of.roles.space

@@ -10,9 +10,9 @@ from ....capture.graph.graph import Node
 from ...fusion.fusion import Group
 from ...ir.loop_ir import Buffer, Kernel
 from ...ir.target_info import Machine
-from .conv import Layer
-from .convolution import Convolution, roles_of
-from .weight_gradient import Gradient
+from .conv import ConvKernel
+from .convolution import Convolution, conv_roles_of
+from .weight_gradient import WeightGradient
 
 
 def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str,
@@ -24,8 +24,9 @@ def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Mach
             or node.type.dtype != np.float32:
         return None
     for operand in (0, 1):
-        found = roles_of(node, operand)
+        found = conv_roles_of(node, operand)
         if found is not None:
             of = Convolution(group, buffers, machine, name, operand, found[0], kept)
-            return (Gradient if found[1] else Layer)(of).kernels() if of.is_worth() else None
+            return (WeightGradient
+                    if found[1] else ConvKernel)(of).kernels() if of.is_worth() else None
     return None

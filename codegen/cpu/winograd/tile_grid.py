@@ -14,7 +14,7 @@ Block3 = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Grid:
+class TileGrid:
     """Images with `space` results each, tiles of `step` by `step` of them, and blocks of so many
     images, rows of tiles, and tiles of a row."""
 
@@ -76,10 +76,10 @@ def _blocks(whole: Block3, most: int, part: Callable[[int, int], int]) -> Block3
     return part(images, most // (rows * columns)), rows, columns
 
 
-class Block:
+class TileBlock:
     """One block of a grid, by its number: where it begins, and how much of it is there."""
 
-    def __init__(self, grid: Grid, number: Index) -> None:
+    def __init__(self, grid: TileGrid, number: Index) -> None:
         _, rows, columns = grid.blocks
         self.grid, self.number = grid, number
         places = number // (rows * columns), number // columns % rows, number % columns

@@ -14,17 +14,17 @@ from functools import cached_property
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom, counter
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.loop_ir import Buffer, Expr, For, Kernel, Register, Stmt, Var, const
 from ..gemm.coalesce import steps_as_one
 from ..gemm.microkernel import sums_of_products
 from ..gemm.plan import tile_rows
 from ..partition_work import buffers_of
 from .convolution import Convolution
-from .input_transform import LINE, Source, Tiles, odd_lines
+from .input_transform import LINE, InputSource, InputTiles, odd_lines
 from .matrices import KERNEL, Matrix, on_both_sides, transposed
 from .output_transform import turned
-from .tile_grid import Grid, even_part, full_blocks, least
+from .tile_grid import TileGrid, even_part, full_blocks, least
 
 _BLOCK = 32  # tiles of a block
 _BLOCKS = 4  # blocks whose products are added at once, so that a panel stays in the first cache
@@ -32,12 +32,13 @@ _CHANNELS = 64  # of a task, at most
 _TASKS = 1  # for each thread, fewer: with fewer channels
 
 
-class Gradient:
+class WeightGradient:
     """The kernels of one gradient."""
 
     def __init__(self, of: Convolution) -> None:
         self.of = of
-        self.grid = Grid(of.images, of.space, of.transforms.results, full_blocks(of.whole, _BLOCK))
+        self.grid = TileGrid(of.images, of.space, of.transforms.results, full_blocks(of.whole,
+                                                                                     _BLOCK))
         self.panel = 2 * of.machine.lanes()
         self.panels = -(-of.filters // self.panel)
         self.points = of.transforms.side ** 2
@@ -53,23 +54,23 @@ class Gradient:
 
     # ---- memory
     @cached_property
-    def data(self) -> Tiles:
+    def data(self) -> InputTiles:
         of = self.of
-        source = Source(of.channels, of.source_space, of.pad, of.image)
+        source = InputSource(of.channels, of.source_space, of.pad, of.image)
         return self._tiles(source, of.transforms.data, "data")
 
     @cached_property
-    def back(self) -> Tiles:
+    def back(self) -> InputTiles:
         of = self.of
 
-        def element(image: Index, filter: Index, y: Index, x: Index) -> Value:
+        def element(image: Index, filter: Index, y: Index, x: Index) -> ExprValue:
             return of.other(images=image, filters=filter, y=y, x=x)
 
-        source = Source(of.filters, of.space, (0, 0), element)
+        source = InputSource(of.filters, of.space, (0, 0), element)
         return self._tiles(source, transposed(of.transforms.back), "back")
 
-    def _tiles(self, source: Source, matrix: Matrix, name: str) -> Tiles:
-        return Tiles(source, self.grid, matrix, self.of.machine, f"{self.of.name}_{name}",
+    def _tiles(self, source: InputSource, matrix: Matrix, name: str) -> InputTiles:
+        return InputTiles(source, self.grid, matrix, self.of.machine, f"{self.of.name}_{name}",
                      self.of.dtype, panels=True)
 
     @cached_property

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.loop_ir import Buffer, For, Kernel, Stmt, const
 from ...ir.target_info import Machine
 from ..gemm.pack_loops import pack_loops
@@ -21,13 +21,13 @@ _CHANNELS = 32  # that are transformed by one task
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class WeightTransform:
     """Weights (filter, channel, y, x), and what they become: [panel][point][channel][filter of the
     panel]; in the last panel filters that are not there are 0."""
 
     filters: int
     channels: int
-    element: Callable[[Index, Index, Index, Index], Value]
+    element: Callable[[Index, Index, Index, Index], ExprValue]
     matrix: Matrix
     machine: Machine
     name: str

@@ -16,7 +16,7 @@ from ....eager.errors import CodegenError
 from ...gpu.cost_model import Choice, Ways
 from ...ir.loop_ir import Buffer, Kernel
 from ...runtime import disk_cache
-from ..module import Function, Module, module_of
+from ..module import CudaFunction, CudaModule, module_of
 from .protocol import Device, Region
 
 _MEASURED = 4  # ways, from the first one on
@@ -27,7 +27,7 @@ _KNOWN: dict[str, str] = {}  # the fastest ways that this process has seen, by t
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured(Choice):
+class TimedChoice(Choice):
     """Takes the way that a device runs fastest; `name`: what devices of its kind are called."""
 
     device: Device
@@ -71,7 +71,7 @@ class Measured(Choice):
         except (CodegenError, MemoryError):
             return _NEVER
 
-    def _arguments(self, function: Function, arrays: dict[Buffer, Any]) -> list[Region]:
+    def _arguments(self, function: CudaFunction, arrays: dict[Buffer, Any]) -> list[Region]:
         given = [Region(arrays[b], 0, b.dtype, b.size) for b in function.arguments]
         if function.scratch:
             own = self.device.empty((function.scratch,), _BYTE)
@@ -85,7 +85,7 @@ def _remembered(entry: str, ways: Ways) -> str | None:
     return found if found in ways else None
 
 
-def _module(kernels: list[Kernel]) -> Module:
+def _module(kernels: list[Kernel]) -> CudaModule:
     return module_of([(f"k{n}", [k]) for n, k in enumerate(kernels)],
                      {k: frozenset(k.arguments) for k in kernels})
 

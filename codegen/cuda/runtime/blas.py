@@ -23,7 +23,7 @@ _ANY_WAY = -1  # cublasGemmAlgo_t
 _NUMBERS: dict[Any, Any] = {t: np.array([1, 0], t) for t in (float32, float64)}
 
 
-class Operand(NamedTuple):
+class BlasOperand(NamedTuple):
     """A matrix as cuBLAS reads it: whether turned, where it begins, the code of its dtype, how far
     its columns are apart, and the matrices of a batch."""
 
@@ -34,15 +34,15 @@ class Operand(NamedTuple):
     batch: int
 
 
-class Call(NamedTuple):
+class BlasCall(NamedTuple):
     """The arguments of cublasGemmStridedBatchedEx, but for its handle."""
 
     rows: int
     columns: int
     depth: int
-    first: Operand
-    second: Operand
-    result: Operand
+    first: BlasOperand
+    second: BlasOperand
+    result: BlasOperand
     batch: int
     compute: int
     numbers: int  # the address of 1 and 0, by which products and what was there are multiplied
@@ -56,12 +56,12 @@ class Call(NamedTuple):
                 self.compute, _ANY_WAY)
 
 
-def call_of(product: Product, addresses: Mapping[Buffer, int]) -> Call:
+def call_of(product: Product, addresses: Mapping[Buffer, int]) -> BlasCall:
     """The call that computes a product, with its buffers at these addresses."""
     by_rows = _lies_by_rows(product.result, product.rows, product.columns)
     p = product if by_rows else _turned(product)
     wide = p.left.buffer.dtype == float64
-    return Call(
+    return BlasCall(
         p.columns, p.rows, p.depth,
         _operand(p.right, p.depth, p.columns, addresses),
         _operand(p.left, p.rows, p.depth, addresses),
@@ -81,11 +81,11 @@ def _lies_by_rows(m: Matrix, rows: int, columns: int) -> bool:
     return (m.column == 1 or columns == 1) and (m.row >= columns or rows == 1)
 
 
-def _operand(m: Matrix, rows: int, columns: int, addresses: Mapping[Buffer, int]) -> Operand:
+def _operand(m: Matrix, rows: int, columns: int, addresses: Mapping[Buffer, int]) -> BlasOperand:
     """A matrix of so many rows and columns: one whose rows lie in memory is to cuBLAS that matrix
     turned, as it is asked for."""
     address = addresses[m.buffer] + m.first * m.buffer.dtype.itemsize
     by_rows = _lies_by_rows(m, rows, columns)
     pitch = max(m.row, columns) if by_rows else max(m.column, rows)
-    return Operand(AS_IT_IS if by_rows else TURNED, address, _DTYPES[m.buffer.dtype], pitch,
+    return BlasOperand(AS_IT_IS if by_rows else TURNED, address, _DTYPES[m.buffer.dtype], pitch,
                    m.batch)

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 
 from ...runtime import disk_cache
 from . import nvrtc
-from .nvrtc import Compiled
+from .nvrtc import CompiledModule
 
 _KEPT = 256  # sources whose code stays in memory
 
 
 def compiled(
     source: str, arch: str, options: Sequence[str] = (), newest: int | None = None
-) -> Compiled:
+) -> CompiledModule:
     """The machine code of a source, made before or now. See `nvrtc.compile`."""
     return _compiled(source, arch, tuple(options), newest)
 
 
 @functools.lru_cache(_KEPT)
-def _compiled(source: str, arch: str, options: tuple[str, ...], newest: int | None) -> Compiled:
+def _compiled(source: str, arch: str, options: tuple[str, ...],
+              newest: int | None) -> CompiledModule:
     name = key(source, arch, options, newest)
     entry = disk_cache.load(name)
     if entry is not None:
@@ -36,12 +37,12 @@ def key(source: str, arch: str, options: tuple[str, ...], newest: int | None) ->
     return disk_cache.digest(*parts).hex() + ".cubin"
 
 
-def _entry(made: Compiled) -> bytes:
+def _entry(made: CompiledModule) -> bytes:
     """The log, which tells what kernels take as well, and the machine code after it."""
     return made.log.encode() + b"\0" + made.cubin
 
 
-def _opened(entry: bytes) -> Compiled:
+def _opened(entry: bytes) -> CompiledModule:
     log, _, cubin = entry.partition(b"\0")
     text = log.decode()
-    return Compiled(cubin, text, nvrtc.resources(text))
+    return CompiledModule(cubin, text, nvrtc.resources(text))

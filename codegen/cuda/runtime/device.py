@@ -21,11 +21,11 @@ from ....eager.settings import settings
 from ....eager.tensor import Tensor
 from ...gpu.cost_model import Choice, chip_of
 from ...ir.loop_ir import Buffer, Product
-from ..module import Function
+from ..module import CudaFunction
 from . import blas, cubin_cache
-from .autotune import Measured
-from .nvrtc import Compiled
-from .protocol import Array, Launch, Places, Region
+from .autotune import TimedChoice
+from .nvrtc import CompiledModule
+from .protocol import Array, BufferPlaces, Launch, Region
 
 _BLOCKS = 2**31 - 1  # of a grid
 _THREADS = 1024  # of a block
@@ -63,7 +63,7 @@ class CupyDevice:
         chip = chip_of(self.arch, self.multiprocessors)
         if not settings.tune:
             return Choice(chip)
-        return Measured(chip, device=self, name=self.name)
+        return TimedChoice(chip, device=self, name=self.name)
 
     def load(self, source: str) -> CupyModule:
         """The kernels of a source, compiled now or before; they stay on the GPU for as long as
@@ -112,11 +112,11 @@ class CupyDevice:
         _tensor = Tensor(arrays[0])
         return _holders(arrays, 0)
 
-    def places(self, arrays: Sequence[Array]) -> Places:
+    def places(self, arrays: Sequence[Array]) -> BufferPlaces:
         """Where arrays are: CuPy's current stream, and their addresses."""
         with self._device:
             stream = self._cupy.cuda.get_current_stream().ptr
-        return Places(stream, tuple([a.data.ptr for a in arrays]))
+        return BufferPlaces(stream, tuple([a.data.ptr for a in arrays]))
 
     def ready(self, array: Array) -> Array:
         """The array as kernels read it, itself where it is so: its elements one after the other, in
@@ -175,7 +175,7 @@ class CupyDevice:
 class CupyModule:
     """Code loaded into a GPU, with what each of its kernels takes."""
 
-    def __init__(self, cupy: Any, device: Any, shared_limit: int, compiled: Compiled) -> None:
+    def __init__(self, cupy: Any, device: Any, shared_limit: int, compiled: CompiledModule) -> None:
         self.resources = compiled.resources
         self._cupy, self._device = cupy, device
         self._driver, self._limit = cupy.cuda.driver, shared_limit
@@ -184,7 +184,7 @@ class CupyModule:
             self._module = cupy.cuda.Module()
             self._module.load(compiled.cubin)
 
-    def launch(self, function: Function, arguments: Sequence[Region]) -> None:
+    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None:
         """Has a function run, after all launched before. CodegenError for a launch that no GPU
         takes; CuPy would cut its numbers off."""
         if function.grid == 0:  # CuPy would make it 1
@@ -208,7 +208,7 @@ class CupyModule:
         arguments = blas.call_of(product, addresses).arguments
         self._cupy.cuda.cublas.gemmStridedBatchedEx(handle, *arguments)
 
-    def _kernel(self, function: Function) -> Any:
+    def _kernel(self, function: CudaFunction) -> Any:
         """A function of the module, with leave for as much shared memory as it is launched with."""
         own = self.resources[function.name].shared
         check_launch(function, own, self._limit)
@@ -239,7 +239,7 @@ def _holders(arrays: list[Array], which: int) -> tuple[int, ...]:
             sys.getrefcount(arrays[which].data.mem))
 
 
-def check_launch(function: Function, own: int, limit: int) -> None:
+def check_launch(function: CudaFunction, own: int, limit: int) -> None:
     """CodegenError where no GPU takes a launch: `own` bytes of shared memory are the kernel's from
     the start, and `limit` is how many a block can have."""
     if not 0 < function.grid <= _BLOCKS or not 0 < function.block <= _THREADS:

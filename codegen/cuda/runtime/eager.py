@@ -19,13 +19,13 @@ from ....eager.ops.declare import cast
 from ....eager.ops.reduce import any as any_
 from ....eager.shapes import TensorType
 from ....eager.tensor import Tensor
-from ...eager_jit.cache import Variants
+from ...eager_jit.cache import SpecializationCache
 from .device import gpu
 from .executable import compile_on
 
 Call = Callable[[list[Any]], list[Any]]
 
-_PROGRAMS = Variants()
+_PROGRAMS = SpecializationCache()
 
 
 def run(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 from ....capture.graph.graph import Graph
 from ....capture.runtime.metrics import Memory
 from ....eager.shapes import TensorType
-from ...dynamic.dynamic_program import AnySize
-from ...program.executable import Given, Interface
+from ...dynamic.dynamic_program import DynamicProgram
+from ...program.executable import ExecutableInput, Interface
 from ...program.kernel_stats import at_once, bytes_of, kernel_facts, kernel_table
-from ..program import Program, program_for_any, program_of
-from .graph_replay import Running
+from ..program import CudaProgram, program_for_any, program_of
+from .graph_replay import GraphReplay
 from .protocol import Array, Device
 
 
@@ -27,14 +27,14 @@ def compile_on(graph: Graph, device: Device, checks: bool = True, numbers: Colle
 
 
 def compile_for_any(graph: Graph, least: Mapping[str, int], device: Device,
-                    numbers: Collection[int] = ()) -> AnySize:
+                    numbers: Collection[int] = ()) -> DynamicProgram:
     """The same for all sizes up to at least these; CodegenError where code depends on the sizes."""
     made = program_for_any(graph, least)
     return OnDevice(made.capacity, made.same, DeviceExecutable(made.program, device, numbers),
                     made.results, made.shapes)
 
 
-class OnDevice(AnySize):
+class OnDevice(DynamicProgram):
     """A program for any size on a device."""
 
     def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Array]:
@@ -50,16 +50,16 @@ def maker(device: Device, shape: tuple[int, ...], dtype: Any) -> Callable[[], Ar
 class DeviceExecutable:
     """A program with its module loaded and its constants uploaded."""
 
-    def __init__(self, program: Program, device: Device, numbers: Collection[int] = ()) -> None:
+    def __init__(self, program: CudaProgram, device: Device, numbers: Collection[int] = ()) -> None:
         self.program, self.device = program, device
         self.interface: Interface = program.interface
         sizes = [len(self.interface.inputs) - 1] if self.interface.sizes else []
         self._numbers = [*sorted(numbers), *sizes]
         self._constants = [device.upload(a) for a in self.interface.constants]
         self._results = [maker(device, t.shape, t.dtype) for t in self.interface.results]
-        self._running = Running(program, device, self._numbers)
+        self._running = GraphReplay(program, device, self._numbers)
 
-    def __call__(self, arrays: list[Array], given: Given | None = None) -> list[Array]:
+    def __call__(self, arrays: list[Array], given: ExecutableInput | None = None) -> list[Array]:
         """The outputs for these inputs; IndexError for indices out of range."""
         for i, check in self.interface.before:
             check.require(arrays[i])

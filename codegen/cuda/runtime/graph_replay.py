@@ -21,8 +21,8 @@ from ....eager.forking import held_while_forking
 from ...ir.loop_ir import Buffer
 from ...program.kernel_stats import bytes_of
 from ...program.native_program import Arena, Slot
-from ..program import Program
-from .protocol import Array, Device, Launch, Places, Region
+from ..program import CudaProgram
+from .protocol import Array, BufferPlaces, Device, Launch, Region
 
 ALIGN = 16  # bytes: where what comes from the CPU begins, as kernels may read such pieces
 FEW = 4  # steps, at least so many of which are worth a graph
@@ -40,18 +40,18 @@ class Space(NamedTuple):
     numbers: Array
 
 
-class Running:
+class GraphReplay:
     """A program's module on a device. Calls may come from several threads at once."""
 
-    def __init__(self, program: Program, device: Device, numbers: Sequence[int] = ()) -> None:
+    def __init__(self, program: CudaProgram, device: Device, numbers: Sequence[int] = ()) -> None:
         """numbers: the places in a call's table of what comes from the CPU."""
         self.program, self._device = program, device
         sizes = [-(-bytes_of([program.interface.inputs[i]]) // ALIGN) * ALIGN for i in numbers]
         self._numbers = dict(zip(numbers, accumulate(sizes, initial=0)))
         self._sizes = sizes
         self._module = device.load(program.module.source)
-        self._seen: OrderedDict[Places, None] = OrderedDict()
-        self._graphs: OrderedDict[Places, list[Launch]] = OrderedDict()
+        self._seen: OrderedDict[BufferPlaces, None] = OrderedDict()
+        self._graphs: OrderedDict[BufferPlaces, list[Launch]] = OrderedDict()
         self._spaces: dict[Hashable, Space] = {}  # of graphs, by stream
 
     def __call__(self, table: Sequence[Array]) -> None:
@@ -79,10 +79,10 @@ class Running:
         return list(self._launches(table, space))
 
     # ---- graphs
-    def _places(self, table: Sequence[Array]) -> Places | None:
+    def _places(self, table: Sequence[Array]) -> BufferPlaces | None:
         return self._device.places([a for i, a in enumerate(table) if i not in self._numbers])
 
-    def _is_met_again(self, places: Places) -> bool:
+    def _is_met_again(self, places: BufferPlaces) -> bool:
         """Whether a call found everything at these places before."""
         with _LOCK:
             known = places in self._seen
@@ -92,7 +92,7 @@ class Running:
                 self._seen.popitem(last=False)
             return known
 
-    def _make(self, places: Places, table: Sequence[Array], space: Space) -> None:
+    def _make(self, places: BufferPlaces, table: Sequence[Array], space: Space) -> None:
         """Makes graphs of the steps, and between them what a library computes."""
         made: list[Launch] = []
         run: list[Launch] = []

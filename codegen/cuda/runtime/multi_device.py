@@ -9,41 +9,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....capture.graph.bind_sizes import has_symbols
-from ....capture.graph.device_placement import Place, places_of, without_transfers
+from ....capture.graph.device_placement import Placement, placement_of, without_transfers
 from ....capture.graph.graph import Graph, Node, Nodes
 from ....eager.devices import CPU
 from ....eager.errors import CodegenError
 from ... import compile as native
-from ...dynamic.dynamic_program import AnySize
-from ...dynamic.specializations import SizedExecutable
-from ...partition.hybrid_executable import MixedExecutable, Native, compile_mixed
-from ...partition.partition import Part
+from ...dynamic.dynamic_program import DynamicProgram
+from ...dynamic.specializations import DynamicExecutable
+from ...partition.hybrid_executable import HybridExecutable, NativePart, compile_hybrid
+from ...partition.partition import GraphPart
 from ..program import LOWERED
 from .device import gpu
 from .executable import compile_for_any, compile_on
 from .protocol import Device
 
 
-def compile_placed(graph: Graph) -> MixedExecutable | SizedExecutable:
+def compile_per_device(graph: Graph) -> HybridExecutable | DynamicExecutable:
     """A callable that takes the graph's inputs, each on its device, and gives its outputs, each on
     its own."""
     if has_symbols(graph):
-        return SizedExecutable(graph, compile_placed, compile_open)
-    return compile_mixed(settled(graph), _compiled, LOWERED)
+        return DynamicExecutable(graph, compile_per_device, compile_open)
+    return compile_hybrid(settled(graph), _compiled, LOWERED)
 
 
-def _compiled(part: Part) -> Native:
+def _compiled(part: GraphPart) -> NativePart:
     if part.device == CPU:
         return native.compile_native(part.graph, checks=False)
     return compile_on(without_transfers(part.graph), _gpu(part.device), checks=False,
                       numbers=_numbers(part.graph))
 
 
-def compile_open(graph: Graph, least: Mapping[str, int]) -> AnySize:
+def compile_open(graph: Graph, least: Mapping[str, int]) -> DynamicProgram:
     """A program for all sizes up to at least these, of a graph that is on one GPU but for numbers;
     CodegenError where there is none."""
     ready = settled(graph)
-    places = places_of([*ready.inputs, *ready.nodes()])
+    places = placement_of([*ready.inputs, *ready.nodes()])
     devices = {p for n, p in places.items() if p and (n.op != "input" or n.type.shape)}
     if len(devices) != 1 or CPU in devices:
         raise CodegenError(f"it is on {' and '.join(sorted(devices))}")
@@ -63,7 +63,7 @@ def settled(graph: Graph) -> Graph:
     """The graph with a `transfer` wherever a node reads what is on another device, but for numbers,
     and none of what is made of nothing but of its leaves, as those can be made anywhere."""
     nodes = Nodes()
-    places = places_of([*graph.inputs, *graph.nodes()])
+    places = placement_of([*graph.inputs, *graph.nodes()])
     moved: dict[tuple[Node, str], Node] = {}
     new: dict[Node, Node] = {}
 
@@ -85,7 +85,7 @@ def settled(graph: Graph) -> Graph:
             return nodes.again(node, [new[i] for i in node.inputs])
         return nodes.again(node, [_beside(i, place) for i in node.inputs])
 
-    def _beside(node: Node, device: Place) -> Node:
+    def _beside(node: Node, device: Placement) -> Node:
         is_number = places[node] == CPU and not node.type.shape
         if places[node] == device or is_number or (places[node] is None and not node.inputs):
             return new[node]
@@ -97,4 +97,4 @@ def settled(graph: Graph) -> Graph:
                  graph.donated, graph.kept)
 
 
-native.elsewhere = compile_placed
+native.elsewhere = compile_per_device

@@ -48,7 +48,7 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledModule:
     """Machine code, what the compiler said, and what each kernel takes, by name."""
 
     cubin: bytes
@@ -58,7 +58,7 @@ class Compiled:
 
 def compile(
     source: str, arch: str = "sm_90", options: Sequence[str] = (), newest: int | None = None
-) -> Compiled:
+) -> CompiledModule:
     """The machine code of a source for an architecture, by the newest NVRTC that is here, or the
     newest of those up to a version of CUDA: code by a later one than the driver's is not for it.
     CodegenError with the compiler's messages where it has errors, or where there is no NVRTC."""
@@ -160,7 +160,7 @@ class Library:
         self._call("GetSupportedArchs", found)
         return list(found)
 
-    def compile(self, source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
+    def compile(self, source: str, arch: str, options: Sequence[str] = ()) -> CompiledModule:
         """The machine code of a source; CodegenError with the messages where it is not valid."""
         program = ctypes.c_void_p()
         self._call("CreateProgram", ctypes.byref(program), source.encode(), _FILE.encode(), 0, None,
@@ -172,14 +172,14 @@ class Library:
 
     def _compiled(
         self, program: ctypes.c_void_p, source: str, arch: str, options: Sequence[str]
-    ) -> Compiled:
+    ) -> CompiledModule:
         words = [word.encode() for word in (f"--gpu-architecture={arch}", *FLAGS, *options)]
         status = self._calls.nvrtcCompileProgram(
             program, len(words), (ctypes.c_char_p * len(words))(*words))
         log = self._bytes("ProgramLog", program).rstrip(b"\0").decode(errors="replace")
         if status:
             raise CodegenError(self._message(status, arch, log, source), self._advice(arch))
-        return Compiled(self._bytes("CUBIN", program), log, resources(log))
+        return CompiledModule(self._bytes("CUBIN", program), log, resources(log))
 
     def _message(self, status: int, arch: str, log: str, source: str) -> str:
         """What the compiler says, with the lines of the source around each place that it names."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ...gpu.cost_model import Choice
-from ..module import Function
+from ..module import CudaFunction
 
 Array = Any  # of a device
 Launch = Callable[[], None]
@@ -24,10 +24,10 @@ class Region(NamedTuple):
 class Loaded(Protocol):
     """A module that a device can run."""
 
-    def launch(self, function: Function, arguments: Sequence[Region]) -> None: ...
+    def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None: ...
 
 
-class Places(NamedTuple):
+class BufferPlaces(NamedTuple):
     """Where the arrays of a call are: the stream that it runs on, and their addresses."""
 
     stream: Hashable
@@ -56,7 +56,7 @@ class Device(Protocol):
     def is_free(self, arrays: list[Array], which: int) -> bool:
         """Whether nobody but this list and one tensor holds an array of it, and its memory."""
 
-    def places(self, arrays: Sequence[Array]) -> Places | None:
+    def places(self, arrays: Sequence[Array]) -> BufferPlaces | None:
         """Where arrays are; None where the device makes no graphs."""
 
     def capture(self, work: Launch, arrays: Sequence[Array]) -> Any:

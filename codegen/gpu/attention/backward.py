@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterator
 
 from ....capture.graph.graph import Node
 from ...cpu.attention.scores import LOG2E
-from ...cpu.attention.shape import Heads, least
+from ...cpu.attention.shape import AttentionShape, least
 from ...cpu.partition_work import buffers_of
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
-from ...ir.builder import Value, call, cast
+from ...ir.builder import ExprValue, call, cast
 from ...ir.loop_ir import Buffer, For, Kernel, Register, Stmt, const
 from .online_softmax import Online, queries_in
-from .rows import NEVER, Rows
+from .rows import NEVER, ScoreRows
 from .tiles import (
     FLOAT,
     OWN,
@@ -45,7 +45,7 @@ from .tiles import (
 _TILES = (Tile(32, 32, 128), Tile(16, 16, 64))
 
 
-def tile_of_back(heads: Heads) -> Tile | None:
+def tile_of_back(heads: AttentionShape) -> Tile | None:
     """The tile of the way back; None where none fits."""
     h = heads
 
@@ -56,20 +56,20 @@ def tile_of_back(heads: Heads) -> Tile | None:
         h.heads * -(-h.queries // tile.rows), h.key_heads * -(-h.keys // tile.rows)))
 
 
-def _bytes(heads: Heads, tile: Tile) -> int:
+def _bytes(heads: AttentionShape, tile: Tile) -> int:
     rows = [block("", tile.rows + tile.columns, n)[0].buffer.size
             for n in (heads.width, heads.values)]
     return 4 * (sum(rows) + 2 * Weights("", tile).buffer.size)
 
 
-class Back:
+class AttentionBackward:
     """The kernels of the way back."""
 
-    def __init__(self, heads: Heads) -> None:
+    def __init__(self, heads: AttentionShape) -> None:
         self.heads, h = heads, heads
         tile = tile_of_back(heads)
         assert tile is not None
-        self.tile, self.rows = tile, Rows(heads, 0)
+        self.tile, self.rows = tile, ScoreRows(heads, 0)
         count = h.heads * h.queries
         self.logs, self.along = (Buffer(f"{h.name}_{n}", FLOAT, count) for n in ("logs", "along"))
 
@@ -122,7 +122,7 @@ class Back:
                 loop_ir.Store(self.along, task.expr(), loop_ir.read(total)))
         return self.kernel("along", var, h.heads * h.queries, body)
 
-    def gradient(self, unit: Index, row: Index, column: Index) -> Value:
+    def gradient(self, unit: Index, row: Index, column: Index) -> ExprValue:
         """An element of the result's gradient, 0 for a query that may look at nothing."""
         value = self.rows.element(self.heads.node.inputs[0], unit, row, column)
         if not self.heads.masked:
@@ -130,12 +130,12 @@ class Back:
         nothing = call("eq", self.of_row(self.logs, unit, row), -NEVER)
         return call("where", nothing, 0.0, value)  # type: ignore[no-any-return]
 
-    def of_row(self, buffer: Buffer, unit: Index, row: Index) -> Value:
+    def of_row(self, buffer: Buffer, unit: Index, row: Index) -> ExprValue:
         """What is known of a row."""
-        return Value(loop_ir.load(buffer, (unit * self.rows.count + row).expr()))
+        return ExprValue(loop_ir.load(buffer, (unit * self.rows.count + row).expr()))
 
     # ---- scores of a thread
-    def powers(self, score: Value, unit: Index, row: Index, key: Index) -> Value:
+    def powers(self, score: ExprValue, unit: Index, row: Index, key: Index) -> ExprValue:
         """How much a row takes of a key, from their score. One behind the last row takes nothing:
         its own score, 0, may be far above those of that row."""
         masked, _ = self.rows.masked(score, unit, row, key)
@@ -143,10 +143,10 @@ class Back:
         log = cast(call("where", row < self.rows.count, log, -NEVER), FLOAT)
         return call("exp2", masked - log)  # type: ignore[no-any-return]
 
-    def of_score(self, power: Value, product: Value, unit: Index, row: Index) -> Value:
+    def of_score(self, power: ExprValue, product: ExprValue, unit: Index, row: Index) -> ExprValue:
         """The gradient of a score, but for the scale."""
         along = self.of_row(self.along, unit, least(row, self.rows.count - 1))
-        of_score: Value = power * (product - along)
+        of_score: ExprValue = power * (product - along)
         return of_score
 
     def stores(self, sums: Sums, first: Index, count: int, scale: float,
@@ -154,7 +154,7 @@ class Back:
         """Writes the sums of the rows before the last, from place(row) on."""
         thread = Thread(self.tile)
 
-        def store(i: int, column: Index, value: Value) -> Stmt:
+        def store(i: int, column: Index, value: ExprValue) -> Stmt:
             row = least(first + thread.row + i, count - 1)
             value = value if scale == 1 else value * scale
             return loop_ir.Store(self.heads.out, (place(row) + column).expr(), value.expr)
@@ -166,7 +166,7 @@ class Back:
 class _Blocks:
     """Queries, gradients, keys and values of a team in shared memory."""
 
-    def __init__(self, back: Back, queries: int, keys: int) -> None:
+    def __init__(self, back: AttentionBackward, queries: int, keys: int) -> None:
         self.back, self.heads, self.rows, self.tile = back, back.heads, back.rows, back.tile
         h, self.count = back.heads, (queries, keys)
         self.queries, self.gradients, self.keys, self.values = (
@@ -196,7 +196,7 @@ class _Blocks:
 class _OfQueries(_Blocks):
     """The kernel of the queries' gradients: a team has some rows."""
 
-    def __init__(self, back: Back) -> None:
+    def __init__(self, back: AttentionBackward) -> None:
         super().__init__(back, back.tile.rows, back.tile.columns)
         self.blocks = -(-self.rows.count // self.tile.rows)
         self.var, task = counter("task", self.rows.units * self.blocks)
@@ -231,16 +231,16 @@ class _OfQueries(_Blocks):
         for i in range(OWN):
             row = self.first + thread.row + i
             for j in range(self.tile.each):
-                power = self.back.powers(Value(loop_ir.read(scores[i][j])), self.unit, row,
+                power = self.back.powers(ExprValue(loop_ir.read(scores[i][j])), self.unit, row,
                                          first + thread.column(j))
                 yield self.weights.store(thread, i, j, self.back.of_score(
-                    power, Value(loop_ir.read(products[i][j])), self.unit, row))
+                    power, ExprValue(loop_ir.read(products[i][j])), self.unit, row))
 
 
 class _OfKeys(_Blocks):
     """The kernel of the gradients of keys and values: a team has some of these, as its rows."""
 
-    def __init__(self, back: Back) -> None:
+    def __init__(self, back: AttentionBackward) -> None:
         super().__init__(back, back.tile.columns, back.tile.rows)
         h = self.heads
         self.blocks = -(-h.keys // self.tile.rows)
@@ -279,12 +279,13 @@ class _OfKeys(_Blocks):
             row = first + thread.column(j)
             for i in range(OWN):
                 power = Register("power", FLOAT)
-                value = self.back.powers(Value(loop_ir.read(scores[i][j])), unit, row,
+                value = self.back.powers(ExprValue(loop_ir.read(scores[i][j])), unit, row,
                                          self.first + thread.row + i)
                 yield loop_ir.Assign(power, value.expr)
-                yield self.weights[0].store(thread, i, j, Value(loop_ir.read(power)))
+                yield self.weights[0].store(thread, i, j, ExprValue(loop_ir.read(power)))
                 yield self.weights[1].store(thread, i, j, self.back.of_score(
-                    Value(loop_ir.read(power)), Value(loop_ir.read(products[i][j])), unit, row))
+                    ExprValue(loop_ir.read(power)), ExprValue(loop_ir.read(products[i][j])), unit,
+                    row))
 
     def _stored(self) -> list[Stmt]:
         """Keys behind all queries, and values behind all keys, as the op has them."""

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...cpu.attention.shape import Heads, least
+from ...cpu.attention.shape import AttentionShape, least
 from ...cpu.partition_work import bounds, buffers_of
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
-from ...ir.builder import Value, call
+from ...ir.builder import ExprValue, call
 from ...ir.loop_ir import BOOL, Buffer, For, Kernel, Register, Stmt, const
 from .online_softmax import Online, finite
-from .rows import NEVER, Rows
+from .rows import NEVER, ScoreRows
 from .tiles import ENOUGH, FLOAT, OWN, SHARED, Sums, Thread, Tile, Weights, chosen, fits, guarded
 from .tiles import block as blocks_of
 
@@ -27,17 +27,17 @@ _LONG = 128  # keys that are worth a team
 TILES = (Tile(64, 32, 128), Tile(32, 32, 128), Tile(16, 16, 64))
 
 
-def tile_of(heads: Heads) -> Tile | None:
+def tile_of(heads: AttentionShape) -> Tile | None:
     """The tile of an attention; None where none fits."""
     def teams(tile: Tile) -> int:
-        rows = Rows(heads, tile.rows // 2)
+        rows = ScoreRows(heads, tile.rows // 2)
         return rows.units * -(-rows.count // tile.rows) if rows.count > tile.rows // 2 else 0
 
     return chosen(TILES, lambda tile: fits(tile, heads.values) and _bytes(heads, tile) <= SHARED,
                   teams)
 
 
-def _bytes(heads: Heads, tile: Tile) -> int:
+def _bytes(heads: AttentionShape, tile: Tile) -> int:
     (queries,) = blocks_of("", tile.rows, heads.width)
     keys = blocks_of("", tile.columns, heads.width, heads.values)[0]
     mask = tile.across * tile.rows if heads.masked else 0
@@ -45,14 +45,14 @@ def _bytes(heads: Heads, tile: Tile) -> int:
                 + tile.across * tile.rows) + mask
 
 
-class Forward:
+class AttentionForward:
     """The kernels of an attention."""
 
-    def __init__(self, heads: Heads) -> None:
+    def __init__(self, heads: AttentionShape) -> None:
         self.heads, h = heads, heads
         tile = tile_of(heads)
         assert tile is not None
-        self.tile, self.rows = tile, Rows(heads, tile.rows // 2)
+        self.tile, self.rows = tile, ScoreRows(heads, tile.rows // 2)
         self.blocks = -(-self.rows.count // tile.rows)
         teams = self.rows.units * self.blocks
         wanted = min(-(-2 * ENOUGH // teams), h.keys // _LONG) if teams < ENOUGH else 1
@@ -107,14 +107,15 @@ class Forward:
     def _inside(self, thread: Thread, i: int) -> object:
         return self.first + thread.row + i < self.rows.count
 
-    def _divided(self, thread: Thread, totals: list[Value], some: list[Value]) -> Iterator[Stmt]:
+    def _divided(self, thread: Thread, totals: list[ExprValue],
+                 some: list[ExprValue]) -> Iterator[Stmt]:
         h = self.heads
         by = [Register(f"by{i}", FLOAT) for i in range(OWN)]
         for r, total in zip(by, totals):
-            yield loop_ir.Assign(r, (Value(loop_ir.const(1, FLOAT)) / total).expr)
+            yield loop_ir.Assign(r, (ExprValue(loop_ir.const(1, FLOAT)) / total).expr)
 
-        def store(i: int, column: Index, value: Value) -> Stmt:
-            value = value * Value(loop_ir.read(by[i]))
+        def store(i: int, column: Index, value: ExprValue) -> Stmt:
+            value = value * ExprValue(loop_ir.read(by[i]))
             value = call("where", some[i], value, 0.0) if some else value
             return loop_ir.Store(h.out, (self._place(thread, i) * h.values + column).expr(),
                                value.expr)
@@ -122,14 +123,15 @@ class Forward:
         yield from self.sums.stores(thread, lambda i: self._inside(thread, i), store)
 
     # ---- shares
-    def _kept(self, thread: Thread, totals: list[Value], some: list[Value]) -> Iterator[Stmt]:
+    def _kept(self, thread: Thread, totals: list[ExprValue],
+              some: list[ExprValue]) -> Iterator[Stmt]:
         """Writes what a share knows of its rows."""
         h, rows = self.heads, self.heads.heads * self.heads.queries
 
         def place(i: int) -> Index:
             return as_index(self._place(thread, i) + self.share * rows)
 
-        def store(i: int, column: Index, value: Value) -> Stmt:
+        def store(i: int, column: Index, value: ExprValue) -> Stmt:
             return loop_ir.Store(self.partial, (place(i) * h.values + column).expr(), value.expr)
 
         yield from self.sums.stores(thread, lambda i: self._inside(thread, i), store)
@@ -152,22 +154,23 @@ class Forward:
         def over(*body: Stmt) -> Stmt:
             return For(number, const(0), const(self.shares), body, 0, 4)
 
-        factor = call("exp2", Value(loop_ir.load(self.tops, at)) - finite(Value(loop_ir.read(top))))
+        factor = call("exp2", ExprValue(loop_ir.load(self.tops,
+                                                     at)) - finite(ExprValue(loop_ir.read(top))))
         column, c = counter("c", h.values)
         place = ((s * rows + row) * h.values + c).expr()
         mine = Register("sum", FLOAT)
-        value = Value(loop_ir.read(mine)) / Value(loop_ir.read(total))
+        value = ExprValue(loop_ir.read(mine)) / ExprValue(loop_ir.read(total))
         body: tuple[Stmt, ...] = (
             loop_ir.Assign(top, loop_ir.const(NEVER, FLOAT)),
             over(loop_ir.Update(top, "maximum", loop_ir.load(self.tops, at))),
             loop_ir.Assign(total, loop_ir.const(0, FLOAT)),
-            over(loop_ir.Update(total, "add", (Value(loop_ir.load(self.totals,
+            over(loop_ir.Update(total, "add", (ExprValue(loop_ir.load(self.totals,
                                                                   at)) * factor).expr)))
         if h.masked:
             body += (loop_ir.Assign(some, loop_ir.const(False, BOOL)),
                      over(loop_ir.Update(some, "or", loop_ir.load(self.some, at))))
-            value = call("where", Value(loop_ir.read(some)), value, 0.0)
-        added = (Value(loop_ir.load(self.partial, place)) * factor).expr
+            value = call("where", ExprValue(loop_ir.read(some)), value, 0.0)
+        added = (ExprValue(loop_ir.load(self.partial, place)) * factor).expr
         lanes = (loop_ir.Assign(mine, loop_ir.const(0, FLOAT)), over(loop_ir.Update(mine, "add",
                                                                                     added)),
                  loop_ir.Store(h.out, (row * h.values + c).expr(), value.expr))

@@ -16,27 +16,29 @@ from collections.abc import Callable
 from ...cpu.attention.scores import LOG2E
 from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
-from ...ir.builder import Value, call, cast
+from ...ir.builder import ExprValue, call, cast
 from ...ir.loop_ir import BOOL, Buffer, Expr, For, Register, Stmt, const
-from .rows import NEVER, Rows
-from .tiles import FLOAT, OWN, Block, Own, Thread, Tile, block, dots
+from .rows import NEVER, ScoreRows
+from .tiles import FLOAT, OWN, Block, Thread, ThreadTile, Tile, block, dots
 
-Keep = Callable[[Thread, int, int, Value], Stmt]  # a row and a column of a thread, and their power
+Keep = Callable[[Thread, int, int, ExprValue],
+                Stmt]  # a row and a column of a thread, and their power
 
 
 class Online:
     """A tile's scores, and what is known of its rows."""
 
-    def __init__(self, rows: Rows, tile: Tile, unit: Index, first: Index, *widths: int) -> None:
+    def __init__(self, rows: ScoreRows, tile: Tile, unit: Index, first: Index,
+                 *widths: int) -> None:
         """The tile has rows of a unit from `first` on; its keys lie where blocks of these widths
         do, too."""
         self.rows, self.tile, self.unit, self.first = rows, tile, unit, first
         h = self.heads = rows.heads
         (self.queries,) = block("queries", tile.rows, h.width)
         self.keys, *self.others = block("keys", tile.columns, h.width, *widths)
-        self.scores = Own("scores", tile, OWN * tile.each)
+        self.scores = ThreadTile("scores", tile, OWN * tile.each)
         self.top, self.total, self.factor = (
-            Own(n, tile, OWN) for n in ("top", "total", "factor"))
+            ThreadTile(n, tile, OWN) for n in ("top", "total", "factor"))
         self.parts = Buffer("parts", FLOAT, tile.across * tile.rows, scratch=True)
         self.seen = Buffer("seen", BOOL, tile.across * tile.rows, scratch=True)
         self.memory = (self.queries.buffer, self.keys.buffer, self.parts, self.scores.buffer,
@@ -49,7 +51,7 @@ class Online:
         thread = Thread(self.tile)
         known = [*self.top.filled(thread, NEVER), *self.total.filled(thread, 0)]
         if h.masked:
-            known += [self._part(thread, self.seen, i, Value(loop_ir.const(False, BOOL)))
+            known += [self._part(thread, self.seen, i, ExprValue(loop_ir.const(False, BOOL)))
                       for i in range(OWN)]
         return [queries_in(self.queries, self.tile, self.tile.rows, rows, self.unit, self.first),
                 thread.loop(known)]
@@ -77,19 +79,20 @@ class Online:
         if self.heads.masked:
             out.append(loop_ir.Assign(some, loop_ir.load(self.seen, self._place(thread, i))))
         for j, r in enumerate(sums):
-            score, seen = self.rows.masked(Value(loop_ir.read(r)), self.unit,
+            score, seen = self.rows.masked(ExprValue(loop_ir.read(r)), self.unit,
                                            self.first + thread.row + i, first + thread.column(j))
             masked = Register("masked", FLOAT)
             out += [loop_ir.Assign(masked, score.expr),
-                    self.scores.store(thread, i * self.tile.each + j, Value(loop_ir.read(masked))),
+                    self.scores.store(thread, i * self.tile.each + j,
+                                      ExprValue(loop_ir.read(masked))),
                     loop_ir.Update(top, "maximum", loop_ir.read(masked))]
             if self.heads.masked:
                 out.append(loop_ir.Update(some, "or", cast(seen, BOOL).expr))
         if self.heads.masked:
-            out.append(self._part(thread, self.seen, i, Value(loop_ir.read(some))))
-        return [*out, self._part(thread, self.parts, i, Value(loop_ir.read(top)))]
+            out.append(self._part(thread, self.seen, i, ExprValue(loop_ir.read(some))))
+        return [*out, self._part(thread, self.parts, i, ExprValue(loop_ir.read(top)))]
 
-    def _part(self, thread: Thread, parts: Buffer, i: int, value: Value) -> Stmt:
+    def _part(self, thread: Thread, parts: Buffer, i: int, value: ExprValue) -> Stmt:
         """Tells the threads that have the same row."""
         return loop_ir.Store(parts, self._place(thread, i), value.expr)
 
@@ -112,25 +115,28 @@ class Online:
                             for i, r in enumerate(tops)]
         body.append(self._together(thread, self.parts, "maximum", tops))
         for i, r in enumerate(tops):
-            body += self._powers_of_row(thread, i, Value(loop_ir.read(r)), keep)
+            body += self._powers_of_row(thread, i, ExprValue(loop_ir.read(r)), keep)
         return thread.loop(body)
 
-    def _powers_of_row(self, thread: Thread, i: int, top: Value, keep: Keep | None) -> list[Stmt]:
+    def _powers_of_row(self, thread: Thread, i: int, top: ExprValue,
+                       keep: Keep | None) -> list[Stmt]:
         largest, factor, total = (Register(f"{n}{i}", FLOAT)
                                   for n in ("largest", "factor", "total"))
-        by = call("exp2", self.top.load(thread, i) - Value(loop_ir.read(largest)))
+        by = call("exp2", self.top.load(thread, i) - ExprValue(loop_ir.read(largest)))
         out: list[Stmt] = [
             loop_ir.Assign(largest, finite(top).expr), loop_ir.Assign(factor, by.expr),
-            loop_ir.Assign(total, (self.total.load(thread, i) * Value(loop_ir.read(factor))).expr)]
+            loop_ir.Assign(total, (self.total.load(thread,
+                                                   i) * ExprValue(loop_ir.read(factor))).expr)]
         for j in range(self.tile.each):
             power = Register("power", FLOAT)
             score = self.scores.load(thread, i * self.tile.each + j)
-            out += [loop_ir.Assign(power, call("exp2", score - Value(loop_ir.read(largest))).expr),
+            out += [loop_ir.Assign(power, call("exp2",
+                                               score - ExprValue(loop_ir.read(largest))).expr),
                     loop_ir.Update(total, "add", loop_ir.read(power))]
-            out += [keep(thread, i, j, Value(loop_ir.read(power)))] if keep else []
+            out += [keep(thread, i, j, ExprValue(loop_ir.read(power)))] if keep else []
         return [*out, self.top.store(thread, i, top),
-                self.factor.store(thread, i, Value(loop_ir.read(factor))),
-                self.total.store(thread, i, Value(loop_ir.read(total)))]
+                self.factor.store(thread, i, ExprValue(loop_ir.read(factor))),
+                self.total.store(thread, i, ExprValue(loop_ir.read(total)))]
 
     # ---- what all threads of a row have had
     def end(self) -> For:
@@ -139,7 +145,7 @@ class Online:
         return thread.loop([self._part(thread, self.parts, i, self.total.load(thread, i))
                             for i in range(OWN)])
 
-    def known(self, thread: Thread) -> tuple[list[Stmt], list[Value], list[Value]]:
+    def known(self, thread: Thread) -> tuple[list[Stmt], list[ExprValue], list[ExprValue]]:
         """Statements that find out the sum of all powers of each of a thread's rows, and whether
         its query may look at something; the sums, and that, which is left out without a mask."""
         totals = [Register(f"total{i}", FLOAT) for i in range(OWN)]
@@ -153,16 +159,17 @@ class Online:
         return out, _read(totals), _read(some)
 
 
-def _read(registers: list[Register]) -> list[Value]:
-    return [Value(loop_ir.read(r)) for r in registers]
+def _read(registers: list[Register]) -> list[ExprValue]:
+    return [ExprValue(loop_ir.read(r)) for r in registers]
 
 
-def finite(top: Value) -> Value:
+def finite(top: ExprValue) -> ExprValue:
     """What is subtracted from scores: the largest, or 0 where all of them are -inf."""
     return call("where", call("eq", top, NEVER), 0.0, top)  # type: ignore[no-any-return]
 
 
-def queries_in(into: Block, tile: Tile, count: int, rows: Rows, unit: Index, first: Index) -> For:
+def queries_in(into: Block, tile: Tile, count: int, rows: ScoreRows, unit: Index,
+               first: Index) -> For:
     """Reads so many rows' queries, scaled."""
     h = rows.heads
     return into.filled(tile, count, first, rows.count, lambda r, e: rows.element(

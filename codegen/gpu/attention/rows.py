@@ -6,20 +6,20 @@ from __future__ import annotations
 from typing import Any
 
 from ...cpu.attention.scores import LOG2E
-from ...cpu.attention.shape import Heads, least
+from ...cpu.attention.shape import AttentionShape, least
 from ...ir.affine_index import Index, as_index
-from ...ir.builder import Value, call, cast
+from ...ir.builder import ExprValue, call, cast
 from ...ir.inline import Indices
 from ...ir.loop_ir import BOOL
 
 NEVER = -float("inf")
 
 
-class Rows:
+class ScoreRows:
     """Queries in units, of which all rows look at the same keys: a head, or, where queries are few,
     the heads of a group, one after the other."""
 
-    def __init__(self, heads: Heads, few: int) -> None:
+    def __init__(self, heads: AttentionShape, few: int) -> None:
         """few: queries that are no more than this are few."""
         self.heads = heads
         self.members = heads.groups if heads.queries <= few else 1
@@ -39,7 +39,7 @@ class Rows:
         """The head of the keys that a unit looks at."""
         return self.heads.of_group(unit * self.members // self.heads.groups)
 
-    def element(self, node: Any, unit: Index, row: Index, column: Index) -> Value:
+    def element(self, node: Any, unit: Index, row: Index, column: Index) -> ExprValue:
         """An element of the queries, or of what is like them."""
         return self.heads.element(node, *self.head(unit, row), self.query(row), column)
 
@@ -51,7 +51,8 @@ class Rows:
         last = first + rows if self.members == 1 else as_index(h.queries)
         return least(least(last, h.queries), h.keys)
 
-    def masked(self, score: Value, unit: Index, row: Index, key: Index) -> tuple[Value, Any]:
+    def masked(self, score: ExprValue, unit: Index, row: Index, key: Index) -> tuple[ExprValue,
+                                                                                     Any]:
         """A score under the mask, -inf where there is no such key or it comes later; and whether
         the query may look at it. Of a row behind the last one it is that of the last."""
         h, row = self.heads, least(row, self.count - 1)
@@ -68,6 +69,6 @@ class Rows:
         return value, call("and", inside, call("ne", mask, NEVER))
 
 
-def _one_of(condition: Any, value: Value, other: float) -> Value:
+def _one_of(condition: Any, value: ExprValue, other: float) -> ExprValue:
     """A value where something holds that may be known, and a number elsewhere."""
     return cast(call("where", condition, value, other), value.dtype)

@@ -9,27 +9,27 @@ import numpy as np
 
 from ....capture.graph.graph import Node
 from ....eager.dtypes import is_small
-from ...cpu.attention.shape import Heads
+from ...cpu.attention.shape import AttentionShape
 from ...fusion.fusion import Group
 from ...ir.loop_ir import Buffer, Kernel
 from ...ir.target_info import Machine
-from .backward import Back, tile_of_back
-from .forward import Forward, tile_of
+from .backward import AttentionBackward, tile_of_back
+from .forward import AttentionForward, tile_of
 from .tiles import Tile
 
 _FLOAT, _BOOL = np.dtype("float32"), np.dtype(bool)
 
 
-class _Way(NamedTuple):
+class _KernelChoice(NamedTuple):
     """How the kernels of an op are made."""
 
     before: int  # inputs before query, key and value
-    tile: Callable[[Heads], Tile | None]  # None where no tile fits
-    make: type[Forward] | type[Back]
+    tile: Callable[[AttentionShape], Tile | None]  # None where no tile fits
+    make: type[AttentionForward] | type[AttentionBackward]
 
 
-_WAYS: Mapping[str, _Way] = {"attention": _Way(0, tile_of, Forward),
-                             "attention_back": _Way(2, tile_of_back, Back)}
+_WAYS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, tile_of, AttentionForward),
+                             "attention_back": _KernelChoice(2, tile_of_back, AttentionBackward)}
 
 
 def has_kernel(node: Node, machine: Machine) -> bool:
@@ -42,7 +42,7 @@ def has_kernel(node: Node, machine: Machine) -> bool:
             n.type.dtype in (_FLOAT, _BOOL) or is_small(n.type.dtype)
             for n in node.inputs[behind:]):
         return False
-    heads = Heads(node, way.before, {}, machine, "")
+    heads = AttentionShape(node, way.before, {}, machine, "")
     if 0 in (heads.heads, heads.queries, heads.keys, heads.width, heads.values):
         return False
     return way.tile(heads) is not None
@@ -53,4 +53,4 @@ def attention_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Mac
     """The kernels of a node that has some."""
     (node,) = group.members
     way = _WAYS[node.op]
-    return way.make(Heads(node, way.before, buffers, machine, name)).kernels()
+    return way.make(AttentionShape(node, way.before, buffers, machine, name)).kernels()

@@ -16,7 +16,7 @@ import numpy as np
 from ...cpu.attention.shape import least, up
 from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
-from ...ir.builder import Value, call
+from ...ir.builder import ExprValue, call
 from ...ir.loop_ir import Buffer, Expr, For, Register, Stmt, const
 
 FLOAT = np.dtype("float32")
@@ -79,7 +79,7 @@ class Thread:
         return For(self.var, const(0), const(threads), tuple(body), threads)
 
 
-class Own:
+class ThreadTile:
     """`count` numbers of each thread."""
 
     def __init__(self, name: str, tile: Tile, count: int, dtype: Any = FLOAT) -> None:
@@ -90,19 +90,19 @@ class Own:
         place: Index = thread.number * self.count + n
         return place.expr()
 
-    def load(self, thread: Thread, n: Any) -> Value:
-        return Value(loop_ir.load(self.buffer, self.place(thread, n)))
+    def load(self, thread: Thread, n: Any) -> ExprValue:
+        return ExprValue(loop_ir.load(self.buffer, self.place(thread, n)))
 
-    def store(self, thread: Thread, n: Any, value: Value) -> Stmt:
+    def store(self, thread: Thread, n: Any, value: ExprValue) -> Stmt:
         return loop_ir.Store(self.buffer, self.place(thread, n), value.expr)
 
     def filled(self, thread: Thread, value: Any) -> list[Stmt]:
         """Statements that give all of them one value."""
-        return [self.store(thread, n, Value(loop_ir.const(value, self.dtype)))
+        return [self.store(thread, n, ExprValue(loop_ir.const(value, self.dtype)))
                 for n in range(self.count)]
 
 
-class Sums(Own):
+class Sums(ThreadTile):
     """Sums of a thread: of its rows, and of its share of so many columns."""
 
     def __init__(self, name: str, tile: Tile, width: int) -> None:
@@ -119,7 +119,7 @@ class Sums(Own):
         return least(thread.column(share), self.quads - 1) * QUAD
 
     def stores(self, thread: Thread, inside: Callable[[int], Any],
-               store: Callable[[int, Index, Value], Stmt]) -> list[Stmt]:
+               store: Callable[[int, Index, ExprValue], Stmt]) -> list[Stmt]:
         """store(row, column, sum) of all sums of the rows that are inside."""
         out: list[Stmt] = []
         for share in range(self.shares):
@@ -130,7 +130,7 @@ class Sums(Own):
         return out
 
     def _quad(self, thread: Thread, row: int, share: int,
-              store: Callable[[int, Index, Value], Stmt]) -> list[Stmt]:
+              store: Callable[[int, Index, ExprValue], Stmt]) -> list[Stmt]:
         var, n = counter("n", QUAD)
         column = self.first(thread, share) + n
         value = self.load(thread, self.number(row, share * QUAD) + n)
@@ -150,7 +150,7 @@ def fits(tile: Tile, width: int) -> bool:
 
 def guarded(condition: Any, body: list[Stmt]) -> list[Stmt]:
     """Statements that run where something holds that may be known."""
-    if isinstance(condition, Value):
+    if isinstance(condition, ExprValue):
         return [loop_ir.If(condition.expr, tuple(body))]
     return body if condition else []
 
@@ -171,7 +171,7 @@ class Block:
         return loop_ir.load(self.buffer, (row * self.pitch + column).expr())
 
     def filled(self, tile: Tile, rows: int, first: Index, count: int,
-               element: Callable[[Index, Index], Value]) -> For:
+               element: Callable[[Index, Index], ExprValue]) -> For:
         """Reads rows from `first` on of a matrix that has `count`; behind its end they are 0."""
         quads = up(self.width, QUAD) // QUAD
 
@@ -227,11 +227,11 @@ class Weights:
     def place(self, row: Index, column: Index) -> Expr:
         return (column * self.pitch + row).expr()
 
-    def store(self, thread: Thread, i: int, j: int, value: Value) -> Stmt:
+    def store(self, thread: Thread, i: int, j: int, value: ExprValue) -> Stmt:
         """What a thread has for its i-th row and j-th column."""
         return loop_ir.Store(self.buffer, self.place(thread.row + i, thread.column(j)), value.expr)
 
-    def added(self, sums: Sums, rows: Block, factors: Callable[[Thread], Sequence[Value]] | None
+    def added(self, sums: Sums, rows: Block, factors: Callable[[Thread], Sequence[ExprValue]] | None
               = None) -> For:
         """Adds to the sums of each row the rows of a block, one for each column, by their weights.
         The sums are multiplied before, by a factor for each row."""
@@ -242,7 +242,7 @@ class Weights:
         for (i, c), r in registers.items():
             value = sums.load(thread, sums.number(i, c))
             before.append(loop_ir.Assign(r, (value * by[i] if by else value).expr))
-        after = [sums.store(thread, sums.number(i, c), Value(loop_ir.read(r)))
+        after = [sums.store(thread, sums.number(i, c), ExprValue(loop_ir.read(r)))
                  for (i, c), r in registers.items()]
         var, k = counter("k", self.tile.columns)
         loop = For(var, const(0), const(self.tile.columns),

@@ -164,7 +164,7 @@ class Sizes(NamedTuple):
         return self.batch * self.rows * self.columns
 
 
-class Way(NamedTuple):
+class TileConfig(NamedTuple):
     """How a contraction is computed: by tiles, whose sums so many teams share."""
 
     tile: Tile | TensorTile
@@ -174,15 +174,16 @@ class Way(NamedTuple):
         return f"{self.tile}/{self.shares}"
 
 
-def ways(sizes: Sizes, among: Sequence[Tile | TensorTile], chip: Chip = ANY, whole: bool = False
-         ) -> list[Way]:
+def tile_configs(sizes: Sizes, among: Sequence[Tile | TensorTile], chip: Chip = ANY,
+                 whole: bool = False
+         ) -> list[TileConfig]:
     """The best way by some of these tiles first, and others that give the same numbers and may be
     as fast; `whole`: sums are not to be shared."""
     tiles = [t for t in among if t.sums * sizes.itemsize <= _REGISTERS]
-    least = {n: min(time(Way(t, n), sizes, ANY) for t in tiles)
+    least = {n: min(time(TileConfig(t, n), sizes, ANY) for t in tiles)
              for n in ([1] if whole else _shares(sizes.depth, tiles[0].depth))}
     shares = next(n for n, t in least.items() if t <= _AS_GOOD * min(least.values()))
-    times = {w: time(w, sizes, chip) for w in [Way(t, shares) for t in tiles]}
+    times = {w: time(w, sizes, chip) for w in [TileConfig(t, shares) for t in tiles]}
     likely = [w for w, t in times.items() if t <= _LIKELY * min(times.values())]
     return sorted(likely, key=times.__getitem__)
 
@@ -194,13 +195,13 @@ def _shares(depth: int, block: int) -> list[int]:
     return list(dict.fromkeys(-(-blocks // -(-blocks // n)) for n in wanted))
 
 
-def time(way: Way, sizes: Sizes, chip: Chip) -> float:
+def time(way: TileConfig, sizes: Sizes, chip: Chip) -> float:
     """Seconds that a way takes, by the model."""
     tiles = seconds(_tiles(way, sizes, chip), chip)
     return tiles if way.shares == 1 else tiles + seconds(_total(way, sizes), chip)
 
 
-def _tiles(way: Way, sizes: Sizes, chip: Chip) -> Work:
+def _tiles(way: TileConfig, sizes: Sizes, chip: Chip) -> Work:
     tile, teams = way.tile, sizes.batch * product(sizes.grid(way.tile)) * way.shares
     blocks = -(-sizes.depth // tile.depth)
     turns = max(1, -(-blocks // way.shares))
@@ -213,7 +214,7 @@ def _tiles(way: Way, sizes: Sizes, chip: Chip) -> Work:
                 sizes.read + written, written + teams * turns * elements * sizes.itemsize)
 
 
-def _total(way: Way, sizes: Sizes) -> Work:
+def _total(way: TileConfig, sizes: Sizes) -> Work:
     """What adds up the shares: four at a time."""
     moved = (way.shares + 1) * sizes.results * sizes.itemsize
     return Work(-(-sizes.results // ADDERS), ADDERS, 32, 0, -(-way.shares // 4), 4 * _FOUND,

@@ -16,21 +16,21 @@ from ...fusion.fusion import Group
 from ...ir.loop_ir import Buffer, Kernel
 from ...ir.target_info import Machine
 from ..cost_model import FIRST, Choice
-from .configs import TENSOR_TILES, TILES, ways
-from .contraction import Contraction
-from .mma import ByTensorCores
-from .simt import ByThreads
+from .configs import TENSOR_TILES, TILES, tile_configs
+from .contraction import GpuContraction
+from .mma import MmaKernel
+from .simt import SimtKernel
 
 
 def lower_contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
                    kept: Collection[Buffer] = (), choice: Choice = FIRST) -> list[Kernel]:
     """The kernels of a group that begins with a contraction. Which of its tiles these have is the
     model's choice, or of who measures them."""
-    of = Contraction(group, buffers, machine, name)
+    of = GpuContraction(group, buffers, machine, name)
     if of.is_plain:
-        return ByThreads(of, ways(of.sizes, TILES, whole=True)[0]).kernels()
+        return SimtKernel(of, tile_configs(of.sizes, TILES, whole=True)[0]).kernels()
     if of.is_of_small_floats and choice.chip.matrix:
-        return choice.best({str(w): ByTensorCores(of, w).kernels
-                            for w in ways(of.sizes, TENSOR_TILES, choice.chip)})
-    return choice.best({str(w): ByThreads(of, w).kernels
-                        for w in ways(of.sizes, TILES, choice.chip)})
+        return choice.best({str(w): MmaKernel(of, w).kernels
+                            for w in tile_configs(of.sizes, TENSOR_TILES, choice.chip)})
+    return choice.best({str(w): SimtKernel(of, w).kernels
+                        for w in tile_configs(of.sizes, TILES, choice.chip)})

@@ -15,7 +15,7 @@ from ...cpu.gemm.pack_loops import factor
 from ...fusion.fusion import Group
 from ...ir import loop_ir
 from ...ir.affine_index import Index, atom, variable
-from ...ir.builder import Value
+from ...ir.builder import ExprValue
 from ...ir.inline import Indices, Inliner, in_memory, stores_of, unflat
 from ...ir.loop_ir import Buffer, Stmt, const
 from ...ir.target_info import Machine
@@ -23,7 +23,7 @@ from .configs import Sizes
 from .library_pattern import is_worth_a_library
 
 
-class Contraction:
+class GpuContraction:
     """The letters of a contraction by what they do."""
 
     def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
@@ -58,7 +58,7 @@ class Contraction:
         batch, rows, columns = (most(self.count(x)) for x in (self.batch, self.rows, self.columns))
         return Sizes(batch, rows, columns, most(self.depth), self.dtype.itemsize, read)
 
-    def element(self, operand: int, where: dict[str, Index]) -> Value:
+    def element(self, operand: int, where: dict[str, Index]) -> ExprValue:
         """An element of an operand, read through the views before it."""
         inline = Inliner(in_memory(self.buffers, self.group.members))
         node = self.node.inputs[operand]
@@ -78,7 +78,7 @@ class Contraction:
         count = self.count(letters)
         return (atom(i.expr(), i.range()) if self.machine.varies(count) else i) < count
 
-    def stores(self, where: Indices, value: Value) -> list[Stmt]:
+    def stores(self, where: Indices, value: ExprValue) -> list[Stmt]:
         """What the group stores at one element of the result, from the sum there."""
         members = self.group.members
         return stores_of(members, self.buffers, where, value, in_memory(self.buffers, members))

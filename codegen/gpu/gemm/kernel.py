@@ -18,22 +18,22 @@ from ....eager.shapes import product
 from ...cpu.partition_work import bounds, buffers_of, sites_of
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
-from ...ir.builder import BUILDER, Value, call, cast
+from ...ir.builder import BUILDER, ExprValue, call, cast
 from ...ir.inline import Indices, flat, unflat
 from ...ir.loop_ir import Buffer, For, If, Kernel, Register, Stmt, const
-from .configs import ADDERS, TensorTile, Tile, Way
-from .contraction import Contraction, at_most
+from .configs import ADDERS, TensorTile, Tile, TileConfig
+from .contraction import GpuContraction, at_most
 from .library_pattern import product_of
 
 
-class TileTeam:
+class TileKernel:
     """The statements of a task of a contraction; `scratch`: memory for blocks of the operands, and
     what else its threads need."""
 
     tile: Tile | TensorTile
     scratch: tuple[Buffer, ...]
 
-    def __init__(self, of: Contraction, way: Way) -> None:
+    def __init__(self, of: GpuContraction, way: TileConfig) -> None:
         self.of, (self.tile, self.shares) = of, way
         self.grid = of.count(of.batch), *of.sizes.grid(self.tile)
         self.sums = Buffer("sums", of.dtype, self.tile.threads * self.tile.sums, scratch=True)
@@ -57,7 +57,7 @@ class TileTeam:
         columns a tile has."""
         return abs(self.of.column_operand - 1 + side), (self.tile.rows, self.tile.columns)[side]
 
-    def element(self, side: int, own: Index, k: Index, there: Any) -> Value:
+    def element(self, side: int, own: Index, k: Index, there: Any) -> ExprValue:
         """An element of an operand, at one of its rows or columns in the tile and one of the
         summed; 0 behind the end of the former, and where not `there`. Views know of no places
         behind an end, so the last one is read."""
@@ -130,7 +130,7 @@ class TileTeam:
         row, column = self.first[0] + row, self.first[1] + column
 
         def result(column: Index, n: Index) -> list[Stmt]:
-            value = Value(loop_ir.load(self.sums, (self.own(thread, number) + n).expr()))
+            value = ExprValue(loop_ir.load(self.sums, (self.own(thread, number) + n).expr()))
             return self._results(row, column, value, share)
 
         if columns % piece == 0:
@@ -146,7 +146,7 @@ class TileTeam:
         inside = where_both(of.is_inside(row, of.rows), of.is_inside(column, of.columns))
         return body if inside is None else [If(inside.expr, tuple(body))]
 
-    def _results(self, row: Index, column: Index, value: Value, share: Index) -> list[Stmt]:
+    def _results(self, row: Index, column: Index, value: ExprValue, share: Index) -> list[Stmt]:
         """Stores of the group's members at one element, or of a share's sum."""
         of = self.of
         where = self._element(row, column)
@@ -171,14 +171,15 @@ class TileTeam:
         add = loop_ir.Update(total, "add", loop_ir.load(self.partial, (p * size + i).expr()))
         body = (loop_ir.Assign(total, loop_ir.const(0, of.dtype)),
                 For(number, const(0), const(self.shares), (add,), 0, 4),
-                *of.stores(unflat(i, of.node.type.shape), Value(loop_ir.read(total))))
+                *of.stores(unflat(i, of.node.type.shape), ExprValue(loop_ir.read(total))))
         loop = (For(lane, *bounds(task, ADDERS, size), body, ADDERS),)
         return Kernel(of.name + "_total", *buffers_of(loop), (), var, tasks, loop, float(size),
                       sites_of(of.group.members))
 
 
-def where_both(a: Any, b: Any) -> Value | None:
+def where_both(a: Any, b: Any) -> ExprValue | None:
     """Where both hold; None where that is everywhere."""
     known = a is True and b is True
     both = a and b if isinstance(a, bool) and isinstance(b, bool) else call("and", a, b)
-    return None if known else both if isinstance(both, Value) else BUILDER.const(both, loop_ir.BOOL)
+    return None if known else both if isinstance(both, ExprValue) else BUILDER.const(both,
+                                                                                     loop_ir.BOOL)

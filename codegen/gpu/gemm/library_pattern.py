@@ -11,31 +11,31 @@ from ...ir.axis_coalescing import linear
 from ...ir.loop_ir import Buffer, Expr, Load, Matrix, Product
 
 if TYPE_CHECKING:
-    from .contraction import Contraction
+    from .contraction import GpuContraction
 
 _WORTH = 1 << 27  # operations of a product that a library computes faster, for all that calls take
 
 
-def is_worth_a_library(of: Contraction) -> bool:
+def is_worth_a_library(of: GpuContraction) -> bool:
     """Whether a contraction is large, and a product of matrices in memory."""
     large = 2 * of.node.type.size * of.depth >= _WORTH
     return large and kind(of.dtype) == "f" and of.node in of.group.members \
         and product_of(of, Buffer("result", of.dtype, of.node.type.size)) is not None
 
 
-def product_of(of: Contraction, result: Buffer) -> Product | None:
+def product_of(of: GpuContraction, result: Buffer) -> Product | None:
     """A contraction as a product of matrices, written to a buffer of its result's elements in
     order; None where an operand does not lie in memory as a matrix."""
     out = of.letters[2]
     places = dict(zip(out, _row_major([of.size[a] for a in out])))
     left = _matrix(of, _lies(of, 1 - of.column_operand), of.rows, of.summed)
     right = _matrix(of, _lies(of, of.column_operand), of.summed, of.columns)
-    to = _matrix(of, _Lies(result, places, 0), of.rows, of.columns)
+    to = _matrix(of, _Layout(result, places, 0), of.rows, of.columns)
     sizes = [of.count(letters) for letters in (of.batch, of.rows, of.columns, of.summed)]
     return Product(left, right, to, *sizes) if left and right and to and 0 not in sizes else None
 
 
-class _Lies(NamedTuple):
+class _Layout(NamedTuple):
     """Where an array lies: its buffer, how far letters step in it, and its first element."""
 
     buffer: Buffer
@@ -51,7 +51,7 @@ def _row_major(shape: list[int]) -> list[int]:
     return strides[::-1]
 
 
-def _lies(of: Contraction, operand: int) -> _Lies | None:
+def _lies(of: GpuContraction, operand: int) -> _Layout | None:
     """Where an operand lies; None where it is computed while it is read."""
     names = of.letters[operand]
     local = {a: variable(f"m{a}", of.size[a]) for a in names}
@@ -63,10 +63,10 @@ def _lies(of: Contraction, operand: int) -> _Lies | None:
     letter: dict[Expr, str] = {next(iter(i.terms)): a for a, i in local.items() if i.terms}
     if not set(terms) <= set(letter):
         return None
-    return _Lies(e.buffer, {a: terms.get(x, 0) for x, a in letter.items()}, first)
+    return _Layout(e.buffer, {a: terms.get(x, 0) for x, a in letter.items()}, first)
 
 
-def _matrix(of: Contraction, lies: _Lies | None, rows: list[str], columns: list[str]
+def _matrix(of: GpuContraction, lies: _Layout | None, rows: list[str], columns: list[str]
             ) -> Matrix | None:
     """The matrix whose rows and columns several letters count; None where they do not as one, or
     where neither rows nor columns lie side by side."""
@@ -79,7 +79,7 @@ def _matrix(of: Contraction, lies: _Lies | None, rows: list[str], columns: list[
     return made if _is_dense(made, of.count(rows), of.count(columns)) else None
 
 
-def _as_one(of: Contraction, steps: dict[str, int], letters: list[str]) -> int | None:
+def _as_one(of: GpuContraction, steps: dict[str, int], letters: list[str]) -> int | None:
     """How far the letters step that are counted as one, the last fastest."""
     long = [a for a in letters if of.size[a] > 1]
     if any(steps.get(outer, 0) != steps.get(inner, 0) * of.size[inner]

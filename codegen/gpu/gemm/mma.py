@@ -13,21 +13,21 @@ from typing import Any
 from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
 from ...ir.loop_ir import Buffer, For, Stmt, const
-from .configs import TensorTile, Way
-from .contraction import Contraction, at_most
-from .kernel import TileTeam
+from .configs import TensorTile, TileConfig
+from .contraction import GpuContraction, at_most
+from .kernel import TileKernel
 
 _MANY, _FEW = 8, 2  # summed elements that a thread brings at once
 _BESIDE = 16  # threads that bring neighbours in memory: the 32 bytes that are moved at least
 _GROUPS = 2  # of them, in a warp
 
 
-class ByTensorCores(TileTeam):
+class MmaKernel(TileKernel):
     """A team whose warps multiply."""
 
     tile: TensorTile
 
-    def __init__(self, of: Contraction, way: Way) -> None:
+    def __init__(self, of: GpuContraction, way: TileConfig) -> None:
         super().__init__(of, way)
         tile, dtype = self.tile, of.node.inputs[0].type.dtype
         self.scratch = tuple([Buffer(name, dtype, count * tile.pitch, scratch=True)

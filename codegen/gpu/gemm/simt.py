@@ -8,17 +8,17 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
 from ...ir.builder import cast
 from ...ir.loop_ir import Buffer, For, Register, Stmt, const
-from .configs import Tile, Way
-from .contraction import Contraction
-from .kernel import TileTeam
+from .configs import Tile, TileConfig
+from .contraction import GpuContraction
+from .kernel import TileKernel
 
 
-class ByThreads(TileTeam):
+class SimtKernel(TileKernel):
     """A team whose threads multiply."""
 
     tile: Tile
 
-    def __init__(self, of: Contraction, way: Way) -> None:
+    def __init__(self, of: GpuContraction, way: TileConfig) -> None:
         super().__init__(of, way)
         tile, dtype = self.tile, of.dtype
         self.blocks = [Buffer(n, dtype, tile.depth * p, scratch=True)

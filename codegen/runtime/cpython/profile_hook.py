@@ -109,7 +109,7 @@ class _Own(tuple[Any, ...]):
         self[1](frame, event, arg)
 
 
-class Observer:
+class NativeObserver:
     """Tells `tell(frame, event, arg)` of what runs in this thread, but for what is known."""
 
     def __init__(self, tell: Callable[[Any, str, Any], None]) -> None:
