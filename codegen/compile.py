@@ -66,7 +66,7 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Program:
         return elsewhere(graph)
     if has_symbols(graph):
         return DynamicExecutable(graph, lambda known: compile_graph(known, target),
-                               lambda graph, least: compile_dynamic(graph, least, target))
+                                 lambda graph, least: compile_dynamic(graph, least, target))
     if not any(map(why_no_code, graph.nodes())):
         try:
             return compile_native(graph, target)

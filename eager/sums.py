@@ -24,7 +24,9 @@ def total(x: Any, axis: tuple[int, ...] | None = None, keepdims: bool = False) -
     """The sum of an array along `axis` in its dtype, which is not a float of 16 bits; None: all."""
     if axis is None or len(axis) == x.ndim:
         axis = None  # NumPy is twice as fast with Nones
-    if x.size <= _SHORT or _lies_together(x, axis) or x.dtype.kind not in "fc":
+    if x.dtype.kind not in "fc":  # NumPy would widen integers
+        return _ADD(x, axis, x.dtype, None, keepdims)
+    if x.size <= _SHORT or _lies_together(x, axis):
         return _ADD(x, axis, None, None, keepdims)
     axes = range(x.ndim) if axis is None else axis
     if math.prod([x.shape[i] for i in axes]) <= _SHORT or not x.size:

@@ -88,7 +88,7 @@ class Run:
         slots = {b: Argument(i) for i, b in enumerate(self.memory)}
         own = dict(zip(launch.kernel.arguments, launch.places))
         return ProgramStep(kernel, [slot_of(own[b], slots) if b in own else Argument(self._place(b))
-                             for b in kernel.arguments])
+                                    for b in kernel.arguments])
 
     def _opened(self, kernel: Kernel) -> Kernel:
         """The kernel with its scratch as arguments, and one task after the other."""

@@ -62,9 +62,9 @@ def lower(patch: pytest.MonkeyPatch, elements: int = 1) -> None:
             patch.setattr(importlib.import_module(f"fusewire.{module}"), name, value)
     for module, name, fresh in ((row_blocks, "_PROGRAMS", SpecializationCache(1 << 20)),
                                 (row_blocks,
-                                                                               "_KNOWN", {}),
-                                (vjp, "_ELEMENTS", SpecializationCache(1 << 20)), (vjp, "_WAYS",
-                                                                                   {}),
+                                 "_KNOWN", {}),
+                                (vjp, "_ELEMENTS", SpecializationCache(1 << 20)),
+                                (vjp, "_WAYS", {}),
                                 (vjp, "_SHAPED", SpecializationCache(1 << 20))):
         patch.setattr(module, name, fresh)
 

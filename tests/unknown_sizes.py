@@ -15,7 +15,7 @@ def recorded(fn: Callable[..., Any], *shapes: tuple[Any, ...], **values: int) ->
     """The graph of `fn` for inputs of these shapes, in which names are sizes."""
     sizes = Sizes(values)
     given = [ExportInput(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
-                   tuple(sizes.named(n) if isinstance(n, str) else n for n in shape))
+                         tuple(sizes.named(n) if isinstance(n, str) else n for n in shape))
              for i, shape in enumerate(shapes)]
     run = trace_for_export(fn, [g.tensor for g in given], {}, given, sizes)
     assert not sizes.fixed

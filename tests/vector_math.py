@@ -31,7 +31,7 @@ class Functions:
                  lanes: int = 16, inputs: int = 1) -> None:
         self.operations, self.dtype, self.size = operations, dtype, size
         steps = [ProgramStep(_kernel(op, dtype, size, lanes, inputs),
-                      [*map(Argument, range(inputs)), Argument(inputs + number)])
+                             [*map(Argument, range(inputs)), Argument(inputs + number)])
                  for number, op in enumerate(operations)]
         self.program = build(steps, target=named(target))
 

@@ -1,0 +1,2 @@
+"""Autodiff of traces: the symbolic tape, the partitioner of forward and backward, and backward
+programs."""

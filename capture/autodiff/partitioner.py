@@ -39,8 +39,8 @@ def opened(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list
     return [known[r] for r in roots]
 
 
-def saved_values(demanded: Iterable[Node], results: Collection[Node], forgotten: Mapping[Node,
-                                                                                         object]
+def saved_values(demanded: Iterable[Node], results: Collection[Node],
+                 forgotten: Mapping[Node, object]
          ) -> list[Node]:
     """Which values to keep so that all of `demanded` can be computed from them and the inputs.
 

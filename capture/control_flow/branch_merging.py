@@ -90,8 +90,8 @@ class Plan:
 def _alike(one: list[Any], two: list[Any]) -> bool:
     """Whether nodes and formulas are of the same types."""
     return len(one) == len(two) and all(
-        type(a) is type(b) and (type(a) is ScalarExpr or a.type == b.type) for a, b in zip(one,
-                                                                                           two))
+        type(a) is type(b) and (type(a) is ScalarExpr or a.type == b.type) for a,
+        b in zip(one, two))
 
 
 @dataclass
@@ -285,7 +285,7 @@ class BranchMerger:
         phis = recorder.names.phis(token, values)
         symbols = tuple(ScalarExpr("phi", ((token, i, depth),)) for i in range(len(formulas)))
         return Merge(fork.key, phis, tuple(values), symbols, tuple(formulas),
-                    recorder.path[fork.start].site)
+                     recorder.path[fork.start].site)
 
     def _rename(self, fork: _Fork, found: Plan, tensors: list[Any], element: Merge, depth: int
                 ) -> None:

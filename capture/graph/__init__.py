@@ -1,0 +1,2 @@
+"""The graph of a trace: nodes, text that parses back, a verifier and a reference interpreter in
+NumPy."""

@@ -1,0 +1,1 @@
+"""Graph breaks: functions that cannot be traced whole run as compiled subgraphs."""

@@ -45,7 +45,7 @@ class GraphBreakRunner:
             return fn(*args, **kwargs)
         new = self.evaluations
         deferring = LazyInterpreter(self._results, self._arrays, self._boundary, self._longest,
-                              not self._settled)
+                                    not self._settled)
         with Uninterrupted() as section:
             try:
                 interpreter.STATE.active = deferring

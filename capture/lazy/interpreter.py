@@ -143,7 +143,7 @@ class LazyInterpreter:
         if len(self._steps) >= self._longest:
             self.compute()
         step = LazyOp(result, tuple([x.step if type(x) is LazyArray else x for x in operands]),
-                    user_site() if self._sites else "")
+                      user_site() if self._sites else "")
         data = LazyArray(step, self)
         self._steps.append(step)
         out = _new(Tensor)

@@ -230,7 +230,7 @@ class BackEdge(_Carrier):
     def follow(self, call: Activation) -> Block | None:
         if self.ways:
             call.turns[self.jump.token].append(IterationState(self, dict(call.registers),
-                                                    dict(call.symbols)))
+                                                              dict(call.symbols)))
         self.carry(call, self.loop.enter)
         self.loop.turns += 1
         return self.loop.body

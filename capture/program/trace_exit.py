@@ -70,7 +70,7 @@ class TraceExit:
         if self._plan is not None and self._known == known:
             return
         stage = segment_of(names, fn, self.outputs, known,
-                         tellers(names, self.outputs, known, self.sources), backend)
+                           tellers(names, self.outputs, known, self.sources), backend)
         place = {n: i for i, n in enumerate(stage.inputs.tensors)}
         targets = [e.target for e in self.effects]
         trained = () if self.way is None else self.way.shadow.paths  # changed between calls

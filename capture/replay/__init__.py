@@ -1,0 +1,1 @@
+"""Replay: the compiled function, its traces, the fast path of a call, checks and reports."""

@@ -33,7 +33,7 @@ class DeferredOutputs:
         self._recorder: Tracer | None = recorder
         self._deferring = LazyInterpreter(OpSignatures(), self._evaluated, lambda why: None,
                                           sys.maxsize,
-                                    sites=False, small=LARGE)
+                                          sites=False, small=LARGE)
         # Once the run has ended:
         self._nodes: dict[LazyOp, Node] = {}
         self._results: list[Tensor] = []  # the tensors that leave it

@@ -146,7 +146,7 @@ class _Exploration:
         self.sizes.begin(example.sizes)
         try:
             run = trace_for_export(self.fn, example.args, example.kwargs, example.given, self.sizes,
-                                  self.common, forced, self.training, self.learnt)
+                                   self.common, forced, self.training, self.learnt)
         finally:
             self._ask(self.sizes)
         leaf = None if run.result is PathKnown else _leaf(self.common)

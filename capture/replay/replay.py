@@ -147,7 +147,7 @@ class Replay:
         own = leaves[0].own if len(leaves) == 1 else []  # of several ways, each checks its own
         at = FastPathContext(args, kwargs, self.fn, self.names.held, [*self.guards, *own],
                              self.root,
-                       self.varying.places())
+                             self.varying.places())
         # Where no code can be made, the long way says so.
         constants = {"PROGRAM": self, "FORGET": self._forget, "UNSEEN": UNSEEN, "AGAIN": _AGAIN,
                      "RAISED": CheckError}

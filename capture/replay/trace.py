@@ -150,8 +150,8 @@ def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
     way = find_backward(recorder, outputs)
     checks = find_checks(recorder, [*outputs.nodes, *(way.kept if way else ())])
     wanted = find_wanted(recorder, names)
-    guards = [*find_guards(recorder, wanted, names), *find_missing_attributes(recorder.state,
-                                                                              wanted)]
+    guards = [*find_guards(recorder, wanted, names),
+              *find_missing_attributes(recorder.state, wanted)]
     if recorder.refusal:
         return None
     recorder.results = [tensor for _, tensor in outputs.tensors]
@@ -161,7 +161,7 @@ def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
                and _same_type(recorder, outputs, e)}
     return TraceExit(guards, effects, template, outputs.leaving(donated),
                      recorder.sources.values(), way,
-                checks)
+                     checks)
 
 
 def defined_at(fn: Any) -> str:

@@ -1,0 +1,1 @@
+"""Services of compiled functions: compile queue, metrics, profiling spans and warnings."""

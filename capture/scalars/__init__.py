@@ -1,0 +1,1 @@
+"""Symbolic Python numbers: expressions over the numbers that a call passes in."""

@@ -1,0 +1,1 @@
+"""Segments: parts of a traced program that are compiled and run as one graph."""

@@ -128,7 +128,7 @@ class Segment:
 
 
 def segment_of(names: ValueTable, fn: Any, wanted: Sequence[Node], known: Collection[Node],
-             tellers: Sequence[Node], backend: Backend) -> Segment:
+               tellers: Sequence[Node], backend: Backend) -> Segment:
     """The stage that computes what is wanted from what is `known`; see `tellers`."""
     nodes = cone([*wanted, *tellers], known)
     found = [n for n in nodes if n.op == "input" or n in known]

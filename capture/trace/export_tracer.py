@@ -314,9 +314,9 @@ class ExportTracer(Tracer):
 
 
 def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
-                    given: Sequence[ExportInput], sizes: Sizes, common: SharedValues | None = None,
-                    forced: Sequence[bool] = (), training: bool = False,
-                    learnt: MergeHints | None = None) -> ExportTrace:
+                     given: Sequence[ExportInput], sizes: Sizes, common: SharedValues | None = None,
+                     forced: Sequence[bool] = (), training: bool = False,
+                     learnt: MergeHints | None = None) -> ExportTrace:
     """Runs fn(*args, **kwargs), noting it for all sizes; state is left as it was.
 
     CaptureError where the run changes a tensor that outlives it, or cannot be noted. With

@@ -1,0 +1,1 @@
+"""Compiled programs on disk: keys, entries and their data format."""

@@ -121,7 +121,7 @@ def _value(x: Any) -> Any:
 @functools.cache
 def _sources() -> str:
     """What turns graphs into programs, as a text; empty where it cannot be read."""
-    return sources_in(Path(__file__).resolve().parent.parent)
+    return sources_in(Path(__file__).resolve().parents[2])
 
 
 def sources_in(root: Path) -> str:

@@ -1,0 +1,1 @@
+"""Decisions and loops between kernels, as bytecode of a small native virtual machine."""

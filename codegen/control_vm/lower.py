@@ -255,7 +255,7 @@ class NativeControl:
         tree = ControlImage(orders, len(written.loops), arrays)
         if tree.size > _LARGE:
             raise NotNativelyControlled(f"{tree.size} bytes lie between its programs, "
-                            "where Python costs little")
+                                        "where Python costs little")
         self.ends, self.first = [end.leaf for end in written.ends], written.first
         self._size = tree.size
         self._loops = [(loop, COUNTS + i) for i, loop in enumerate(written.loops)]
@@ -275,7 +275,7 @@ class NativeControl:
         def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> Launch:
             words = tree.words(fresh, SHORT_NANOSECONDS if keeps_lock else _LISTENING)
             about = NativeCall("fusewire_ways", address_of(words), keeps_lock, arrays,
-                         len(orders.results), overwritten)
+                               len(orders.results), overwritten)
             return launcher(about, orders.constants, kept=(words, tree, orders.programs))
 
         self._begin = call(True, short, self._overwritten)

@@ -26,8 +26,8 @@ class ScalarKind(NamedTuple):
     view: str
 
 
-_KINDS = {bool: ScalarKind(bool, np.dtype(np.int64), "q"), int: ScalarKind(int, np.dtype(np.int64),
-                                                                           "q"),
+_KINDS = {bool: ScalarKind(bool, np.dtype(np.int64), "q"),
+          int: ScalarKind(int, np.dtype(np.int64), "q"),
           float: ScalarKind(float, np.dtype(np.float64), "d")}
 _RESULTS = {"lt": bool, "le": bool, "eq": bool, "ne": bool, "gt": bool, "ge": bool}
 _BITS = ("and", "or", "xor")  # of two bools a bool

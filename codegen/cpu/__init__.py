@@ -1,0 +1,2 @@
+"""Lowering of groups to loops for CPUs: pointwise and reduction nests, scans, sorts and scatters.
+"""

@@ -362,7 +362,7 @@ def _gather_pieces(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> K
     body: list[Stmt] = list(nest.body.begin(0))
     body.append(For(number, const(0), const(count), tuple(
         loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
-                     loop_ir.load(b, (o * count + p).expr())) for r, b in partial.items())))
+                       loop_ir.load(b, (o * count + p).expr())) for r, b in partial.items())))
     body += nest.body.finish(0, nest.axes.where(decode(o, runs) if runs else []))
     return kernel(nest, var, 1, [For(position, const(0), const(nest.outer), tuple(body))],
                   nest.name + "_total")

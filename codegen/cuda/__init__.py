@@ -1,1 +1,1 @@
-"""Loop IR as CUDA C, compiled by NVRTC and run through CuPy."""
+"""The CUDA back end: loop IR becomes CUDA C."""

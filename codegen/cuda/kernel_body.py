@@ -20,7 +20,7 @@ class KernelBody:
         self.kernel, self.team = kernel, team
         self._reducing = Reducer(team.threads, helpers)
         self._writer = CudaEmitter(kernel, team, self._reducing,
-                              aligned.union(team.shared, team.device))
+                                   aligned.union(team.shared, team.device))
         self._taken = {"lane", "task", "scratch", "sums", "block"}
         self.parameters = [self._parameter(b) for b in kernel.arguments]
         self._memory = [*self._own(), *self._shared(), *self._device()]

@@ -1,0 +1,1 @@
+"""Native code for single eager ops on large arrays."""

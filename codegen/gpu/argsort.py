@@ -307,7 +307,7 @@ class Merged(BlockSortedRows):
         there = call("and", ExprValue(loop_ir.call("le", (next_one, const(runs.size)), BOOL)),
                      other < runs.count if runs.count % 2 else True)
         key = loop_ir.load(runs.keys, (runs.at(row, other) + atom(next_one) - 1).expr(), there.expr,
-                         const(0, self.key))
+                           const(0, self.key))
         equal = call("and", _equal(key, loop_ir.read(own)), _equal(second.expr(), const(1)))
         before = call("and", there, call("or", _less(key, loop_ir.read(own)), equal))
         return [Assign(found, const(0)),

@@ -186,7 +186,8 @@ def _total_of_column(nest: LoopNest, partial: dict[Node, Buffer], count: int) ->
     number, p = counter("p", count)
     where = nest.axes.where(decode(o, _runs(nest, nest.axes.kept)) if nest.axes.kept else [])
     added = [loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
-                          loop_ir.load(b, (p * nest.outer + o).expr())) for r, b in partial.items()]
+                            loop_ir.load(b, (p * nest.outer + o).expr())) for r,
+                            b in partial.items()]
     body = [*nest.body.begin(0), For(number, const(0), const(count), tuple(added), 0, 4),
             *nest.body.finish(0, where)]
     loop = For(lane, *bounds(task, WARP, nest.outer), tuple(body), WARP)
@@ -206,7 +207,7 @@ def _total_of_row(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Ke
     lane, p = counter("p", count)
     where = nest.axes.where(decode(task, _runs(nest, nest.axes.kept)) if nest.axes.kept else [])
     added = [loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
-                          loop_ir.load(b, (task * count + p).expr())) for r, b in partial.items()]
+                            loop_ir.load(b, (task * count + p).expr())) for r, b in partial.items()]
     body = [*nest.body.begin(0), For(lane, const(0), const(count), tuple(added), threads),
             *nest.body.finish(0, where)]
     return kernel(nest, var, nest.outer, body, nest.name + "_total")

@@ -288,7 +288,7 @@ class _Row:
     def _sum(self, sums: Buffer, t: Index, back: int) -> ExprValue:
         """The sum of a thread that comes before another one, if it is there."""
         return ExprValue(loop_ir.load(sums, (t - back).expr(), (t >= back).expr,
-                                self.scan.nothing.expr))
+                                      self.scan.nothing.expr))
 
     def _results(self, first: Index, sums: Buffer) -> For:
         """Each thread puts what is before its neighbours in front of their sums."""

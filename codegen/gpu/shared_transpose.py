@@ -91,8 +91,8 @@ def _lanes(body: list[Stmt], lane: loop_ir.Var) -> For:
     return For(lane, const(0), const(_SIDE * _SIDE), tuple(body), _THREADS)
 
 
-def _read(what: SharedTranspose, runs: list[Run], first: Mapping[int, Index], fixed: Mapping[int,
-                                                                                             Index],
+def _read(what: SharedTranspose, runs: list[Run], first: Mapping[int, Index],
+          fixed: Mapping[int, Index],
           tiles: Mapping[Load, Buffer]) -> For:
     """Reads the tiles: neighbouring threads along the run in which the elements lie."""
     lane, e = counter("e", _SIDE * _SIDE)

@@ -225,8 +225,8 @@ def _divide(x: Index, d: int) -> tuple[Index, Index]:
             q, r = _divide(y, d // common)
             return whole + q, r * common + small
     e = rest.expr()
-    q = atom(loop_ir.call("idiv", (e, loop_ir.const(d)), INT), (max(low, 0) // d, max(high,
-                                                                                      0) // d))
+    q = atom(loop_ir.call("idiv", (e, loop_ir.const(d)), INT),
+             (max(low, 0) // d, max(high, 0) // d))
     r = atom(loop_ir.call("imod", (e, loop_ir.const(d)), INT), (0, d - 1))
     return whole + q, r
 

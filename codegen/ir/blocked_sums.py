@@ -103,7 +103,7 @@ class Blocks:
         if not isinstance(s.start, Const) or s.start.value:
             length = loop_ir.call("maximum", (loop_ir.call("sub", (s.stop, s.start), INT),
                                               const(0)),
-                                INT)
+                                  INT)
         rounded_up = loop_ir.call("add", (length, const(size - 1)), INT)
         count = loop_ir.call("idiv", (rounded_up, const(size)), INT)
         return atom(count, (0, -(-most // size))).expr()

@@ -1,0 +1,1 @@
+"""The LLVM emitter: loop IR becomes LLVM IR."""

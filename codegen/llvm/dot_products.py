@@ -78,8 +78,8 @@ def plus_dot8(k: LlvmBuilder, total: Value, x: Value, y: Value) -> Value:
     return _added(k, own, "add", dot8, *k.match(total, x, y))
 
 
-def _added(k: LlvmBuilder, own: Callable[..., Value] | None, add: str, product: Callable[...,
-                                                                                         Value],
+def _added(k: LlvmBuilder, own: Callable[..., Value] | None, add: str,
+           product: Callable[..., Value],
            total: Value, x: Value, y: Value) -> Value:
     """The total plus the product of two words, by the `own` instruction for vectors or by these."""
     if own is None or total.lanes < _LEAST:

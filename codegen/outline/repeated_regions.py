@@ -156,9 +156,10 @@ class _Reader:
                 self.numbers[node] = len(self.nodes)
                 self.nodes.append(node)
         own = tuple(self.numbers[n] for n in self.members)
-        return RegionInstance(self.members, tuple(self.rows), self.nodes, [o for o,
+        return RegionInstance(self.members, tuple(self.rows), self.nodes, [o
+                                                                           for o,
                                                                            _ in self.operands], own,
-                    tuple(self._donated()))
+                              tuple(self._donated()))
 
     def _leaf(self, node: Node) -> Any:
         """The row of what comes from outside; None for what is computed here."""

@@ -1,0 +1,1 @@
+"""Graphs with ops that have no kernel: native parts and library calls."""

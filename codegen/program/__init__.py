@@ -1,0 +1,1 @@
+"""A graph as one native program: memory plan, launches, prepacked weights and calls."""

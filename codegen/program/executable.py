@@ -109,7 +109,7 @@ class Executable:
         inputs, too, that are not the `same` arrays."""
         keeps_lock = self.program.cost < SHORT_NANOSECONDS
         call = NativeCall("fusewire_run", program, keeps_lock, len(self.interface.inputs),
-                    len(self._results), self._overwritten)
+                          len(self._results), self._overwritten)
         return launcher(call, constants, same)
 
     @property

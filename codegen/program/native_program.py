@@ -53,8 +53,8 @@ class ProgramFacts(NamedTuple):
 class NativeProgram:
     """A compiled program: `image` is its object code."""
 
-    def __init__(self, image: bytes, facts: ProgramFacts, target: Target, write: Callable[[],
-                                                                                          WrittenProgram]
+    def __init__(self, image: bytes, facts: ProgramFacts, target: Target,
+                 write: Callable[[], WrittenProgram]
                  ) -> None:
         """write() gives what the object code was made of, for who wants to see it."""
         self.image, self.target, self._write = image, target, write

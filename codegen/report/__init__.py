@@ -1,0 +1,1 @@
+"""Profiles and Chrome traces of compiled programs."""

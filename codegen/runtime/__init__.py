@@ -1,0 +1,1 @@
+"""The native runtime: JIT, object cache on disk, thread pool and target description."""

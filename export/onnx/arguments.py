@@ -57,7 +57,7 @@ class Arguments:
     def given(self, sizes: Sizes, arrays: Sequence[Any]) -> list[ExportInput]:
         """The tensors to record with, over `arrays`, and their shapes with symbolic sizes."""
         return [ExportInput(name, tensor, tuple(sizes.named(axes[i]) if i in axes else n
-                                          for i, n in enumerate(tensor.shape)))
+                                                for i, n in enumerate(tensor.shape)))
                 for name, tensor, axes in zip(self.names, self.placed(arrays), self.axes)]
 
     def placed(self, arrays: Sequence[Any]) -> list[Tensor]:

@@ -64,8 +64,8 @@ class Converter:
     """
 
     def __init__(self, graph: Graph, given: Mapping[Node, str], constants: Mapping[Node, Named],
-                 writer: Writer, numbers: Mapping[Node, ScalarExpr], now: Mapping[Node,
-                                                                                  Node]) -> None:
+                 writer: Writer, numbers: Mapping[Node, ScalarExpr],
+                 now: Mapping[Node, Node]) -> None:
         self.writer, self.numbers, self.now = writer, numbers, now
         self.nodes = self._ordered(graph.outputs)
         self.users = users(self.nodes)

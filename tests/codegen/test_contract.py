@@ -328,7 +328,7 @@ def test_pixels_of_a_convolution_by_points(case: str, size: tuple[int, int]) -> 
     _, launches = lower_graph(graph, Machine())
     tiles = [s for k in (launch.kernel for launch in launches) for s in loop_ir.walk(k.body)
              if isinstance(s, loop_ir.For) and s.lanes and any(isinstance(r, loop_ir.For)
-                                                             for r in s.body)]
+                                                               for r in s.body)]
     if size == (28, 28):  # 784: in 24 panels of 32 and one of 16, or panels that end with rows
         assert {s.lanes for s in tiles} == ({32, 16} if whole else {32})
 

@@ -41,9 +41,8 @@ INTERFACE = Interface(
     [TYPE], [2], [0], [(1, Check(1, 7, "an index"))], [Check(0, 3, "a class", -1)], ((3, 4),), ())
 VALUE = ("0" * 64 + ".o", ProgramFacts(frozenset({"expf", "logf"}), 3, 17.25),
          (Parts(INTERFACE, 64, PrepackedBuffers(1, (0,), (256,))),
-          DynamicProgram({"n": 64}, {"n": "n"}, None, [(SizeFormula(1, (0,)),)], [(SizeFormula(2,
-                                                                                               (),
-                                                                                               -1),)])))
+          DynamicProgram({"n": 64}, {"n": "n"}, None, [(SizeFormula(1, (0,)),)],
+                         [(SizeFormula(2, (), -1),)])))
 
 
 def plain(x: Any) -> Any:

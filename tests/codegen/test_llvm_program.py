@@ -27,8 +27,8 @@ def addresses(*arrays):
 
 def test_equal_kernels_share_their_code_and_slots_may_lie_in_the_arena():
     first, second = doubling(), doubling()
-    steps = [ProgramStep(first, [Argument(0), Arena(64)]), ProgramStep(second, [Arena(64),
-                                                                                Argument(1)])]
+    steps = [ProgramStep(first, [Argument(0), Arena(64)]),
+             ProgramStep(second, [Arena(64), Argument(1)])]
     program = build(steps)
     assert program.ir.count("define ") == 1  # nothing but the task
     x, y, arena = np.arange(20, dtype=F32), np.zeros(20, F32), np.zeros(64, F32)

@@ -86,20 +86,21 @@ def test_every_lowered_size_is_there() -> None:
 
 
 NO_PATHS = {
-    "codegen/attention/choice.py": {"_ON_STACK": "a limit of memory"},
-    "codegen/attention/panels.py": {"_ON_STACK": "a limit of memory"},
-    "codegen/kept.py": {"_MOST": "a number of calls"},
-    "codegen/large.py": {"_ROW": "longer rows are NumPy's", "_DRAWN": "test_large.py lowers it",
+    "codegen/cpu/attention/select.py": {"_ON_STACK": "a limit of memory"},
+    "codegen/cpu/attention/panels.py": {"_ON_STACK": "a limit of memory"},
+    "codegen/program/prepack.py": {"_MOST": "a number of calls"},
+    "codegen/eager_jit/row_blocks.py": {"_ROW": "longer rows are NumPy's",
+                                        "_DRAWN": "test_large.py lowers it",
                          "_CALL": "test_large.py lowers it", "_AMOUNT": "test_large.py lowers it",
                          "_DRAWS": "random numbers of a row", "_CALLS_KNOWN": "a number of calls"},
-    "codegen/back.py": {"_KNOWN_MOST": "a number of calls"},
-    "codegen/limits.py": {"_MOVED": "measures the machine"},
-    "codegen/variants.py": {"_WAITING": "a number of calls"},
-    "codegen/watch.py": {"_COUNTERS": "words of a table"},
-    "codegen/ways.py": {"_SPARE": "bytes in vain", "_LARGE": "bytes of an arena"},
+    "codegen/eager_jit/vjp.py": {"_KNOWN_MOST": "a number of calls"},
+    "codegen/program/roofline.py": {"_MOVED": "measures the machine"},
+    "codegen/eager_jit/cache.py": {"_WAITING": "a number of calls"},
+    "codegen/runtime/cpython/mutation_watch.py": {"_COUNTERS": "words of a table"},
+    "codegen/control_vm/lower.py": {"_SPARE": "bytes in vain", "_LARGE": "bytes of an arena"},
     "codegen/llvm/emit.py": {"_NEAR": "which cache is asked for, not what is computed"},
     "codegen/llvm/half.py": {"_SIGN": "a bit", "_QUIET": "a bit"},
-    "codegen/llvm/observer.py": {"_TABLE": "words of a table"},
+    "codegen/runtime/cpython/profile_hook.py": {"_TABLE": "words of a table"},
 }
 """Constants that look like sizes of arrays, and why they are not lowered."""
 

@@ -140,8 +140,7 @@ def test_what_is_ready_early_waits_for_others() -> None:
     assert rows == [(large,), (last,), (early,), (late,)]
     free = launch([C], [Buffer("e", F32, 8)])
     assert horizontal_fusion.fuse_launches([early, large, last, free]) == [(large,), (last,),
-                                                                           (early,
-                                                                                          free)]
+                                                                           (early, free)]
 
 
 def test_who_waits_for_one_that_waits_does_so_behind_it() -> None:

@@ -39,7 +39,7 @@ class AttentionBackward:
         self.shares = Scores(h, self.task, self.block)
         self.of_scores = ScoreRows(h.scratch("of_scores", self.block * h.pitch), h.pitch)
         self.of_results = ScoreRows(h.scratch("of_results", self.block * (h.values + LINE)),
-                               h.values + LINE)
+                                    h.values + LINE)
         self.along = h.scratch("along", self.block)
         whole = up(h.keys, h.rows)
         self.keys = panels(h, "plain_keys", self.task, h.keys, h.width)
@@ -70,7 +70,7 @@ class AttentionBackward:
 
         def body(panel: Index, lane: Index) -> list[Stmt]:
             return [loop_ir.Store(panels.buffer, panels.place(panel, row, lane),
-                                loop_ir.const(0, self.heads.dtype))]
+                                  loop_ir.const(0, self.heads.dtype))]
 
         return For(r, const(0), const(panels.rows), tuple(panels.each(body)))
 
@@ -103,7 +103,7 @@ class AttentionBackward:
         product = ExprValue(loop_ir.read(part)) * h.element(out, *head, query, j)
         body = (loop_ir.Assign(part, value.expr),
                 loop_ir.Store(self.of_results.buffer, self.of_results.place(local, j),
-                            loop_ir.read(part)), loop_ir.Update(along, "add", product.expr))
+                              loop_ir.read(part)), loop_ir.Update(along, "add", product.expr))
         return [loop_ir.Assign(factor, by), loop_ir.Assign(along, loop_ir.const(0, h.dtype)),
                 For(var, const(0), const(h.values), body, h.vector),
                 loop_ir.Store(self.along, local.expr(), loop_ir.read(along))]
@@ -117,7 +117,7 @@ class AttentionBackward:
                 power = ExprValue(self.shares.powers.load(local + i, key))
                 along = ExprValue(loop_ir.load(self.along, (local + i).expr()))
                 return [loop_ir.Store(self.of_scores.buffer, self.of_scores.place(local + i, key),
-                                    (power * (ExprValue(total) - along)).expr)]
+                                      (power * (ExprValue(total) - along)).expr)]
 
             return sums([loop_ir.const(0, h.dtype)] * h.rows, as_index(h.values),
                         lambda i, k: self.of_results.load(local + i, k),

@@ -41,7 +41,7 @@ class Panels:
         if rest:
             (r, row), (j, lane) = counter("r", self.rows), counter("j", self.wide)
             zero = loop_ir.Store(self.buffer, self.place(as_index(whole), row, lane),
-                               loop_ir.const(0, self.buffer.dtype))
+                                 loop_ir.const(0, self.buffer.dtype))
             out.append(For(r, const(0), const(self.rows), (
                 For(j, const(rest), const(self.wide), (zero,), self.wide // 2),)))
         for first, count, size in ((0, whole, self.wide), (whole, 1, rest)):

@@ -64,7 +64,7 @@ class Scores:
         def store(at: dict[str, Index]) -> loop_ir.Store:
             value = h.element(h.given[0], *head, first + at["i"], at["e"]) * (h.scale * LOG2E)
             return loop_ir.Store(self.queries.buffer, self.queries.place(local + at["i"], at["e"]),
-                               value.expr)
+                                 value.expr)
 
         return pack_loops({"i": h.rows, "e": h.width}, {}, store, h.vector)
 

@@ -62,7 +62,7 @@ def _block_sizes(part: TaskPart, letters: list[str]) -> dict[str, int]:
 
 def pack_rows(
     part: TaskPart, fixed: dict[str, Index], rows: RowPlan, place: Index, into: Buffer,
-    first: Index,
+              first: Index,
     summed: dict[str, int], limits: dict[str, Expr],
 ) -> list[Stmt]:
     """Packs rows of a tile at `place` of `into`: the summed elements from `first` on,

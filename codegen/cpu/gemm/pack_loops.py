@@ -165,7 +165,7 @@ def _turning(nest: PackNest, blocks: dict[int, tuple[int, int]], rows: int, pitc
 
 def _contiguous(
     probe: loop_ir.Store, local: dict[str, Index], run: list[str], sizes: dict[str, int],
-    vector: int
+                vector: int
 ) -> tuple[int, int]:
     """How well a run serves as lanes: read and written at neighbouring places, and long. To read
     a few elements at once that are written one by one is not worth it."""

@@ -52,7 +52,7 @@ def dim_roles_of(node: Node, lanes: int, row_operand: int, as_one: Callable[[lis
     batch = [a for a in out if a in mine and a in other]
     columns = [a for a in out if a in other and a not in mine]
     roles = DimRoles(batch, [a for a in out if a in mine and a not in other], columns,
-                  [a for a in names[0] if a not in out], row_operand, size)
+                     [a for a in names[0] if a not in out], row_operand, size)
     _join_last(roles, 2 * lanes, as_one)
     while len(columns) > 1 and roles.count(columns[1:]) >= 2 * lanes:
         batch.append(columns.pop(0))

@@ -40,7 +40,7 @@ class TaskPart:
         word, letter = self.of.words
         first = where[letter] * word.count
         return ExprValue(word.of([self._one(number, where | {letter: first + n}).expr
-                              for n in range(word.count)]))
+                                  for n in range(word.count)]))
 
     def _one(self, number: int, where: dict[str, Index]) -> ExprValue:
         node = self.of.node.inputs[number]

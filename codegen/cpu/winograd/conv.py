@@ -38,8 +38,8 @@ class ConvKernel:
 
     def __init__(self, of: Convolution) -> None:
         self.of = of
-        self.grid = TileGrid(of.images, of.space, of.transforms.results, even_blocks(of.whole,
-                                                                                     _BLOCK))
+        self.grid = TileGrid(of.images, of.space, of.transforms.results,
+                             even_blocks(of.whole, _BLOCK))
         blocks = self.grid.block_count
         panels = -(-of.filters // (2 * of.machine.lanes()))
         self.at_once = blocks >= _BLOCKS * of.machine.threads
@@ -51,7 +51,7 @@ class ConvKernel:
         of = self.of
         source = InputSource(of.channels, of.source_space, of.pad, of.image)
         return InputTiles(source, self.grid, of.transforms.data, of.machine, f"{of.name}_tiles",
-                     of.dtype, own=self.at_once)
+                          of.dtype, own=self.at_once)
 
     @cached_property
     def weights(self) -> WeightTransform:
@@ -61,7 +61,7 @@ class ConvKernel:
             return of.other(filters=filter, channels=channel, y=y, x=x)
 
         return WeightTransform(of.filters, of.channels, element, of.transforms.weights, of.machine,
-                       f"{of.name}_weights", of.dtype, own=self.in_chunks)
+                               f"{of.name}_weights", of.dtype, own=self.in_chunks)
 
     @cached_property
     def tile_rows(self) -> int:

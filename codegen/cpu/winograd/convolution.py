@@ -155,8 +155,8 @@ def conv_roles_of(node: Node, operand: int) -> tuple[ConvRoles, bool] | None:
     if len(lead) != 2 or len(filters) != 1:
         return None
     for images, channels in ((lead[0], lead[1]), (lead[1], lead[0])):
-        roles = ConvRoles(images, channels, filters[0], (space[0], space[1]), (kernel[0],
-                                                                               kernel[1]))
+        roles = ConvRoles(images, channels, filters[0], (space[0], space[1]),
+                          (kernel[0], kernel[1]))
         weights, results = {channels, *filters, *kernel}, {images, *filters, *space}
         if (set(other), set(out)) == (weights, results):
             return roles, False

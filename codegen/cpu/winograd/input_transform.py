@@ -136,8 +136,8 @@ class InputTiles:
     def _zeros(self) -> Stmt:
         """Writes the pixel that stands for all those outside."""
         var, lane = counter("z", self.wide)
-        zero = loop_ir.Store(self.pixels, (lane + self.outside).expr(), loop_ir.const(0,
-                                                                                      self.dtype))
+        zero = loop_ir.Store(self.pixels, (lane + self.outside).expr(),
+                             loop_ir.const(0, self.dtype))
         return For(var, const(0), const(self.wide), (zero,), self.machine.lanes())
 
     def _channels(self, block: TileBlock, first: Index, count: int) -> list[Stmt]:
@@ -179,10 +179,10 @@ class InputTiles:
         var, channel = counter("c", count)
         side = range(len(self.matrix[0]))
         square = [[loop_ir.load(self.pixels, (self._pixel((corner[0] + i, corner[1] + j), start)
-                                            + channel).expr()) for j in side] for i in side]
+                                              + channel).expr()) for j in side] for i in side]
         body, results = on_both_sides(self.matrix, square, "t")
         body += [loop_ir.Store(self.data, self.place(block, n, tile, first + channel).expr(),
-                             loop_ir.read(r)) for n, r in enumerate(results)]
+                               loop_ir.read(r)) for n, r in enumerate(results)]
         return (For(var, const(0), const(count), tuple(body), self.machine.lanes()),)
 
     def _pixel(self, at: tuple[Index, Index], start: tuple[Index, ...]) -> Index:

@@ -93,7 +93,7 @@ class OutputTransform:
         column = loop_ir.load(weights.data, (weights.place(panel, point, depth) + lane).expr())
         body: list[Stmt] = [
             loop_ir.Assign(r, loop_ir.const(0, dtype) if chunk is None else
-                         loop_ir.load(self.products, place))
+                           loop_ir.load(self.products, place))
             for r, place in zip(registers, places)]
         body.append(sums_of_products(registers, k, some, rows, column))
         body += [loop_ir.Store(self.products, place, loop_ir.read(r))
@@ -115,7 +115,7 @@ class OutputTransform:
         for n, register in enumerate(results):
             pixel = (row * m + n // m) * self.width + column * m + n % m
             body.append(loop_ir.Store(self.pixel_rows, (pixel * self.panel + lane).expr(),
-                                    loop_ir.read(register)))
+                                      loop_ir.read(register)))
         lanes = For(var, const(0), const(self.panel), tuple(body), of.machine.lanes())
         return [For(r, const(0), const(images * rows), (
             For(q, const(0), const(columns), (lanes,)),))]
@@ -171,7 +171,7 @@ def turned(rows: Buffer, count: int, columns: int, into: Buffer, pitch: int, vec
             (b, number), (f, part) = counter("b", blocks), counter("f", columns // vector)
             row, lane = (number + start) * vector, part * vector
             block = loop_ir.Transpose(into, (lane * pitch + row).expr(), pitch, rows,
-                                    (row * columns + lane).expr(), columns, vector, there)
+                                      (row * columns + lane).expr(), columns, vector, there)
             out.append(For(b, const(0), const(blocks), (
                 For(f, const(0), const(columns // vector), (block,)),)))
     return out

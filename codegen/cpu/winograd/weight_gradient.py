@@ -37,8 +37,8 @@ class WeightGradient:
 
     def __init__(self, of: Convolution) -> None:
         self.of = of
-        self.grid = TileGrid(of.images, of.space, of.transforms.results, full_blocks(of.whole,
-                                                                                     _BLOCK))
+        self.grid = TileGrid(of.images, of.space, of.transforms.results,
+                             full_blocks(of.whole, _BLOCK))
         self.panel = 2 * of.machine.lanes()
         self.panels = -(-of.filters // self.panel)
         self.points = of.transforms.side ** 2
@@ -71,7 +71,7 @@ class WeightGradient:
 
     def _tiles(self, source: InputSource, matrix: Matrix, name: str) -> InputTiles:
         return InputTiles(source, self.grid, matrix, self.of.machine, f"{self.of.name}_{name}",
-                     self.of.dtype, panels=True)
+                          self.of.dtype, panels=True)
 
     @cached_property
     def point_pitch(self) -> int:
@@ -177,7 +177,7 @@ class WeightGradient:
                    for j in range(side)] for i in range(side)]
         body, results = on_both_sides(transposed(self.of.transforms.weights), square, "g")
         body += [loop_ir.Store(self.weight_rows, ((channel * KERNEL ** 2 + n) * self.panel
-                                                + lane).expr(), loop_ir.read(r))
+                                                  + lane).expr(), loop_ir.read(r))
                  for n, r in enumerate(results)]
         lanes = For(f, const(0), const(self.panel), tuple(body), self.of.machine.lanes())
         return For(c, const(0), const(self.channels), (lanes,))

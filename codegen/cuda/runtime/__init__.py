@@ -1,0 +1,1 @@
+"""The CUDA runtime: NVRTC, devices by CuPy, CUDA graphs and autotuning."""

@@ -88,4 +88,4 @@ def _operand(m: Matrix, rows: int, columns: int, addresses: Mapping[Buffer, int]
     by_rows = _lies_by_rows(m, rows, columns)
     pitch = max(m.row, columns) if by_rows else max(m.column, rows)
     return BlasOperand(AS_IT_IS if by_rows else TURNED, address, _DTYPES[m.buffer.dtype], pitch,
-                   m.batch)
+                       m.batch)

@@ -118,7 +118,7 @@ class AttentionForward:
             value = value * ExprValue(loop_ir.read(by[i]))
             value = call("where", some[i], value, 0.0) if some else value
             return loop_ir.Store(h.out, (self._place(thread, i) * h.values + column).expr(),
-                               value.expr)
+                                 value.expr)
 
         yield from self.sums.stores(thread, lambda i: self._inside(thread, i), store)
 
@@ -164,15 +164,15 @@ class AttentionForward:
             loop_ir.Assign(top, loop_ir.const(NEVER, FLOAT)),
             over(loop_ir.Update(top, "maximum", loop_ir.load(self.tops, at))),
             loop_ir.Assign(total, loop_ir.const(0, FLOAT)),
-            over(loop_ir.Update(total, "add", (ExprValue(loop_ir.load(self.totals,
-                                                                  at)) * factor).expr)))
+            over(loop_ir.Update(total, "add",
+                                (ExprValue(loop_ir.load(self.totals, at)) * factor).expr)))
         if h.masked:
             body += (loop_ir.Assign(some, loop_ir.const(False, BOOL)),
                      over(loop_ir.Update(some, "or", loop_ir.load(self.some, at))))
             value = call("where", ExprValue(loop_ir.read(some)), value, 0.0)
         added = (ExprValue(loop_ir.load(self.partial, place)) * factor).expr
-        lanes = (loop_ir.Assign(mine, loop_ir.const(0, FLOAT)), over(loop_ir.Update(mine, "add",
-                                                                                    added)),
+        lanes = (loop_ir.Assign(mine, loop_ir.const(0, FLOAT)),
+                 over(loop_ir.Update(mine, "add", added)),
                  loop_ir.Store(h.out, (row * h.values + c).expr(), value.expr))
         body += (For(column, const(0), const(h.values), lanes, 32),)
         return Kernel(f"{h.name}_total", *buffers_of(body), (), var, rows, body,

@@ -29,7 +29,8 @@ class _KernelChoice(NamedTuple):
 
 
 _WAYS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, tile_of, AttentionForward),
-                             "attention_back": _KernelChoice(2, tile_of_back, AttentionBackward)}
+                                      "attention_back": _KernelChoice(2, tile_of_back,
+                                                                      AttentionBackward)}
 
 
 def has_kernel(node: Node, machine: Machine) -> bool:

@@ -181,7 +181,7 @@ class Block:
             inside = call("and", first + own < count, column < self.width)
             value = element(least(first + own, count - 1), least(column, self.width - 1))
             store = loop_ir.Store(self.buffer, (own * self.pitch + column).expr(),
-                                call("where", inside, value, 0.0).expr)
+                                  call("where", inside, value, 0.0).expr)
             return [For(var, const(0), const(QUAD), (store,), 0, QUAD)]
 
         return tile.loop(rows * quads, body)
