@@ -19,7 +19,7 @@ from ...eager import safetensors_file
 from ...eager.errors import ImportModelError
 from ...eager.replacing import replacing
 
-FORMAT = 1
+FORMAT = 2
 """The number of the format. It changes with anything that an older or a newer version would read
 wrongly: the description, and how object code is called (see docs/saved.md)."""
 

@@ -284,13 +284,13 @@ def test_threads_that_write_the_same(folder: Path) -> None:
 
 _SCRIPT = """
 import fusewire as fw
-from fusewire.codegen import disk, watch
-from fusewire.codegen.llvm import jit
+from fusewire.codegen.runtime import disk_cache, jit
+from fusewire.codegen.runtime.cpython import mutation_watch
 made, used = [], set()
-compile_object, load = jit.compile_object, disk.load
+compile_object, load = jit.compile_object, disk_cache.load
 jit.compile_object = lambda *args: made.append(args) or compile_object(*args)
-disk.load = lambda name: used.add(name) or load(name)
-watch._counts()  # loads code where this interpreter tells of changed dictionaries
+disk_cache.load = lambda name: used.add(name) or load(name)
+mutation_watch._counts()  # loads code where this interpreter tells of changed dictionaries
 layers = fw.nn.Sequential(*[fw.nn.Linear(8, 8) for _ in range(8)], fw.nn.GELU(), fw.nn.Dropout())
 optimizer = fw.optim.Adam(layers.parameters())
 

@@ -197,13 +197,13 @@ for name, (source, path) in json.loads(sys.argv[1]).items():
 """
 
 LOAD = COMMON + """
-from fusewire.capture import compiled
+from fusewire.capture.replay import compiled_function
 from fusewire.codegen import compile
 
 def never(*args, **kwargs):
     raise AssertionError("something is recorded or compiled")
 
-compiled.record = compile.lower_graph = never
+compiled_function.record = compile.lower_graph = never
 found = {}
 for name, path in json.loads(sys.argv[1]).items():
     loaded = fw.load_compiled(path)
