@@ -14,7 +14,7 @@ from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.device import gpu
 from fusewire.codegen.cuda.runtime.protocol import Region
 from fusewire.codegen.ir.loop_ir import Kernel, Var
-from fusewire.eager import devices
+from fusewire.eager.arrays import devices
 from fusewire.export.demo.environment import version
 
 LIBRARIES = ("fusewire", "cupy", "torch", "jax")

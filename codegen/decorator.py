@@ -15,10 +15,10 @@ from ..capture.replay.compiled_function import Compiled
 from ..capture.replay.differential_check import Checked, checking, interval
 from ..capture.segments.segment import Backend
 from ..capture.trace.dynamic_spec import Dynamic, check_dynamic
-from ..eager import devices
+from ..eager.arrays import devices
 from ..eager.errors import CaptureError
-from ..eager.nn import module
-from ..eager.nn.module import Module
+from ..eager.nn.base import module
+from ..eager.nn.base.module import Module
 from .compile import compile_dynamic, compile_graph
 from .control_vm import arguments
 from .dynamic.specializations import DynamicExecutable

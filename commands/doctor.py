@@ -6,7 +6,7 @@ import argparse
 
 import fusewire as fw
 
-from ..eager import devices
+from ..eager.arrays import devices
 from ..eager.settings import KNOBS, settings
 from ..export.demo.environment import environment
 from .support.command import Command, Failed, Found

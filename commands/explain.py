@@ -12,7 +12,7 @@ import fusewire as fw
 
 from ..capture.replay.compiled_function import Compiled
 from ..capture.replay.report_format import Explanation
-from ..eager.nn.module import Module
+from ..eager.nn.base.module import Module
 from .support import inputs, targets
 from .support.command import Command, Found, positive
 from .support.screen import Screen, bytes_text

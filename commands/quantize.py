@@ -9,8 +9,8 @@ from pathlib import Path
 
 import fusewire as fw
 
-from ..eager.nn.module import Module
-from ..eager.tensor import Tensor
+from ..eager.core.tensor import Tensor
+from ..eager.nn.base.module import Module
 from .support import inputs, targets
 from .support.command import Command, Failed, Found, WrongUsage, positive
 from .support.screen import Screen

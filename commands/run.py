@@ -15,9 +15,9 @@ import numpy as np
 import fusewire as fw
 
 from ..capture.replay.report_format import aligned
-from ..eager.dtypes import DTYPES
-from ..eager.tensor import Tensor
-from ..export.onnx.load.module import Declared, Model
+from ..eager.arrays.dtypes import DTYPES
+from ..eager.core.tensor import Tensor
+from ..export.onnx.load.runtime.module import Declared, Model
 from .support import inputs
 from .support.command import Command, Failed, Found, WrongUsage, positive
 from .support.screen import Screen, time_text

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .forking import held_while_forking, in_child
+from .fork_safety import held_while_forking, in_child
 
 
 class Interpreter(Protocol):

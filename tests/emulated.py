@@ -16,7 +16,7 @@ from fusewire.codegen.cuda.module import CudaFunction, module_of
 from fusewire.codegen.cuda.runtime import blas
 from fusewire.codegen.cuda.runtime.protocol import Region
 from fusewire.codegen.ir.loop_ir import Buffer, Kernel
-from fusewire.eager.dtypes import is_small
+from fusewire.eager.arrays.dtypes import is_small
 
 
 class EmulatedDevice(PlainDevice):

@@ -21,8 +21,8 @@ from fusewire.codegen.cuda.runtime import eager, multi_device
 from fusewire.codegen.cuda.runtime.protocol import BufferPlaces, Region
 from fusewire.codegen.eager_jit.cache import SpecializationCache
 from fusewire.codegen.gpu.cost_model import FIRST, Choice
-from fusewire.eager import devices
-from fusewire.eager.tensor import Tensor
+from fusewire.eager.arrays import devices
+from fusewire.eager.core.tensor import Tensor
 
 
 class EmulatedGpu:

@@ -13,7 +13,7 @@ from emulator.emulator import AVAILABLE
 from fusewire.capture.graph.graph import Graph
 from fusewire.codegen.cuda.runtime.device import gpu
 from fusewire.codegen.cuda.runtime.executable import compile_on
-from fusewire.eager import devices
+from fusewire.eager.arrays import devices
 
 NEEDS_GPU = [pytest.mark.gpu, pytest.mark.skipif(
     not devices.available(), reason=f"{devices.why_not()}: {devices.probe().help}")]

@@ -20,7 +20,7 @@ import fusewire.nn.functional as F
 from emulator.traffic import Traffic
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.codegen.cuda.runtime.executable import compile_on
-from fusewire.eager import dispatch
+from fusewire.eager.core import dispatch
 
 HEAD = """# CUDA kernels: what they take
 

@@ -13,7 +13,7 @@ from oracle import recorded, tensors
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.capture.graph.graph import Graph
-from fusewire.eager.ops.put import index_put
+from fusewire.eager.ops.indexing.index_put import index_put
 
 SIZES = [1, 2, 7, 15, 16, 17, 31, 33, 65]  # around the widths of vectors
 Shape = tuple[int, ...]

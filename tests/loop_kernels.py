@@ -22,7 +22,7 @@ from fusewire.codegen.ir.loop_ir import (
 from fusewire.codegen.ir.scalar_ops import PREDICATES, SCALAR, TRANSCENDENTAL
 from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
-from fusewire.eager.dtypes import bfloat16
+from fusewire.eager.arrays.dtypes import bfloat16
 
 F32, F64, BOOL = np.dtype("float32"), np.dtype("float64"), np.dtype("bool")
 INTS = [np.dtype(name) for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()]

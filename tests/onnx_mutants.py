@@ -356,7 +356,7 @@ def inputs_for(loaded: Any, rng: np.random.Generator) -> Iterator[Any]:
             yield [fw.ones(2, 3)] if declared.kind == "sequence" else None
             continue
         shape = [n if type(n) is int and 0 <= n < 100 else 2 for n in declared.shape or ()]
-        if declared.dtype in fw.eager.dtypes.DTYPES:
+        if declared.dtype in fw.eager.arrays.dtypes.DTYPES:
             yield fw.tensor(rng.integers(0, 3, shape[:6])).astype(declared.dtype)
         else:
             yield np.full(shape[:6], "ab", object)

@@ -16,7 +16,7 @@ import numpy as np
 from guarded import Run
 from oracle import recorded, tensors
 
-from fusewire.eager.dtypes import bfloat16
+from fusewire.eager.arrays.dtypes import bfloat16
 
 MOST = 70
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "float16", "int8", "int32", "int64")]

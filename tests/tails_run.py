@@ -34,7 +34,7 @@ from fusewire.codegen.ir.loop_ir import (
 )
 from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
-from fusewire.eager.dtypes import bfloat16
+from fusewire.eager.arrays.dtypes import bfloat16
 
 TYPES = [*DTYPES, np.dtype("float16"), bfloat16]
 LANES = [4, 8, 16, 32, 64]

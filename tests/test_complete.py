@@ -6,8 +6,8 @@ import pytest
 from samples import rows_of
 
 import fusewire.eager.nn  # noqa: F401 - declares ops of its own
-from fusewire.eager.op import KINDS, OPS, Op, Reduction
-from fusewire.export.onnx.table import ROWS
+from fusewire.eager.core.op import KINDS, OPS, Op, Reduction
+from fusewire.export.onnx.convert.op_table import ROWS
 
 EVERY = pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 

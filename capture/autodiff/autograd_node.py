@@ -8,9 +8,9 @@ from typing import Any
 
 from ...eager import interpreter
 from ...eager.autograd.engine import given_up
-from ...eager.op import Op
-from ...eager.ops import pointwise
-from ...eager.tape import MODE, Entry
+from ...eager.core.op import Op
+from ...eager.core.tape import MODE, Entry
+from ...eager.ops.elementwise import pointwise
 
 
 class Held:

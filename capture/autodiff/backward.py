@@ -15,13 +15,13 @@ from typing import Any
 
 from ...eager.autograd.engine import gradients_between
 from ...eager.autograd.function import Part
-from ...eager.dispatch import evaluate, taped
+from ...eager.core.dispatch import evaluate, taped
+from ...eager.core.op import OPS, Op
+from ...eager.core.tape import Entry, extra_of, no_grad
+from ...eager.core.tape import Leaf as TapeLeaf
+from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError, FusewireError
-from ...eager.forking import held_while_forking
-from ...eager.op import OPS, Op
-from ...eager.tape import Entry, extra_of, no_grad
-from ...eager.tape import Leaf as TapeLeaf
-from ...eager.tensor import Tensor
+from ...eager.fork_safety import held_while_forking
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.loop_detection import LoopEntry
 from ..control_flow.loop_gradients import LoopBackwardEvent

@@ -12,7 +12,7 @@ import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ...eager.op import OPS
+from ...eager.core.op import OPS
 from ..graph.graph import SPECIAL, Node, Nodes, topological, users
 from ..graph.graph_builder import build
 from ..sizes.symbolic_dim import concrete

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...eager.autograd.function import Joint, Part
-from ...eager.op import Op
-from ...eager.tape import Entry, Leaf
-from ...eager.tensor import Tensor
+from ...eager.core.op import Op
+from ...eager.core.tape import Entry, Leaf
+from ...eager.core.tensor import Tensor
 from ...eager.utils.checkpoint import Forgotten
 from ..control_flow.loop_gradients import CarriedGrad, LoopGradNode
 from ..graph.graph import Node

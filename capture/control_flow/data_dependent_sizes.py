@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import Op
+from ...eager.core.tensor import Tensor
 from ...eager.errors import FusewireError
-from ...eager.op import Op
-from ...eager.shapes import TensorType
-from ...eager.tensor import Tensor
 from ..graph.graph import Node
 from ..scalars.symbolic_scalar import plain
 from ..sizes.symbolic_dim import Dim

@@ -13,8 +13,8 @@ import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from ...eager.tensor import Tensor
-from ...eager.traced import Traced
+from ...eager.core.tensor import Tensor
+from ...eager.core.tracer import Traced
 from ..graph.graph import param_key
 from ..heap.code_tracker import followed
 from ..heap.introspection import attributes

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...eager.core.tape import Entry
+from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError
-from ...eager.tape import Entry
-from ...eager.tensor import Tensor
 from ..graph.graph import Node
 from ..heap.code_tracker import followed
 from ..scalars.scalar_expr import Constant, ScalarExpr, of_number

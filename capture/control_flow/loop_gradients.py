@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from ...eager import interpreter
 from ...eager.autograd.engine import gradients_between
-from ...eager.op import OPS
-from ...eager.ops import pointwise
-from ...eager.tape import MODE, Entry
-from ...eager.tensor import Tensor
+from ...eager.core.op import OPS
+from ...eager.core.tape import MODE, Entry
+from ...eager.core.tensor import Tensor
+from ...eager.ops.elementwise import pointwise
 from ..graph.graph import Node
 from ..graph.graph_builder import Builder, as_tensor, building, on_tape
 

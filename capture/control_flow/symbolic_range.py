@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...eager import interpreter
-from ...eager.tensor import Tensor
+from ...eager.core.tensor import Tensor
 from ..heap.bytecode import instructions, number_at
 from ..heap.code_tracker import followed
 from ..scalars.scalar_expr import ScalarExpr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...eager.shapes import TensorType
+from ...eager.arrays.shapes import TensorType
 from ..sizes.symbolic_dim import Dim
 from .graph import Graph, Node, Nodes, rebuild
 from .graph_builder import literal

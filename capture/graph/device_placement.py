@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...eager import devices
-from ...eager.devices import CPU
+from ...eager.arrays import devices
+from ...eager.arrays.devices import CPU
 from .graph import Graph, Node, rebuild, topological
 
 Placement = str | None  # a device's name; None: nowhere in particular

@@ -14,9 +14,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...eager.devices import CPU
-from ...eager.op import OPS
-from ...eager.shapes import TensorType
+from ...eager.arrays.devices import CPU
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import OPS
 
 SPECIAL = ("input", "const")  # nodes that no op computes
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...eager import interpreter
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import Op
+from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError
-from ...eager.op import Op
 from ...eager.ops.declare import dtype_of_operands
-from ...eager.shapes import TensorType
-from ...eager.tensor import Tensor
 from ..sizes.symbolic_dim import Dim
 from .device_placement import devices_of
 from .graph import Node, Nodes

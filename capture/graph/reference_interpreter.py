@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...eager import kernels
+from ...eager.arrays import cpu_kernels
+from ...eager.core.op import OPS
 from ...eager.errors import GraphError
-from ...eager.op import OPS
 from .bind_sizes import dims_in
 from .graph import Graph, Node
 
@@ -33,4 +33,4 @@ def evaluate_node(node: Node, inputs: list[Any]) -> Any:
         return inputs[0]  # all is on the CPU here
     if node.op == "const":
         return np.array(node.params["value"], node.type.dtype).reshape(node.type.shape)
-    return np.asarray(OPS[node.op].impl(kernels, *inputs, **node.params))
+    return np.asarray(OPS[node.op].impl(cpu_kernels, *inputs, **node.params))

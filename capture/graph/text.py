@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ...eager.arrays.shapes import TensorType
 from ...eager.errors import GraphError
-from ...eager.shapes import TensorType
 from ..sizes.symbolic_dim import Sizes
 from .graph import Graph, Node, Nodes, topological
 

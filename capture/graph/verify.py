@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...eager.core.op import OPS
 from ...eager.errors import FusewireError, GraphError
-from ...eager.op import OPS
 from .graph import SPECIAL, Graph, Node
 from .text import to_text
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...eager import interpreter
-from ...eager.forking import held_while_forking
+from ...eager.fork_safety import held_while_forking
 from ...eager.uninterrupted import Uninterrupted
 from ..graph.graph import Graph
 from ..lazy.array import LazyOp

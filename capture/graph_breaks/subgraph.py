@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...eager.dispatch import evaluate
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.dispatch import evaluate
+from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError
-from ...eager.shapes import TensorType
-from ...eager.tensor import Tensor
 from ..graph.graph import Graph, Node, Nodes
 from ..graph.graph_builder import literal
 from ..lazy.array import LazyOp

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...eager import devices
-from ...eager.tensor import Tensor
+from ...eager.arrays import devices
+from ...eager.core.tensor import Tensor
 from ..graph.graph import param_key
 from ..heap import grad_hook_guards
 from ..heap.access_path import Members, Path, describe, item, steps

@@ -12,8 +12,8 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
-from ...eager.tensor import Tensor
 from ..heap.access_path import Path, describe
 from ..heap.bytecode import instructions
 from ..heap.code_tracker import is_python

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...eager import devices
+from ...eager.arrays import devices
 from ..heap.grad_hook_guards import hooks_of
 
 

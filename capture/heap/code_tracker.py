@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...eager import devices
+from ...eager.arrays import devices
 from ...eager.errors import CodegenError, is_our_file, is_ours
 from .bytecode import names_of, reads_by_name
 from .impurity import impure, passed_on

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...eager.autograd import engine
-from ...eager.tape import Leaf
+from ...eager.core.tape import Leaf
 
 _WAYS_BACK = (engine.backward, engine.grad, engine.gradients_between)
 

@@ -9,8 +9,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
-from ...eager.tensor import Tensor
 from .access_path import Members, Path
 
 _ROOT = __name__.partition(".")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...eager.tape import Leaf
+from ...eager.core.tape import Leaf
 from .access_path import Path
 
 

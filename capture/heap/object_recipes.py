@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...eager.views import view_of
+from ...eager.core.views import view_of
 from ..scalars.scalar_expr import ScalarExpr
 from .access_path import Path
 from .path_reader import Reader

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ...eager.core.lazy import Later
+from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
-from ...eager.later import Later
-from ...eager.tensor import Tensor
 from ..scalars.symbolic_scalar import plain
 from .access_path import Known, Members, Path
 from .bytecode import globals_of, imports_of, names_of, reads_by_name

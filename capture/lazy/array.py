@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...eager.later import Later
-from ...eager.shapes import product
+from ...eager.arrays.shapes import product
+from ...eager.core.lazy import Later
 from .op_signature import OpSignature
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from ...eager import interpreter
-from ...eager.dispatch import evaluate
-from ...eager.memory import is_whole
-from ...eager.op import Op
-from ...eager.tape import MODE, Entry
-from ...eager.tensor import Tensor
+from ...eager.arrays.memory import is_whole
+from ...eager.core.dispatch import evaluate
+from ...eager.core.op import Op
+from ...eager.core.tape import MODE, Entry
+from ...eager.core.tensor import Tensor
 from ..heap.source_location import user_site
 from .array import LazyArray, LazyOp
 from .op_signature import OpSignature, OpSignatures, fits

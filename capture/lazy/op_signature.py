@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...eager.op import OPS, Op
-from ...eager.ops.check import in_range
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import OPS, Op
 from ...eager.ops.declare import dtype_of_operands
-from ...eager.shapes import TensorType
+from ...eager.ops.range_checks import in_range
 from ..graph.graph import SPECIAL, Graph, Nodes, param_key
 from ..graph.graph_builder import literal
 from ..graph.reference_interpreter import evaluate

@@ -7,8 +7,8 @@ import types
 import weakref
 from typing import Any
 
-from ...eager.tape import Entry
-from ...eager.tensor import Tensor
+from ...eager.core.tape import Entry
+from ...eager.core.tensor import Tensor
 from .array import LazyArray, computed
 
 

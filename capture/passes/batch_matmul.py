@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
-from ...eager.ops.contract import parts
+from ...eager.ops.products.contract import parts
 from ..graph.graph import Graph, Node, Nodes, users
 from .sum_trees import summands, sums_of, with_sums
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ...eager.op import OPS, Op
-from ...eager.ops import check
+from ...eager.core.op import OPS, Op
+from ...eager.ops import range_checks
 from ..graph.graph import Graph, Node, Nodes, rebuild
 from ..sizes.symbolic_dim import formula
 
@@ -25,7 +25,7 @@ class Check(NamedTuple):
 
     def require(self, x: Any) -> None:
         """Raises IndexError unless the elements of the array `x` do."""
-        check.require(x, self.size, self.what, self.low)
+        range_checks.require(x, self.size, self.what, self.low)
 
 
 def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ...eager.op import OPS
+from ...eager.core.op import OPS
 from ..graph.graph import Graph, Node, Nodes, rebuild
 from ..graph.graph_builder import build
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...eager.dtypes import summed_in
-from ...eager.ops.contract import parts
+from ...eager.arrays.dtypes import summed_in
+from ...eager.core.tensor import Tensor
 from ...eager.ops.declare import cast
-from ...eager.ops.reduce import sum as sum_along
-from ...eager.ops.view import broadcast_to, permute_dims, reshape
-from ...eager.tensor import Tensor
+from ...eager.ops.products.contract import parts
+from ...eager.ops.reduction.reduce import sum as sum_along
+from ...eager.ops.shape.view import broadcast_to, permute_dims, reshape
 from ..graph.graph import Graph, Node, Nodes, rebuild
 from ..graph.graph_builder import build
 

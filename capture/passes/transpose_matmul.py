@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...eager.ops.contract import parts
+from ...eager.ops.products.contract import parts
 from ..graph.graph import Graph, Node, Nodes, rebuild, users
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...eager.op import OPS
-from ...eager.ops.measured import run
+from ...eager.core.op import OPS
+from ...eager.ops.data_dependent import run
 from ..control_flow.branch_merging import Merge, Split
 from ..control_flow.data_dependent_sizes import DataDependentSize
 from ..control_flow.decision import Decision, outcome_of

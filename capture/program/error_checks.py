@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from ...eager.op import OPS
+from ...eager.core.op import OPS
 from ..graph.graph import Node, Nodes, param_key
 from ..graph.graph_builder import build
 from ..passes.bounds_checks import is_below, source_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from ...eager.tensor import Tensor
-from ...eager.views import check_replay
+from ...eager.core.tensor import Tensor
+from ...eager.core.views import check_replay
 from ..autodiff.backward import BackwardPlan
 from ..graph.graph import Node
 from ..guards.gather import Gather, compile_gather

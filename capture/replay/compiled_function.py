@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ...eager import interpreter
 from ...eager.errors import CaptureError, CodegenError
-from ...eager.forking import held_while_forking, in_child
+from ...eager.fork_safety import held_while_forking, in_child
 from ...eager.settings import settings
 from ...eager.uninterrupted import Uninterrupted
 from ..graph.bind_sizes import has_symbols

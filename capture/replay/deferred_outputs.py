@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ...eager.dispatch import LARGE
+from ...eager.core.dispatch import LARGE
+from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError
-from ...eager.tensor import Tensor
 from ..graph.graph import Node
 from ..graph_breaks.subgraph import SubgraphTrace
 from ..heap.access_path import Path

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...eager.devices import host
+from ...eager.arrays.devices import host
 from ...eager.errors import ArgumentError, CheckError
 from ..graph.graph import SPECIAL, Graph, Node, Nodes, topological
 from ..segments.segment import Backend, Executable

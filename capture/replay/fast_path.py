@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ...eager import interpreter
-from ...eager.tape import MODE
-from ...eager.tensor import Tensor
+from ...eager.core.tape import MODE
+from ...eager.core.tensor import Tensor
+from ...eager.core.views import check_replay
 from ...eager.uninterrupted import Uninterrupted
-from ...eager.views import check_replay
 from ..guards.guards import Guard, PathCodegen, written
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
-from ...eager.tensor import Tensor
+from ...eager.core.tensor import Tensor
 from ..guards.guards import Guard
 from ..heap.access_path import Path
 from ..heap.snapshot import FIXED, is_plain

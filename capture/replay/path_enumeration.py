@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
-from ...eager.tensor import Tensor
 from ..control_flow.branch_merging import Merge, MergeFailed, MergeHints
 from ..control_flow.builtin_patching import Modules
 from ..control_flow.loop_detection import RestartTrace

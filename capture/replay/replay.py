@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...eager import interpreter
+from ...eager.core.tape import is_grad_enabled
 from ...eager.errors import CheckError, CodegenError, FusewireError
-from ...eager.tape import is_grad_enabled
 from ...eager.uninterrupted import Uninterrupted
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.path_reader import Reader

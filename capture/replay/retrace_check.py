@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from ...eager.core.tensor import Tensor
 from ...eager.errors import CheckError
-from ...eager.tensor import Tensor
 from ..control_flow.decision import Decision
 from ..graph.graph import SPECIAL, topological
 from ..heap.object_recipes import (

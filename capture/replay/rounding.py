@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from ...eager import dtypes, kernels
-from ...eager.op import OPS
+from ...eager.arrays import cpu_kernels, dtypes
+from ...eager.core.op import OPS
 from ...eager.settings import settings
 from ..graph.graph import SPECIAL, Graph, Node
 from ..graph.reference_interpreter import evaluate_node
@@ -139,7 +139,7 @@ def _in_float64(node: Node, inputs: list[Any]) -> Any:
     params = {k: _NARROW.get(v, v) if isinstance(v, np.dtype) else v
               for k, v in node.params.items()}
     try:
-        value = np.asarray(OPS[node.op].impl(kernels, *map(_widened, inputs), **params))
+        value = np.asarray(OPS[node.op].impl(cpu_kernels, *map(_widened, inputs), **params))
     except (TypeError, ValueError, KeyError):  # an op that has no float64
         return _in_own_dtypes(node, inputs)
     return _overflown(value, node.type.dtype)

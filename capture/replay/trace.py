@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...eager import interpreter
-from ...eager.ops.random import default_generator
+from ...eager.ops.random.generator import default_generator
 from ...eager.uninterrupted import Uninterrupted
 from ..autodiff.backward import find_backward
 from ..control_flow.operand_stack import tells_symbols

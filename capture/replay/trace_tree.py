@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...eager import interpreter
-from ...eager.devices import CPU
-from ...eager.tape import is_grad_enabled
+from ...eager.arrays.devices import CPU
+from ...eager.core.tape import is_grad_enabled
 from ..guards.guards import Guard, compile_each
 from ..heap.path_reader import Reader
 from ..program.cfg import Block, Branch, Element, Exit, grow

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...eager.errors import CheckError, CodegenError, MemoryShortage
-from ...eager.forking import held_while_forking
+from ...eager.fork_safety import held_while_forking
 from .gc_pause import seldom_collecting
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ...eager.forking import held_while_forking, in_child
+from ...eager.fork_safety import held_while_forking, in_child
 
 Watcher = Callable[["Span"], None]
 

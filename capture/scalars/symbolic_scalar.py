@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...eager.dtypes import as_dtype, float32, float64, int32, int64
+from ...eager.arrays.dtypes import as_dtype, float32, float64, int32, int64
 from ...eager.interpreter import Symbol
 from ..sizes.symbolic_dim import Dim
 from .scalar_expr import OPERATORS, ScalarExpr, of_number

@@ -12,8 +12,8 @@ import types
 from collections import deque
 from typing import Any, NamedTuple
 
+from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
-from ...eager.tensor import Tensor
 from ..heap.access_path import Members, Path, steps
 from ..heap.bytecode import instructions, reads_by_name
 from ..heap.snapshot import HeapSnapshot

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...eager.tape import Entry, Leaf  # the recorder settles the tape
-from ...eager.tensor import Tensor
+from ...eager.core.tape import Entry, Leaf  # the recorder settles the tape
+from ...eager.core.tensor import Tensor
 from ..heap.access_path import Members
 from ..heap.introspection import EMPTY, attributes, cells, own_members
 from ..heap.snapshot import FIXED, HeapSnapshot

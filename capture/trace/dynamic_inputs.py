@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...eager.tensor import Tensor
+from ...eager.core.tensor import Tensor
 from ..heap.access_path import Path
 from .dynamic_spec import Asked, Dynamic
 from .symbolize import is_number_at

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ...eager.arrays.shapes import axis_of
+from ...eager.core.tensor import Tensor
 from ...eager.errors import ArgumentError
-from ...eager.shapes import axis_of
-from ...eager.tensor import Tensor
 from ..heap.access_path import Path
 
 Dynamic = bool | Mapping[Any, Any] | None

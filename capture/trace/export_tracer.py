@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...eager import interpreter
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.tape import set_grad_enabled
+from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError, is_ours
-from ...eager.nn.module import Module
-from ...eager.shapes import TensorType
-from ...eager.tape import set_grad_enabled
-from ...eager.tensor import Tensor
+from ...eager.nn.base.module import Module
 from ..control_flow.branch_merging import BranchMerger, MergeHints, Plan
 from ..control_flow.builtin_patching import Modules
 from ..control_flow.frame_state import user_frames

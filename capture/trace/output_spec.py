@@ -9,8 +9,8 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ...eager.tensor import Tensor
-from ...eager.views import bases_of
+from ...eager.core.tensor import Tensor
+from ...eager.core.views import bases_of
 from ..graph.graph import Node
 from ..heap.access_path import Path
 from ..heap.introspection import attributes

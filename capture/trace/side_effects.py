@@ -12,8 +12,8 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ...eager.tape import Leaf
-from ...eager.tensor import Tensor
+from ...eager.core.tape import Leaf
+from ...eager.core.tensor import Tensor
 from ..heap.access_path import Members, Path
 from ..heap.grad_hook_guards import hooks_of
 from ..heap.mutations import (

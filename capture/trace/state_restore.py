@@ -6,7 +6,7 @@ import types
 from collections import OrderedDict, deque
 from typing import Any
 
-from ...eager.tensor import Tensor
+from ...eager.core.tensor import Tensor
 from ..heap.access_path import Members, Path
 from ..heap.introspection import EMPTY
 from ..heap.mutations import DeleteAttribute

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ...eager import devices, interpreter
-from ...eager.dispatch import evaluate
+from ...eager import interpreter
+from ...eager.arrays import devices
+from ...eager.arrays.memory import SMALLEST
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.dispatch import evaluate
+from ...eager.core.op import Op
+from ...eager.core.tensor import Tensor
 from ...eager.errors import DTypeError, FusewireError, GraphError, ShapeError
-from ...eager.memory import SMALLEST
-from ...eager.op import Op
+from ...eager.ops.data_dependent import run
 from ...eager.ops.declare import dtype_of_operands
-from ...eager.ops.measured import run
-from ...eager.shapes import TensorType
-from ...eager.tensor import Tensor
 from ..control_flow.data_dependent_sizes import DataDependentSize, decide_failure
 from ..control_flow.decision import Decision, outcome_of
 from ..control_flow.loop_detection import LoopDetector, LoopEntry, LoopRepeat

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...eager.op import Op
-from ...eager.shapes import TensorType
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import Op
 from ..graph.device_placement import devices_of
 from ..graph.graph import Node, Nodes
 from ..heap.access_path import Path

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...eager.dtypes import as_dtype
+from ...eager.arrays.dtypes import as_dtype
+from ...eager.arrays.shapes import TensorType
 from ...eager.errors import ExportError, ImportModelError
-from ...eager.shapes import TensorType
 
 PLAIN = (type(None), bool, int, float, str)
 _ROW = "@"

@@ -23,7 +23,7 @@ import numpy as np
 from ...capture.graph.graph import Graph, param_key, topological
 from ...capture.runtime.metrics import phase, program_made
 from ...capture.sizes.symbolic_dim import Dim
-from ...eager.op import OPS, Op
+from ...eager.core.op import OPS, Op
 from ..program.native_program import NativeProgram, ProgramFacts, WrittenProgram, built, facts_of
 from ..runtime import disk_cache, object_cache
 from ..runtime.target import Target

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...capture.passes.bounds_checks import Check
+from ...eager.arrays.shapes import TensorType
 from ...eager.errors import FusewireError
-from ...eager.shapes import TensorType
 from ..dynamic.dynamic_program import DynamicProgram
 from ..dynamic.prime_unification import SizeFormula
 from ..program.executable import Interface

@@ -19,7 +19,7 @@ from ...capture.program.stage_planner import walk
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarExpr
 from ...capture.segments.segment import Segment
-from ...eager import memory
+from ...eager.arrays import memory
 from ...eager.uninterrupted import Uninterrupted
 from ..llvm.control_vm import COUNTS, ENDED, UNFINISHED, UNKNOWN, Opcode
 from ..program.executable import Executable

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...capture.graph.graph import Node
-from ...eager.dtypes import kind, summed_in
+from ...eager.arrays.dtypes import kind, summed_in
+from ...eager.arrays.shapes import product
 from ...eager.errors import CodegenError
-from ...eager.shapes import product
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, atom, counter

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.graph.graph import Node
-from ...eager.dtypes import summed_in
-from ...eager.op import OPS
-from ...eager.shapes import product
+from ...eager.arrays.dtypes import summed_in
+from ...eager.arrays.shapes import product
+from ...eager.core.op import OPS
 from ..fusion.fusion import Group, is_reduced_shape, reduced_index
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, comparisons

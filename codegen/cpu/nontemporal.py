@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ...eager.memory import LINE  # on which results of this size begin
+from ...eager.arrays.memory import LINE  # on which results of this size begin
 from ..fusion.kernel_key import BufferView
 from ..fusion.launch import Launch
 from ..ir import loop_ir

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...capture.graph.graph import Node
-from ...eager.dtypes import kind
-from ...eager.op import OPS
-from ...eager.ops.cumulative import scanned_in
-from ...eager.shapes import product
+from ...eager.arrays.dtypes import kind
+from ...eager.arrays.shapes import product
+from ...eager.core.op import OPS
+from ...eager.ops.statistics.cumulative import scanned_in
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ...capture.graph.graph import Node
-from ...eager.shapes import product
+from ...eager.arrays.shapes import product
 from ..fusion.fusion import Group
 from ..fusion.kernel_key import flat_source
 from ..ir import loop_ir

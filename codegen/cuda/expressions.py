@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...eager.dtypes import is_small
+from ...eager.arrays.dtypes import is_small
 from ..gpu.index_narrowing import Ranges
 from ..gpu.thread_mapping import ThreadMapping
 from ..ir.loop_ir import (

@@ -7,7 +7,7 @@ from collections.abc import Container
 
 import numpy as np
 
-from ...eager.dtypes import summed_in
+from ...eager.arrays.dtypes import summed_in
 from ..gpu.thread_mapping import WARP
 from ..ir.loop_ir import Assign, For, Register, Update, walk
 from . import scalar

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...eager.dtypes import is_small, summed_in
+from ...eager.arrays.dtypes import is_small, summed_in
 from ..ir.scalar_ops import TRANSCENDENTAL, given_by, worked_in
 from .types import DOUBLE, FLOAT, DType, held, small
 

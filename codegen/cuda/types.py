@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...eager.dtypes import float16, is_small, summed_in
+from ...eager.arrays.dtypes import float16, is_small, summed_in
 
 DType = np.dtype[Any]
 FLOAT, DOUBLE = np.dtype("float32"), np.dtype("float64")

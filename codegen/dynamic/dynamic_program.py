@@ -20,10 +20,10 @@ from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
 from ...capture.runtime.metrics import Memory
 from ...capture.sizes.size_expr import Symbol
-from ...eager import memory
+from ...eager.arrays import memory
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import OPS
 from ...eager.errors import CodegenError, GraphError, ShapeError
-from ...eager.op import OPS
-from ...eager.shapes import TensorType
 from ..fusion.launch import Launch
 from ..ir import loop_ir
 from ..ir.affine_index import as_index, atom, comparisons, variable

@@ -23,7 +23,7 @@ from ...capture.runtime.metrics import Costs, Memory, making
 from ...capture.sizes.size_expr import Expr, Symbol
 from ...capture.sizes.symbolic_dim import formula
 from ...eager.errors import CodegenError, FusewireError, GraphError
-from ...eager.forking import held_while_forking
+from ...eager.fork_safety import held_while_forking
 from ..partition.hybrid_executable import call_by_call
 from .dynamic_program import DynamicProgram
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...capture.heap.code_tracker import unobserved
 from ...eager.errors import CodegenError
-from ...eager.forking import held_while_forking
+from ...eager.fork_safety import held_while_forking
 
 _AT_ONCE = 32  # programs of one op
 _WAITING = 1 << 12  # kinds of calls that are counted

@@ -13,11 +13,11 @@ import numpy as np
 
 from ...capture.graph.graph import Graph, Nodes, param_key
 from ...capture.heap.code_tracker import observing
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import Op
 from ...eager.errors import CodegenError
-from ...eager.op import Op
-from ...eager.ops.contract import parts
+from ...eager.ops.products.contract import parts
 from ...eager.settings import settings
-from ...eager.shapes import TensorType
 from ..compile import compile_native
 from ..program.native_call import ProgramCall, contiguous
 from .cache import SpecializationCache

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...eager.dtypes import is_small
-from ...eager.shapes import TensorType, product
+from ...eager.arrays.dtypes import is_small
+from ...eager.arrays.shapes import TensorType, product
 from ..compile import machine_of
 from ..ir.loop_ir import (
     BOOL,

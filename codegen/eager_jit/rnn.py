@@ -19,14 +19,17 @@ from ...capture.graph.graph_builder import as_tensor, building
 from ...capture.segments.segment import cone, cut
 from ...capture.sizes.symbolic_dim import Sizes
 from ...eager import interpreter
+from ...eager.arrays.dtypes import is_small
+from ...eager.arrays.shapes import TensorType
 from ...eager.autograd.engine import given_up, gradients_between
 from ...eager.autograd.function import Part
-from ...eager.dtypes import is_small
+from ...eager.core.op import Op
+from ...eager.core.tape import MODE, Entry, Leaf, set_grad_enabled
+from ...eager.core.tensor import Tensor
 from ...eager.errors import FusewireError, MemoryShortage
-from ...eager.nn import recurrence
-from ...eager.op import Op
-from ...eager.ops import pointwise
-from ...eager.ops.recurrent import (
+from ...eager.nn.functional import recurrence
+from ...eager.ops.elementwise import pointwise
+from ...eager.ops.layers.recurrent import (
     KINDS,
     Kind,
     State,
@@ -37,11 +40,8 @@ from ...eager.ops.recurrent import (
     state_rows,
     stepwise,
 )
-from ...eager.ops.view import concat_same_dtype
+from ...eager.ops.shape.concat import concat_same_dtype
 from ...eager.settings import settings
-from ...eager.shapes import TensorType
-from ...eager.tape import MODE, Entry, Leaf, set_grad_enabled
-from ...eager.tensor import Tensor
 from ..compile import Program, compile_graph
 from ..partition.hybrid_executable import call_by_call
 from .cache import SpecializationCache

@@ -17,14 +17,15 @@ import numpy as np
 
 from ...capture.graph.graph import Graph, Node, Nodes, param_key
 from ...capture.graph.graph_builder import literal
-from ...eager import dispatch, kernels
-from ...eager.dtypes import is_small
+from ...eager.arrays import cpu_kernels
+from ...eager.arrays.dtypes import is_small
+from ...eager.arrays.shapes import TensorType, product
+from ...eager.core import dispatch
+from ...eager.core.op import Op
 from ...eager.errors import CodegenError
-from ...eager.op import Op
-from ...eager.ops.check import in_range
 from ...eager.ops.declare import dtype_of_operands
+from ...eager.ops.range_checks import in_range
 from ...eager.settings import settings
-from ...eager.shapes import TensorType, product
 from ..cache.program_cache import program_of
 from ..compile import lower_graph, machine_of, slot_of
 from ..llvm.row_blocks import RowBlocks
@@ -310,7 +311,7 @@ def _in_two(op: Op, params: dict[str, Any], inputs: Sequence[Any]) -> Any:
     if count < x.size:
         both = np.concatenate([both, flat[count:]])
     shape = (1,) * x.ndim if params["keepdims"] else ()
-    return op.impl(kernels, both, axis=(0,), keepdims=False).reshape(shape)
+    return op.impl(cpu_kernels, both, axis=(0,), keepdims=False).reshape(shape)
 
 
 # ---- programs

@@ -16,14 +16,14 @@ import numpy as np
 from ...capture.graph.graph import Graph, Node, Nodes, param_key, topological
 from ...capture.graph.graph_builder import Builder, as_tensor, building
 from ...capture.passes.decompose import decompose
-from ...eager import dispatch
+from ...eager.arrays.dtypes import is_small
+from ...eager.arrays.shapes import TensorType
 from ...eager.autograd.engine import sum_to
-from ...eager.dtypes import is_small
+from ...eager.core import dispatch
+from ...eager.core.op import OPS, Op
+from ...eager.core.tape import Entry, no_grad
 from ...eager.errors import FusewireError
-from ...eager.op import OPS, Op
 from ...eager.settings import settings
-from ...eager.shapes import TensorType
-from ...eager.tape import Entry, no_grad
 from ..compile import compile_native
 from ..program.executable import Executable
 from ..program.native_call import ProgramCall

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.graph.graph import SPECIAL, Graph, Node, missing_below, params_key, users
-from ...eager.shapes import product
+from ...eager.arrays.shapes import product
 from ..ir.affine_index import Index, as_index, variable
 from ..ir.builder import BUILDER, ExprValue
 from ..ir.inline import Indices, Inliner, broadcast_index

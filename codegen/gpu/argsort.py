@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...capture.graph.graph import Node
-from ...eager.shapes import TensorType
+from ...eager.arrays.shapes import TensorType
 from ..cpu.argsort import PLACE, SortedRows
 from ..cpu.partition_work import bounds, buffers_of
 from ..fusion.fusion import Group

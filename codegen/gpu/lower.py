@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...capture.graph.graph import Node
-from ...eager.dtypes import summed_in
-from ...eager.op import OPS
+from ...eager.arrays.dtypes import summed_in
+from ...eager.core.op import OPS
 from ..cpu.loop_body import Axes, Body, decode, work
 from ..cpu.loop_nest import LoopNest, adding_rows, identities, kernel
 from ..cpu.partition_work import bounds

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ...capture.graph.graph import Node
-from ...eager.dtypes import summed_in
-from ...eager.shapes import product
+from ...eager.arrays.dtypes import summed_in
+from ...eager.arrays.shapes import product
 from ..cpu.partition_work import bounds, buffers_of
 from ..cpu.scatter_rows import inside, split
 from ..fusion.fusion import Group

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...capture.graph.graph import Node
-from ...eager.shapes import product
+from ...eager.arrays.shapes import product
 from ..cpu.partition_work import bounds, buffers_of
 from ..cpu.scatter_rows import place_of, put_kernels, row_written
 from ..fusion.fusion import Group

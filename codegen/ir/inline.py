@@ -6,9 +6,9 @@ from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from typing import Any
 
 from ...capture.graph.graph import Node
+from ...eager.arrays.shapes import TensorType
+from ...eager.core.op import OPS
 from ...eager.errors import CodegenError
-from ...eager.op import OPS
-from ...eager.shapes import TensorType
 from . import loop_ir
 from .affine_index import Index, as_index, assuming, atom
 from .axis_coalescing import joined

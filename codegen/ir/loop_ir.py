@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ...eager.forking import held_while_forking
+from ...eager.fork_safety import held_while_forking
 
 if TYPE_CHECKING:
     from .mma_layout import Fragments

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...eager.dtypes import bfloat16, is_small, summed_in
+from ...eager.arrays.dtypes import bfloat16, is_small, summed_in
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 

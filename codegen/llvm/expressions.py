@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...eager.dtypes import is_small
+from ...eager.arrays.dtypes import is_small
 from ..ir.loop_ir import (
     INT,
     Buffer,

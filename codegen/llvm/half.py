@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...eager.dtypes import bfloat16
+from ...eager.arrays.dtypes import bfloat16
 from .ir_builder import LlvmBuilder, Value
 
 DType = np.dtype[Any]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...eager.dtypes import is_small, summed_in
+from ...eager.arrays.dtypes import is_small, summed_in
 from ..ir.scalar_ops import TRANSCENDENTAL, given_by, worked_in
 from . import dot_products, half, math
 from .ir_builder import BITS, LlvmBuilder, Value, constant, suffix, type_of

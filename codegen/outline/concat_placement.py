@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...capture.graph.graph import SPECIAL, Graph, Node
-from ...eager.shapes import product
+from ...eager.arrays.shapes import product
 from ..fusion.fusion import is_pieces
 
 Pieces = dict[Node, tuple[Node, int]]  # of which concat, and from which of its elements on

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ...capture.graph.graph import Graph, Node, Nodes, params_key
-from ...eager.shapes import TensorType
+from ...eager.arrays.shapes import TensorType
 from .concat_placement import lies_in_pieces
 from .repeated_regions import (
     RegionInstance,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...capture.graph.graph import Node, missing_below, params_key
-from ...eager.shapes import TensorType
+from ...eager.arrays.shapes import TensorType
 from ..fusion.fusion import row_of
 from ..fusion.kernel_key import flat_source, offset_of
 from .schedule import Scheduler

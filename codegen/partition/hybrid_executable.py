@@ -18,10 +18,10 @@ from ...capture.passes.bounds_checks import Check, extract_checks
 from ...capture.passes.decompose import decompose_composites
 from ...capture.runtime import spans
 from ...capture.runtime.metrics import Memory, phase
-from ...eager.dispatch import evaluate
+from ...eager.core.dispatch import evaluate
+from ...eager.core.op import OPS
+from ...eager.core.tensor import Tensor
 from ...eager.errors import CodegenError, FusewireError, MemoryShortage
-from ...eager.op import OPS
-from ...eager.tensor import Tensor
 from ..ir.target_info import Machine
 from ..program.kernel_stats import bytes_of, kernel_table
 from ..select.lowering_table import CPU, LoweringTable

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from ...capture.graph.device_placement import Placement, placement_of
 from ...capture.graph.graph import SPECIAL, Graph, Node, Nodes, users
-from ...eager.devices import CPU
-from ...eager.dispatch import LARGE
-from ...eager.op import OPS
+from ...eager.arrays.devices import CPU
+from ...eager.core.dispatch import LARGE
+from ...eager.core.op import OPS
 from .support import why_no_code
 
 TOO_LITTLE = "so little work that code of its own would not pay"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...capture.graph.graph import SPECIAL, Node
-from ...eager.dtypes import is_small, kind
-from ...eager.op import OPS
+from ...eager.arrays.dtypes import is_small, kind
+from ...eager.core.op import OPS
 
 _KINDS = {("f", 2), ("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n in (1, 2, 4, 8)}
 

@@ -16,8 +16,8 @@ from ...capture.graph.reference_interpreter import evaluate_node
 from ...capture.passes.bounds_checks import Check
 from ...capture.runtime import spans
 from ...capture.runtime.metrics import Memory
-from ...eager import memory
-from ...eager.shapes import TensorType
+from ...eager.arrays import memory
+from ...eager.arrays.shapes import TensorType
 from ..ir.loop_ir import Buffer, Kernel
 from ..runtime.cpython.data_pointers import address, aligned
 from .kernel_stats import bytes_of, kernel_facts, kernel_table

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ...eager.dtypes import kind
-from ...eager.shapes import TensorType
+from ...eager.arrays.dtypes import kind
+from ...eager.arrays.shapes import TensorType
 from ..ir import loop_ir
 from ..ir.loop_ir import Buffer, Call, Expr, For, Kernel, Load, Stmt
 from .roofline import limit

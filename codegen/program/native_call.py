@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...eager import memory
+from ...eager.arrays import memory
+from ...eager.arrays.shapes import TensorType
 from ...eager.errors import CodegenError
-from ...eager.shapes import TensorType
 from ..runtime.cpython.data_pointers import address
 from ..runtime.cpython.entry import function
 from ..runtime.cpython.object_layout import LAYOUT

@@ -21,7 +21,7 @@ import threading
 import time
 from typing import Any
 
-from ...eager import forking
+from ...eager import fork_safety
 from ...eager.settings import wanted_threads
 from ..llvm.control_vm import WAYS
 from ..llvm.row_blocks import RUN
@@ -150,7 +150,7 @@ class _Pool:
         every, before = (ctypes.c_int64 * 16)(), (ctypes.c_int64 * 16)()
         self._c("sigfillset", ctypes.addressof(every))
         self._c("pthread_sigmask", _SIG_SETMASK, ctypes.addressof(every), ctypes.addressof(before))
-        for _ in range(self.count - 1 if forking.alone else 0):
+        for _ in range(self.count - 1 if fork_safety.alone else 0):
             thread = ctypes.c_void_p()
             place = ctypes.addressof(thread)
             code = self.code["worker"]
@@ -195,7 +195,7 @@ class _Pool:
             self.count = count
 
 
-_LOCK = forking.held_while_forking(threading.Lock())
+_LOCK = fork_safety.held_while_forking(threading.Lock())
 
 
 def _pool() -> _Pool:

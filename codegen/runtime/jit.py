@@ -17,7 +17,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ...eager.forking import held_while_forking
+from ...eager.fork_safety import held_while_forking
 from .memory_headroom import require
 from .target import Target
 

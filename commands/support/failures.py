@@ -6,8 +6,8 @@ import functools
 import traceback
 from pathlib import Path
 
-from ...eager.advice import advise
 from ...eager.errors import FusewireError, is_our_file
+from ...eager.front.advice import advise
 from .command import Failed, Found
 
 INTERRUPTED = 130  # the exit status of what Ctrl-C ended

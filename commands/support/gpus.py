@@ -5,7 +5,7 @@ from __future__ import annotations
 import fusewire as fw
 
 from ...codegen.cuda.runtime import nvrtc
-from ...eager import devices
+from ...eager.arrays import devices
 from ...eager.errors import CodegenError
 from ...export.demo.environment import version
 

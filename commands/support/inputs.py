@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...eager.dtypes import DTYPES, OWN
-from ...eager.tensor import Tensor, from_numpy
+from ...eager.arrays.dtypes import DTYPES, OWN
+from ...eager.core.tensor import Tensor, from_numpy
 from .command import Failed, WrongUsage
 from .targets import Target
 

@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ...capture.replay.compiled_function import Compiled
-from ...eager import serialization
-from ...eager.nn.module import Module
+from ...eager.front import serialization
+from ...eager.nn.base.module import Module
 from .command import Failed, WrongUsage
 
 FORM = "file.py:name"

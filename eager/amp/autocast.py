@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import devices, interpreter
-from ..casting import CAST, casting_to
-from ..dtypes import as_dtype, bfloat16, float16
-from ..tensor import Tensor
-from ..utils.arguments import check_choice
+from .. import interpreter
+from ..arguments import check_choice
+from ..arrays import devices
+from ..arrays.dtypes import as_dtype, bfloat16, float16
+from ..core.tensor import Tensor
+from ..ops.elementwise.casting import CAST, casting_to
 
 __all__ = [
     "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available",

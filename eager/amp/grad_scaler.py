@@ -8,15 +8,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import interpreter
-from ..dispatch import replace
-from ..dtypes import float16, float32, int32
+from ..arrays.dtypes import float16, float32, int32
+from ..core.dispatch import replace
+from ..core.tape import no_grad
+from ..core.tensor import Tensor
 from ..errors import ArgumentError, DTypeError, GradientError, StateError
-from ..methods import update
 from ..ops.create import full
-from ..ops.pointwise import cast, equal, isfinite, logical_and, logical_not, logical_or, where
-from ..ops.reduce import all
-from ..tape import no_grad
-from ..tensor import Tensor
+from ..ops.elementwise.pointwise import (
+    cast,
+    equal,
+    isfinite,
+    logical_and,
+    logical_not,
+    logical_or,
+    where,
+)
+from ..ops.reduction.reduce import all
+from ..tensor_methods.methods import update
 from ..uninterrupted import Uninterrupted
 
 __all__ = ["GradScaler"]

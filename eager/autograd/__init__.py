@@ -1,6 +1,6 @@
 """Gradients, under the names of `torch.autograd`."""
 
-from ..tape import (
+from ..core.tape import (
     enable_grad,
     inference_mode,
     is_grad_enabled,

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from .. import interpreter
-from ..dtypes import kind
+from ..arrays.dtypes import kind
+from ..core.lazy import array_of
+from ..core.observer import Beneath
+from ..core.op import Op
+from ..core.tape import Entry, extra_of
+from ..core.tensor import Tensor
 from ..errors import GradientError, user_line
-from ..later import array_of
-from ..op import Op
-from ..ops import pointwise
-from ..tape import Entry, extra_of
-from ..tensor import Tensor
-from .beneath import Beneath
+from ..ops.elementwise import pointwise
 
 __all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import float64, kind
+from ..arrays.dtypes import float64, kind
+from ..core.tape import enable_grad, no_grad
+from ..core.tensor import Tensor
 from ..errors import GradientError
-from ..ops import pointwise
-from ..tape import enable_grad, no_grad
-from ..tensor import Tensor
+from ..ops.elementwise import pointwise
 from .engine import grad
 
 __all__ = ["gradcheck", "gradgradcheck"]

@@ -11,13 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from .. import devices, dispatch, interpreter
-from ..dtypes import float32
+from .. import interpreter
+from ..arrays import devices
+from ..arrays.dtypes import float32
+from ..arrays.shapes import same
+from ..core import dispatch
+from ..core.tape import MODE, Entry, Leaf, is_grad_enabled, set_grad_enabled, with_tape
+from ..core.tensor import Tensor, as_tensor
 from ..errors import DTypeError, GradientError, ShapeError
-from ..ops import composite, create, pointwise, reduce, view
-from ..shapes import same
-from ..tape import MODE, Entry, Leaf, is_grad_enabled, set_grad_enabled, with_tape
-from ..tensor import Tensor, as_tensor
+from ..ops import create
+from ..ops.elementwise import composite, pointwise
+from ..ops.reduction import reduce
+from ..ops.shape import view
 from .anomaly import WATCHING, watched
 from .hooks import accumulated, passed
 

@@ -6,14 +6,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..dispatch import apply
+from ..arrays.shapes import TensorType
+from ..core.dispatch import apply
+from ..core.op import Op
+from ..core.tape import MODE, Entry, Leaf, is_grad_enabled, no_grad
+from ..core.tensor import Tensor
+from ..core.tracer import Traced
 from ..errors import DTypeError, FusewireError, GradientError, ShapeError, running_layers
-from ..op import Op
-from ..ops import create, pointwise
-from ..shapes import TensorType
-from ..tape import MODE, Entry, Leaf, is_grad_enabled, no_grad
-from ..tensor import Tensor
-from ..traced import Traced
+from ..ops import create
+from ..ops.elementwise import pointwise
 from .engine import given_up, sum_to
 
 __all__ = ["Function", "once_differentiable"]

@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ..core.tape import Entry, Leaf, extra_of, watch
+from ..core.tensor import Tensor
 from ..errors import DTypeError, GradientError, ShapeError
-from ..ops import pointwise
-from ..tape import Entry, Leaf, extra_of, watch
-from ..tensor import Tensor
+from ..ops.elementwise import pointwise
 
 __all__ = ["RemovableHandle", "register_hook", "register_post_accumulate_grad_hook", "retain_grad"]
 

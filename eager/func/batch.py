@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import interpreter
-from ..dispatch import apply, type_of
+from ..arrays.shapes import TensorType, axis_of
+from ..core.dispatch import apply, type_of
+from ..core.op import Op
+from ..core.tape import enable_grad
+from ..core.tensor import Tensor
 from ..errors import DTypeError, FusewireError, GradientError, ShapeError
-from ..op import Op
 from ..ops import batching
-from ..ops.contract import LETTERS
 from ..ops.create import full_op
-from ..ops.join import concat
-from ..ops.pointwise import alias
-from ..ops.view import permute_dims, reshape, slice_axes, take_op
-from ..shapes import TensorType, axis_of
-from ..tape import enable_grad
-from ..tensor import Tensor
+from ..ops.elementwise.pointwise import alias
+from ..ops.products.contract import LETTERS
+from ..ops.shape.join import concat
+from ..ops.shape.view import permute_dims, reshape, slice_axes, take_op
 from . import tree
 from .custom import Call, Mapped, listed, run_forward
 from .transform import Level, OfLevel, check_inner, is_of, running, untaped

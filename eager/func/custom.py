@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import Function
+from ..core.tape import is_grad_enabled, no_grad
+from ..core.tensor import Tensor
 from ..errors import GradientError
-from ..tape import is_grad_enabled, no_grad
-from ..tensor import Tensor
 
 
 def run_forward(function: Any, ctx: Any, args: tuple[Any, ...], beneath: Sequence[Any]

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..arrays.dtypes import is_float, kind
 from ..autograd.engine import gradients_between, unbroadcast
-from ..dispatch import apply
-from ..dtypes import is_float, kind
+from ..core.dispatch import apply
+from ..core.op import Op
+from ..core.tape import Leaf, enable_grad, is_grad_enabled
+from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError
-from ..op import Op
 from ..ops.create import zeros_like
-from ..ops.pointwise import alias, cast
-from ..ops.view import expand_to
-from ..tape import Leaf, enable_grad, is_grad_enabled
-from ..tensor import Tensor
+from ..ops.elementwise.pointwise import alias, cast
+from ..ops.shape.view import expand_to
 from . import tree
 from .custom import listed, run_forward
 from .gradient import Tape

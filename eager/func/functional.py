@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..core.tape import no_grad
+from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, StateError
-from ..nn.module import Module
-from ..nn.state import listed
-from ..ops.join import stack
-from ..tape import no_grad
-from ..tensor import Tensor
+from ..nn.base.module import Module
+from ..nn.base.state import listed
+from ..ops.shape.join import stack
 
 __all__ = ["functional_call", "stack_module_state"]
 

@@ -11,14 +11,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..arrays.dtypes import is_float, kind
+from ..arrays.shapes import whole
 from ..autograd.engine import gradients_between, leads_outside
-from ..dtypes import is_float, kind
+from ..core.tape import Leaf, enable_grad, is_grad_enabled
+from ..core.tensor import Tensor
 from ..errors import DTypeError, GradientError, ShapeError
 from ..ops.create import zeros_like
-from ..ops.pointwise import alias
-from ..shapes import whole
-from ..tape import Leaf, enable_grad, is_grad_enabled
-from ..tensor import Tensor
+from ..ops.elementwise.pointwise import alias
 from . import tree
 from .transform import edges_of, tracked, untaped
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
+from ..arrays.shapes import product
+from ..core.tensor import Tensor
 from ..ops.create import iota
-from ..ops.pointwise import cast, equal
-from ..ops.view import permute_dims, reshape, slice_axes
-from ..shapes import product
-from ..tensor import Tensor
+from ..ops.elementwise.pointwise import cast, equal
+from ..ops.shape.view import permute_dims, reshape, slice_axes
 from . import tree
 from .batch import vmap
 from .forward import jvp

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import interpreter
-from ..dispatch import apply, evaluate, taped
+from ..core.dispatch import apply, evaluate, taped
+from ..core.op import Op
+from ..core.tensor import Tensor
+from ..core.tracer import Traced
 from ..errors import GradientError
-from ..op import Op
-from ..tensor import Tensor
-from ..traced import Traced
 
 
 class Level:

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError
-from ..tensor import Tensor
 
 
 class Node(NamedTuple):

@@ -5,9 +5,9 @@ through LAPACK, with float16 and bfloat16 widened to float32, and have gradients
 """
 
 from ..errors import LinAlgError
-from ..ops.contract import matmul, tensordot, vecdot
-from ..ops.matrix import cross, diagonal, outer, trace
-from ..ops.view import matrix_transpose
+from ..ops.products.contract import matmul, tensordot, vecdot
+from ..ops.products.matrix import cross, diagonal, outer, trace
+from ..ops.shape.view import matrix_transpose
 from .eigen import EighResult, EigResult, eig, eigh, eigvals, eigvalsh
 from .factor import QRResult, cholesky, qr
 from .function import matrix_exp, matrix_power, multi_dot, vander

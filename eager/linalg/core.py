@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from ..arrays import dtypes
+from ..arrays.shapes import TensorType, product
+from ..core.op import Op, define
+from ..core.tensor import Tensor
 from ..errors import LinAlgError, ShapeError
-from ..op import Op, define
-from ..ops import pointwise, reduce
 from ..ops.batching import leading
-from ..ops.complex import conj_of, real
 from ..ops.create import iota
-from ..ops.view import matrix_transpose, reshape, slice_axes
-from ..shapes import TensorType, product
-from ..tensor import Tensor
+from ..ops.elementwise import pointwise
+from ..ops.elementwise.complex import conj_of, real
+from ..ops.reduction import reduce
+from ..ops.shape.view import matrix_transpose, reshape, slice_axes
 
 _NO_LOOPS = "its loops depend on the values: it runs as a call of LAPACK"
 _NO_ONNX = "ONNX has no such operator"

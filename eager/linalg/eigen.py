@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes
-from ..dispatch import apply
-from ..op import each
-from ..ops import pointwise
-from ..ops.complex import conj_of, real
-from ..ops.matrix import diagonal
-from ..ops.view import expand_dims
-from ..shapes import TensorType
-from ..tensor import Tensor
+from ..arrays import dtypes
+from ..arrays.shapes import TensorType
+from ..core.dispatch import apply
+from ..core.op import each
+from ..core.tensor import Tensor
+from ..ops.elementwise import pointwise
+from ..ops.elementwise.complex import conj_of, real
+from ..ops.products.matrix import diagonal
+from ..ops.shape.view import expand_dims
 from .core import (
     adjoint,
     columns,

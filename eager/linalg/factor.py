@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import apply
+from ..arrays.shapes import TensorType
+from ..core.dispatch import apply
+from ..core.op import each
+from ..core.tensor import Tensor
 from ..errors import ArgumentError, GradientError
-from ..op import each
-from ..ops.join import concat
-from ..ops.matrix import diagonal
-from ..shapes import TensorType
-from ..tensor import Tensor
+from ..ops.products.matrix import diagonal
+from ..ops.shape.join import concat
 from .core import adjoint, lapack, matrices, pack, packed_type, triangle, unpack, with_diagonal
 from .solve import solve_triangular
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import apply
+from ..arrays.shapes import whole
+from ..core.dispatch import apply
+from ..core.op import each
+from ..core.tensor import Tensor, as_tensor
 from ..errors import ArgumentError, ShapeError
-from ..op import each
-from ..ops.contract import matmul
 from ..ops.create import full_like
-from ..ops.join import concat, stack
-from ..ops.pointwise import alias
-from ..ops.view import broadcast_to, expand_dims, reshape
-from ..shapes import whole
-from ..tensor import Tensor, as_tensor
+from ..ops.elementwise.pointwise import alias
+from ..ops.products.contract import matmul
+from ..ops.shape.join import concat, stack
+from ..ops.shape.view import broadcast_to, expand_dims, reshape
 from .core import adjoint, eye_like, lapack, matrices
 from .solve import inv
 

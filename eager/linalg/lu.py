@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import apply
-from ..op import each
-from ..ops import pointwise
+from ..core.dispatch import apply
+from ..core.op import each
+from ..core.tensor import Tensor
 from ..ops.create import iota
-from ..ops.join import concat
-from ..ops.view import expand_dims
-from ..tensor import Tensor
+from ..ops.elementwise import pointwise
+from ..ops.shape.join import concat
+from ..ops.shape.view import expand_dims
 from .core import adjoint, eye_like, lapack, matrices, pack, packed_type, triangle, unpack
 from .solve import solve_triangular, substitute
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..arrays.shapes import axes_of, axis_of, reduced
+from ..core.tensor import Tensor
 from ..errors import ArgumentError, ShapeError
-from ..ops import pointwise, reduce
-from ..ops.complex import imag, real
-from ..ops.view import permute_dims, reshape
-from ..shapes import axes_of, axis_of, reduced
-from ..tensor import Tensor
+from ..ops.elementwise import pointwise
+from ..ops.elementwise.complex import imag, real
+from ..ops.reduction import reduce
+from ..ops.shape.view import permute_dims, reshape
 from .core import matrices
 from .singular import svdvals
 from .solve import inv

@@ -6,18 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import dtypes
-from ..dispatch import apply
+from ..arrays import dtypes
+from ..arrays.shapes import TensorType
+from ..core.dispatch import apply
+from ..core.op import each
+from ..core.tensor import Tensor
 from ..errors import DTypeError
-from ..op import each
-from ..ops import pointwise, reduce
-from ..ops.complex import imag, real
-from ..ops.contract import factors
 from ..ops.create import full
-from ..ops.matrix import diagonal
-from ..ops.view import expand_dims, expand_to, reshape
-from ..shapes import TensorType
-from ..tensor import Tensor
+from ..ops.elementwise import pointwise
+from ..ops.elementwise.complex import imag, real
+from ..ops.products.contract import factors
+from ..ops.products.matrix import diagonal
+from ..ops.reduction import reduce
+from ..ops.shape.view import expand_dims, expand_to, reshape
 from .core import (
     adjoint,
     columns,

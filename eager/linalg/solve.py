@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import apply
+from ..arrays.shapes import TensorType, broadcast
+from ..core.dispatch import apply
+from ..core.op import each
+from ..core.tensor import Tensor
 from ..errors import ShapeError
-from ..op import each
-from ..ops import reduce
-from ..ops.complex import complex, conj_of, imag, real
-from ..ops.contract import factors
-from ..ops.view import expand_to, matrix_transpose, permute_dims, reshape
-from ..shapes import TensorType, broadcast
-from ..tensor import Tensor
+from ..ops.elementwise.complex import complex, conj_of, imag, real
+from ..ops.products.contract import factors
+from ..ops.reduction import reduce
+from ..ops.shape.view import expand_to, matrix_transpose, permute_dims, reshape
 from .core import adjoint, lapack, matrices, packed_type, scalars, triangle, unpack
 
 __all__ = ["SlogdetResult", "det", "inv", "slogdet", "solve", "solve_triangular"]

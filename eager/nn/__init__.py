@@ -1,27 +1,28 @@
 """Layers, losses and containers, under PyTorch's names."""
 
-from . import functional, init, utils
-from .activation import *
-from .adaptive import *
-from .attention import *
-from .batchnorm import *
-from .container import *
-from .conv import *
-from .distance import *
-from .dropout import *
-from .embedding import *
-from .flatten import *
-from .fold import *
-from .lazy import *
-from .linear import *
-from .loss import *
-from .module import *
-from .normalization import *
-from .padding import *
-from .parameter import *
-from .pooling import *
-from .recurrent import *
-from .shuffle import *
-from .summary import *
-from .transformer import *
-from .upsampling import *
+from . import functional, utils
+from .base import init, parameter
+from .base.container import *
+from .base.module import *
+from .base.parameter import *
+from .base.summary import *
+from .layers.activation import *
+from .layers.attention import *
+from .layers.batchnorm import *
+from .layers.conv import *
+from .layers.distance import *
+from .layers.dropout import *
+from .layers.embedding import *
+from .layers.flatten import *
+from .layers.fold import *
+from .layers.lazy import *
+from .layers.linear import *
+from .layers.normalization import *
+from .layers.padding import *
+from .layers.pooling import *
+from .layers.shuffle import *
+from .layers.transformer import *
+from .layers.upsampling import *
+from .losses.adaptive import *
+from .losses.loss import *
+from .recurrent.layers import *

@@ -1,0 +1,1 @@
+"""The ops. Declarations, creation and batching rules here, families in subfolders."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..dispatch import apply
-from ..dtypes import int64
-from ..op import OPS, Op
-from ..tensor import Tensor
+from ..arrays.dtypes import int64
+from ..core.dispatch import apply
+from ..core.op import OPS, Op
+from ..core.tensor import Tensor
 
 Rule = Callable[[Op, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Tensor]
 

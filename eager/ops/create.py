@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import devices, dtypes, interpreter
-from ..devices import placed
-from ..dispatch import create
+from .. import interpreter
+from ..arrays import devices, dtypes
+from ..arrays.devices import placed
+from ..arrays.shapes import TensorType, axis_of, sizes_of
+from ..core.dispatch import create
+from ..core.op import Op, define
+from ..core.tensor import Tensor, as_tensor, from_numpy, tensor
 from ..errors import DTypeError, ShapeError
-from ..op import Op, define
-from ..shapes import TensorType, axis_of, sizes_of
-from ..tensor import Tensor, as_tensor, from_numpy, tensor
 from .declare import cast
 
 __all__ = [

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
-from ..dispatch import apply, function_of_one, function_of_two
-from ..dtypes import SCALARS, DType
+from ..arrays import dtypes
+from ..arrays.dtypes import SCALARS, DType
+from ..arrays.shapes import TensorType, broadcast
+from ..core.dispatch import apply, function_of_one, function_of_two
+from ..core.op import Op, define, each
+from ..core.tensor import Tensor, as_tensor, tensor
 from ..errors import DTypeError
-from ..op import Op, define, each
-from ..shapes import TensorType, broadcast
-from ..tensor import Tensor, as_tensor, tensor
 
 # what an op takes: kinds of NumPy dtypes, and their names in an error
 TAKES = {

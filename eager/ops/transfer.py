@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import devices
-from ..dispatch import apply
-from ..op import Op, define, each
-from ..tensor import Tensor
+from ..arrays import devices
+from ..core.dispatch import apply
+from ..core.op import Op, define, each
+from ..core.tensor import Tensor
 from .declare import alias
 
 transfer_op = define(Op(

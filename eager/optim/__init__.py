@@ -6,9 +6,10 @@ from .adagrad import Adadelta, Adagrad
 from .adam import Adam, AdamW
 from .adam_variants import Adamax, NAdam, RAdam
 from .asgd import ASGD
+from .base import optimizer as optimizer
+from .base.optimizer import Optimizer
 from .lbfgs import LBFGS
 from .muon import Muon
-from .optimizer import Optimizer
 from .rmsprop import RMSprop
 from .rprop import Rprop
 from .sgd import SGD

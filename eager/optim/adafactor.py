@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..dtypes import finfo
+from ..arrays.dtypes import finfo
+from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from ..ops.pointwise import maximum, rsqrt
-from ..ops.reduce import mean, sum
-from ..tensor import Tensor
-from .formulas import axpy, lerp, scale
-from .numbers import choose, is_zero, root
-from .optimizer import Optimizer, Settings, given
-from .saving import State
+from ..ops.elementwise.pointwise import maximum, rsqrt
+from ..ops.reduction.reduce import mean, sum
+from .base.formulas import axpy, lerp, scale
+from .base.optimizer import Optimizer, Settings, given
+from .base.state_dicts import State
+from .base.step_numbers import choose, is_zero, root
 
 
 class Adafactor(Optimizer):

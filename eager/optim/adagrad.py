@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..tensor import Tensor
-from .formulas import adadelta_step, axpy, ema_square, root_step
-from .optimizer import Optimizer, Settings, decayed, given
-from .saving import State
+from ..core.tensor import Tensor
+from .base.formulas import adadelta_step, axpy, ema_square, root_step
+from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.state_dicts import State
 
 
 class Adagrad(Optimizer):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..ops.pointwise import maximum
-from ..tensor import Tensor
-from .formulas import ema_square, lerp, root_step
-from .numbers import correction, root
-from .optimizer import Optimizer, Settings, given, kept, pulled
-from .saving import State
+from ..core.tensor import Tensor
+from ..ops.elementwise.pointwise import maximum
+from .base.formulas import ema_square, lerp, root_step
+from .base.optimizer import Optimizer, Settings, given, kept, pulled
+from .base.state_dicts import State
+from .base.step_numbers import correction, root
 
 
 class Adam(Optimizer):

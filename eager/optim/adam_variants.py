@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..ops.pointwise import where
-from ..tensor import Tensor
-from .formulas import adamax_norm, axpy, ema_square, lerp, ratio_step, root_step
-from .numbers import correction, root, single
-from .optimizer import Optimizer, Settings, decayed, given
-from .saving import State
+from ..core.tensor import Tensor
+from ..ops.elementwise.pointwise import where
+from .base.formulas import adamax_norm, axpy, ema_square, lerp, ratio_step, root_step
+from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.state_dicts import State
+from .base.step_numbers import correction, root, single
 
 
 class Adamax(Optimizer):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..tensor import Tensor
-from .formulas import axpy, lerp, scale
-from .numbers import choose, single
-from .optimizer import Optimizer, Settings, decayed, given
-from .saving import State
+from ..core.tensor import Tensor
+from .base.formulas import axpy, lerp, scale
+from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.state_dicts import State
+from .base.step_numbers import choose, single
 
 
 class ASGD(Optimizer):

@@ -6,24 +6,24 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..dispatch import replace
+from ..arguments import check_choice
+from ..core.dispatch import replace
+from ..core.tape import enable_grad, no_grad
+from ..core.tensor import Tensor, tensor
 from ..errors import ArgumentError
-from ..nn.state import as_tensor
-from ..ops.contract import vecdot
+from ..nn.base.state import as_tensor
 from ..ops.create import zeros_like
-from ..ops.join import concat
-from ..ops.pointwise import abs
-from ..ops.reduce import max, sum
-from ..ops.view import reshape
-from ..tape import enable_grad, no_grad
-from ..tensor import Tensor, tensor
+from ..ops.elementwise.pointwise import abs
+from ..ops.products.contract import vecdot
+from ..ops.reduction.reduce import max, sum
+from ..ops.shape.join import concat
+from ..ops.shape.view import reshape
 from ..uninterrupted import Uninterrupted
-from ..utils.arguments import check_choice
-from .formulas import axpy
-from .optimizer import Optimizer, given
-from .saving import ParameterState, State
-from .together import gradient, narrowed, widened
-from .wolfe import Point, search
+from .base.foreach import gradient, narrowed, widened
+from .base.formulas import axpy
+from .base.optimizer import Optimizer, given
+from .base.state_dicts import ParameterState, State
+from .line_search import Point, search
 
 
 class LBFGS(Optimizer):

@@ -6,19 +6,19 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..dtypes import bfloat16, float32
+from ..arguments import check_choice
+from ..arrays.dtypes import bfloat16, float32
+from ..core.tensor import Tensor, tensor
 from ..errors import ArgumentError, ShapeError
 from ..interpreter import Symbol
-from ..ops.contract import matmul
-from ..ops.pointwise import cast, maximum
-from ..ops.reduce import sum
-from ..ops.view import transpose
-from ..tensor import Tensor, tensor
-from ..utils.arguments import check_choice
-from .formulas import axpy, lerp, scale
-from .numbers import Number
-from .optimizer import Optimizer, Settings, given
-from .saving import State
+from ..ops.elementwise.pointwise import cast, maximum
+from ..ops.products.contract import matmul
+from ..ops.reduction.reduce import sum
+from ..ops.shape.view import transpose
+from .base.formulas import axpy, lerp, scale
+from .base.optimizer import Optimizer, Settings, given
+from .base.state_dicts import State
+from .base.step_numbers import Number
 
 
 class Muon(Optimizer):

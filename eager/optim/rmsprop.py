@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..tensor import Tensor
-from ..utils.arguments import check_at_least
-from .formulas import axpy, ema_square, lerp, root_step
-from .numbers import is_zero
-from .optimizer import Optimizer, Settings, decayed, given
-from .saving import State
+from ..arguments import check_at_least
+from ..core.tensor import Tensor
+from .base.formulas import axpy, ema_square, lerp, root_step
+from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.state_dicts import State
+from .base.step_numbers import is_zero
 
 
 class RMSprop(Optimizer):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.tensor import Tensor, as_tensor
 from ..errors import ArgumentError
 from ..ops.create import full_like
-from ..ops.pointwise import cast, sign, where
-from ..tensor import Tensor, as_tensor
-from .formulas import rprop_kept, rprop_size
-from .optimizer import Optimizer, Settings, given
-from .saving import State
+from ..ops.elementwise.pointwise import cast, sign, where
+from .base.formulas import rprop_kept, rprop_size
+from .base.optimizer import Optimizer, Settings, given
+from .base.state_dicts import State
 
 
 class Rprop(Optimizer):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from ..tensor import Tensor
-from .formulas import axpby, axpy
-from .numbers import choose, is_zero
-from .optimizer import Optimizer, Settings, decayed, given
-from .saving import State
+from .base.formulas import axpby, axpy
+from .base.optimizer import Optimizer, Settings, decayed, given
+from .base.state_dicts import State
+from .base.step_numbers import choose, is_zero
 
 
 class SGD(Optimizer):

@@ -9,19 +9,19 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ..dtypes import int64, is_float
+from ..arguments import check_choice, check_fraction
+from ..arrays.dtypes import int64, is_float
+from ..core.tape import no_grad
+from ..core.tensor import Tensor
 from ..errors import ArgumentError
-from ..methods import update
-from ..nn.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
-from ..nn.module import Module
+from ..nn.base.module import Module
+from ..nn.layers.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from ..ops.create import zeros
-from ..ops.pointwise import cast, equal, where
-from ..tape import no_grad
-from ..tensor import Tensor
+from ..ops.elementwise.pointwise import cast, equal, where
+from ..tensor_methods.methods import update
 from ..uninterrupted import Uninterrupted
-from ..utils.arguments import check_choice, check_fraction
+from .base.optimizer import Optimizer
 from .lr_scheduler.base import LRScheduler, one_each
-from .optimizer import Optimizer
 
 __all__ = [
     "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",

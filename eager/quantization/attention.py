@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import dtypes
-from ..nn.attention import MultiheadAttention
+from ..arrays import dtypes
+from ..nn.base.module import Module
+from ..nn.base.parameter import Parameter
 from ..nn.functional.attention import Heads, thirds
-from ..nn.linear import Linear
-from ..nn.module import Module
-from ..nn.parameter import Parameter
-from .running import carry_hooks
+from ..nn.layers.attention import MultiheadAttention
+from ..nn.layers.linear import Linear
+from .calibration import carry_hooks
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 

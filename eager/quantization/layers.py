@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from ..arrays import dtypes
+from ..arrays.shapes import product
+from ..core.tensor import Tensor, tensor
 from ..nn import functional as F
-from ..nn.conv import Conv1d, Conv2d, Conv3d, _Conv
-from ..nn.embedding import Embedding
+from ..nn.base.module import Module
 from ..nn.functional.inputs import as_given, with_samples
-from ..nn.linear import Linear
-from ..nn.module import Module
-from ..ops.pointwise import cast
-from ..ops.quantized import (
+from ..nn.layers.conv import Conv1d, Conv2d, Conv3d, _Conv
+from ..nn.layers.embedding import Embedding
+from ..nn.layers.linear import Linear
+from ..ops.elementwise.pointwise import cast
+from ..ops.layers.quantized import (
     MOST_PRODUCTS,
     dynamic,
     quantize_linear,
     quantized_conv,
     quantized_linear,
 )
-from ..shapes import product
-from ..tensor import Tensor, tensor
-from .grid import Grid, bias_codes, least_scale, weight_codes
+from .qparams import Grid, bias_codes, least_scale, weight_codes
 
 __all__ = ["FORMS", "QuantizedConv", "QuantizedEmbedding", "QuantizedLinear"]
 

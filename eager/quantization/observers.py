@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError
-from .grid import Grid, grid_over
+from .qparams import Grid, grid_over
 
 _BINS = 2048  # of a histogram
 _FRACTIONS = np.linspace(0.2, 1.0, 81)  # of the range, that "mse" tries

@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..dtypes import as_dtype, kind
+from ..arguments import check_choice
+from ..arrays.dtypes import as_dtype, kind
+from ..core.tape import no_grad
 from ..errors import ArgumentError
-from ..nn.embedding import Embedding
-from ..nn.module import Module
-from ..nn.results import tensors_in
-from ..ops.pointwise import isfinite
-from ..tape import no_grad
-from ..utils.arguments import check_choice
-from . import halves, layers
+from ..nn.base.module import Module
+from ..nn.base.results import tensors_in
+from ..nn.layers.embedding import Embedding
+from ..ops.elementwise.pointwise import isfinite
+from . import half_layers, layers
 from .attention import opened, opens
-from .batchnorms import Readers, fold
-from .choice import Skipped, chosen
-from .grid import Grid
+from .batchnorm_folding import Readers, fold
+from .calibration import Batches, called, carry_hooks, given, looking
 from .observers import OBSERVERS, Seen
+from .qparams import Grid
 from .report import Difference, LayerReport, Report
-from .running import Batches, called, carry_hooks, given, looking
+from .select import Skipped, chosen
 
 __all__ = ["Quantized", "quantize"]
 
@@ -164,7 +164,7 @@ def replaced(model: Module, layers: Mapping[Module, Module]) -> Module:
 def _chosen(model: Module, settings: _Settings, skipped: Skipped
             ) -> tuple[dict[str, Module], dict[str, str]]:
     types, why_not = (tuple(layers.FORMS), layers.why_not) if settings.is_whole else \
-        (halves.HALVED, halves.why_not)
+        (half_layers.HALVED, half_layers.why_not)
     found, kept = chosen(model, types, why_not, skipped)
     if not found:
         why = "; ".join(f"{name or 'the model itself'}: {w}" for name, w in kept.items())
@@ -214,7 +214,7 @@ def _made(found: Layers, seen: Mapping[str, Seen], kept: dict[str, str], setting
     for name, layer in found.items():
         _check_finite(name, layer)
         if not settings.is_whole:
-            made[name] = halves.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
+            made[name] = half_layers.InSmallFloats(copy.deepcopy(layer), as_dtype(settings.to))
         elif isinstance(layer, Embedding):
             made[name] = layers.QuantizedEmbedding(layer, settings.per_channel)
         elif settings.needs_ranges and not seen[name].any:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ArgumentError
-from ..nn.linear import Identity, Linear
-from ..nn.module import Module
-from ..nn.parameter import Parameter
-from ..nn.state import as_tensor
+from ..nn.base.module import Module
+from ..nn.base.parameter import Parameter
+from ..nn.base.state import as_tensor
+from ..nn.layers.linear import Identity, Linear
 from ..ops.create import zeros
-from .batchnorms import NORMS
-from .grid import Grid
-from .halves import HALVED, InSmallFloats
+from .batchnorm_folding import NORMS
+from .half_layers import HALVED, InSmallFloats
 from .layers import FORMS, QuantizedEmbedding
+from .qparams import Grid
 from .quantize import plain_copy, replaced
 
 __all__ = ["load_quantized"]

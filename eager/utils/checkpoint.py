@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import interpreter
-from ..autograd.beneath import Beneath
 from ..autograd.engine import given_up
-from ..dispatch import replace
+from ..core.dispatch import replace
+from ..core.observer import Beneath
+from ..core.op import Op
+from ..core.tape import Entry, enable_grad, is_grad_enabled
+from ..core.tensor import Tensor
 from ..errors import ArgumentError, GradientError
-from ..op import Op
-from ..ops.random import default_generator, fork_rng
-from ..tape import Entry, enable_grad, is_grad_enabled
-from ..tensor import Tensor
+from ..ops.random.generator import default_generator, fork_rng
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 

@@ -13,12 +13,12 @@ from ...codegen.program.object_file import object_file
 from ...codegen.runtime.target import Target
 from ...eager.errors import ExportError
 from ..onnx.load import load
-from ..onnx.model import version
+from ..onnx.model.model import version
 from .header import header, sizes_in_words
+from .library_module import Library, filled, texts_of
 from .linker import link
-from .recording import Wanted, record
-from .tables import Library, filled, texts_of
 from .targets import target_of
+from .trace import Wanted, record
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .abi import DTYPES, MESSAGES, VERSION, Code
-from .tables import Library, Named
+from .library_module import Library, Named
 
 # The part that all libraries have in common; the first header that is included brings it.
 _COMMON = """#ifndef FUSEWIRE_AOT_H

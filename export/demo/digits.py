@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...eager.tensor import Tensor, from_numpy
+from ...eager.core.tensor import Tensor, from_numpy
 
 FILE = Path(__file__).with_name("digits.npz")
 BRIGHTEST = 16  # the largest value of a pixel in the file

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...eager import nn
+from ...eager.core.tensor import Tensor
 from ...eager.nn import functional as F
-from ...eager.tensor import Tensor
 
 
 class DigitNet(nn.Module):

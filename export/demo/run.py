@@ -11,8 +11,8 @@ import numpy as np
 from tqdm import tqdm
 
 from ...eager import optim
-from ...eager.ops.random import manual_seed
-from ...eager.tensor import Tensor
+from ...eager.core.tensor import Tensor
+from ...eager.ops.random.generator import manual_seed
 from ...eager.utils.data import DataLoader, TensorDataset
 from .digits import Split, split_digits
 from .environment import environment

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...eager import nn, optim
+from ...eager.core.tape import no_grad
+from ...eager.core.tensor import Tensor
 from ...eager.nn import functional as F
-from ...eager.tape import no_grad
-from ...eager.tensor import Tensor
 
 Step = Callable[[Tensor, Tensor], Tensor]
 Batches = Iterable[tuple[Tensor, Tensor]]

@@ -11,13 +11,13 @@ from typing import Any
 
 from ...capture.sizes.symbolic_dim import Sizes
 from ...eager.errors import ExportError
-from .arguments import arguments, further
-from .files import files
-from .model import build, describe, names_of
-from .recording import check_fixed, conditions_of, explored, inference, plain, results_of
-from .states import states_of
-from .target import opset_of
-from .verify import Check, verify_model
+from .model.arguments import arguments, further
+from .model.model import build, describe, names_of
+from .model.trace import check_fixed, conditions_of, explored, inference, plain, results_of
+from .model.training_state import states_of
+from .opset import opset_of
+from .verify.verify import Check, verify_model
+from .writer.files import files
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...codegen.runtime.target import Target, features_here, host
-from ...eager import safetensors_file
 from ...eager.errors import ImportModelError
-from ...eager.replacing import replacing
+from ...eager.front import safetensors_file
+from ...eager.front.atomic_files import replacing
 
 FORMAT = 2
 """The number of the format. It changes with anything that an older or a newer version would read

@@ -16,18 +16,19 @@ from ...capture.replay.replay import MISSING, UNSEEN, Replay
 from ...capture.runtime import spans
 from ...capture.trace.value_table import ValueTable
 from ...codegen.cache.codec import Reading
-from ...eager import devices, interpreter
+from ...eager import interpreter
+from ...eager.arrays import devices
+from ...eager.core.tape import is_grad_enabled
+from ...eager.core.tensor import Tensor
 from ...eager.errors import ArgumentError, CaptureError, FusewireError, ImportModelError, StateError
-from ...eager.nn.results import tensors_in
-from ...eager.ops.random import default_generator
-from ...eager.tape import is_grad_enabled
-from ...eager.tensor import Tensor
+from ...eager.nn.base.results import tensors_in
+from ...eager.ops.random.generator import default_generator
 from . import file
-from .code import CODE
-from .outside import is_given
+from .captured_state import is_given
+from .executables import CODE
+from .restored_objects import Heap
 from .save import Recorded, save
-from .state import Heap
-from .values import KINDS
+from .trace_codecs import KINDS
 
 _KINDS = {**KINDS, **CODE}
 _SHOWN = 4  # reasons why a call does not fit

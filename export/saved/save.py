@@ -18,12 +18,12 @@ from ...capture.trace.side_effects import SideEffect
 from ...capture.trace.value_table import ValueTable
 from ...codegen.cache.codec import Unsaved, Writing
 from ...codegen.runtime.target import Target, host
+from ...eager.core.tensor import Tensor
 from ...eager.errors import ExportError
-from ...eager.tensor import Tensor
 from . import file
-from .code import CODE
-from .outside import Outside, best_names, is_given
-from .values import KINDS
+from .captured_state import Outside, best_names, is_given
+from .executables import CODE
+from .trace_codecs import KINDS
 
 _IDENTITY = ("identity", "type")
 

@@ -18,9 +18,9 @@ from fusewire.capture.guards import guards
 from fusewire.capture.replay import trace
 from fusewire.capture.replay.differential_check import checking, differences, interval
 from fusewire.codegen.compile import compile_graph
+from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.core.op import OPS
 from fusewire.eager.errors import ArgumentError, CheckError
-from fusewire.eager.op import OPS
-from fusewire.eager.shapes import TensorType
 
 F32 = np.dtype("float32")
 HERE = Path(__file__).name

@@ -18,7 +18,7 @@ import fusewire as fw
 from fusewire.capture.graph.text import parse, to_text
 from fusewire.capture.sizes.size_expr import Expr, constant, symbol
 from fusewire.capture.sizes.symbolic_dim import Dim, Sizes, concrete
-from fusewire.eager.shapes import broadcast, resolve_reshape
+from fusewire.eager.arrays.shapes import broadcast, resolve_reshape
 
 NAMES = ("b", "h", "w")
 SMALL = st.integers(-6, 6)

@@ -16,7 +16,7 @@ from programs.running import numpy_backed
 import fusewire as fw
 from fusewire.capture.replay.compiled_function import Compiled
 from fusewire.eager import interpreter
-from fusewire.eager.tape import is_grad_enabled
+from fusewire.eager.core.tape import is_grad_enabled
 
 PACKAGE = os.path.dirname(fw.__file__)
 INPUTS = [(2, 0.5), (2, 0.5), (3, 0.7), (3, 1.1), (4, 0.9)]  # sizes and numbers become symbols

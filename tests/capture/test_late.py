@@ -17,7 +17,7 @@ import fusewire as fw
 from fusewire.capture.graph_breaks import subgraph
 from fusewire.capture.replay import deferred_outputs
 from fusewire.capture.replay.compiled_function import CaptureWarning
-from fusewire.eager.dispatch import LARGE
+from fusewire.eager.core.dispatch import LARGE
 from fusewire.nn import functional as F
 
 N = 512  # rows and columns: more elements than LARGE

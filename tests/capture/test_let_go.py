@@ -16,7 +16,7 @@ import fusewire as fw
 from fusewire import nn
 from fusewire.capture.replay.replay import UNSEEN
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
-from fusewire.eager import memory
+from fusewire.eager.arrays import memory
 
 LAYER = nn.Linear(2, 2)
 

@@ -23,8 +23,8 @@ from fusewire.capture.passes.simplify import RULES, simplify
 from fusewire.capture.passes.transpose_matmul import transpose_products
 from fusewire.codegen.compile import passes_for
 from fusewire.codegen.ir.target_info import Machine
-from fusewire.eager.op import OPS
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.core.op import OPS
 
 F32 = np.dtype("float32")
 

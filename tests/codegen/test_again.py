@@ -17,9 +17,9 @@ from fusewire.codegen import compile
 from fusewire.codegen.cache import program_cache as again
 from fusewire.codegen.compile import compile_dynamic, compile_graph
 from fusewire.codegen.runtime.target import host, named
-from fusewire.eager import dtypes
-from fusewire.eager.op import OPS
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays import dtypes
+from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.core.op import OPS
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from samples import ROWS, Row
 import fusewire as fw
 from fusewire.codegen.eager_jit import row_blocks, vjp
 from fusewire.codegen.eager_jit.cache import SpecializationCache
-from fusewire.eager import dispatch
 from fusewire.eager.autograd import engine
+from fusewire.eager.core import dispatch
 from fusewire.eager.settings import settings
 
 

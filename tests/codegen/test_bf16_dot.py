@@ -33,10 +33,10 @@ from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.program.native_program import Argument, ProgramStep, text
 from fusewire.codegen.runtime.jit import assembly
 from fusewire.codegen.runtime.target import Target, host, named
-from fusewire.eager.dtypes import bfloat16
-from fusewire.eager.ops.contract import parts
+from fusewire.eager.arrays.dtypes import bfloat16
+from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.ops.products.contract import parts
 from fusewire.eager.settings import settings
-from fusewire.eager.shapes import TensorType
 
 WORD = np.dtype("uint32")
 SPECS = {"nn": "ik,kj->ij", "nt": "ik,jk->ij", "tn": "ki,kj->ij", "tt": "ki,jk->ij",

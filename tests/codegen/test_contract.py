@@ -17,10 +17,10 @@ from fusewire.codegen.cpu.prefetch import _lane_loops
 from fusewire.codegen.ir import loop_ir
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.runtime.target import named
-from fusewire.eager.ops.contract import parts
-from fusewire.eager.ops.conv import conv
-from fusewire.eager.ops.pool import max_pool
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.ops.layers.conv import conv
+from fusewire.eager.ops.layers.pool import max_pool
+from fusewire.eager.ops.products.contract import parts
 
 TARGETS = ["", "x86-64-v3", "x86-64"]
 RELATIVE = {"float32": 1e-6, "float64": 1e-14}

@@ -27,7 +27,7 @@ from fusewire.codegen.program.native_program import ProgramFacts
 from fusewire.codegen.program.prepack import PrepackedBuffers
 from fusewire.codegen.program.prepacked_executable import Parts
 from fusewire.codegen.runtime import disk_cache as disk_module
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays.shapes import TensorType
 
 PACKAGE = Path(fw.__file__).resolve().parent
 MUTANTS = 1500
@@ -165,8 +165,8 @@ def classes_in(x: Any) -> set[type]:
 def test_mutants_are_damaged_or_plain_data(change: Any, watched: list[str]) -> None:
     raw, read = program_entry.to_bytes(VALUE), 0
     rng = random.Random(25)
-    dtypes = {type(d) for d in fw.eager.dtypes.OWN}
-    numbers = {d.type for d in fw.eager.dtypes.OWN}
+    dtypes = {type(d) for d in fw.eager.arrays.dtypes.OWN}
+    numbers = {d.type for d in fw.eager.arrays.dtypes.OWN}
     for _ in range(MUTANTS):
         mutant = change(raw, rng)
         _WATCHING.append(True)

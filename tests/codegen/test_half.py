@@ -8,7 +8,7 @@ from loop_kernels import BOOL, F32, F64, INTS, TARGETS, TASK, loop
 from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Store, Var, call, load
 from fusewire.codegen.program.native_program import Argument, ProgramStep, build
 from fusewire.codegen.runtime.target import named
-from fusewire.eager.dtypes import bfloat16, float16
+from fusewire.eager.arrays.dtypes import bfloat16, float16
 
 SMALL = {"float16": float16, "bfloat16": bfloat16}
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of nan and inf

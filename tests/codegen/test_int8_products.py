@@ -32,7 +32,7 @@ from fusewire.codegen.ir.loop_ir import (
 from fusewire.codegen.ir.loop_ir import read as value_of
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.runtime.target import named
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays.shapes import TensorType
 
 WORD, INT32 = np.dtype("uint32"), np.dtype("int32")
 SHAPES = [(1, 2, 1), (5, 10, 7), (33, 34, 35), (64, 64, 64), (29, 66, 130), (1, 128, 100),

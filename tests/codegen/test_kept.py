@@ -17,7 +17,7 @@ from fusewire.codegen.compile import compile_native
 from fusewire.codegen.program.prepack import PrepackWatch
 from fusewire.codegen.program.prepacked_executable import PrepackedExecutable
 from fusewire.codegen.runtime.target import named
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays.shapes import TensorType
 
 
 def product(kept: set[int], spec: str = "ij,jk->ik", shapes: Any = ((5, 70), (70, 90)),

@@ -15,10 +15,11 @@ from samples import ROWS, Row
 import fusewire as fw
 from fusewire.codegen.eager_jit import exact, row_blocks
 from fusewire.codegen.eager_jit.cache import SpecializationCache
-from fusewire.eager import dispatch, memory
-from fusewire.eager.op import OPS
+from fusewire.eager.arrays import memory
+from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.core import dispatch
+from fusewire.eager.core.op import OPS
 from fusewire.eager.settings import settings
-from fusewire.eager.shapes import TensorType
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def split(name: str, *shapes: Any, **params: Any) -> Any:
 def test_what_needs_no_kernel_is_left_to_numpy() -> None:
     """A tensor of another one's value, as `update` makes of what is drawn for a large layer."""
     x = fw.ones(dispatch.LARGE + 1)
-    np.testing.assert_array_equal(fw.eager.ops.pointwise.alias(x), x)
+    np.testing.assert_array_equal(fw.eager.ops.elementwise.pointwise.alias(x), x)
     assert fw.nn.Embedding(dispatch.LARGE // 64 + 1, 64).weight.ndim == 2
 
 

@@ -19,7 +19,7 @@ from fusewire.codegen.partition import partition
 from fusewire.codegen.partition.hybrid_executable import HybridExecutable, compile_hybrid
 from fusewire.codegen.partition.partition import GraphPart, LibraryCall
 from fusewire.codegen.program.executable import Executable
-from fusewire.eager.op import OPS
+from fusewire.eager.core.op import OPS
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from fusewire.codegen.cpu import loop_nest
 from fusewire.codegen.cpu.gemm import lower as contract
 from fusewire.codegen.llvm import step_table
 from fusewire.codegen.runtime.target import named
-from fusewire.eager.op import OPS
+from fusewire.eager.core.op import OPS
 
 CPUS = ["x86-64-v3", "x86-64"]
 SIZES = [0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33]  # around the widths of vectors

@@ -19,7 +19,7 @@ from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.program import native_threads
 from fusewire.codegen.program.executable import Executable
-from fusewire.eager.ops.put import index_put
+from fusewire.eager.ops.indexing.index_put import index_put
 
 
 def numbers(*shape: int, dtype: str = "float32") -> fw.Tensor:

@@ -13,7 +13,7 @@ from fusewire.codegen.eager_jit import rnn
 from fusewire.codegen.eager_jit.cache import SpecializationCache
 from fusewire.eager import nn
 from fusewire.eager.errors import GradientError
-from fusewire.eager.nn import recurrence
+from fusewire.eager.nn.functional import recurrence
 from fusewire.eager.settings import settings
 
 STEPS, BATCH, FEATURES, HIDDEN = 7, 3, 5, 6

@@ -12,7 +12,7 @@ from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.cpu import argsort
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.program.executable import Executable
-from fusewire.eager.ops.scatter import sorting
+from fusewire.eager.ops.indexing.scatter import sorting
 
 DTYPES = ["bool", "int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32",
           "float64"]

@@ -14,7 +14,7 @@ import fusewire as fw
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.cpu import nontemporal
 from fusewire.codegen.runtime.target import named
-from fusewire.eager.memory import SMALLEST
+from fusewire.eager.arrays.memory import SMALLEST
 
 PAST = "!nontemporal"
 

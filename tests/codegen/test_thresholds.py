@@ -26,8 +26,8 @@ from sampling import WHOLE, sample
 from thresholds import LOWERED, by_numpy, laid_out, lower, repeated, resized
 
 import fusewire as fw
-from fusewire.eager import dispatch
-from fusewire.eager.op import OPS
+from fusewire.eager.core import dispatch
+from fusewire.eager.core.op import OPS
 
 PACKAGE = Path(fw.__file__).parent
 SIZED = re.compile("pool|window|fold|conv|attention")  # ops whose params say how large inputs are

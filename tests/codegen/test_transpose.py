@@ -9,7 +9,7 @@ from fusewire.codegen.compile import compile_graph, lower_graph
 from fusewire.codegen.ir.loop_ir import Buffer, Transpose, const, walk
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.runtime.target import named
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays.shapes import TensorType
 
 
 @pytest.mark.parametrize("target", TARGETS)

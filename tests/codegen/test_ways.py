@@ -20,7 +20,7 @@ from fusewire.capture.replay.replay import UNSEEN
 from fusewire.capture.scalars.scalar_expr import OPERATORS
 from fusewire.codegen.llvm.python_scalars import NAMES
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
-from fusewire.eager.tensor import Tensor
+from fusewire.eager.core.tensor import Tensor
 
 pytestmark = pytest.mark.skipif(LAYOUT is None, reason="objects do not lie as in this CPython")
 

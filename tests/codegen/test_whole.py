@@ -13,10 +13,10 @@ import fusewire as fw
 from fusewire.codegen.eager_jit import exact as whole
 from fusewire.codegen.eager_jit import row_blocks
 from fusewire.codegen.eager_jit.cache import SpecializationCache
-from fusewire.eager import dispatch
-from fusewire.eager.op import OPS
+from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.core import dispatch
+from fusewire.eager.core.op import OPS
 from fusewire.eager.settings import settings
-from fusewire.eager.shapes import TensorType
 
 F = fw.nn.functional
 

@@ -12,7 +12,7 @@ from emulator.emulator import AVAILABLE
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.commands import doctor
 from fusewire.commands.support import gpus
-from fusewire.eager import devices
+from fusewire.eager.arrays import devices
 from fusewire.eager.errors import CodegenError
 from fusewire.eager.settings import KNOBS, settings
 

@@ -16,8 +16,8 @@ from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.cuda.program import LOWERED, program_of
 from fusewire.codegen.cuda.runtime.executable import compile_on
 from fusewire.codegen.partition.hybrid_executable import HybridExecutable, compile_hybrid
-from fusewire.eager.ops.view import add_at
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays.shapes import TensorType
+from fusewire.eager.ops.shape.view import add_at
 
 LONG = 150  # rows of one place that fill a piece, wherever they begin
 

@@ -14,8 +14,8 @@ import fusewire as fw
 from fusewire import nn
 from fusewire.capture.replay.compiled_function import CaptureWarning
 from fusewire.codegen.partition.hybrid_executable import HybridExecutable
-from fusewire.eager.ops import check
-from fusewire.eager.ops.view import add_at
+from fusewire.eager.ops import range_checks
+from fusewire.eager.ops.shape.view import add_at
 from fusewire.nn import functional as F
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("gpus")]
@@ -174,7 +174,7 @@ def test_an_index_out_of_range_is_an_error() -> None:
 def test_indices_are_looked_at_by_one_kernel(values: list[int], dtype: Any, found: bool,
                                              gpus: list[EmulatedGpu]) -> None:
     x = fw.tensor(values, dtype=dtype, device="cuda")
-    assert check.in_range(x._data, 5, -5) == found
+    assert range_checks.in_range(x._data, 5, -5) == found
     assert len(gpus[0].launches) == 1
 
 

@@ -16,7 +16,7 @@ from fusewire.codegen.cuda.runtime.device import CupyDevice, gpu
 from fusewire.codegen.cuda.runtime.protocol import Device, Region
 from fusewire.codegen.gpu.cost_model import CHIPS, Choice
 from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Matrix, Product, Var
-from fusewire.eager import devices
+from fusewire.eager.arrays import devices
 from fusewire.eager.settings import settings
 
 needs_nvrtc = pytest.mark.skipif(sys.platform == "darwin", reason="there is no NVRTC for macOS")

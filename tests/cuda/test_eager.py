@@ -12,9 +12,9 @@ from oracle import assert_same
 
 from fusewire.codegen.cuda.runtime import eager
 from fusewire.codegen.eager_jit.cache import SpecializationCache
-from fusewire.eager import devices, kernels
-from fusewire.eager.op import OPS
-from fusewire.eager.ops import check
+from fusewire.eager.arrays import cpu_kernels, devices
+from fusewire.eager.core.op import OPS
+from fusewire.eager.ops import range_checks
 
 
 @pytest.fixture(autouse=True)
@@ -26,14 +26,14 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "ndarray", np.ndarray)
     monkeypatch.setattr(eager, "gpu", lambda number: EmulatedDevice())
     monkeypatch.setattr(eager, "_PROGRAMS", SpecializationCache())
-    monkeypatch.setattr(check, "on_gpu", None)
+    monkeypatch.setattr(range_checks, "on_gpu", None)
 
 
 def both(name: str, *operands: Any, **params: Any) -> tuple[Any, Any]:
     """What an op gives on the GPU, and on the CPU."""
     op = OPS[name]
     with np.errstate(all="ignore"):
-        return eager.run(op, operands, params), op.impl(kernels, *operands, **params)
+        return eager.run(op, operands, params), op.impl(cpu_kernels, *operands, **params)
 
 
 def test_numbers_beside_arrays_adapt_to_them() -> None:

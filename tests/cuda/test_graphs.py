@@ -18,7 +18,7 @@ from fusewire.codegen.cuda.runtime import graph_replay
 from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
 from fusewire.codegen.cuda.runtime.protocol import BufferPlaces, Region
 from fusewire.codegen.gpu.gemm import library_pattern
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays.shapes import TensorType
 
 F32 = np.dtype("float32")
 X = np.random.default_rng(0).normal(size=(64, 64)).astype(F32)

@@ -19,7 +19,7 @@ import fusewire as fw
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.cuda.program import LOWERED
 from fusewire.codegen.partition.hybrid_executable import compile_hybrid
-from fusewire.eager.dtypes import is_small
+from fusewire.eager.arrays.dtypes import is_small
 
 WHOLE = [row for row in ROWS if row not in TREES]
 DTYPES = {"float16": fw.float16, "bfloat16": fw.bfloat16, "float64": fw.float64}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from emulated_gpu import emulated_gpus
 
-from fusewire.eager import devices
+from fusewire.eager.arrays import devices
 from house.repo import shape_of
 from house.test_pages import BLOCK, TEXTS
 from house.test_readme import OUTPUT, PROGRAM

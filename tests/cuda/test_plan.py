@@ -15,7 +15,7 @@ from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.executable import compile_on
 from fusewire.codegen.cuda.runtime.protocol import Region
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays.shapes import TensorType
 
 F32 = np.dtype("float32")
 Noted = list[tuple[CudaFunction, list[Region]]]

@@ -8,7 +8,7 @@ import pytest
 from device_runs import assert_bits, program, resources
 
 import fusewire as fw
-from fusewire.eager.ops.put import index_put
+from fusewire.eager.ops.indexing.index_put import index_put
 
 MANY = 1030  # rows that are put in order first
 

@@ -18,8 +18,8 @@ from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
 from fusewire.codegen.cuda.runtime.protocol import Region
 from fusewire.codegen.ir.loop_ir import Kernel, Var
-from fusewire.eager import devices
-from fusewire.eager.shapes import TensorType
+from fusewire.eager.arrays import devices
+from fusewire.eager.arrays.shapes import TensorType
 
 
 class Emulated(EmulatedDevice):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import fusewire as fw
-from fusewire.eager import advice
+from fusewire.eager.front import advice
 
 x = fw.ones(2, 4)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fusewire as fw
+from fusewire.eager.core.tape import Entry
 from fusewire.eager.errors import DTypeError, GradientError, ShapeError
-from fusewire.eager.ops.composite import call, composite
-from fusewire.eager.tape import Entry
+from fusewire.eager.ops.elementwise.composite import call, composite
 
 
 def leaf(*values: float) -> fw.Tensor:
@@ -237,7 +237,7 @@ def test_grad_walks_only_towards_its_inputs() -> None:
         x, weight = leaf(1.0), leaf(1.0)
         fw.grad(call(op, x, weight * 1), x)
     finally:
-        fw.eager.op.OPS.pop("test_only_asked")
+        fw.eager.core.op.OPS.pop("test_only_asked")
     assert seen == [(True, False)]
 
 
@@ -261,7 +261,7 @@ def test_a_composite_without_a_rule_differentiates_its_decomposition() -> None:
         first, = fw.grad(call(op, x, fw.ones(1)).sum(), x, create_graph=True)
         assert (first.item(), fw.grad(first, x)[0].item()) == (12.0, 12.0)
     finally:
-        fw.eager.op.OPS.pop("test_cube")
+        fw.eager.core.op.OPS.pop("test_cube")
 
 
 # ---- the tape switched off

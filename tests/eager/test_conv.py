@@ -13,7 +13,7 @@ import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
 from fusewire.eager.errors import ArgumentError, DTypeError, FusewireError, ShapeError
-from fusewire.eager.ops import conv
+from fusewire.eager.ops.layers import conv
 
 
 def values(*shape: int, seed: int = 0) -> Any:

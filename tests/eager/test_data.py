@@ -8,7 +8,7 @@ from data_sets import Count, Squares, numbered
 
 import fusewire as fw
 from fusewire.eager.errors import ArgumentError, DTypeError, IndexingError, ShapeError, StateError
-from fusewire.eager.ops.random import Generator
+from fusewire.eager.ops.random.generator import Generator
 from fusewire.eager.utils.data import (
     BatchSampler,
     ChainDataset,

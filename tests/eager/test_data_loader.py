@@ -12,7 +12,7 @@ from data_sets import Count, Draws, Failing, Modes, Squares, numbered
 
 import fusewire as fw
 from fusewire.eager.errors import ArgumentError, StateError
-from fusewire.eager.ops.random import Generator
+from fusewire.eager.ops.random.generator import Generator
 from fusewire.eager.utils.data import (
     BatchSampler,
     DataLoader,

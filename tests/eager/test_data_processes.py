@@ -83,7 +83,7 @@ def test_without_shared_memory_all_goes_through_the_pipe(monkeypatch):
         raise OSError(28, "No space left on device")
 
     if QUICK == "fork":  # the children have it from here
-        monkeypatch.setattr("fusewire.eager.utils.data.memory._create", full)
+        monkeypatch.setattr("fusewire.eager.utils.data.shared_memory._create", full)
     read = [x.numpy().max() for x, _ in loader(Images(6, 100_000), batch_size=1)]
     assert read == [0, 1, 2, 3, 4, 5] and nothing_left()
 

@@ -5,8 +5,8 @@ import ctypes
 import pytest
 
 import fusewire as fw
-from fusewire.eager import devices
-from fusewire.eager.devices import Driver
+from fusewire.eager.arrays import devices
+from fusewire.eager.arrays.devices import Driver
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 import fusewire as fw
 from fusewire import random
 from fusewire.eager.errors import FusewireError
-from fusewire.eager.ops.random import Generator
+from fusewire.eager.ops.random.generator import Generator
 
 COUNT = 20_000
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.eager.dlpack import _type_in
+from fusewire.eager.tensor_methods.dlpack import _type_in
 
 NAMES = ("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
          "complex128").split()

@@ -9,8 +9,8 @@ import pytest
 
 import fusewire as fw
 from fusewire.eager.errors import DTypeError
-from fusewire.eager.ops import pointwise
 from fusewire.eager.ops.declare import TAKES
+from fusewire.eager.ops.elementwise import pointwise
 
 SIGNED = [fw.int8, fw.int16, fw.int32, fw.int64]
 UNSIGNED = [fw.uint8, fw.uint16, fw.uint32, fw.uint64]

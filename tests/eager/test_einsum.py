@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.eager.ops import contract, einsum
+from fusewire.eager.ops.products import contract, einsum
 
 
 @pytest.fixture

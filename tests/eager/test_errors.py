@@ -10,10 +10,11 @@ import pytest
 
 import fusewire as fw
 from fusewire.eager import errors
+from fusewire.eager.core.op import OPS, Op, define
 from fusewire.eager.errors import FusewireError
-from fusewire.eager.op import OPS, Op, define
-from fusewire.eager.ops import create, view
-from fusewire.eager.ops.pointwise import apply
+from fusewire.eager.ops import create
+from fusewire.eager.ops.elementwise.pointwise import apply
+from fusewire.eager.ops.shape import view
 
 
 def message(fn: Any) -> list[str]:
@@ -115,7 +116,7 @@ WRONG = [None, "a", [1, 2], {}, object()]
 def test_functions_refuse_what_is_no_tensor(name: str, wrong: Any) -> None:
     more = {"astype": (fw.int8,), "reshape": ((2,),), "transpose": (0, 1),
             "take": (fw.tensor([0]),), "matmul": (fw.zeros(2),)}.get(name, ())
-    function = getattr(fw.Tensor, name, None) or getattr(fw.eager.ops.contract, name)
+    function = getattr(fw.Tensor, name, None) or getattr(fw.eager.ops.products.contract, name)
     inner = {"reshape": view.reshape}.get(name, function)
     with pytest.raises(FusewireError, match=f"{name}: takes tensors, not {type(wrong).__name__}"):
         inner(wrong, *more)

@@ -9,7 +9,7 @@ import pytest
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.eager.tensor import Tensor
+from fusewire.eager.core.tensor import Tensor
 
 EXAMPLES = 3
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.eager import hints
+from fusewire.eager.front import hints
 
 
 def hint(get):

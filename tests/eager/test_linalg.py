@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.eager.dispatch import apply
+from fusewire.eager.core.dispatch import apply
 from fusewire.eager.linalg.core import adjoint
 from fusewire.eager.linalg.solve import cofactors_op
 

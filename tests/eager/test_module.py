@@ -261,7 +261,11 @@ def test_compile_in_place() -> None:
 
 def test_submodules_are_the_same_by_either_name() -> None:
     """`from fusewire.nn.parameter import Parameter` gives the class that modules register."""
-    for name, of in (("nn.parameter", "Parameter"), ("nn.utils.parametrize", "cached"),
-                     ("optim.sgd", "SGD")):
+    for name, home, of in (("nn.parameter", "nn.base.parameter", "Parameter"),
+                           ("nn.init", "nn.base.init", "zeros_"),
+                           ("nn.utils.rnn", "nn.recurrent.packed_sequence", "pad_sequence"),
+                           ("nn.utils.parametrize", "nn.utils.parametrize", "cached"),
+                           ("optim.optimizer", "optim.base.optimizer", "Optimizer"),
+                           ("optim.sgd", "optim.sgd", "SGD")):
         module = importlib.import_module(f"fusewire.{name}")
-        assert module is importlib.import_module(f"fusewire.eager.{name}") and hasattr(module, of)
+        assert module is importlib.import_module(f"fusewire.eager.{home}") and hasattr(module, of)

@@ -10,11 +10,12 @@ import pytest
 from samples import ROWS, Bad, Row
 
 import fusewire as fw
-from fusewire.eager import interpreter, kernels
-from fusewire.eager.dispatch import evaluate, type_of
+from fusewire.eager import interpreter
+from fusewire.eager.arrays import cpu_kernels
+from fusewire.eager.core.dispatch import evaluate, type_of
+from fusewire.eager.core.op import Op
+from fusewire.eager.core.tensor import Tensor
 from fusewire.eager.errors import FusewireError
-from fusewire.eager.op import Op
-from fusewire.eager.tensor import Tensor
 
 Call = tuple[Op, tuple[Any, ...], dict[str, Any], Tensor]
 
@@ -120,10 +121,10 @@ class Scalars:
     """The builder `k` over single numbers: NumPy's functions, and what only kernels need."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(kernels, name)
+        return getattr(cpu_kernels, name)
 
     def cast(self, x: Any, dtype: Any) -> Any:
-        return kernels.cast(np.asarray(x), dtype)
+        return cpu_kernels.cast(np.asarray(x), dtype)
 
     def const(self, value: Any, dtype: Any) -> Any:
         return dtype.type(value)
@@ -206,7 +207,7 @@ MEANT = {"pointwise": meant_pointwise, "reduce": meant_reduce, "scan": meant_sca
          "composite": meant_composite, "opaque": meant_opaque}
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if fw.eager.op.OPS[r.op].meaning], ids=str)
+@pytest.mark.parametrize("row", [r for r in ROWS if fw.eager.core.op.OPS[r.op].meaning], ids=str)
 def test_meaning_is_what_the_implementation_computes(row: Row, rng: np.random.Generator) -> None:
     for inputs in row.inputs(rng):
         for op, operands, params, out in calls_of(row, inputs)[1]:

@@ -11,8 +11,8 @@ from optimizers import OPTIMIZERS, gradients, label, starts
 
 import fusewire as fw
 from fusewire.eager import nn, optim
+from fusewire.eager.core.tape import no_grad
 from fusewire.eager.errors import ArgumentError, DTypeError, GradientError, ShapeError, StateError
-from fusewire.eager.tape import no_grad
 
 
 def sgd(p, grads, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):

@@ -23,9 +23,9 @@ import safetensors.numpy
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.eager import replacing, safetensors_file
-from fusewire.eager.dtypes import DTYPES, kind
+from fusewire.eager.arrays.dtypes import DTYPES, kind
 from fusewire.eager.errors import DeviceError, DTypeError, StateError
+from fusewire.eager.front import atomic_files, safetensors_file
 
 
 def through(obj: Any, **options: Any) -> Any:
@@ -194,7 +194,7 @@ def test_a_failure_while_writing_leaves_the_old_file(
     def full(fd: int) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(replacing.os, "fsync", full)
+    monkeypatch.setattr(atomic_files.os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
         fw.save({"x": fw.zeros(1)}, path)
     assert os.listdir(tmp_path) == ["x.safetensors"]
@@ -205,7 +205,7 @@ POINTS = ("mkdir", "open", "write", "fsync", "replace")  # what a save does; it 
 KILLED = """
 import os, sys
 import fusewire as fw
-from fusewire.eager import safetensors_file
+from fusewire.eager.front import safetensors_file
 
 def save_killed(path, point):
     module = safetensors_file if point == "write" else os

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fusewire as fw
+from fusewire.eager.arrays.shapes import axes_of
 from fusewire.eager.errors import DeviceError, DTypeError, ShapeError
-from fusewire.eager.shapes import axes_of
 
 NAMES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 

@@ -12,8 +12,8 @@ from gpus import real_cupy
 
 import fusewire as fw
 from fusewire.codegen.cuda.runtime import eager, multi_device
-from fusewire.eager import on_device
-from fusewire.eager.ops import check
+from fusewire.eager.core import on_device
+from fusewire.eager.ops import range_checks
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def cupy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
     assert eager.run  # is imported, or CuPy would bring it back
     monkeypatch.setattr(on_device, "compiled", None)
-    monkeypatch.setattr(check, "on_gpu", None)
+    monkeypatch.setattr(range_checks, "on_gpu", None)
     monkeypatch.setattr(multi_device, "gpu", no_kernels)
     with fake_cupy.installed() as module:
         yield module

@@ -144,9 +144,9 @@ class ufunc:
 
 def _special() -> Any:
     """NumPy's own form of cupyx.scipy.special, as far as fusewire asks for it."""
-    from fusewire.eager import kernels
+    from fusewire.eager.arrays import cpu_kernels
 
-    return types.SimpleNamespace(erf=kernels.erf)
+    return types.SimpleNamespace(erf=cpu_kernels.erf)
 
 
 # ---- arrays
@@ -528,7 +528,8 @@ def _built() -> Any:
 @contextlib.contextmanager
 def installed() -> Iterator[Any]:
     """A context in which this is CuPy, on a machine with two GPUs, for fusewire."""
-    from fusewire.eager import devices, interpreter
+    from fusewire.eager import interpreter
+    from fusewire.eager.arrays import devices
 
     cupyx: Any = types.ModuleType("cupyx")
     cupyx.errstate = lambda **how: contextlib.nullcontext()

@@ -10,9 +10,10 @@ from eager_cuda.places import BOTH
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.eager import devices, kernels, on_device
-from fusewire.eager.op import OPS, Op
-from fusewire.eager.ops.view import add_at
+from fusewire.eager.arrays import cpu_kernels, devices
+from fusewire.eager.core import on_device
+from fusewire.eager.core.op import OPS, Op
+from fusewire.eager.ops.shape.view import add_at
 
 ASKED: set[str] = set()  # ops that the hook was asked for
 
@@ -23,7 +24,7 @@ def stand_in(op: Op, arrays: Any, params: Any) -> Any:
     if op.kind == "opaque":
         return None
     with devices.making_on("cpu"), np.errstate(all="ignore"):
-        found = op.impl(kernels, *map(devices.host, arrays), **params)
+        found = op.impl(cpu_kernels, *map(devices.host, arrays), **params)
     return devices.cupy().array(found)
 
 

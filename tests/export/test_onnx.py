@@ -14,7 +14,8 @@ import pytest
 import fusewire as fw
 from fusewire import nn
 from fusewire.export.demo.model import DigitNet
-from fusewire.export.onnx import ExportReport, compare, export
+from fusewire.export.onnx import ExportReport, export
+from fusewire.export.onnx.verify import compare
 
 BATCH = {"x": {0: "batch"}}
 
@@ -338,7 +339,7 @@ def test_without_onnxruntime(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_data_beyond_the_limit_is_in_a_second_file(path: Path, monkeypatch: pytest.MonkeyPatch
                                                    ) -> None:
-    monkeypatch.setattr("fusewire.export.onnx.files.LIMIT", 10_000)
+    monkeypatch.setattr("fusewire.export.onnx.writer.files.LIMIT", 10_000)
     net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 3))
     report = export(net, (x(2, 64),), path)
     data = path.with_name("model.onnx.data")

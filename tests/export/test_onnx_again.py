@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import fusewire as fw
-from fusewire.export.onnx import compare, export
+from fusewire.export.onnx import export
+from fusewire.export.onnx.verify import compare
 
 # Loops in loops, and ways out of their middle: loaded, these are more decisions than before, and
 # not all of them meet again.

@@ -11,7 +11,8 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.export.onnx import compare, export, verify
+from fusewire.export.onnx import export
+from fusewire.export.onnx.verify import compare, verify
 
 attention = nn.functional.scaled_dot_product_attention
 

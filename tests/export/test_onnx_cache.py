@@ -11,7 +11,8 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.export.onnx import compare, export
+from fusewire.export.onnx import export
+from fusewire.export.onnx.verify import compare
 
 WORDS, WIDTH, HEADS, LAYERS, LONGEST = 20, 16, 2, 2, 12
 

@@ -15,7 +15,8 @@ import pytest
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.export.onnx import compare, export
+from fusewire.export.onnx import export
+from fusewire.export.onnx.verify import compare
 
 SIZES = (1, 2, 3, 7)
 

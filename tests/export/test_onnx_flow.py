@@ -11,7 +11,8 @@ import pytest
 from deciding import DECIDE, OF_THREE, choose, counted, halved, nested, t
 
 import fusewire as fw
-from fusewire.export.onnx import compare, export
+from fusewire.export.onnx import export
+from fusewire.export.onnx.verify import compare
 
 HERE = Path(__file__).name
 

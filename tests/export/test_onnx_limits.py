@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import fusewire as fw
 from fusewire.eager import interpreter
-from fusewire.export.onnx.load.pattern import Pattern
+from fusewire.export.onnx.load.runtime.pattern import Pattern
 
 FLOAT, INT64, BOOL, TEXT = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL,
                             TensorProto.STRING)

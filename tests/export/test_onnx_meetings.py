@@ -11,7 +11,8 @@ import pytest
 from deciding import APART, MEET, OF_TWELVE, counting, in_a_row, ten_times, two_deep
 
 import fusewire as fw
-from fusewire.export.onnx import compare, export
+from fusewire.export.onnx import export
+from fusewire.export.onnx.verify import compare
 
 
 @pytest.mark.parametrize("fn", [*MEET, *APART])

@@ -10,11 +10,12 @@ import pytest
 from samples import ROWS, Row
 
 import fusewire as fw
-from fusewire.eager.op import OPS, Op
-from fusewire.export.onnx import compare, export, verify
-from fusewire.export.onnx.convert import row_of
-from fusewire.export.onnx.table import INSTEAD
-from fusewire.export.onnx.table import ROWS as WRITTEN
+from fusewire.eager.core.op import OPS, Op
+from fusewire.export.onnx import export
+from fusewire.export.onnx.convert.converter import row_of
+from fusewire.export.onnx.convert.op_table import INSTEAD
+from fusewire.export.onnx.convert.op_table import ROWS as WRITTEN
+from fusewire.export.onnx.verify import compare, verify
 
 REFUSED = {name for name, op in OPS.items() if row_of(op) is None and (
     op.kind != "composite" or "onnx" in op.why)}

@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 import fusewire as fw
 from fusewire import nn
-from fusewire.eager.ops.recurrent import KINDS, Weights, stored
+from fusewire.eager.ops.layers.recurrent import KINDS, Weights, stored
 from fusewire.export.onnx import export
 
 LAYERS = ("LSTM", "GRU", "RNN")

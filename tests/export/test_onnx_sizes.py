@@ -15,8 +15,10 @@ import fusewire.nn.functional as F
 from fusewire import nn
 from fusewire.capture.sizes.symbolic_dim import Sizes
 from fusewire.eager.errors import GraphError
-from fusewire.eager.ops.view import concat_same_dtype, put_slice, slice_axes, unslice
-from fusewire.export.onnx import compare, export, verify
+from fusewire.eager.ops.shape.concat import concat_same_dtype
+from fusewire.eager.ops.shape.view import put_slice, slice_axes, unslice
+from fusewire.export.onnx import export
+from fusewire.export.onnx.verify import compare, verify
 
 BATCH = {"x": {0: "batch"}}
 HERE = Path(__file__).name

@@ -19,7 +19,8 @@ from gpu_workloads import small as small_ones
 
 from emulator.emulator import AVAILABLE
 from fusewire.codegen.cuda.runtime import nvrtc
-from fusewire.eager import devices, on_device
+from fusewire.eager.arrays import devices
+from fusewire.eager.core import on_device
 from fusewire.eager.settings import settings
 from house.repo import ROOT
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from rows.row import Array, arrays, b1, f4, f8, row
 
-from fusewire.eager.ops import attention
-from fusewire.eager.ops.composite import call
+from fusewire.eager.ops.elementwise.composite import call
+from fusewire.eager.ops.layers import attention
 
 
 def repeated(x: Array, groups: int) -> Array:

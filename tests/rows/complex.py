@@ -8,8 +8,10 @@ import numpy as np
 from rows.row import Array, Bad, arrays, b1, c8, c16, f4, f8, i8, row
 
 import fusewire as fw
-from fusewire.eager.ops import complex as parts
-from fusewire.eager.ops import pointwise, reduce, view
+from fusewire.eager.ops.elementwise import complex as parts
+from fusewire.eager.ops.elementwise import pointwise
+from fusewire.eager.ops.reduction import reduce
+from fusewire.eager.ops.shape import view
 
 
 def away_from_cuts(rng: Any, shape: Any, dtype: Any) -> Array:

@@ -10,7 +10,7 @@ from rows.row import Array, Bad, arrays, f8, row
 from rows.whole import convolved
 
 import fusewire as fw
-from fusewire.eager.ops import conv
+from fusewire.eager.ops.layers import conv
 
 
 def in_groups(x: Array, w: Array, stride: Any, dilation: Any, pad: Any, groups: int) -> Array:

@@ -10,7 +10,7 @@ from rows.row import Array, Bad, f2, f4, f8, row
 
 import fusewire as fw
 from fusewire.eager.ops import create
-from fusewire.eager.ops import random as random_ops
+from fusewire.eager.ops.random import generator as random_ops
 
 row("full", lambda: create.full((2, 3), 1.5), [lambda rng: ()], lambda: np.full((2, 3), 1.5),
     errors=(Bad(lambda: create.full((2, -1), 0.0), "full: sizes are not negative"),

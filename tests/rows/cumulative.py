@@ -8,7 +8,7 @@ import numpy as np
 from rows.row import Array, Bad, arrays, b1, c8, f2, f4, f8, i4, i8, row, special, strided, u1
 
 import fusewire as fw
-from fusewire.eager.ops import cumulative
+from fusewire.eager.ops.statistics import cumulative
 
 WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64}
 

@@ -8,7 +8,7 @@ import numpy as np
 from rows.row import Bad, arrays, c16, f8, i8, row
 
 import fusewire as fw
-from fusewire.eager.ops import contract
+from fusewire.eager.ops.products import contract
 
 SIZES = dict(zip("abcdijk", (2, 3, 4, 5, 3, 4, 2)))
 

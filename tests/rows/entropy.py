@@ -8,8 +8,8 @@ import numpy as np
 from rows.row import Array, Bad, arrays, f4, f8, i8, row, u1
 
 import fusewire as fw
-from fusewire.eager.ops import entropy
-from fusewire.eager.ops.composite import call
+from fusewire.eager.ops.elementwise.composite import call
+from fusewire.eager.ops.layers import entropy
 
 
 def softmaxed(x: Array) -> Array:

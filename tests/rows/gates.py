@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from rows.row import Array, arrays, f8, row
 
-from fusewire.eager.ops import gates, recurrent
-from fusewire.eager.ops.composite import call
+from fusewire.eager.ops.elementwise.composite import call
+from fusewire.eager.ops.layers import lstm, recurrent
 
 
 def activated(x: Array) -> list[Array]:
@@ -49,10 +49,10 @@ def backward(g: Array, out: Array, given: Array, w: Array, h: Array, c: Array) -
 for steps, size, n in ((3, 2, 2), (1, 3, 1), (4, 1, 3)):
     inputs = ((steps * size, 4 * n), (4 * n, n), (size, n), (size, n))
     both = (steps * size, 2 * n)
-    row("lstm", lambda *x: call(gates.lstm_op, *x),
+    row("lstm", lambda *x: call(lstm.lstm_op, *x),
         [arrays(*inputs, low=-1, high=1), arrays(*inputs, dtypes=f8, low=-1, high=1)],
         forward, label=f"{steps} steps", tolerance=1e-5)
-    row("lstm_back", lambda *x: call(gates.back_op, *x),
+    row("lstm_back", lambda *x: call(lstm.back_op, *x),
         [arrays(both, both, *inputs, low=-1, high=1),
          arrays(both, both, *inputs, dtypes=f8, low=-1, high=1)],
         backward, label=f"{steps} steps", tolerance=1e-5)

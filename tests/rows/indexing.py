@@ -8,7 +8,7 @@ import numpy as np
 from rows.row import Array, Bad, arrays, c16, f4, f8, i4, i8, numbers, row
 
 import fusewire as fw
-from fusewire.eager.ops import put
+from fusewire.eager.ops.indexing import index_put
 
 
 def inputs(x: Any, i: Any, dtype: Any = f4, of: Any = i8) -> Any:
@@ -25,17 +25,17 @@ def written(x: Array, v: Array, i: Array) -> Array:
     return out
 
 
-row("index_put", put.index_put,
+row("index_put", index_put.index_put,
     [inputs((5, 2), (3,)), inputs((4,), (2, 3), f8), inputs((3, 2), (), f8, i4),
      inputs((6,), (9,), i8), inputs((3, 2), (0,)), inputs((3,), (7,), c16),
      lambda rng: (np.zeros(3), np.arange(4.0), np.array([1, 0, 1, 1]))],
     written, errors=(
-        Bad(lambda: put.index_put(fw.zeros(3), fw.zeros(1), fw.tensor([3])),
+        Bad(lambda: index_put.index_put(fw.zeros(3), fw.zeros(1), fw.tensor([3])),
             "index_put: index 3 is out of range for axis 0 with size 3"),))
 
 
 def put_into(x: Any, v: Any) -> Any:
-    y = fw.eager.ops.pointwise.alias(x)
+    y = fw.eager.ops.elementwise.pointwise.alias(x)
     y[fw.tensor([2, 0, 2]), 1:] = v
     return y
 

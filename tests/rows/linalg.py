@@ -8,7 +8,7 @@ import numpy as np
 from rows.row import Array, Bad, Make, arrays, c16, f4, f8, i8, numbers, row
 
 import fusewire as fw
-from fusewire.eager.dispatch import apply
+from fusewire.eager.core.dispatch import apply
 from fusewire.eager.linalg.core import adjoint
 from fusewire.eager.linalg.solve import cofactors_op, hessian_op
 

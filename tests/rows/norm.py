@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from rows.row import Array, arrays, f8, row, strided
 
-from fusewire.eager.ops import normalize, pool
-from fusewire.eager.ops.composite import call
+from fusewire.eager.ops.elementwise.composite import call
+from fusewire.eager.ops.layers import normalize, pool
 
 
 def normalized(x: Array, axes: Any, eps: float, centred: bool) -> tuple[Array, Array]:

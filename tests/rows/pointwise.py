@@ -9,8 +9,9 @@ import numpy as np
 from rows.row import Bad, arrays, b1, binary_inputs, f4, f8, i4, i8, row, special, unary_inputs
 
 import fusewire as fw
-from fusewire.eager.ops import activation, check, pointwise
-from fusewire.eager.optim import formulas
+from fusewire.eager.ops import range_checks
+from fusewire.eager.ops.elementwise import activation, pointwise
+from fusewire.eager.optim.base import formulas
 
 
 def of_floats(reference: Any) -> Any:
@@ -185,7 +186,9 @@ row("rprop_size", lambda size, g: formulas.rprop_size(size, g, fw.ones_like(g), 
 formula("rprop_kept", "tt", lambda g, before: np.where(g * before < 0, 0, g))
 row("rprop_kept", formulas.rprop_kept, [arrays((4, 3), (4, 3)), special(2)],
     lambda g, before: np.where(g * before < 0, 0, g), grad=False, label="signs")
-row("check_index", lambda x: check.check_index(x, 3, "class"),
+row("check_index", lambda x: range_checks.check_index(x, 3, "class"),
     [arrays((4, 2), dtypes=i8, low=0, high=2), arrays((0,), dtypes=i8)], lambda x: x, grad=False,
-    errors=(Bad(lambda: check.check_index(fw.tensor([0, 3]), 3, "class"), "class: 3 is out of"),
-            Bad(lambda: check.check_index(fw.tensor([-1]), 3, "class"), "class: -1 is out of")))
+    errors=(Bad(lambda: range_checks.check_index(fw.tensor([0, 3]), 3, "class"),
+                "class: 3 is out of"),
+            Bad(lambda: range_checks.check_index(fw.tensor([-1]), 3, "class"),
+                "class: -1 is out of")))

@@ -9,8 +9,8 @@ from rows.row import Array, Bad, arrays, f4, f8, i8, row, u1
 from rows.whole import collected, each_window
 
 import fusewire as fw
-from fusewire.eager.ops import pool
-from fusewire.eager.ops.composite import call
+from fusewire.eager.ops.elementwise.composite import call
+from fusewire.eager.ops.layers import pool
 
 # x, (kernel, stride, dilation, pad, ceil)
 POOLS: list[tuple[Any, Any]] = [

@@ -9,7 +9,7 @@ from rows.row import Array, Bad, f4, row
 from rows.whole import convolved
 
 import fusewire as fw
-from fusewire.eager.ops import quantized
+from fusewire.eager.ops.layers import quantized
 
 i1, u1 = np.dtype("int8"), np.dtype("uint8")
 

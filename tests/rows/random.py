@@ -10,7 +10,8 @@ from rows.create import philox
 from rows.row import Array, Bad, f4, f8, row
 
 import fusewire as fw
-from fusewire.eager.ops import counts, random
+from fusewire.eager.ops.random import count_distributions
+from fusewire.eager.ops.random import generator as random
 
 _STATES = [lambda rng: (np.array([7, 3]),), lambda rng: (np.array([-2 ** 63, 2 ** 40 + 1]),)]
 
@@ -86,13 +87,13 @@ def with_state(make: Any) -> Any:
     return lambda rng: (np.array([11, 5]), *make(rng))
 
 
-row("poisson", lambda s, r: counts.poisson(r, generator=generator(s)),
+row("poisson", lambda s, r: count_distributions.poisson(r, generator=generator(s)),
     [with_state(lambda rng: (rng.uniform(0, 9, (3, 40)).astype(f4),)),
      with_state(lambda rng: (rng.uniform(0, 9, (0, 2)),)),
      with_state(lambda rng: (np.array(4.0),))],
     poisson, grad=False, errors=(
         Bad(lambda: fw.poisson(fw.tensor([-1.0])), "poisson: rates are finite and not negative"),))
-row("binomial", lambda s, n, p: counts.binomial(n, p, generator=generator(s)),
+row("binomial", lambda s, n, p: count_distributions.binomial(n, p, generator=generator(s)),
     [with_state(lambda rng: (rng.integers(0, 9, (3, 1)).astype(f8), rng.uniform(0, 1, (3, 40)))),
      with_state(lambda rng: (np.array([5.0, 5, 0]), np.array([0.0, 1, 0.5])))],
     binomial, grad=False, errors=(

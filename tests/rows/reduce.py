@@ -8,7 +8,7 @@ import numpy as np
 from rows.row import Bad, arrays, b1, c8, f2, f4, f8, i4, i8, row, special, strided, u1
 
 import fusewire as fw
-from fusewire.eager.ops import reduce
+from fusewire.eager.ops.reduction import reduce
 
 AXES: list[tuple[Any, bool]] = [(None, False), (0, False), (-1, True), ((0, 2), False),
                                 ((2, 1), True), (None, True)]

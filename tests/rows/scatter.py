@@ -8,7 +8,7 @@ import numpy as np
 from rows.row import Array, Bad, arrays, c8, f4, f8, i8, numbers, row, u1
 
 import fusewire as fw
-from fusewire.eager.ops import scatter
+from fusewire.eager.ops.indexing import scatter
 
 UFUNC: dict[str | None, Any] = {"add": np.add, "prod": np.multiply, "amax": np.maximum,
                                 "amin": np.minimum}

@@ -9,8 +9,8 @@ import numpy as np
 from rows.row import Array, Bad, arrays, f4, f8, i8, row, special, strided, unary_inputs
 
 import fusewire as fw
-from fusewire.eager.ops import gamma
-from fusewire.eager.ops import special as functions
+from fusewire.eager.ops.special import gamma
+from fusewire.eager.ops.special import special as functions
 
 
 def each(function: Any) -> Any:
@@ -84,7 +84,8 @@ row("sinc", functions.sinc, [*SINC, lambda rng: (np.array([0.0, 1, -2, 0.3]),)],
     lambda x: np.sinc(x.astype(f8)), errors=(
         Bad(lambda: functions.sinc(fw.zeros(1, dtype=fw.complex64)), "sinc: takes real floating"),))
 for order in (1, 2, 3):
-    row("sinc", lambda x, n=order: fw.eager.dispatch.apply(functions.sinc_op, (x,), {"order": n}),
+    row("sinc", lambda x, n=order: fw.eager.core.dispatch.apply(functions.sinc_op, (x,),
+                                                                {"order": n}),
         [arrays((9,), dtypes=f8), lambda rng: (np.array([0.0, 1e-9, 0.5, -1, 1]),)],
         each(lambda x, n=order: quadrature(
             lambda t: (math.pi * t) ** n * np.cos(math.pi * x * t + n * math.pi / 2), 0, 1)),

@@ -8,8 +8,9 @@ import numpy as np
 from rows.row import Array, Bad, arrays, b1, f4, f8, i8, row, strided, u1
 
 import fusewire as fw
-from fusewire.eager.dispatch import apply
-from fusewire.eager.ops import view, window
+from fusewire.eager.core.dispatch import apply
+from fusewire.eager.ops.shape import view, window
+from fusewire.eager.ops.shape.concat import concat_same_dtype
 from fusewire.eager.ops.transfer import transfer_op
 
 X = [arrays((2, 3, 4)), arrays((2, 3, 4), dtypes=b1)]
@@ -83,7 +84,7 @@ row("unslice", lambda x: view.unslice(x, (7, 5), (5, 1), (-2, 1)), [arrays((3, 3
 def assigned(index: Any) -> tuple[Any, Any]:
     """x[index] = v for our tensors, and for NumPy's arrays."""
     def ours(x: Any, v: Any) -> Any:
-        out = fw.eager.ops.pointwise.alias(x)
+        out = fw.eager.ops.elementwise.pointwise.alias(x)
         out[index] = v
         return out
 
@@ -111,13 +112,13 @@ for index, shape in ((np.s_[1], (4,)), (np.s_[:, ::-2], (3, 2)), (np.s_[...], ()
 
 # ---- concat, take, add_at
 for axis in (0, 1):
-    row("concat", lambda *xs, a=axis: view.concat_same_dtype(xs, a),
+    row("concat", lambda *xs, a=axis: concat_same_dtype(xs, a),
         [arrays((2, 3), (2, 3)), arrays((1, 2), (1, 2), (1, 2), dtypes=i8), arrays((0, 0), (0, 0)),
          strided(3)],
         lambda *xs, a=axis: np.concatenate(xs, a), label=f"axis={axis}", errors=(
-            Bad(lambda: view.concat_same_dtype([fw.zeros(2, 3), fw.zeros(3, 2)], 0),
+            Bad(lambda: concat_same_dtype([fw.zeros(2, 3), fw.zeros(3, 2)], 0),
                 "concat: shapes (2, 3) and (3, 2) differ in more than axis 0"),))
-row("concat", lambda *xs: view.concat_same_dtype(xs, 1), [arrays((2, 1), (2, 0), (2, 3))],
+row("concat", lambda *xs: concat_same_dtype(xs, 1), [arrays((2, 1), (2, 0), (2, 3))],
     lambda *xs: np.concatenate(xs, 1), label="unequal")
 TAKE = [arrays((4, 5, 6), (3,), dtypes=(f4, i8)), arrays((4, 5, 6), (2, 3), dtypes=(f8, i8)),
         arrays((4, 5, 6), (), dtypes=(f8, i8)), arrays((4, 4, 4), (7,), dtypes=(f8, u1)),

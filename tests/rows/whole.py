@@ -8,7 +8,9 @@ import numpy as np
 from rows.row import Array, Bad, arrays, b1, f4, f8, i4, i8, row, special, strided, u1
 
 import fusewire as fw
-from fusewire.eager.ops import contract, conv, softmax
+from fusewire.eager.ops.layers import conv
+from fusewire.eager.ops.products import contract
+from fusewire.eager.ops.reduction import softmax
 
 # ---- matmul and its kin
 SHAPES = [((3, 4), (4, 5)), ((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((2, 3, 4), (4, 5)),

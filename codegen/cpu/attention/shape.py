@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....capture.graph.graph import Node
-from ....eager.shapes import product
+from ....eager.arrays.shapes import product
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
 from ...ir.builder import ExprValue

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....capture.graph.graph import Node
-from ....eager.ops.contract import parts
+from ....eager.ops.products.contract import parts
 from ...fusion.fusion import Group
 from ...ir import loop_ir
 from ...ir.affine_index import comparisons, variable

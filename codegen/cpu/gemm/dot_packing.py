@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ....capture.graph.graph import Node
-from ....eager.dtypes import bfloat16
+from ....eager.arrays.dtypes import bfloat16
 from ...ir import loop_ir
 from ...ir.loop_ir import DType, Expr
 from ...ir.target_info import Machine

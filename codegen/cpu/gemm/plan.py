@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ....capture.graph.graph import Node, missing_below
-from ....eager.dtypes import summed_in
-from ....eager.ops.contract import parts
-from ....eager.shapes import product
+from ....eager.arrays.dtypes import summed_in
+from ....eager.arrays.shapes import product
+from ....eager.ops.products.contract import parts
 from ...fusion.fusion import WHOLE, Group
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom

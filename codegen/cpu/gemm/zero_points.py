@@ -17,11 +17,11 @@ import numpy as np
 from ....capture.graph.graph import Graph, Node, Nodes
 from ....capture.graph.graph_builder import build
 from ....capture.graph.rewrite import Rule, rewrite
-from ....eager.ops.contract import contract, parts
+from ....eager.core.tensor import Tensor
 from ....eager.ops.declare import cast
-from ....eager.ops.reduce import sum as sum_along
-from ....eager.ops.view import permute_dims, reshape
-from ....eager.tensor import Tensor
+from ....eager.ops.products.contract import contract, parts
+from ....eager.ops.reduction.reduce import sum as sum_along
+from ....eager.ops.shape.view import permute_dims, reshape
 from .value_ranges import fits
 
 _INT32, _INT16, _INT8, _UINT8 = (np.dtype(t) for t in ("int32", "int16", "int8", "uint8"))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ....capture.graph.graph import Node
-from ....eager.ops.contract import parts
+from ....eager.ops.products.contract import parts
 from ...fusion.fusion import Group
 from ...ir.affine_index import Index
 from ...ir.builder import ExprValue

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....eager.dtypes import bfloat16, float16, float32, float64
+from ....eager.arrays.dtypes import bfloat16, float16, float32, float64
 from ...ir.loop_ir import Buffer, Matrix, Product
 
 AS_IT_IS, TURNED = 0, 1  # cublasOperation_t

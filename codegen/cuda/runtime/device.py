@@ -15,10 +15,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ....eager import devices
+from ....eager.arrays import devices
+from ....eager.core.tensor import Tensor
 from ....eager.errors import CodegenError
 from ....eager.settings import settings
-from ....eager.tensor import Tensor
 from ...gpu.cost_model import Choice, chip_of
 from ...ir.loop_ir import Buffer, Product
 from ..module import CudaFunction

@@ -10,15 +10,16 @@ from typing import Any
 
 from ....capture.graph.graph import Graph, Nodes, param_key
 from ....capture.graph.graph_builder import Builder, as_tensor, build
-from ....eager import devices, on_device
-from ....eager.dtypes import int64
+from ....eager.arrays import devices
+from ....eager.arrays.dtypes import int64
+from ....eager.arrays.shapes import TensorType
+from ....eager.core import on_device
+from ....eager.core.op import Op
+from ....eager.core.tensor import Tensor
 from ....eager.errors import CodegenError
-from ....eager.op import Op
-from ....eager.ops import check
+from ....eager.ops import range_checks
 from ....eager.ops.declare import cast
-from ....eager.ops.reduce import any as any_
-from ....eager.shapes import TensorType
-from ....eager.tensor import Tensor
+from ....eager.ops.reduction.reduce import any as any_
 from ...eager_jit.cache import SpecializationCache
 from .device import gpu
 from .executable import compile_on
@@ -77,4 +78,4 @@ def _looking(number: int, name: str, of: TensorType, size: int, low: int) -> Cal
 
 
 on_device.compiled = run
-check.on_gpu = in_range
+range_checks.on_gpu = in_range

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....capture.graph.graph import Graph
 from ....capture.runtime.metrics import Memory
-from ....eager.shapes import TensorType
+from ....eager.arrays.shapes import TensorType
 from ...dynamic.dynamic_program import DynamicProgram
 from ...program.executable import ExecutableInput, Interface
 from ...program.kernel_stats import at_once, bytes_of, kernel_facts, kernel_table

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....eager.forking import held_while_forking
+from ....eager.fork_safety import held_while_forking
 from ...ir.loop_ir import Buffer
 from ...program.kernel_stats import bytes_of
 from ...program.native_program import Arena, Slot

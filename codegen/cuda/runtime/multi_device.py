@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ....capture.graph.bind_sizes import has_symbols
 from ....capture.graph.device_placement import Placement, placement_of, without_transfers
 from ....capture.graph.graph import Graph, Node, Nodes
-from ....eager.devices import CPU
+from ....eager.arrays.devices import CPU
 from ....eager.errors import CodegenError
 from ... import compile as native
 from ...dynamic.dynamic_program import DynamicProgram

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....capture.graph.graph import Node
-from ....eager.dtypes import is_small
+from ....eager.arrays.dtypes import is_small
 from ...cpu.attention.shape import AttentionShape
 from ...fusion.fusion import Group
 from ...ir.loop_ir import Buffer, Kernel

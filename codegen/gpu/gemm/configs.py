@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ....eager.shapes import product
+from ....eager.arrays.shapes import product
 from ...ir.mma_layout import DEPTH, Fragments
 from ..cost_model import ANY, Chip, Work, seconds
 

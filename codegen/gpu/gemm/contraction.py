@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....capture.graph.graph import Node
-from ....eager.dtypes import is_small, summed_in
+from ....eager.arrays.dtypes import is_small, summed_in
+from ....eager.arrays.shapes import product
 from ....eager.errors import CodegenError
-from ....eager.ops.contract import parts
-from ....eager.shapes import product
+from ....eager.ops.products.contract import parts
 from ...cpu.gemm.pack_loops import factor
 from ...fusion.fusion import Group
 from ...ir import loop_ir

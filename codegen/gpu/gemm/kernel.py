@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from ....eager.shapes import product
+from ....eager.arrays.shapes import product
 from ...cpu.partition_work import bounds, buffers_of, sites_of
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....eager.dtypes import kind
+from ....eager.arrays.dtypes import kind
 from ...ir.affine_index import variable
 from ...ir.axis_coalescing import linear
 from ...ir.loop_ir import Buffer, Expr, Load, Matrix, Product

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ....eager.memory import Block
+from ....eager.arrays.memory import Block
 from .. import object_cache
 from ..target import host
 from .object_layout import LAYOUT, Layout

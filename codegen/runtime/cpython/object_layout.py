@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....eager.tensor import Tensor
+from ....eager.core.tensor import Tensor
 
 _HEAD = object.__basicsize__  # an object's head: references to it, then its type
 

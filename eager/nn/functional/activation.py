@@ -5,18 +5,18 @@ Those of several steps compute float16 and bfloat16 in float32 and round once.
 
 from __future__ import annotations
 
-from ...casting import lowered
-from ...dtypes import float64
+from ...arguments import check_choice
+from ...arrays.dtypes import float64
+from ...arrays.shapes import axis_of
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
-from ...ops import activation, pointwise
-from ...ops.join import unstack
-from ...ops.pointwise import abs, cast, expm1, minimum, where
-from ...ops.random import rand
-from ...ops.reduce import floating, widened
-from ...ops.view import reshape
-from ...shapes import axis_of
-from ...tensor import Tensor
-from ...utils.arguments import check_choice
+from ...ops.elementwise import activation, pointwise
+from ...ops.elementwise.casting import lowered
+from ...ops.elementwise.pointwise import abs, cast, expm1, minimum, where
+from ...ops.random.generator import rand
+from ...ops.reduction.reduce import floating, widened
+from ...ops.shape.join import unstack
+from ...ops.shape.view import reshape
 from .inplace import placed
 
 __all__ = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...casting import lowered
+from ...arrays.shapes import product
+from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops.contract import LETTERS, contract, factors
 from ...ops.declare import prepare
-from ...ops.view import reshape
-from ...shapes import product
-from ...tensor import Tensor
+from ...ops.elementwise.casting import lowered
+from ...ops.products.contract import LETTERS, contract, factors
+from ...ops.shape.view import reshape
 
 __all__ = ["bilinear", "linear"]
 

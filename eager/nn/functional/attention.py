@@ -6,19 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ... import dtypes, interpreter
-from ...casting import lowered
-from ...dispatch import LARGE
+from ... import interpreter
+from ...arrays import dtypes
+from ...arrays.shapes import same
+from ...core.dispatch import LARGE
+from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
-from ...ops.attention import NEVER, TILE, attention_op, weighted, weights_of
-from ...ops.composite import call
 from ...ops.create import full
-from ...ops.join import concat, split
-from ...ops.pointwise import cast, logical_not, logical_or, where
-from ...ops.reduce import mean
-from ...ops.view import broadcast_to, expand_dims, permute_dims, reshape, squeeze, unslice
-from ...shapes import same
-from ...tensor import Tensor, as_tensor
+from ...ops.elementwise.casting import lowered
+from ...ops.elementwise.composite import call
+from ...ops.elementwise.pointwise import cast, logical_not, logical_or, where
+from ...ops.layers.attention import NEVER, TILE, attention_op, weighted, weights_of
+from ...ops.reduction.reduce import mean
+from ...ops.shape.join import concat, split
+from ...ops.shape.view import broadcast_to, expand_dims, permute_dims, reshape, squeeze, unslice
 from .affine import linear
 from .dropouts import dropout
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...casting import lowered
+from ...arguments import check_at_least, check_choice, per_axis
+from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
-from ...ops import conv
-from ...ops.view import permute_dims, reshape
-from ...tensor import Tensor, as_tensor
-from ...utils.arguments import check_at_least, check_choice, per_axis
+from ...ops.elementwise.casting import lowered
+from ...ops.layers import conv
+from ...ops.shape.view import permute_dims, reshape
 from .inputs import as_given, with_samples
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",

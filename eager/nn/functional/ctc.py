@@ -10,19 +10,29 @@ import math
 from typing import Any
 
 from ... import interpreter
-from ...casting import in_float32
-from ...dtypes import int64
+from ...arguments import check_choice
+from ...arrays.dtypes import int64
+from ...core.tensor import Tensor, tensor
 from ...errors import ShapeError
-from ...ops.check import check_index
 from ...ops.create import full, iota
-from ...ops.cumulative import cumsum
-from ...ops.join import stack, unstack
-from ...ops.pointwise import cast, clip, equal, isinf, less, logaddexp, maximum, not_equal, where
-from ...ops.reduce import floating, mean, sum, widened
-from ...ops.scatter import along
-from ...ops.view import expand_dims, expand_to, reshape, shift, take, unslice
-from ...tensor import Tensor, tensor
-from ...utils.arguments import check_choice
+from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.pointwise import (
+    cast,
+    clip,
+    equal,
+    isinf,
+    less,
+    logaddexp,
+    maximum,
+    not_equal,
+    where,
+)
+from ...ops.indexing.scatter import along
+from ...ops.range_checks import check_index
+from ...ops.reduction.reduce import floating, mean, sum, widened
+from ...ops.shape.join import stack, unstack
+from ...ops.shape.view import expand_dims, expand_to, reshape, shift, take, unslice
+from ...ops.statistics.cumulative import cumsum
 from .inputs import check_integers
 from .losses import REDUCTIONS
 

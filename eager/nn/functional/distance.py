@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ...casting import in_float32
+from ...core.tensor import Tensor, as_tensor, tensor
 from ...errors import ShapeError
 from ...linalg.norm import vector_norm
 from ...ops.declare import prepare
-from ...ops.pointwise import cast, maximum
-from ...ops.reduce import sum, widened
-from ...ops.view import take
-from ...tensor import Tensor, as_tensor, tensor
+from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.pointwise import cast, maximum
+from ...ops.reduction.reduce import sum, widened
+from ...ops.shape.view import take
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...arguments import check_fraction
+from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops import random
-from ...ops.pointwise import cast, greater_equal
-from ...tensor import Tensor
-from ...utils.arguments import check_fraction
+from ...ops.elementwise.pointwise import cast, greater_equal
+from ...ops.random import generator
 from .activation import SELU_ALPHA, SELU_SCALE
 from .inplace import placed
 
@@ -74,7 +74,7 @@ def _scaled(input: Tensor, p: float, shape: tuple[Any, ...]) -> Tensor:
 
 def _kept(input: Tensor, p: float, shape: tuple[Any, ...]) -> Tensor:
     """1 with probability 1 - p, else 0, in the dtype of `input`."""
-    return cast(greater_equal(random.rand(shape, device=input.device), p), input.dtype)
+    return cast(greater_equal(generator.rand(shape, device=input.device), p), input.dtype)
 
 
 # ---- for networks of SELUs: mean and variance stay what they are

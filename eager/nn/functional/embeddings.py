@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import dtypes
-from ...dispatch import apply
+from ...arguments import check_choice
+from ...arrays import dtypes
+from ...core.dispatch import apply
+from ...core.tape import no_grad
+from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, IndexingError, ShapeError
 from ...linalg.norm import vector_norm
-from ...methods import update
-from ...ops.check import check_index
 from ...ops.create import full, iota, ones_like, zeros
-from ...ops.pointwise import astype, cast, equal, maximum, not_equal, where
-from ...ops.put import index_put
-from ...ops.reduce import max as largest
-from ...ops.reduce import sum
-from ...ops.scatter import scatter
-from ...ops.search import searchsorted
-from ...ops.view import add_at, broadcast_to, expand_dims, reshape, take_op
-from ...tape import no_grad
-from ...tensor import Tensor, as_tensor
-from ...utils.arguments import check_choice
+from ...ops.elementwise.pointwise import astype, cast, equal, maximum, not_equal, where
+from ...ops.indexing.index_put import index_put
+from ...ops.indexing.scatter import scatter
+from ...ops.indexing.search import searchsorted
+from ...ops.range_checks import check_index
+from ...ops.reduction.reduce import max as largest
+from ...ops.reduction.reduce import sum
+from ...ops.shape.view import add_at, broadcast_to, expand_dims, reshape, take_op
+from ...tensor_methods.methods import update
 from .inputs import check_integers
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]

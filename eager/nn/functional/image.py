@@ -5,18 +5,29 @@ from __future__ import annotations
 from itertools import product as combinations
 from typing import Any
 
-from ... import dtypes
-from ...casting import in_float32
+from ...arguments import check_at_least, check_choice, per_axis
+from ...arrays import dtypes
+from ...arrays.shapes import product
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
-from ...ops import padding, window
-from ...ops.contract import matmul
 from ...ops.create import arange
 from ...ops.declare import cast
-from ...ops.join import stack
-from ...ops.pointwise import abs as absolute
-from ...ops.pointwise import clip, floor, floor_divide, logical_and, remainder, round, where
-from ...ops.resize import cubic_weights, resize_axis, scaled
-from ...ops.view import (
+from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.pointwise import abs as absolute
+from ...ops.elementwise.pointwise import (
+    clip,
+    floor,
+    floor_divide,
+    logical_and,
+    remainder,
+    round,
+    where,
+)
+from ...ops.layers.resize import cubic_weights, resize_axis, scaled
+from ...ops.products.contract import matmul
+from ...ops.shape import padding, window
+from ...ops.shape.join import stack
+from ...ops.shape.view import (
     broadcast_to,
     expand_dims,
     matrix_transpose,
@@ -25,9 +36,6 @@ from ...ops.view import (
     slice_axes,
     take,
 )
-from ...shapes import product
-from ...tensor import Tensor
-from ...utils.arguments import check_at_least, check_choice, per_axis
 from .inputs import with_samples
 
 __all__ = [

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...dispatch import replace
+from ...core.dispatch import replace
+from ...core.tensor import Tensor
 from ...errors import DTypeError
-from ...tensor import Tensor
 
 __all__: list[str] = []
 

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from ...dtypes import kind
+from ...arrays.dtypes import kind
+from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
-from ...ops.view import expand_dims, reshape
-from ...tensor import Tensor
+from ...ops.shape.view import expand_dims, reshape
 
 __all__: list[str] = []
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...casting import in_float32
+from ...arguments import check_at_least, check_choice
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
-from ...ops.activation import softplus
-from ...ops.composite import call
 from ...ops.declare import prepare
-from ...ops.entropy import binary_op
-from ...ops.pointwise import abs, clip, exp, log, maximum, square, where
-from ...ops.reduce import mean, sum
-from ...ops.special import xlogy
-from ...ops.view import expand_dims
-from ...tensor import Tensor
-from ...utils.arguments import check_at_least, check_choice
+from ...ops.elementwise.activation import softplus
+from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.composite import call
+from ...ops.elementwise.pointwise import abs, clip, exp, log, maximum, square, where
+from ...ops.layers.entropy import binary_op
+from ...ops.reduction.reduce import mean, sum
+from ...ops.shape.view import expand_dims
+from ...ops.special.special import xlogy
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss",

@@ -6,19 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...casting import in_float32
-from ...dtypes import int64, kind
+from ...arguments import check_choice, check_fraction
+from ...arrays.dtypes import int64, kind
+from ...arrays.shapes import product, same
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, IndexingError, ShapeError
-from ...ops.check import check_index
 from ...ops.create import iota
-from ...ops.entropy import NOTHING, at_labels, counted, cross_entropy_mean, cross_entropy_rows
-from ...ops.pointwise import cast, equal, logical_and, logical_not, not_equal, where
-from ...ops.reduce import any, floating, mean, min, sum
-from ...ops.softmax import log_softmax
-from ...ops.view import expand_dims, permute_dims, reshape, take
-from ...shapes import product, same
-from ...tensor import Tensor
-from ...utils.arguments import check_choice, check_fraction
+from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.pointwise import cast, equal, logical_and, logical_not, not_equal, where
+from ...ops.layers.entropy import (
+    NOTHING,
+    at_labels,
+    counted,
+    cross_entropy_mean,
+    cross_entropy_rows,
+)
+from ...ops.range_checks import check_index
+from ...ops.reduction.reduce import any, floating, mean, min, sum
+from ...ops.reduction.softmax import log_softmax
+from ...ops.shape.view import expand_dims, permute_dims, reshape, take
 from .activation import logsigmoid
 from .affine import linear
 from .inputs import check_integers

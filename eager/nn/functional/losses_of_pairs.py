@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...casting import in_float32
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
-from ...ops.pointwise import clip, equal, minimum, not_equal, sqrt, where
-from ...ops.reduce import sum
-from ...tensor import Tensor
+from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.pointwise import clip, equal, minimum, not_equal, sqrt, where
+from ...ops.reduction.reduce import sum
 from .distance import pairwise_distance
 from .losses import check_same, reduced
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import dtypes
-from ...dispatch import replace
+from ...arguments import check_at_least
+from ...arrays import dtypes
+from ...arrays.shapes import listed, product
+from ...core.dispatch import replace
+from ...core.tape import no_grad
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError
 from ...linalg.norm import vector_norm
-from ...methods import update
-from ...ops import normalize as ops
-from ...ops.pointwise import cast, maximum, rsqrt
-from ...ops.pool import window_sums
-from ...ops.reduce import floating, mean, widened
-from ...ops.view import reshape
-from ...shapes import listed, product
-from ...tape import no_grad
-from ...tensor import Tensor
-from ...utils.arguments import check_at_least
+from ...ops.elementwise.pointwise import cast, maximum, rsqrt
+from ...ops.layers import normalize as ops
+from ...ops.layers.pool import window_sums
+from ...ops.reduction.reduce import floating, mean, widened
+from ...ops.shape.view import reshape
+from ...tensor_methods.methods import update
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",

@@ -9,19 +9,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ... import dtypes
-from ...casting import in_float32
+from ...arguments import check_at_least, per_axis
+from ...arrays import dtypes
+from ...arrays.shapes import product
+from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, DTypeError, ShapeError
-from ...ops import pool, random
-from ...ops.check import check_index
 from ...ops.create import arange, full, iota
-from ...ops.pointwise import cast, floor, where
-from ...ops.reduce import floating, mean, widened
-from ...ops.scatter import along, gather, scatter
-from ...ops.view import expand_to, flatten, reshape, take
-from ...shapes import product
-from ...tensor import Tensor, as_tensor
-from ...utils.arguments import check_at_least, per_axis
+from ...ops.elementwise.casting import in_float32
+from ...ops.elementwise.pointwise import cast, floor, where
+from ...ops.indexing.scatter import along, gather, scatter
+from ...ops.layers import pool
+from ...ops.random import generator
+from ...ops.range_checks import check_index
+from ...ops.reduction.reduce import floating, mean, widened
+from ...ops.shape.view import expand_to, flatten, reshape, take
 from .inputs import as_given, with_samples
 
 __all__ = [
@@ -354,7 +355,7 @@ def _fractional(
     sizes = _fractions(name, d, x.shape[2:], output_size, output_ratio)
     _check_room(name, x.shape[2:], kernel, sizes)
     shape = (*x.shape[:2], d)
-    u = random.rand(shape, device=x.device) if samples is None else as_tensor(name, samples)
+    u = generator.rand(shape, device=x.device) if samples is None else as_tensor(name, samples)
     if u.shape != shape:
         raise ShapeError(f"{name}: _random_samples must be (n, channels, axes) = {shape}, got "
                          f"{u.shape}")

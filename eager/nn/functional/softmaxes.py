@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops import softmax as _softmax
 from ...ops.create import iota
-from ...ops.distributions import gumbel
-from ...ops.pointwise import astype, cast, equal
-from ...ops.search import argmax
-from ...tensor import Tensor
+from ...ops.elementwise.pointwise import astype, cast, equal
+from ...ops.indexing.search import argmax
+from ...ops.random.distributions import gumbel
+from ...ops.reduction import softmax as _softmax
 
 __all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
 

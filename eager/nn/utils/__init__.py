@@ -1,6 +1,7 @@
 """What is done with the parameters and gradients of layers, under PyTorch's names."""
 
-from . import parametrizations, parametrize, rnn
+from ..recurrent import packed_sequence as rnn
+from . import parametrizations, parametrize
 from .clip_grad import *
 from .fusion import *
 from .reparametrize import *

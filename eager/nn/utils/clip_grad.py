@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from ...dispatch import replace
+from ...core.dispatch import replace
+from ...core.tape import no_grad
+from ...core.tensor import Tensor, tensor
 from ...errors import GradientError
 from ...linalg.norm import vector_norm
-from ...ops.join import stack
-from ...ops.pointwise import cast, clip
-from ...tape import no_grad
-from ...tensor import Tensor, tensor
+from ...ops.elementwise.pointwise import cast, clip
+from ...ops.shape.join import stack
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

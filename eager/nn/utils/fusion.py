@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from ...core.tensor import Tensor
 from ...errors import ArgumentError
 from ...ops.create import ones_like, zeros_like
-from ...ops.pointwise import rsqrt
-from ...ops.view import reshape
-from ...tensor import Tensor
-from ..parameter import Parameter
+from ...ops.elementwise.pointwise import rsqrt
+from ...ops.shape.view import reshape
+from ..base.parameter import Parameter
 
 __all__ = [
     "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",

@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 
 from ... import linalg
+from ...arguments import check_at_least, check_choice
+from ...core.tape import no_grad
+from ...core.tensor import Tensor, from_numpy
 from ...errors import ArgumentError, AxisError, ShapeError
 from ...ops.create import zeros, zeros_like
-from ...ops.grid import eye, tril, triu
-from ...ops.join import concat
-from ...ops.matrix import diagonal
-from ...ops.pointwise import maximum, sign, where
-from ...ops.random import randn
-from ...ops.rearrange import moveaxis
-from ...ops.reduce import sum as total
-from ...ops.view import expand_dims, reshape
-from ...tape import no_grad
-from ...tensor import Tensor, from_numpy
-from ...utils.arguments import check_at_least, check_choice
-from ..conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from ..module import Module
+from ...ops.elementwise.pointwise import maximum, sign, where
+from ...ops.products.matrix import diagonal
+from ...ops.random.generator import randn
+from ...ops.reduction.reduce import sum as total
+from ...ops.shape.grid import eye, tril, triu
+from ...ops.shape.join import concat
+from ...ops.shape.rearrange import moveaxis
+from ...ops.shape.view import expand_dims, reshape
+from ..base.module import Module
+from ..layers.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .parametrize import register_parametrization
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]

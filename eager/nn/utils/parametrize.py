@@ -11,13 +11,13 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from ...dispatch import replace
+from ...core.dispatch import replace
+from ...core.tape import no_grad
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, ShapeError, StateError
-from ...tape import no_grad
-from ...tensor import Tensor
-from ..container import ModuleDict, ModuleList
-from ..module import Module
-from ..parameter import Parameter
+from ..base.container import ModuleDict, ModuleList
+from ..base.module import Module
+from ..base.parameter import Parameter
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization",

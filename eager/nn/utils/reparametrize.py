@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arguments import check_at_least
+from ...core.tape import no_grad
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, StateError
-from ...ops.random import randn
-from ...ops.reduce import sum as total
-from ...tape import no_grad
-from ...tensor import Tensor
-from ...utils.arguments import check_at_least
-from ..module import Module
-from ..parameter import Parameter
+from ...ops.random.generator import randn
+from ...ops.reduction.reduce import sum as total
+from ..base.module import Module
+from ..base.parameter import Parameter
 from .parametrizations import as_matrix, norm_except, power_iterations, transposed_axis, unit
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.tape import no_grad
 from ...errors import DTypeError
-from ...ops.random import default_generator
-from ...tape import no_grad
-from ..module import Module
+from ...ops.random.generator import default_generator
+from ..base.module import Module
 
 __all__ = ["skip_init"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...core.tape import no_grad
+from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
-from ...methods import update
-from ...ops.join import concat
-from ...ops.view import reshape
-from ...tape import no_grad
-from ...tensor import Tensor
+from ...ops.shape.join import concat
+from ...ops.shape.view import reshape
+from ...tensor_methods.methods import update
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

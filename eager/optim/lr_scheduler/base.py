@@ -9,11 +9,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, StateError
 from ...interpreter import Symbol
-from ...tensor import Tensor
 from ...uninterrupted import Uninterrupted
-from ..optimizer import Optimizer
+from ..base.optimizer import Optimizer
 
 __all__ = ["LRScheduler"]
 

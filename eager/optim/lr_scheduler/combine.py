@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import ArgumentError, DTypeError
 from ...uninterrupted import Uninterrupted
-from ..optimizer import Optimizer
+from ..base.optimizer import Optimizer
 from .base import LRScheduler, rates_of
 from .plateau import ReduceLROnPlateau
 

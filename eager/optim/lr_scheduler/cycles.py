@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...arguments import check_at_least, check_choice, check_fraction
 from ...errors import ArgumentError
-from ...utils.arguments import check_at_least, check_choice, check_fraction
-from ..optimizer import Group, Optimizer
+from ..base.optimizer import Group, Optimizer
 from .base import LRScheduler, check_optimizer, cos, one_each, plain, saved_function
 
 __all__ = ["CyclicLR", "OneCycleLR"]

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...arguments import check_at_least, check_fraction
 from ...errors import ArgumentError, DTypeError
 from ...uninterrupted import Uninterrupted
-from ...utils.arguments import check_at_least, check_fraction
-from ..optimizer import Optimizer
+from ..base.optimizer import Optimizer
 from .base import LRScheduler, cos, saved_function
 
 __all__ = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...arguments import check_choice
 from ...errors import ArgumentError, StateError
 from ...uninterrupted import Uninterrupted
-from ...utils.arguments import check_choice
-from ..optimizer import Optimizer
+from ..base.optimizer import Optimizer
 from .base import LRScheduler, check_optimizer, one_each, plain, rates_of, warn_of_epoch
 
 __all__ = ["ReduceLROnPlateau"]

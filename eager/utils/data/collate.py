@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ... import memory
-from ...dtypes import DEFAULT_FLOAT, kind
+from ...arrays import memory
+from ...arrays.dtypes import DEFAULT_FLOAT, kind
+from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError
-from ...tensor import Tensor
 
 
 def default_collate(batch: Sequence[Any]) -> Any:

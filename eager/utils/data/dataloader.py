@@ -8,18 +8,18 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ...arguments import check_at_least, check_choice
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, StateError
-from ...ops.random import Generator
-from ...tensor import Tensor
-from ..arguments import check_at_least, check_choice
-from .ahead import Ahead, Pass, State
+from ...ops.random.generator import Generator
 from .collate import default_collate, default_convert
-from .crew import Crew
 from .dataset import Dataset, IterableDataset
 from .fetch import END, Job
-from .processes import Processes
+from .prefetch import Ahead, Pass, State
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, resumable
-from .threads import Threads
+from .worker_pool import Crew
+from .worker_processes import Processes
+from .worker_threads import Threads
 
 _T_co = TypeVar("_T_co", covariant=True)
 

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ...core.tensor import Tensor, as_tensor
 from ...errors import ArgumentError, DTypeError, IndexingError, ShapeError
-from ...ops.random import Generator, default_generator, randperm
-from ...tensor import Tensor, as_tensor
+from ...ops.random.generator import Generator, default_generator, randperm
 
 _T_co = TypeVar("_T_co", covariant=True)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ArgumentError
-from ...ops.random import Generator, randperm
+from ...ops.random.generator import Generator, randperm
 from .sampler import Resumable, State
 
 

@@ -9,10 +9,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ...core.tensor import Tensor
 from ...errors import ArgumentError, DTypeError, ShapeError, StateError
-from ...ops.distributions import multinomial
-from ...ops.random import Generator, randint, randperm
-from ...tensor import Tensor
+from ...ops.random.distributions import multinomial
+from ...ops.random.generator import Generator, randint, randperm
 
 _T_co = TypeVar("_T_co", covariant=True)
 State = dict[str, Any]

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ... import forking, interpreter
-from ...ops.random import OWN, Generator, default_generator
-from ...tape import MODE
-from .failure import Failure
+from ... import fork_safety, interpreter
+from ...core.tape import MODE
+from ...ops.random.generator import OWN, Generator, default_generator
 from .fetch import END, Job, Left, Reader
+from .worker_error import Failure
 
 Task = tuple[int, int, Any]  # the pass, the number of the batch, the numbers of its samples
 BATCH, FAILED, ENDED = range(3)  # what is in a reply
@@ -91,7 +91,7 @@ def _leave_the_parents_state() -> None:
 
     As many workers as there are processors would slow each other down with threads of their own.
     """
-    forking.alone = False
+    fork_safety.alone = False
     sys.setprofile(None)
     interpreter.STATE.active = None
     MODE.enabled, MODE.inference = True, False

@@ -1,7 +1,7 @@
 """ONNX in: `load` reads a model as a Module whose `forward` is source of Python."""
 
-from .limits import Limits
 from .load import load
-from .module import Model
+from .runtime.limits import Limits
+from .runtime.module import Model
 
 __all__ = ["Limits", "Model", "load"]

@@ -8,10 +8,10 @@ from typing import Any
 from onnx.backend.base import Backend, BackendRep
 
 from ....codegen.decorator import compile as compiled
-from ....eager.tape import no_grad
+from ....eager.core.tape import no_grad
 from .load import load
-from .module import Model
-from .values import array_of, value_of
+from .runtime.module import Model
+from .runtime.values import array_of, value_of
 
 
 class LoadedModel(BackendRep):  # type: ignore[misc]

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ....eager import dtypes
+from ....eager.arrays import dtypes
 from ....eager.errors import ArgumentError, ImportModelError
-from .calls import check_calls
-from .limits import Limits, Meter
-from .module import Declared, Model, class_of, place
-from .names import identifier
 from .reading import check_texts, read
-from .source import Source
-from .values import type_name
+from .runtime.limits import Limits, Meter
+from .runtime.module import Declared, Model, class_of, place
+from .runtime.values import type_name
+from .source.calls import check_calls
+from .source.names import identifier
+from .source.source import Source
 
 
 def load(model: str | os.PathLike[str] | bytes | Any, limits: Limits | None = None) -> Model:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....eager.errors import ImportModelError
-from .limits import Meter
-from .tensors import bytes_of
+from .runtime.limits import Meter
+from .runtime.tensors import bytes_of
 
 _SHARED = 8  # how many tensors may lie in the same place, on the average
 

@@ -6,7 +6,7 @@ An older version of an operator that computed something else has its number behi
 
 from __future__ import annotations
 
-from ..table import OPERATORS
+from ..runtime.table import OPERATORS
 from . import (
     contractions,
     convolution,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .....eager.linalg import det
-from .....eager.ops.contract import matmul
-from .....eager.ops.einsum import einsum
-from .....eager.ops.view import matrix_transpose
-from ..table import Tensor, operator
+from .....eager.ops.products.contract import matmul
+from .....eager.ops.products.einsum import einsum
+from .....eager.ops.shape.view import matrix_transpose
+from ..runtime.table import Tensor, operator
 
 __all__: list[str] = []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .....eager.ops.create import zeros
-from .....eager.ops.join import stack
-from .. import limits, values
-from ..table import Tensor
+from .....eager.ops.shape.join import stack
+from ..runtime import limits, values
+from ..runtime.table import Tensor
 from .shapes import along
 
 __all__: list[str] = []

@@ -6,8 +6,8 @@ from typing import Any
 
 from .....eager.errors import ImportModelError
 from .....eager.nn import functional as F
-from .....eager.ops import padding
-from ..table import Tensor, operator
+from .....eager.ops.shape import padding
+from ..runtime.table import Tensor, operator
 
 __all__: list[str] = []
 

@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from .....eager.arrays.shapes import product
+from .....eager.core.tensor import tensor
 from .....eager.errors import ImportModelError
 from .....eager.nn import functional as F
-from .....eager.ops import create, pointwise, reduce, scatter, view
-from .....eager.ops.contract import matmul
-from .....eager.ops.join import stack
-from .....eager.shapes import product
-from .....eager.tensor import tensor
-from ..table import Number, Sizes, Tensor, operator
+from .....eager.ops import create
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.indexing import scatter
+from .....eager.ops.products.contract import matmul
+from .....eager.ops.reduction import reduce
+from .....eager.ops.shape import view
+from .....eager.ops.shape.join import stack
+from ..runtime.table import Number, Sizes, Tensor, operator
 
 __all__: list[str] = []
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from .....eager.core.tensor import tensor
 from .....eager.errors import ImportModelError
-from .....eager.ops import pointwise, view
-from .....eager.tensor import tensor
-from ..table import Tensor, operator
-from ..values import is_tensor, value_of
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.shape import view
+from ..runtime.table import Tensor, operator
+from ..runtime.values import is_tensor, value_of
 
 __all__: list[str] = []
 

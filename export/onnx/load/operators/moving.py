@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from .....eager import dtypes
+from .....eager.arrays import dtypes
+from .....eager.arrays.shapes import product
+from .....eager.core.tensor import tensor
 from .....eager.errors import ShapeError
 from .....eager.nn import functional as F
-from .....eager.ops import create, padding, pointwise, scatter, search, sort, view
-from .....eager.ops.join import concat, split
-from .....eager.shapes import product
-from .....eager.tensor import tensor
-from ..table import Number, Sizes, Tensor, operator
-from ..values import check_room, is_stored, is_tensor, tensor_of
+from .....eager.ops import create
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.indexing import scatter, search, sort
+from .....eager.ops.shape import padding, view
+from .....eager.ops.shape.join import concat, split
+from ..runtime.table import Number, Sizes, Tensor, operator
+from ..runtime.values import check_room, is_stored, is_tensor, tensor_of
 from .shapes import along, axes_of
 
 __all__: list[str] = []

@@ -6,14 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from .....eager import dtypes
+from .....eager.arrays import dtypes
+from .....eager.core.tensor import tensor
 from .....eager.errors import ImportModelError
 from .....eager.nn import functional as F
-from .....eager.ops import create, pointwise, reduce, view
-from .....eager.ops.random import rand
-from .....eager.tensor import tensor
-from ..table import Number, Tensor, operator
-from ..values import np_dtype
+from .....eager.ops import create
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.random.generator import rand
+from .....eager.ops.reduction import reduce
+from .....eager.ops.shape import view
+from ..runtime.table import Number, Tensor, operator
+from ..runtime.values import np_dtype
 from .shapes import axes_of
 
 __all__: list[str] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .....eager.ops.pointwise import sqrt, where
-from ..table import Tensor, operator
+from .....eager.ops.elementwise.pointwise import sqrt, where
+from ..runtime.table import Tensor, operator
 
 __all__: list[str] = []
 

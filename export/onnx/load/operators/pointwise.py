@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from .....eager import dtypes
+from .....eager.arrays import dtypes
+from .....eager.core.tensor import tensor
 from .....eager.nn import functional as F
-from .....eager.ops import pointwise as p
 from .....eager.ops.create import full
-from .....eager.ops.view import reshape
-from .....eager.tensor import tensor
-from ..table import Number, Tensor, operator
-from ..values import is_stored, tensor_of
-from .casting import cast_to, dtype_name
+from .....eager.ops.elementwise import pointwise as p
+from .....eager.ops.shape.view import reshape
+from ..runtime.casting import cast_to, dtype_name
+from ..runtime.table import Number, Tensor, operator
+from ..runtime.values import is_stored, tensor_of
 
 __all__: list[str] = []
 

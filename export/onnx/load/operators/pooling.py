@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from .....eager.arrays.shapes import product
 from .....eager.nn import functional as F
-from .....eager.ops import create, pointwise, reduce, view
-from .....eager.ops.reduce import lowest
-from .....eager.ops.scatter import scatter
-from .....eager.ops.window import window
-from .....eager.shapes import product
-from ..table import Sizes, Tensor, operator
+from .....eager.ops import create
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.indexing.scatter import scatter
+from .....eager.ops.reduction import reduce
+from .....eager.ops.reduction.reduce import lowest
+from .....eager.ops.shape import view
+from .....eager.ops.shape.window import window
+from ..runtime.table import Sizes, Tensor, operator
 from .convolution import Pads, of_space, padded, pads_of
 
 __all__: list[str] = []

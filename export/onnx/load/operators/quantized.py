@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .....eager import dtypes
+from .....eager.arrays import dtypes
 from .....eager.errors import ShapeError
-from .....eager.ops import pointwise, rearrange, reduce, view
-from .....eager.ops.contract import matmul
-from ..table import Tensor, operator
-from .casting import cast_to, dtype_name
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.products.contract import matmul
+from .....eager.ops.reduction import reduce
+from .....eager.ops.shape import rearrange, view
+from ..runtime.casting import cast_to, dtype_name
+from ..runtime.table import Tensor, operator
 from .convolution import _conv
 from .shapes import along, axes_of
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .....eager.ops import pointwise, random
-from .....eager.ops.distributions import multinomial, normal
-from .....eager.ops.softmax import softmax
-from .....eager.tensor import tensor
-from ..table import Sizes, Tensor, operator
-from ..values import check_room, np_dtype, tensor_of
+from .....eager.core.tensor import tensor
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.random import generator
+from .....eager.ops.random.distributions import multinomial, normal
+from .....eager.ops.reduction.softmax import softmax
+from ..runtime.table import Sizes, Tensor, operator
+from ..runtime.values import check_room, np_dtype, tensor_of
 from .shapes import shape_of
 
 __all__: list[str] = []
@@ -22,7 +23,7 @@ def _uniform(shape: Any, dtype: Any, low: float, high: float, seed: Any) -> Tens
     if seed is not None:
         found = np.random.RandomState(int(seed) % 2 ** 32).rand(*shape) * (high - low) + low
         return tensor(np.asarray(found, dtype))
-    return (random.rand(*shape) * (high - low) + low).astype(dtype)
+    return (generator.rand(*shape) * (high - low) + low).astype(dtype)
 
 
 def _normal(shape: Any, dtype: Any, mean: float, scale: float, seed: Any) -> Tensor:

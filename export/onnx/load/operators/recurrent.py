@@ -8,11 +8,14 @@ from typing import Any
 
 from .....eager.errors import ImportModelError
 from .....eager.nn import functional as F
-from .....eager.nn.recurrence import of_stored
-from .....eager.ops import create, pointwise, scatter, view
-from .....eager.ops.contract import matmul
-from .....eager.ops.join import split, stack
-from ..table import Tensor, operator
+from .....eager.nn.functional.recurrence import of_stored
+from .....eager.ops import create
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.indexing import scatter
+from .....eager.ops.products.contract import matmul
+from .....eager.ops.shape import view
+from .....eager.ops.shape.join import split, stack
+from ..runtime.table import Tensor, operator
 
 __all__: list[str] = []
 

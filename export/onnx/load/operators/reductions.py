@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .....eager import dtypes
-from .....eager.ops import cumulative, pointwise, reduce, view
+from .....eager.arrays import dtypes
+from .....eager.arrays.shapes import product
 from .....eager.ops.create import full, iota
-from .....eager.ops.search import argmax
-from .....eager.ops.softmax import log_softmax, softmax
-from .....eager.shapes import product
-from ..table import Number, Sizes, Tensor, operator
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.indexing.search import argmax
+from .....eager.ops.reduction import reduce
+from .....eager.ops.reduction.softmax import log_softmax, softmax
+from .....eager.ops.shape import view
+from .....eager.ops.statistics import cumulative
+from ..runtime.table import Number, Sizes, Tensor, operator
 from .shapes import along, axes_of
 
 __all__: list[str] = []

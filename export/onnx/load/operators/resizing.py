@@ -1,7 +1,7 @@
 """Resize: axes made longer or shorter by reading between their elements.
 
 Each axis by itself: an element of the result is the sum of a few elements, its taps, times weights.
-Places and weights are arrays, or tensors where a size varies, as in `eager/ops/resize.py`.
+Places and weights are arrays, or tensors where a size varies, as in `eager/ops/layers/resize.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from .....eager import dtypes
+from .....eager.arrays import dtypes
 from .....eager.errors import ImportModelError, ShapeError
-from .....eager.ops import pointwise, view
-from .....eager.ops.resize import as_tensor, is_zero, numbered, repeated, scaled, varies, wide
-from ..table import Sizes, Tensor, operator
-from ..values import check_room
+from .....eager.ops.elementwise import pointwise
+from .....eager.ops.layers.resize import (
+    as_tensor,
+    is_zero,
+    numbered,
+    repeated,
+    scaled,
+    varies,
+    wide,
+)
+from .....eager.ops.shape import view
+from ..runtime.table import Sizes, Tensor, operator
+from ..runtime.values import check_room
 from .shapes import axes_of
 
 __all__: list[str] = []

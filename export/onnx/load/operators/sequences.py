@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .....eager.errors import DTypeError, IndexingError
-from .....eager.ops import view
-from .....eager.ops.join import concat, split, stack
-from ..limits import need
-from ..table import Number, Tensor, operator
-from ..values import ints, is_plain, is_tensor, tensor_of
+from .....eager.ops.shape import view
+from .....eager.ops.shape.join import concat, split, stack
+from ..runtime.limits import need
+from ..runtime.table import Number, Tensor, operator
+from ..runtime.values import ints, is_plain, is_tensor, tensor_of
 
 __all__: list[str] = []
 

@@ -9,15 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from .....eager.arrays.shapes import product
+from .....eager.core.tensor import tensor
 from .....eager.errors import ImportModelError, ShapeError
-from .....eager.ops import create, view
-from .....eager.ops.grid import eye
-from .....eager.ops.pointwise import less, where
-from .....eager.ops.rearrange import broadcast_shapes, tile
-from .....eager.shapes import product
-from .....eager.tensor import tensor
-from ..table import Number, Sizes, Tensor, of_sizes, operator
-from ..values import check_room, ints, is_plain, is_stored, is_tensor, np_dtype, tensor_of, value_of
+from .....eager.ops import create
+from .....eager.ops.elementwise.pointwise import less, where
+from .....eager.ops.shape import view
+from .....eager.ops.shape.grid import eye
+from .....eager.ops.shape.rearrange import broadcast_shapes, tile
+from ..runtime.table import Number, Sizes, Tensor, of_sizes, operator
+from ..runtime.values import (
+    check_room,
+    ints,
+    is_plain,
+    is_stored,
+    is_tensor,
+    np_dtype,
+    tensor_of,
+    value_of,
+)
 
 __all__: list[str] = []
 

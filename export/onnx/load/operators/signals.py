@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .....eager import fft
-from .....eager.ops import complex as of_complex
-from .....eager.ops import view
-from .....eager.ops.join import stack
-from .....eager.tensor import tensor
-from ..table import Number, Tensor, operator
-from ..values import check_room, np_dtype, type_name
+from .....eager.core.tensor import tensor
+from .....eager.namespaces import fft
+from .....eager.ops.elementwise import complex as of_complex
+from .....eager.ops.shape import view
+from .....eager.ops.shape.join import stack
+from ..runtime.table import Number, Tensor, operator
+from ..runtime.values import check_room, np_dtype, type_name
 from .shapes import along, axes_of
 
 __all__: list[str] = []

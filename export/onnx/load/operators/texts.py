@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .....eager.core.tensor import tensor
 from .....eager.errors import ShapeError
-from .....eager.tensor import tensor
-from ..limits import need
-from ..pattern import Pattern
-from ..table import Tensor, operator
-from ..values import check_room, is_tensor
+from ..runtime.limits import need
+from ..runtime.pattern import Pattern
+from ..runtime.table import Tensor, operator
+from ..runtime.values import check_room, is_tensor
 
 __all__: list[str] = []
 

@@ -1,0 +1,1 @@
+"""Arrays below the tensor: dtypes, shapes, devices, memory, NumPy and CuPy."""

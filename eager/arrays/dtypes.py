@@ -1,0 +1,278 @@
+"""Data types: NumPy's dtype objects under the Array API's names, and how they combine."""
+
+from __future__ import annotations
+
+import builtins
+from functools import cache
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import DTypeError
+
+__all__ = [
+    "bfloat16",
+    "bool",
+    "can_cast",
+    "complex64",
+    "complex128",
+    "finfo",
+    "float16",
+    "float32",
+    "float64",
+    "iinfo",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "isdtype",
+    "result_type",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+DType = np.dtype[Any]
+
+SCALARS = (bool, int, float, complex)  # Python's numbers, each holding those before it
+
+bool = np.dtype("bool")
+int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
+float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+
+DTYPES = {
+    d.name: d
+    for d in (bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+    + (bfloat16, float16, float32, float64, complex64, complex128)
+}
+OWN = {d: d for d in DTYPES.values()}  # NumPy has several objects for one dtype
+DEFAULT_FLOAT, DEFAULT_INT = float32, int64
+_RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+_OF_RANK = {0: bool, 1: DEFAULT_INT, 2: DEFAULT_FLOAT, 3: complex64}
+
+
+def as_dtype(dtype: Any) -> DType:
+    """The dtype meant by a dtype object, NumPy type, Python type or name; float means float32."""
+    if dtype is float:
+        return DEFAULT_FLOAT
+    if dtype is complex:
+        return complex64
+    try:
+        found = OWN.get(np.dtype(dtype))
+    except TypeError:
+        found = None
+    if found is None:
+        names = ", ".join(DTYPES)
+        raise DTypeError(f"{dtype!r} is not a dtype of fusewire", f"the dtypes are {names}")
+    return found
+
+
+def kind(dtype: Any) -> str:
+    """One of "biufc", as NumPy's `dtype.kind`; "f" for bfloat16 too, which NumPy calls void."""
+    return "f" if dtype == bfloat16 else dtype.kind  # type: ignore[no-any-return]
+
+
+def is_float(dtype: DType) -> Any:
+    """Whether values of this dtype are floating point numbers, real or complex."""
+    return kind(dtype) in "fc"
+
+
+def is_small(dtype: DType) -> Any:
+    """Whether values are floats of 16 bits, which are computed with in float32."""
+    return dtype in (float16, bfloat16)
+
+
+def summed_in(dtype: DType) -> DType:
+    """The dtype that sums of this one are made in: float32 for smaller floats."""
+    return float32 if is_small(dtype) else dtype
+
+
+def added_in(dtype: DType) -> DType:
+    """The dtype in which many terms of this one are added one after the other."""
+    if dtype.kind == "c":
+        return complex128
+    return float64 if kind(dtype) == "f" else dtype
+
+
+def real_of(dtype: DType) -> DType:
+    """The dtype of the real and imaginary parts of complex numbers; any other dtype itself."""
+    return {complex64: float32, complex128: float64}.get(dtype, dtype)
+
+
+def complex_of(dtype: DType) -> DType:
+    """The dtype of complex numbers whose parts are of this dtype, or a wider one."""
+    return complex128 if dtype in (float64, complex128) else complex64
+
+
+@cache
+def promote(a: DType, b: DType) -> DType:
+    """The dtype that `a` and `b` combine to.
+
+    Inside a kind as the Array API has it. Between kinds, which the standard leaves open, the dtype
+    of the higher kind, as in PyTorch: int64 with float32 is float32. Unsigned 64 bits with a signed
+    integer have no common integer dtype and raise DTypeError.
+    """
+    if a == b:
+        return a
+    ra, rb = _RANK[kind(a)], _RANK[kind(b)]
+    if {a, b} == {float16, bfloat16}:
+        return float32  # the smallest that holds both
+    if {ra, rb} == {2, 3}:
+        return complex64 if bfloat16 in (a, b) else np.promote_types(a, b)
+    if ra != rb:
+        return a if ra > rb else b
+    common = np.promote_types(a, b)
+    if _RANK[kind(common)] != ra:
+        raise DTypeError(
+            f"{a.name} and {b.name} have no common integer dtype",
+            "cast one of them first: x.astype(fw.int64)",
+        )
+    return common
+
+
+def promote_scalar(dtype: DType, scalar: Any) -> DType:
+    """The dtype of a tensor of `dtype` combined with a Python scalar, which adapts where it can."""
+    rank = _rank(scalar)
+    if rank <= _RANK[kind(dtype)]:
+        return dtype
+    if rank == 3:
+        return complex128 if dtype == float64 else complex64
+    return _OF_RANK[rank]
+
+
+def holds(dtype: DType, other: DType) -> Any:
+    """Whether values of `other` are of the kind of `dtype` or a lower one: integers in floats."""
+    return _RANK[kind(other)] <= _RANK[kind(dtype)]
+
+
+def of_scalar(scalar: Any) -> DType:
+    """The default dtype of a Python scalar: bool, int64, float32 or complex64."""
+    return _OF_RANK[_rank(scalar)]
+
+
+def _rank(scalar: Any) -> int:
+    for rank, kind in enumerate(SCALARS):
+        if isinstance(scalar, kind):
+            return rank
+    raise DTypeError(f"{scalar!r:.80} is not a number", "bool, int, float and complex are")
+
+
+# ---- the functions of the Array API
+_KINDS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",
+          "real floating": "f", "complex floating": "c", "numeric": "iufc"}
+
+
+def isdtype(dtype: Any, kind: Any) -> builtins.bool:
+    """Whether `dtype` is `kind`: a dtype, the name of a kind as "integral", or a tuple of those.
+
+    float16 and bfloat16 are of the kind "real floating".
+
+    >>> import fusewire as fw
+    >>> fw.isdtype(fw.int8, "signed integer"), fw.isdtype(fw.int8, (fw.int64, "bool"))
+    (True, False)
+    """
+    if isinstance(kind, tuple):
+        return any([isdtype(dtype, k) for k in kind])
+    if isinstance(kind, str) and kind not in DTYPES:
+        if kind not in _KINDS:
+            raise DTypeError(f"isdtype: {kind!r} is not a kind of dtypes",
+                             f"the kinds are {', '.join(_KINDS)}")
+        return _kind_of(dtype) in _KINDS[kind]
+    return as_dtype(dtype) == as_dtype(kind)
+
+
+def _kind_of(dtype: Any) -> str:
+    return kind(as_dtype(dtype))
+
+
+def dtype_of(x: Any) -> DType:
+    """The dtype of a tensor or an array, or the dtype that `x` itself means."""
+    own = getattr(x, "dtype", None)
+    return as_dtype(own if isinstance(own, np.dtype) else x)
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype that tensors, dtypes and Python's numbers combine to.
+
+    >>> import fusewire as fw
+    >>> fw.result_type(fw.int8, fw.uint8), fw.result_type(fw.ones(2, dtype=fw.float16), 1.5)
+    (dtype('int16'), dtype('float16'))
+    """
+    numbers = [x for x in arrays_and_dtypes if isinstance(x, SCALARS)]
+    found = [dtype_of(x) for x in arrays_and_dtypes if not isinstance(x, SCALARS)]
+    if not found:
+        raise DTypeError("result_type: needs a tensor or a dtype", "numbers alone adapt to those")
+    common = found[0]
+    for dtype in found[1:]:
+        common = promote(common, dtype)
+    for number in numbers:
+        common = promote_scalar(common, number)
+    return common
+
+
+def can_cast(from_: Any, to: Any, /) -> builtins.bool:
+    """Whether the dtype or tensor `from_` becomes the dtype `to` where both are combined.
+
+    >>> import fusewire as fw
+    >>> fw.can_cast(fw.int8, fw.int16), fw.can_cast(fw.float64, fw.float32)
+    (True, False)
+    """
+    given, wanted = dtype_of(from_), as_dtype(to)
+    try:
+        return promote(given, wanted) == wanted
+    except DTypeError:
+        return False
+
+
+class FloatLimits(NamedTuple):
+    """The limits of a floating point dtype: `eps` is the step from 1.0 to the next number."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+class IntegerLimits(NamedTuple):
+    """The limits of an integer dtype."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: Any, /) -> FloatLimits:
+    """The limits of a floating point dtype, or of a tensor's; of the parts of a complex one.
+
+    >>> import fusewire as fw
+    >>> fw.finfo(fw.float32).eps == 2**-23, fw.finfo(fw.bfloat16).bits
+    (True, 16)
+    """
+    dtype = real_of(dtype_of(type))
+    if kind(dtype) != "f":
+        raise DTypeError(f"finfo: {dtype.name} is not a floating point dtype", "use fw.iinfo")
+    found: Any = ml_dtypes.finfo(dtype)
+    return FloatLimits(int(found.bits), float(found.eps), float(found.max), float(found.min),
+                       float(found.smallest_normal), dtype)
+
+
+def iinfo(type: Any, /) -> IntegerLimits:
+    """The limits of an integer dtype, or of a tensor's.
+
+    >>> import fusewire as fw
+    >>> fw.iinfo(fw.uint8).max
+    255
+    """
+    dtype = dtype_of(type)
+    if kind(dtype) not in "iu":
+        raise DTypeError(f"iinfo: {dtype.name} is not an integer dtype", "use fw.finfo")
+    found = np.iinfo(dtype)
+    return IntegerLimits(found.bits, int(found.max), int(found.min), dtype)

@@ -1,0 +1,1 @@
+"""Tensors, the ops that make them, and the tape of gradients."""

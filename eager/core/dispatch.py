@@ -1,0 +1,309 @@
+"""Running an op: the one place every op passes through."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import interpreter
+from ..arrays import cpu_kernels, devices
+from ..arrays.shapes import TensorType
+from ..errors import DTypeError, FusewireError, GradientError, IndexingError, ShapeError
+from . import on_device
+from .lazy import array_of
+from .op import OPS, Op
+from .tape import MODE, Entry, Leaf
+from .tensor import Tensor
+from .ufunc import implementation
+from .views import check_write
+
+LARGE = 1 << 17  # elements of an input, times the op's passes over them, from which on `large` is
+# asked first
+large: Callable[[Op, Any, dict[str, Any]], Any] | None = None  # set by an upper layer: gives the
+# result of an op on arrays and numbers, or None for what is left to the op's own implementation
+large_back: Callable[[Any, Any, Any], Any] | None = None  # the same of gradients: given an entry of
+# the tape, which of its inputs need one, and the gradient of its result
+
+_NOTHING: dict[str, Any] = {}
+_FAILURES = (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, RuntimeWarning)
+_ndarray = np.ndarray
+_FLOAT32 = np.dtype("float32")
+
+# log(0) is -inf and 0 / 0 is nan, without NumPy's RuntimeWarning, as in compiled code. (np.errstate
+# around every op would cost more than most small ops.)
+warnings.filterwarnings("ignore", "", RuntimeWarning, r"fusewire\.eager\.")
+
+
+def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
+    """The tensor that `op` makes of `inputs` (tensors, and Python scalars that adapt to them)."""
+    if interpreter.in_use:
+        state = interpreter.STATE
+        front = state._limiting
+        if front is None:
+            front = state._active if state._casting is None else state._casting
+        if front is not None:
+            return front.apply(op, inputs, params)  # type: ignore[no-any-return]
+        return evaluate(op, inputs, params)
+    if len(inputs) == 1:
+        return _evaluate_one(op, inputs[0], params)
+    return _evaluate(op, inputs, params)
+
+
+def evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = _NOTHING) -> Tensor:
+    """`apply` on values, right now, with the tape but past any interpreter."""
+    if devices.in_use and _elsewhere(inputs, params):
+        return _evaluate_elsewhere(op, inputs, params)
+    if len(inputs) == 1:
+        return _evaluate_one(op, inputs[0], params)
+    return _evaluate(op, inputs, params)
+
+
+def _evaluate(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+    tracked = is_large = False
+    passes = op.passes
+    arrays = []
+    for x in inputs:
+        if isinstance(x, Tensor):
+            data = x._data
+            arrays.append(data)
+            tracked = tracked or x.edge is not None
+            is_large = is_large or data.size * passes >= LARGE
+        else:
+            arrays.append(x)
+    try:
+        data = _run_large(op, arrays, params) if is_large else op.impl(cpu_kernels, *arrays,
+                                                                       **params)
+    except _FAILURES as error:
+        data = _again(op, inputs, params, arrays, error)
+    if type(data) is not _ndarray:
+        data = np.asarray(data)
+    out = Tensor(data)
+    if tracked and MODE.enabled and op.vjp is not None:
+        edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])
+        out.edge = Entry(op, params, tuple(arrays), edges, data)
+    return out
+
+
+def _evaluate_one(op: Op, x: Tensor, params: dict[str, Any]) -> Tensor:
+    array = x._data
+    try:
+        small = array.size * op.passes < LARGE and op.kind != "create"  # whose result is larger
+        # than its input
+        data = op.impl(cpu_kernels, array, **params) if small else _run_large(op, (array,), params)
+    except _FAILURES as error:
+        data = _again(op, (x,), params, [array], error)
+    if type(data) is not _ndarray:
+        data = np.asarray(data)
+    out = Tensor(data)
+    if x.edge is not None and MODE.enabled and op.vjp is not None:
+        out.edge = Entry(op, params, (array,), (x.edge,), data)
+    return out
+
+
+# ---- on a GPU
+def create(op: Op, params: dict[str, Any], device: str) -> Tensor:
+    """The tensor on a device that an op without inputs gives."""
+    if device == devices.CPU:
+        return apply(op, (), params)
+    if interpreter.STATE.active is None:
+        return Tensor(on_device.run(op, (), params, device))
+    return apply(OPS["transfer"], (apply(op, (), params),), {"device": device})
+
+
+def _elsewhere(inputs: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    """Whether something of this is on a GPU, or is to be brought to a device."""
+    return "device" in params or any(
+        isinstance(x, Tensor) and isinstance(x._data, devices.ndarray) for x in inputs)
+
+
+def _evaluate_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+    arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
+    if "device" in params:
+        return taped(op, inputs, params, Tensor(op.impl(cpu_kernels, *arrays, **params)))
+    device = on_device.device_of(op, arrays)
+    if any(isinstance(a, _ndarray) for a in arrays):  # without axes: they stand for numbers
+        inputs = tuple([x.to(device) if isinstance(x, Tensor) else x for x in inputs])
+        arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
+    try:
+        data = on_device.run(op, arrays, params, device)
+    except (*_FAILURES, NotImplementedError) as error:
+        raise _explained_elsewhere(op, inputs, params, error, device) from None
+    return taped(op, inputs, params, Tensor(data))
+
+
+def _explained_elsewhere(op: Op, inputs: tuple[Any, ...], params: dict[str, Any],
+                         error: Exception, device: str) -> Exception:
+    """Our own error where the operands are to blame, else that CuPy cannot do this."""
+    if isinstance(error, FusewireError):
+        return error
+    try:
+        op.result(*map(type_of, inputs), **params)
+    except FusewireError as ours:
+        return ours
+    return on_device.not_there(op, device, f"CuPy says: {error}")
+
+
+def known(op: Op, x: Tensor, data: Any, params: dict[str, Any]) -> Tensor:
+    """`apply(op, (x,), params)` where its array is there already, and no interpreter is."""
+    out = new(Tensor)
+    out._data, out.edge, out._grad, out._base = data, None, None, None
+    if x.edge is not None and MODE.enabled:
+        out.edge = Entry(op, params, (x._data,), (x.edge,), data)
+    return out  # type: ignore[no-any-return]
+
+
+def taped(op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> Tensor:
+    """`out`, what an interpreter made of `inputs`, with its entry on the tape."""
+    edges = tuple([x.edge if isinstance(x, Tensor) else None for x in inputs])
+    if MODE.enabled and op.vjp is not None and any(e is not None for e in edges):
+        arrays = tuple([x._data if isinstance(x, Tensor) else x for x in inputs])
+        out.edge = Entry(op, params, arrays, edges, out._data)
+    return out
+
+
+# The two functions below are what most small ops of a program go through. They make tensors and
+# entries attribute by attribute: a call of `__init__` would take as long as NumPy's addition.
+new: Any = object.__new__
+
+
+def function_of_one(op: Op, kinds: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`apply(op, (x,))`, without its loops, for a tensor of `kinds` of dtypes; else `otherwise`."""
+    if op.passes > 1:
+        return otherwise
+    direct, differentiable = implementation(op, 1), op.vjp is not None
+    usual = _FLOAT32 if "f" in kinds else None  # known by identity, without a look at its kind
+
+    def function(x: Any) -> Any:
+        if interpreter.in_use or not isinstance(x, Tensor):
+            return otherwise(x)
+        array = x._data
+        dtype = array.dtype
+        if dtype is not usual and dtype.kind not in kinds:
+            return otherwise(x)
+        try:
+            data = direct(array) if array.size < LARGE else _run_large(op, (array,), _NOTHING)
+        except _FAILURES as error:
+            data = _again(op, (x,), _NOTHING, [array], error)
+        if type(data) is not _ndarray:
+            data = np.asarray(data)
+        out = new(Tensor)
+        out._data, out.edge, out._grad, out._base = data, None, None, None
+        edge = x.edge
+        if edge is not None and differentiable and MODE.enabled:
+            entry = out.edge = new(Entry)
+            entry.op, entry.params, entry.out = op, _NOTHING, data
+            entry.arrays, entry.edges = (array,), (edge,)
+        return out
+
+    return function
+
+
+def function_of_two(
+    op: Op, kinds: str, otherwise: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
+    """The same for two tensors of one dtype."""
+    direct, differentiable = implementation(op, 2), op.vjp is not None
+    usual = _FLOAT32 if "f" in kinds else None
+
+    def function(x: Any, y: Any) -> Any:
+        if interpreter.in_use or not isinstance(x, Tensor) or not isinstance(y, Tensor):
+            return otherwise(x, y)
+        left, right = x._data, y._data
+        dtype = left.dtype
+        if dtype is not right.dtype or (dtype is not usual and dtype.kind not in kinds):
+            return otherwise(x, y)
+        try:
+            data = direct(left, right) if left.size < LARGE and right.size < LARGE else \
+                _run_large(op, (left, right), _NOTHING)
+        except _FAILURES as error:
+            data = _again(op, (x, y), _NOTHING, [left, right], error)
+        if type(data) is not _ndarray:
+            data = np.asarray(data)
+        out = new(Tensor)
+        out._data, out.edge, out._grad, out._base = data, None, None, None
+        a, b = x.edge, y.edge
+        if (a is not None or b is not None) and differentiable and MODE.enabled:
+            entry = out.edge = new(Entry)
+            entry.op, entry.params, entry.out = op, _NOTHING, data
+            entry.arrays, entry.edges = (left, right), (a, b)
+        return out
+
+    return function
+
+
+def _run_large(op: Op, arrays: Any, params: dict[str, Any]) -> Any:
+    arrays = [array_of(x, "another thread") for x in arrays]
+    data = None if large is None else large(op, arrays, params)
+    return op.impl(cpu_kernels, *arrays, **params) if data is None else data
+
+
+def _again(
+    op: Op, inputs: tuple[Any, ...], params: dict[str, Any], arrays: list[Any], error: Exception
+) -> Any:
+    """After a failure: the values where only a warning was made an error, else our own error."""
+    if not isinstance(error, RuntimeWarning):
+        raise explained(op, inputs, params, error) from None
+    try:
+        with np.errstate(all="ignore"):
+            return op.impl(cpu_kernels, *arrays, **params)
+    except _FAILURES as second:
+        raise explained(op, inputs, params, second) from None
+
+
+def explained(
+    op: Op, inputs: tuple[Any, ...], params: dict[str, Any], error: Exception
+) -> Exception:
+    """The error of the op's own result rule, which names what is wrong, or else NumPy's as ours."""
+    if isinstance(error, FusewireError):
+        return error
+    try:
+        op.result(*map(type_of, inputs), **params)
+    except FusewireError as ours:
+        return ours
+    given = ", ".join(str(type_of(x)) for x in inputs)
+    made: type[FusewireError] = ShapeError
+    if isinstance(error, IndexError):
+        made = IndexingError
+    elif isinstance(error, (TypeError, OverflowError)):
+        made = DTypeError
+    return made(f"{op.name}({given}): {error}", "check the shapes and dtypes of these operands")
+
+
+def type_of(x: Any) -> Any:
+    """The TensorType of a tensor; a Python scalar stands for itself."""
+    return TensorType(x._data.shape, x._data.dtype) if isinstance(x, Tensor) else x
+
+
+def replace(tensor: Tensor, new: Tensor) -> Tensor:
+    """`tensor`, changed in place to the value of `new`.
+
+    ViewError for a view of a tensor that would not change; GradientError for a leaf that requires a
+    gradient while the tape is on; ShapeError where `new` has another shape or dtype is the caller's
+    to raise.
+    """
+    if tensor._base is not None:
+        check_write(tensor)
+    if isinstance(tensor.edge, Leaf):
+        if MODE.enabled:
+            raise GradientError(
+                "a leaf that requires a gradient cannot be changed in place while the tape is on",
+                "put the update under fw.no_grad()",
+            )
+    else:
+        tensor.edge = new.edge
+    if interpreter.STATE.active is not None:
+        interpreter.STATE.active.changed(tensor)
+    tensor._data = new._data
+    return tensor
+
+
+def renew(tensor: Tensor, new: Tensor) -> Tensor:
+    """`replace` for a step of a parameter, which may be a view: nobody expects another to step."""
+    base, tensor._base = tensor._base, None
+    try:
+        return replace(tensor, new)
+    finally:
+        tensor._base = base

@@ -1,0 +1,74 @@
+"""An interpreter that stands in front of another one, sees what passes, and changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import interpreter
+from .dispatch import apply
+from .op import Op
+from .tensor import Tensor
+
+
+class Beneath:
+    """Hands every call to the interpreter that was active before, or to eager, and then looks."""
+
+    def __init__(self) -> None:
+        self.below: Any = None
+
+    def __enter__(self) -> Any:
+        self.below = interpreter.STATE.active
+        interpreter.STATE.active = self
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        interpreter.STATE.active = self.below
+
+    def saw(self, op: Op, inputs: tuple[Any, ...], out: Tensor) -> None:
+        """An op has run."""
+        raise NotImplementedError
+
+    def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
+        interpreter.STATE.active = self.below
+        try:
+            out = apply(op, inputs, params)
+        finally:
+            interpreter.STATE.active = self
+        self.saw(op, inputs, out)
+        return out
+
+    @property
+    def answers(self) -> bool:
+        return self.below is None or self.below.answers
+
+    @property
+    def keeps_layers(self) -> bool:
+        return self.below is not None and self.below.keeps_layers
+
+    def shape(self, tensor: Any) -> tuple[Any, ...]:
+        return tensor._data.shape if self.below is None else self.below.shape(tensor)
+
+    def source(self, tensor: Any) -> None:
+        if self.below is not None:
+            self.below.source(tensor)
+
+    def changed(self, tensor: Any) -> None:
+        if self.below is not None:
+            self.below.changed(tensor)
+
+    def reads_grad(self, tensor: Any) -> None:
+        if self.below is not None:
+            self.below.reads_grad(tensor)
+
+    def sets_grad(self, tensor: Any) -> None:
+        if self.below is not None:
+            self.below.sets_grad(tensor)
+
+    def leaves(self, tensor: Any, how: str) -> Any:
+        return None if self.below is None else self.below.leaves(tensor, how)
+
+    def number(self, tensor: Any, value: Any) -> Any:
+        return value if self.below is None else self.below.number(tensor, value)
+
+    def measure(self, op: Op, x: Any) -> Any:
+        return None if self.below is None else self.below.measure(op, x)

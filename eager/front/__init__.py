@@ -1,0 +1,1 @@
+"""Files of tensors, and advice for users of other libraries: above all of eager."""

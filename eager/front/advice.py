@@ -1,0 +1,144 @@
+"""What to do about errors that Python itself raises where a habit of another library does not fit.
+
+`sum(dim=0)` fails before any code of fusewire runs, and `x.size(0)` calls an int. Checking for that
+in every function would cost each call its share, so nothing is checked: an error that nobody has
+caught gets its advice on the way to the screen, where Python shows it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import re
+import sys
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from ..core.tensor import Tensor
+from ..errors import is_ours
+from .hints import suggestion
+
+__all__: list[str] = []
+
+KEYWORDS = {
+    "dim": "axis", "dims": "axis", "keepdim": "keepdims", "dim0": "axis0", "dim1": "axis1",
+    "diagonal": "k", "size": "shape", "input": "x", "other": "y", "tensors": "arrays",
+    "shifts": "shift", "steps": "num",
+}
+"""Another library's keyword -> ours, where a function has that one."""
+
+LEFT_OUT = {
+    "requires_grad": "make the tensor, then mark it: fw.zeros(3).requires_grad_()",
+    "unbiased": "correction=1 is what unbiased=True means",
+    "out": "results are new tensors; y.copy_(result) changes y",
+    "pin_memory": "leave it out: tensors live on the CPU",
+    "memory_format": "leave it out: there is one memory format",
+}
+"""A keyword that no function here has -> what to do instead."""
+
+PYTHONS = (AttributeError, ImportError, ModuleNotFoundError, TypeError, ValueError)
+
+
+class Habit(NamedTuple):
+    """An error of Python's by its text, with what stands in the user's line, and what to do."""
+
+    text: str
+    line: str
+    help: str
+
+
+HABITS = (
+    Habit("'int' object is not callable", r"\.size\(",
+          "x.size is the number of elements: use x.shape, and x.shape[i] for one axis"),
+    Habit("'tuple' object is not callable", r"\.shape\(", "x.shape is a tuple: x.shape[i]"),
+    Habit("'str' object is not callable", r"\.device\(", 'x.device is a name: "cpu"'),
+    Habit("attribute 'data' is read-only", r"\bdata\b",
+          "a tensor takes other values by x.copy_(y), a parameter inside `with fw.no_grad():`"),
+    Habit("'tuple' object has no attribute 'numel'", r"\.shape\b", "use x.size"),
+    Habit("'str' object has no attribute 'type'", r"device", 'x.device is a name: "cpu"'),
+    Habit(r"values to unpack", r"\.(max|min|sort|median|mode)\(",
+          "max, min, median and sort give values only; fw.argmax, argmin and argsort say where"),
+    Habit(r"tile\(\) takes", r"\.tile\(", "the repetitions are a tuple: x.tile((2, 1))"),
+    Habit(r"where\(\) missing", r"\bwhere\(", "fw.nonzero(condition) gives the places"),
+    Habit(r"object has no attribute '(data|size|dtype|shape|ndim)'", r"\bTensor\(",
+          "fw.Tensor wraps an array as it is: use fw.tensor for numbers, fw.empty for a shape"),
+)
+
+
+def advice(error: BaseException) -> str:
+    """What to do about an error of Python's that a line of user code met; maybe an empty text."""
+    if isinstance(error, ImportError):
+        return _of_import(error)
+    keyword = re.search(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    lines = list(_user_lines(error.__traceback__))
+    if keyword and isinstance(error, TypeError):
+        return _of_keyword(keyword[1], keyword[2], " ".join(lines[-1:]))
+    return next((habit.help for habit in HABITS if re.search(habit.text, str(error))
+                 and any(re.search(habit.line, line) for line in lines)), "")
+
+
+def _of_import(error: ImportError) -> str:
+    """What stands for a module, or a name in one, that is imported from `fusewire` in vain."""
+    package, _, path = (error.name or "").partition(".")
+    if package != __name__.partition(".")[0]:
+        return ""
+    name = re.search(r"cannot import name '(\w+)'", str(error))
+    missing = name[1] if name else path.rpartition(".")[2]
+    return suggestion(missing, "fw")
+
+
+def _of_keyword(function: str, keyword: str, line: str) -> str:
+    """The keyword of ours for `keyword`, where `function` is one of ours that has it."""
+    package = sys.modules[__name__.partition(".")[0]]
+    spaces = (Tensor, package, package.linalg, package.fft)
+    found: Any = next((f for space in spaces if callable(f := vars(space).get(function))), None)
+    if found is None or not re.search(rf"\b{function}\(", line):
+        return ""
+    try:
+        known = inspect.signature(found).parameters
+    except (TypeError, ValueError):
+        return ""
+    if KEYWORDS.get(keyword) in known:
+        return f"the keyword is {KEYWORDS[keyword]} here: {function}({', '.join(known)})"
+    return LEFT_OUT.get(keyword, f"it takes {function}({', '.join(known)})")
+
+
+def _user_lines(trace: TracebackType | None) -> Iterator[str]:
+    """The lines of source that are not fusewire's, outermost first."""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not is_ours(code):
+            yield linecache.getline(code.co_filename, trace.tb_lineno, trace.tb_frame.f_globals)
+        trace = trace.tb_next
+
+
+def advise(error: BaseException) -> None:
+    """Adds to the text of an error of Python's what to do, where that is known."""
+    if type(error) not in PYTHONS or not error.args:
+        return
+    found = advice(error)
+    if found and isinstance(error.args[0], str) and "help: " not in error.args[0]:
+        error.args = (f"{error.args[0]}\n  help: {found}", *error.args[1:])
+        if isinstance(error, ImportError):
+            error.msg = error.args[0]
+
+
+def install() -> None:
+    """Lets Python and IPython show errors with advice."""
+    shown = sys.excepthook
+
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        advise(error)
+        shown(kind, error, trace)
+
+    sys.excepthook = show
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is not None and not shell.custom_exceptions:
+        shell.set_custom_exc(PYTHONS, _show_in_notebook)
+
+
+def _show_in_notebook(shell: Any, kind: Any, error: Any, trace: Any, tb_offset: Any = None) -> None:
+    advise(error)
+    shell.showtraceback((kind, error, trace), tb_offset)

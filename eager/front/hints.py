@@ -1,0 +1,204 @@
+"""What to use for the names of NumPy and PyTorch that fusewire has under other names.
+
+One thing has one name here; another library's name for it raises an AttributeError that says ours.
+On modules `__getattr__` answers, which Python calls for missing names only. On a class it would
+make every other attribute take two to three times as long, as Python then does not specialise its
+look-ups, so there each known name is a descriptor that raises.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NoReturn
+
+from .. import amp, autograd, func, linalg, nn, optim, utils
+from ..core.tensor import Tensor
+from ..errors import FusewireError
+from ..namespaces import cuda, fft, random, special
+
+__all__ = ["MissingNameError"]
+
+FUNCTIONS = {
+    "BoolTensor": "fw.tensor", "ByteTensor": "fw.tensor", "DoubleTensor": "fw.tensor",
+    "FloatTensor": "fw.tensor", "IntTensor": "fw.tensor", "LongTensor": "fw.tensor",
+    "Size": "tuple", "absolute": "fw.abs", "addcdiv": "x + 0.1 * x / y",
+    "addcmul": "x + 0.1 * x * y", "addmm": "x + x @ y", "addmv": "x + x @ y",
+    "allclose": "fw.all(fw.abs(x - y) <= 1e-8 + 1e-5 * fw.abs(y))", "amax": "fw.max",
+    "amin": "fw.min", "arccos": "fw.acos", "arccosh": "fw.acosh", "arcsin": "fw.asin",
+    "arcsinh": "fw.asinh", "arctan": "fw.atan", "arctan2": "fw.atan2", "arctanh": "fw.atanh",
+    "array": "fw.tensor", "as_tensor": "fw.asarray", "baddbmm": "x + x @ y",
+    "bitwise_not": "fw.bitwise_invert", "bmm": "fw.matmul", "cat": "fw.concat",
+    "cdouble": "fw.complex128", "cfloat": "fw.complex64", "clamp": "fw.clip",
+    "clone": "fw.asarray(x, copy=True)", "concatenate": "fw.concat", "conjugate": "fw.conj",
+    "copy": "fw.asarray(x, copy=True)", "device": '"cpu" or "cuda"',
+    "div": "fw.divide", "dot": "fw.matmul",
+    "double": "fw.float64", "eq": "fw.equal", "fliplr": "fw.flip(x, axis=1)",
+    "flipud": "fw.flip(x, axis=0)", "float": "fw.float32", "frac": "x - fw.trunc(x)",
+    "ge": "fw.greater_equal", "gt": "fw.greater", "half": "fw.float16", "histc": "fw.histogram",
+    "index_select": "fw.take(x, fw.tensor([0, 1]), axis=0)",
+    "inner": "fw.tensordot(x, y, axes=((-1,), (-1,)))", "int": "fw.int32",
+    "invert": "fw.bitwise_invert", "is_tensor": "isinstance(x, fw.Tensor)",
+    "isclose": "fw.abs(x - y) <= 1e-8 + 1e-5 * fw.abs(y)", "jit": "fw.compile",
+    "le": "fw.less_equal", "left_shift": "fw.bitwise_left_shift", "lerp": "x + 0.1 * (y - x)",
+    "long": "fw.int64", "lt": "fw.less", "mm": "fw.matmul", "movedim": "fw.moveaxis",
+    "mul": "fw.multiply", "mv": "fw.matmul", "nanpercentile": "fw.nanquantile",
+    "ndarray": "fw.Tensor", "ne": "fw.not_equal", "neg": "fw.negative", "percentile": "fw.quantile",
+    "permute": "fw.permute_dims", "power": "fw.pow", "ravel": "fw.flatten",
+    "repeat_interleave": "fw.repeat", "right_shift": "fw.bitwise_right_shift", "rint": "fw.round",
+    "short": "fw.int16", "spmm": "fw.matmul", "sub": "fw.subtract", "swapaxes": "fw.transpose",
+    "swapdims": "fw.transpose", "true_divide": "fw.divide", "unbind": "fw.unstack",
+    "unique": "fw.unique_values", "unsqueeze": "fw.expand_dims",
+}
+"""Missing in `fw` -> an expression, perhaps of tensors `x` and `y`, that gives what to use."""
+
+METHODS = {
+    "abs_": "x.copy_(x.abs())", "add": "x + y", "addcdiv_": "x.add_(0.1 * x / y)",
+    "addcmul_": "x.add_(0.1 * x * y)", "addmm": "x + x @ y",
+    "allclose": "fw.all(fw.abs(x - y) <= 1e-8 + 1e-5 * fw.abs(y))", "amax": "x.max",
+    "amin": "x.min", "arccos": "x.acos", "arcsin": "x.asin", "arctan": "x.atan",
+    "bfloat16": "x.astype(fw.bfloat16)", "bmm": "x.matmul", "bool": "x.astype(fw.bool)",
+    "byte": "x.astype(fw.uint8)", "clamp": "x.clip", "clamp_": "x.copy_(x.clip(0, 1))",
+    "clone": "fw.asarray(x, copy=True)", "conjugate": "x.conj",
+    "contiguous": "x  # every tensor is contiguous to those who read it",
+    "copy": "fw.asarray(x, copy=True)",
+    "data": "x.detach()  # and to change a parameter, x.copy_(y) under fw.no_grad()",
+    "dim": "x.ndim", "div": "x / y",
+    "div_": "x.truediv_(2)", "divide": "x / y", "dot": "x.matmul", "double": "x.astype(fw.float64)",
+    "element_size": "x.dtype.itemsize", "eq": "x == y", "equal": "fw.all(x == y)",
+    "exp_": "x.copy_(x.exp())", "expand": "x.broadcast_to((2, 2))  # all sizes written out",
+    "expand_as": "x.broadcast_to(y.shape)",
+    "fill_diagonal_": "x.copy_(fw.where(fw.eye(2, dtype=fw.bool), 1, x))",
+    "float": "x.astype(fw.float32)", "frac": "x - x.trunc()", "ge": "x >= y",
+    "get_device": "x.device", "grad_fn": "x.is_leaf", "greater": "x > y", "gt": "x > y",
+    "half": "x.astype(fw.float16)", "histogram": "fw.histogram",
+    "index_add_": "x.copy_(x.index_add(0, fw.tensor([0, 1]), y))",
+    "index_fill_": "x.copy_(x.index_fill(0, fw.tensor([0]), 0))",
+    "index_select": "fw.take(x, fw.tensor([0, 1]), axis=0)", "int": "x.astype(fw.int32)",
+    "is_contiguous": "x  # every tensor is contiguous to those who read it",
+    "is_floating_point": 'fw.isdtype(x.dtype, "real floating")',
+    "isclose": "fw.abs(x - y) <= 1e-8 + 1e-5 * fw.abs(y)", "isin": "fw.isin",
+    "itemsize": "x.dtype.itemsize", "le": "x <= y", "lerp": "x + 0.1 * (y - x)",
+    "lerp_": "x.add_(0.1 * (y - x))", "less": "x < y", "log_": "x.copy_(x.log())",
+    "long": "x.astype(fw.int64)", "lt": "x < y", "masked_fill_": "x.copy_(x.masked_fill(y > 0, 0))",
+    "mm": "x.matmul", "movedim": "x.moveaxis", "mul": "x * y", "multiply": "x * y",
+    "mv": "x.matmul", "narrow": "x[0:1]", "ndimension": "x.ndim", "ne": "x != y", "neg": "-x",
+    "nelement": "x.size", "new_empty": "fw.empty", "new_full": "fw.full", "new_ones": "fw.ones",
+    "new_tensor": "fw.tensor", "new_zeros": "fw.zeros", "norm": "fw.linalg.norm", "numel": "x.size",
+    "permute": "x.permute_dims", "pin_memory": "x  # copies to a GPU need no preparation",
+    "power": "x ** y",
+    "ptp": "x.max() - x.min()", "random_": "x.copy_(fw.randint(0, 2, x.shape))",
+    "ravel": "x.flatten", "relu_": "x.copy_(x.relu())", "repeat_interleave": "x.repeat",
+    "round_": "x.copy_(x.round())",
+    "scatter_": "x.copy_(x.scatter(0, fw.tensor([[0, 1], [1, 0]]), y))",
+    "scatter_add_": "x.copy_(x.scatter_add(0, fw.tensor([[0, 1], [1, 0]]), y))", "select": "x[0]",
+    "short": "x.astype(fw.int16)", "sigmoid_": "x.copy_(x.sigmoid())", "sqrt_": "x.copy_(x.sqrt())",
+    "squeeze_": "x.squeeze", "stride": "x.shape  # a tensor has no strides that count",
+    "sub": "x - y", "subtract": "x - y", "swapaxes": "x.transpose", "t": "x.T",
+    "tanh_": "x.copy_(x.tanh())", "to_dense": "x  # there are no sparse tensors",
+    "to_sparse": "x  # there are no sparse tensors", "tril": "fw.tril", "triu": "fw.triu",
+    "type": "x.astype", "type_as": "x.astype(y.dtype)", "unbind": "x.unstack",
+    "unique": "fw.unique_values(x)", "unsqueeze": "x.expand_dims", "unsqueeze_": "x.expand_dims",
+    "view": "x.reshape", "view_as": "x.reshape(y.shape)", "where": "fw.where",
+}
+"""Missing in a tensor `x` -> an expression, perhaps with a tensor `y`, that gives what to use."""
+
+_CPU = 'devices are "cpu" and "cuda": where a script asks for others, there are none'
+ABSENT = {
+    "DataParallel": "use the module itself: one process uses all cores", "accelerator": _CPU,
+    "DistributedDataParallel": "use the module itself: one process uses all cores",
+    "Variable": "every tensor can have a gradient: fw.tensor(values, requires_grad=True)",
+    "backends": _CPU, "cudnn": _CPU, "mps": _CPU, "xpu": _CPU,
+    "distributions": ("sample with fw.multinomial, fw.bernoulli or fw.normal; for categories "
+                      "log_prob is fw.log_softmax(logits, axis=-1) at the place of the sample"),
+    "dtype": "dtypes are those of NumPy: fw.float32 and others; annotate with numpy.dtype",
+    "get_default_dtype": "the default is fw.float32", "hub": "load weights with fw.load",
+    "multiprocessing": "use Python's multiprocessing", "profiler": "use Python's cProfile",
+    "set_default_device": 'name the device: fw.zeros(3, device="cuda"), model.to("cuda")',
+    "set_default_dtype": "the default is float32: give dtype= to each, or call model.double()",
+    "set_float32_matmul_precision": "leave it out: products of float32 are computed in float32",
+    "sparse": "there are no sparse tensors", "tensorboard": "print or plot what you want to see",
+    "torchvision": "examples/models has models with its names; images are NumPy arrays",
+    "use_deterministic_algorithms": "leave it out: the same call always gives the same bits",
+}
+"""Names of things that do not exist here -> what to do instead, in words."""
+
+SPACES: dict[str, Any] = {}  # the modules that give hints, by their public path
+
+
+class MissingNameError(FusewireError, AttributeError):
+    """A name that a module or a tensor does not have."""
+
+    def __init__(self, owner: str, name: str, hint: Callable[[], str]) -> None:
+        super().__init__(f"{owner} has no attribute {name!r}")
+        self.name, self.hint = name, hint
+
+    def __str__(self) -> str:
+        self.help = self.hint()  # only now: most missing names are asked for by `hasattr`
+        return super().__str__()
+
+    def __reduce__(self) -> Any:
+        return AttributeError, (str(self),)
+
+
+class Missing:
+    """A name that tensors do not have: an attribute that raises."""
+
+    __slots__ = ("hint", "name")
+
+    def __init__(self, name: str, hint: str) -> None:
+        self.name, self.hint = name, hint
+
+    def __get__(self, instance: Any, owner: Any) -> NoReturn:
+        raise MissingNameError("a tensor", self.name, lambda: f"use {self.hint}")
+
+
+def install(package: Any) -> None:
+    """Makes the modules of `package`, and tensors, say what to use instead of missing names."""
+    inner = {"amp": amp, "autograd": autograd, "cuda": cuda, "fft": fft, "func": func,
+             "linalg": linalg, "nn": nn, "nn.functional": nn.functional, "nn.init": nn.init,
+             "nn.utils": nn.utils,
+             "nn.utils.rnn": nn.utils.rnn, "optim": optim, "random": random,
+             "optim.lr_scheduler": optim.lr_scheduler, "optim.swa_utils": optim.swa_utils,
+             "special": special, "utils": utils, "utils.data": utils.data}
+    SPACES.update({"fw": package, **{f"fw.{path}": module for path, module in inner.items()}})
+    for path, module in SPACES.items():
+        module.__getattr__ = _getattr(path, module)
+        if not hasattr(module, "__path__"):  # a file shows what it offers, not what it imports
+            module.__dir__ = lambda module=module: sorted(module.__all__)
+    for name, hint in METHODS.items():
+        setattr(Tensor, name, Missing(name, hint))
+    Tensor.__dir__ = _names  # type: ignore[assignment, method-assign]
+
+
+def _names(x: Tensor) -> list[str]:
+    return sorted({*object.__dir__(x)} - {*METHODS})
+
+
+def _getattr(path: str, module: ModuleType) -> Callable[[str], NoReturn]:
+    def missing(name: str) -> NoReturn:
+        if name.startswith("_"):  # protocols ask for these and take no advice
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        raise MissingNameError(path, name, lambda: suggestion(name, path))
+
+    return missing
+
+
+def suggestion(name: str, path: str) -> str:
+    """What to use for `name`, which the module at `path` does not have; maybe an empty text."""
+    if name in FUNCTIONS:
+        return f"use {FUNCTIONS[name]}"
+    if name in ABSENT:
+        return ABSENT[name]
+    elsewhere = [f"{other}.{name}" for other, module in SPACES.items() if name in dir(module)
+                 and not isinstance(getattr(module, name), ModuleType)]
+    if elsewhere:
+        return f"use {' or '.join(elsewhere)}"
+    if name in METHODS:
+        return f"use {METHODS[name]}"
+    if hasattr(Tensor, name):
+        return f"it is a method of tensors: x.{name}"
+    names = [n for n in dir(SPACES[path]) if not n.startswith("_")]
+    near = difflib.get_close_matches(name, names, cutoff=0.75)
+    return f"is it {' or '.join(f'{path}.{n}' for n in near)}?" if near else ""

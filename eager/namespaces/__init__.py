@@ -1,0 +1,1 @@
+"""Modules that users see beside the layers: `fw.fft`, `fw.special`, `fw.cuda`."""

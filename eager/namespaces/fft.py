@@ -1,0 +1,346 @@
+"""Discrete Fourier transforms, along one axis or several.
+
+    fft(x)[k] = sum over j of x[j] * exp(-2 pi i j k / n)
+
+`norm` says where the factor 1 / n goes: "backward" to the inverse, "forward" to the transform,
+"ortho" as 1 / sqrt(n) to both. float32 gives complex64, float64 complex128; smaller floats are
+widened to float32. All transforms are linear, and each one's gradient is another one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays import dtypes
+from ..arrays.shapes import TensorType, axes_of, axis_of, whole
+from ..core.dispatch import apply
+from ..core.op import Op, define, each
+from ..core.tensor import Tensor, as_tensor
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..ops.batching import shifted
+from ..ops.create import iota
+from ..ops.elementwise import pointwise
+from ..ops.elementwise.complex import conj, real
+from ..ops.shape.rearrange import roll
+from ..ops.shape.view import slice_axes, unslice
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]
+
+_OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}  # of the way back
+_WHY = {"meaning": "every element is made of all others along an axis, by a fast algorithm",
+        "onnx": "ONNX has no complex numbers, its DFT takes pairs of real ones"}
+
+# ---- the four ops. A transform is symmetric, so its adjoint is the conjugate of itself: the
+# inverse with the other norm.
+
+
+def _transform(name: str, result: Callable[..., TensorType], impl: Callable[..., Any], vjp: Any
+               ) -> Op:
+    return define(Op(name, "opaque", result, impl, None, each(vjp), why=_WHY,
+                     batch=shifted("axis" if name in ("rfft", "irfft") else "axes"),
+                     precision="full"))
+
+
+def _complex_result(x: TensorType, axes: Any, norm: str) -> TensorType:
+    return TensorType(x.shape, dtypes.complex_of(x.dtype))
+
+
+def _adjoint(op: Op, g: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
+    made = apply(op, (g,), {"axes": axes, "norm": _OTHER[norm]})
+    return made if x.dtype.kind == "c" else real(made)
+
+
+fft_op = _transform(
+    "fft", _complex_result,
+    lambda xp, x, axes, norm: np.fft.fftn(x, axes=axes, norm=norm) if len(axes) > 1 else
+    np.fft.fft(x, axis=axes[0], norm=norm),
+    lambda g, out, x, axes, norm: _adjoint(ifft_op, g, x, axes, norm))  # type: ignore[has-type]
+ifft_op = _transform(
+    "ifft", _complex_result,
+    lambda xp, x, axes, norm: np.fft.ifftn(x, axes=axes, norm=norm) if len(axes) > 1 else
+    np.fft.ifft(x, axis=axes[0], norm=norm),
+    lambda g, out, x, axes, norm: _adjoint(fft_op, g, x, axes, norm))
+
+
+def _sized(x: TensorType, axis: int, n: Any, dtype: Any) -> TensorType:
+    return TensorType((*x.shape[:axis], n, *x.shape[axis + 1:]), dtype)
+
+
+def _rfft_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int, norm: str) -> Tensor:
+    """The elements that irfft counts twice come in with half of their gradient."""
+    n = x.shape[axis]
+    return _irfft(_weighted(g, axis, n, 0.5), n, axis, _OTHER[norm])
+
+
+def _irfft_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int, n: int, norm: str) -> Tensor:
+    made = apply(rfft_op, (g,), {"axis": axis, "norm": _OTHER[norm]})
+    return _weighted(made, axis, n, 2.0)
+
+
+def _weighted(x: Tensor, axis: int, n: int, weight: float) -> Tensor:
+    """Half a spectrum of `n` elements times `weight`, but for its own first and, where `n` is even,
+    last element, which have no mirror image."""
+    shape = tuple(s if a == axis else 1 for a, s in enumerate(x.shape))
+    place = iota(shape, axis, device=x.device)
+    alone = pointwise.equal(place * 2 % n, 0)
+    factor = pointwise.where(alone, 1.0, weight)
+    return x * pointwise.cast(factor, dtypes.real_of(x.dtype))
+
+
+rfft_op = _transform(
+    "rfft", lambda x, axis, norm: _sized(x, axis, x.shape[axis] // 2 + 1,
+                                         dtypes.complex_of(x.dtype)),
+    lambda xp, x, axis, norm: np.fft.rfft(x, axis=axis, norm=norm), _rfft_vjp)
+irfft_op = _transform(
+    "irfft", lambda x, axis, n, norm: _sized(x, axis, n, dtypes.real_of(x.dtype)),
+    lambda xp, x, axis, n, norm: np.fft.irfft(x, n, axis=axis, norm=norm), _irfft_vjp)
+
+
+def _irfft(x: Tensor, n: int, axis: int, norm: str) -> Tensor:
+    return apply(irfft_op, (x,), {"axis": axis, "n": n, "norm": norm})
+
+
+# ---- arguments
+
+def _floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
+    """`x` as real numbers, or complex ones where `kinds` has them, of a precision that NumPy
+    transforms."""
+    x = as_tensor(name, x)
+    kind = dtypes.kind(x.dtype)
+    if kind == "c" and kind not in kinds:
+        raise DTypeError(f"{name}: takes real numbers, not {x.dtype.name}",
+                         "fw.fft.fft and fw.fft.ifft take complex ones")
+    if kind == "b":
+        raise DTypeError(f"{name}: takes numbers, not bool", "cast first: x.astype(fw.float32)")
+    wide = dtypes.complex_of(x.dtype)
+    return pointwise.cast(x, wide if kind == "c" or "f" not in kinds else dtypes.real_of(wide))
+
+
+def _norm(name: str, norm: str | None) -> str:
+    norm = norm or "backward"
+    if norm not in _OTHER:
+        raise ArgumentError(f"{name}: norm {norm!r} is not known",
+                            'it is "backward", "ortho" or "forward"')
+    return norm
+
+
+def _size(name: str, n: Any, default: Any) -> Any:
+    size = default if n is None else whole(n)
+    if size is None or size < 1:
+        raise ShapeError(f"{name}: {size if n is None else n} elements to transform",
+                         "there must be one or more")
+    return size
+
+
+def _resized(x: Tensor, axis: int, n: Any) -> Tensor:
+    """`x` cut, or filled up with zeros, to `n` elements along `axis`."""
+    have = x.shape[axis]
+    if have == n:
+        return x
+    shape = tuple(n if a == axis else s for a, s in enumerate(x.shape))
+    zeros, ones = (0,) * x.ndim, (1,) * x.ndim
+    return slice_axes(x, zeros, ones, shape) if n < have else unslice(x, shape, zeros, ones)
+
+
+def _axes(name: str, x: Tensor, s: Any, axes: Any) -> tuple[list[int], list[Any]]:
+    """The axes to transform, and to how many elements each: None for all there are."""
+    if axes is None:
+        axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
+    found = [axis_of(name, a, x.ndim) for a in axes]
+    sizes = [None] * len(found) if s is None else [None if n == -1 else n for n in s]
+    if len(sizes) != len(found) or len(set(found)) != len(found) or not found:
+        raise ShapeError(f"{name}: sizes {s!r} and axes {tuple(axes)} for shape {x.shape}",
+                         "name at least one axis, each once, and a size for each or none")
+    return found, sizes
+
+
+def _along(name: str, op: Op, x: Tensor, s: Any, axes: Any, norm: str | None) -> Tensor:
+    """A complex transform along `axes`."""
+    found, sizes = _axes(name, x, s, axes)
+    for axis, n in zip(found, sizes):
+        x = _resized(x, axis, _size(name, n, x.shape[axis]))
+    return apply(op, (x,), {"axes": tuple(found), "norm": _norm(name, norm)})
+
+
+# ---- complex transforms
+
+def fft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The transforms along `axis`, complex, of `n` elements: cut, or filled up with zeros.
+
+    >>> import fusewire as fw
+    >>> fw.fft.fft(fw.tensor([1.0, 0.0, 0.0]))
+    tensor([1.+0.j, 1.+0.j, 1.+0.j])
+    """
+    return _along("fft", fft_op, _floating("fft", x), None if n is None else (n,), (axis,), norm)
+
+
+def ifft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of `fft` along `axis`."""
+    return _along("ifft", ifft_op, _floating("ifft", x), None if n is None else (n,), (axis,), norm)
+
+
+def fftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+         norm: str | None = None) -> Tensor:
+    """The transforms along several `axes` (None: all), of `s` elements each.
+
+    >>> import fusewire as fw
+    >>> fw.fft.fftn(fw.ones(2, 2))
+    tensor([[4.+0.j, 0.+0.j],
+            [0.+0.j, 0.+0.j]])
+    """
+    return _along("fftn", fft_op, _floating("fftn", x), s, axes, norm)
+
+
+def ifftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+          norm: str | None = None) -> Tensor:
+    """The inverse of `fftn`."""
+    return _along("ifftn", ifft_op, _floating("ifftn", x), s, axes, norm)
+
+
+# ---- transforms of real numbers: half of the spectrum, the other half is its mirror image
+
+def rfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The first n // 2 + 1 elements of `fft` of real numbers, along `axis`.
+
+    >>> import fusewire as fw
+    >>> fw.fft.rfft(fw.ones(4))
+    tensor([4.+0.j, 0.+0.j, 0.+0.j])
+    """
+    return rfftn(x, None if n is None else (n,), (axis,), norm)
+
+
+def irfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of `rfft` along `axis`: `n` real numbers, by default 2 * (size - 1).
+
+    >>> import fusewire as fw
+    >>> fw.fft.irfft(fw.fft.rfft(fw.ones(3)), n=3)
+    tensor([1., 1., 1.])
+    """
+    return irfftn(x, None if n is None else (n,), (axis,), norm)
+
+
+def rfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+          norm: str | None = None) -> Tensor:
+    """`fftn` of real numbers, with half of the last of `axes`: n // 2 + 1 elements."""
+    x, norm = _floating("rfft", x, "f"), _norm("rfft", norm)
+    found, sizes = _axes("rfft", x, s, axes)
+    for axis, n in zip(found, sizes):
+        x = _resized(x, axis, _size("rfft", n, x.shape[axis]))
+    out = apply(rfft_op, (x,), {"axis": found[-1], "norm": norm})
+    return out if len(found) == 1 else \
+        apply(fft_op, (out,), {"axes": tuple(found[:-1]), "norm": norm})
+
+
+def irfftn(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+           norm: str | None = None) -> Tensor:
+    """The inverse of `rfftn`: real numbers, along the last of `axes` by default 2 * (size - 1)."""
+    x, norm = _floating("irfft", x, "c"), _norm("irfft", norm)
+    found, sizes = _axes("irfft", x, s, axes)
+    last = found[-1]
+    n = _size("irfft", sizes[-1], 2 * (x.shape[last] - 1))
+    if len(found) > 1:
+        x = _along("irfft", ifft_op, x, [-1 if m is None else m for m in sizes[:-1]], found[:-1],
+                   norm)
+    return _irfft(_resized(x, last, n // 2 + 1), n, last, norm)
+
+
+def hfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The transforms, `n` real numbers, of signals with x[-j] = conj(x[j]), given by their first
+    half.
+
+    >>> import fusewire as fw
+    >>> fw.fft.hfft(fw.tensor([1.0, 1j]))
+    tensor([1., 1.])
+    """
+    return irfft(conj(_floating("hfft", x, "c")), n, axis, _OTHER[_norm("hfft", norm)])
+
+
+def ihfft(x: Tensor, n: int | None = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of `hfft`: n // 2 + 1 complex numbers of `n` real ones."""
+    return conj(rfft(_floating("ihfft", x, "f"), n, axis, _OTHER[_norm("ihfft", norm)]))
+
+
+# ---- two axes at once
+
+_LAST_TWO = (-2, -1)
+
+
+def fft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
+         norm: str | None = None) -> Tensor:
+    """`fftn` along the last two axes."""
+    return fftn(x, s, axes, norm)
+
+
+def ifft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
+          norm: str | None = None) -> Tensor:
+    """`ifftn` along the last two axes."""
+    return ifftn(x, s, axes, norm)
+
+
+def rfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
+          norm: str | None = None) -> Tensor:
+    """`rfftn` along the last two axes."""
+    return rfftn(x, s, axes, norm)
+
+
+def irfft2(x: Tensor, s: Sequence[int] | None = None, axes: Sequence[int] = _LAST_TWO,
+           norm: str | None = None) -> Tensor:
+    """`irfftn` along the last two axes."""
+    return irfftn(x, s, axes, norm)
+
+
+# ---- frequencies, and their order
+
+def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
+    """The frequency (n,) of each element of `fft`, in cycles per unit, for samples `d` apart.
+
+    >>> import fusewire as fw
+    >>> fw.fft.fftfreq(4)
+    tensor([ 0.  ,  0.25, -0.5 , -0.25])
+    """
+    place = iota((_size("fftfreq", n, None),), 0, device=device)
+    place = pointwise.where(place < (n + 1) // 2, place, place - n)
+    return _frequencies(place, n, d, dtype)
+
+
+def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
+    """The frequency (n // 2 + 1,) of each element of `rfft`.
+
+    >>> import fusewire as fw
+    >>> fw.fft.rfftfreq(4)
+    tensor([0.  , 0.25, 0.5 ])
+    """
+    place = iota((_size("rfftfreq", n, None) // 2 + 1,), 0, device=device)
+    return _frequencies(place, n, d, dtype)
+
+
+def _frequencies(place: Tensor, n: int, d: float, dtype: Any) -> Tensor:
+    chosen = dtypes.DEFAULT_FLOAT if dtype is None else dtypes.as_dtype(dtype)
+    return pointwise.cast(pointwise.cast(place, dtypes.float64) / (n * d), chosen)
+
+
+def fftshift(x: Tensor, axes: Any = None) -> Tensor:
+    """`x` with the frequency 0 moved to the middle of each of `axes` (None: all).
+
+    >>> import fusewire as fw
+    >>> fw.fft.fftshift(fw.tensor([0, 1, 2, -2, -1]))
+    tensor([-2, -1,  0,  1,  2])
+    """
+    return _rolled("fftshift", x, axes, lambda n: n // 2)
+
+
+def ifftshift(x: Tensor, axes: Any = None) -> Tensor:
+    """The inverse of `fftshift`: the element in the middle of each of `axes` comes first."""
+    return _rolled("ifftshift", x, axes, lambda n: -(n // 2))
+
+
+def _rolled(name: str, x: Tensor, axes: Any, by: Callable[[int], int]) -> Tensor:
+    x = as_tensor(name, x)
+    found = axes_of(name, axes, x.ndim)
+    return roll(x, tuple(by(x.shape[a]) for a in found), found)

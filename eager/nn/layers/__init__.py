@@ -1,0 +1,1 @@
+"""The layers, one family a file."""

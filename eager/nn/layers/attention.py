@@ -1,0 +1,118 @@
+"""The layer of attention with several heads."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...arguments import check_at_least
+from ...core.tensor import Tensor
+from ...errors import ArgumentError
+from ...ops.create import zeros
+from ..base import init
+from ..base.module import Module
+from ..base.parameter import Parameter
+from ..functional.attention import Heads, Projection, multi_head, projections, thirds
+from .linear import Linear
+
+__all__ = ["MultiheadAttention"]
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear, under the name that it is printed with as a part of an attention layer."""
+
+
+class MultiheadAttention(Module):
+    """For each query a mixture of values, of `num_heads` heads side by side (Vaswani et al. 2017).
+
+    query (l, n, embed_dim), key (s, n, kdim) and value (s, n, vdim) to the output (l, n, embed_dim)
+    and the weights (n, l, s), the mean of all heads, or (n, num_heads, l, s) with
+    average_attn_weights=False, None with need_weights=False. batch_first: n comes first; n may be
+    left out. attn_mask (l, s) or (n * num_heads, l, s) and key_padding_mask (n, s): True where a
+    query must not look at a key, or numbers to add. A query that may look at nothing gives 0.
+
+    >>> import fusewire as fw
+    >>> x = fw.zeros(2, 5, 8)
+    >>> output, weights = fw.nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x)
+    >>> output.shape, weights.shape
+    ((2, 5, 8), (2, 5, 5))
+    """
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
+        add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
+        vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.embed_dim = check_at_least("MultiheadAttention", "embed_dim", embed_dim, 1)
+        self.num_heads = check_at_least("MultiheadAttention", "num_heads", num_heads, 1)
+        self.kdim, self.vdim = (embed_dim if n is None else n for n in (kdim, vdim))
+        self.dropout, self.batch_first = dropout, batch_first
+        self.head_dim, self.add_zero_attn = embed_dim // num_heads, add_zero_attn
+        if self.head_dim * num_heads != embed_dim:
+            raise ArgumentError(f"MultiheadAttention: embed_dim {embed_dim} is not divisible by "
+                                f"num_heads {num_heads}")
+
+        def made(*shape: int, when: bool = True) -> Parameter | None:
+            return Parameter(zeros(shape, dtype=dtype, device=device)) if when else None
+
+        packed = self.kdim == self.vdim == embed_dim
+        parameters = {
+            "q_proj_weight": made(embed_dim, embed_dim, when=not packed),
+            "k_proj_weight": made(embed_dim, self.kdim, when=not packed),
+            "v_proj_weight": made(embed_dim, self.vdim, when=not packed),
+            "in_proj_weight": made(3 * embed_dim, embed_dim, when=packed),
+            "in_proj_bias": made(3 * embed_dim, when=bias)}
+        for name, parameter in parameters.items():
+            self.register_parameter(name, parameter)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
+        self.bias_k, self.bias_v = (made(1, 1, embed_dim, when=add_bias_kv) for _ in "kv")
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        """Draws the weights evenly after Glorot; biases are 0, those of k and v drawn normally."""
+        for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            weight = self._parameters[name]
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        for bias in (self.in_proj_bias, self.out_proj.bias):
+            if bias is not None:
+                init.zeros_(bias)
+        for row in (self.bias_k, self.bias_v):
+            if row is not None:
+                init.xavier_normal_(row)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
+        need_weights: bool = True, attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True, is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        return multi_head(self._heads(), query, key, value, 0 if self.batch_first else 1,
+                          self.dropout if self.training else 0.0, key_padding_mask, attn_mask,
+                          need_weights, average_attn_weights, is_causal)
+
+    def _heads(self) -> Heads:
+        packed, out = self.in_proj_weight, self.out_proj
+        weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight) \
+            if packed is None else thirds(packed)
+        return Heads(self.num_heads, projections(weights, thirds(self.in_proj_bias)),
+                     Projection(out.weight, out.bias), self.bias_k, self.bias_v, self.add_zero_attn)
+
+
+class SDPBackend(enum.Enum):
+    """PyTorch's ways to compute attention, between which there is nothing to choose here."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextmanager
+def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
+    """A context in which attention is computed as everywhere."""
+    yield

@@ -1,0 +1,201 @@
+"""Normalization by statistics per channel, of the batch or of each sample, which are remembered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arrays.dtypes import float64, int64
+from ...core.tape import with_tape
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...ops.create import ones, zeros
+from ...ops.elementwise.pointwise import cast
+from .. import functional as F
+from ..base.module import Module
+from ..base.parameter import Parameter
+from .normalization import Scaled
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "SyncBatchNorm",
+]
+
+
+class _ChannelNorm(Scaled):
+    """Base of what has weight, bias and running statistics per channel."""
+
+    dimensions: tuple[int, ...]  # how many axes an input may have
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self, num_features: int, eps: float, momentum: float | None, affine: bool,
+        track_running_stats: bool, device: Any, dtype: Any, bias: bool,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        how = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(num_features, **how)) if affine else None
+        self.bias = Parameter(zeros(num_features, **how)) if affine and bias else None
+        kept = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, **how) if kept else None)
+        self.register_buffer("running_var", ones(num_features, **how) if kept else None)
+        counted = zeros((), dtype=int64, device=device) if kept else None
+        self.register_buffer("num_batches_tracked", counted)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Sets the running mean to 0, the running variance to 1, the number of batches to 0."""
+        for buffer, value in ((self.running_mean, 0), (self.running_var, 1),
+                              (self.num_batches_tracked, 0)):
+            if buffer is not None:
+                buffer.fill_(value)
+
+    def reset_parameters(self) -> None:
+        """Sets the weight to 1 and the bias to 0, and the running statistics to their start."""
+        self.reset_running_stats()
+        super().reset_parameters()
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim not in self.dimensions:
+            shapes = " or ".join(f"{n} axes" for n in self.dimensions)
+            raise ShapeError(
+                f"{type(self).__name__}: takes (n, {self.num_features}, ...) with {shapes}, got "
+                f"shape {input.shape}", "the digit in the layer's name counts the axes of space")
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        number = prefix + "num_batches_tracked"
+        if self.num_batches_tracked is not None and number not in state_dict:
+            state_dict[number] = self.num_batches_tracked  # older checkpoints do not have it
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def extra_repr(self) -> str:
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+                f"affine={self.affine}, bias={self.bias is not None}, "
+                f"track_running_stats={self.track_running_stats}")
+
+
+# ---- over the batch
+class _BatchNorm(_ChannelNorm):
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
+                         bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        share = self._counted() if self.training else 0.0
+        known = self.running_mean is not None and self.running_var is not None
+        kept = self.track_running_stats or not self.training
+        return F.batch_norm(
+            input, self.running_mean if kept else None, self.running_var if kept else None,
+            self.weight, self.bias, self.training or not known, share, self.eps)
+
+    def _counted(self) -> Any:
+        """The share that the next batch has in the running statistics; the batch is counted."""
+        count = self.num_batches_tracked
+        if count is not None and self.track_running_stats:
+            with_tape(False, count.add_, 1)
+            if self.momentum is None:  # the average over all batches
+                return 1.0 / cast(count, float64)
+        return 0.0 if self.momentum is None else self.momentum
+
+
+class BatchNorm1d(_BatchNorm):
+    """(n, c) or (n, c, length) with mean 0 and variance 1 for each channel; then weight and bias.
+
+    Ioffe and Szegedy, arXiv 1502.03167. Training uses the statistics of the batch, and moves the
+    running ones by a share of `momentum` (None: to the average of all batches); otherwise these
+    are used.
+    """
+
+    dimensions = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """(n, c, h, w) with mean 0 and variance 1 for each channel: see BatchNorm1d."""
+
+    dimensions = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """(n, c, d, h, w) with mean 0 and variance 1 for each channel: see BatchNorm1d."""
+
+    dimensions = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """(n, c, ...) with mean 0 and variance 1 for each channel, in one process: see BatchNorm1d."""
+
+    dimensions = (2, 3, 4, 5)
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
+                         bias=bias)
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """`module` with every batch normalization in it replaced by one of this class."""
+        made = module
+        if isinstance(module, _BatchNorm):
+            made = cls(module.num_features, module.eps, module.momentum, module.affine,
+                       module.track_running_stats, process_group, bias=module.bias is not None)
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                setattr(made, name, getattr(module, name))
+            made.training = module.training
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
+
+
+# ---- within each sample
+class _InstanceNorm(_ChannelNorm):
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
+        track_running_stats: bool = False, device: Any = None, dtype: Any = None, *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
+                         bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        alone = input.ndim == self.dimensions[0]
+        out = F.instance_norm(
+            input[None] if alone else input, self.running_mean, self.running_var, self.weight,
+            self.bias, self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum, self.eps)
+        return out[0] if alone else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """(n, c, length) or (c, length) with mean 0 and variance 1 for each channel of each sample.
+
+    Ulyanov, Vedaldi and Lempitsky, arXiv 1607.08022. With `affine` times a weight plus a bias per
+    channel; with `track_running_stats` running statistics are used where it is not training.
+    """
+
+    dimensions = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """(n, c, h, w) or (c, h, w) with mean 0 and variance 1 for each channel of each sample."""
+
+    dimensions = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """(n, c, d, h, w) or (c, d, h, w), each channel of each sample with mean 0 and variance 1."""
+
+    dimensions = (4, 5)

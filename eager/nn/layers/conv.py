@@ -1,0 +1,226 @@
+"""Convolution layers: one class for any number of axes, and one for transposed convolution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...arguments import check_at_least, check_choice, per_axis
+from ...core.tensor import Tensor
+from ...errors import ArgumentError, ShapeError
+from ...ops.create import zeros
+from .. import functional as F
+from ..base import init
+from ..base.module import Module
+from ..base.parameter import Parameter
+from ..functional.convolution import same_pads
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+class _Conv(Module):
+    """What all convolutions have: sizes as tuples of a number for each axis, weight and bias."""
+
+    axes: int  # of space
+    function: Callable[..., Tensor]
+    transposed = False
+    in_channels: int
+    out_channels: int
+    padding: Any  # a tuple, "same" or "valid"
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self._set_channels(in_channels, out_channels, groups)
+        self._set_sizes(kernel_size=kernel_size, stride=stride, dilation=dilation)
+        self._set_padding(padding, padding_mode)
+        self.output_padding = (0,) * self.axes
+        self._make(bias, device, dtype)
+
+    def _set_channels(self, in_channels: int, out_channels: int, groups: int) -> None:
+        name = type(self).__name__
+        check_at_least(name, "groups", groups, 1)
+        for what, count in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if count % groups:
+                raise ArgumentError(f"{name}: {what}={count} is not divisible by groups={groups}",
+                                    "every group has as many channels")
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+
+    def _set_sizes(self, **sizes: Any) -> None:
+        for name, value in sizes.items():
+            setattr(self, name, per_axis(type(self).__name__, name, value, self.axes))
+
+    def _set_padding(self, padding: Any, padding_mode: str) -> None:
+        name = type(self).__name__
+        self.padding_mode = check_choice(name, "padding_mode", padding_mode, _MODES)
+        if not isinstance(padding, str):
+            self.padding = per_axis(name, "padding", padding, self.axes)
+            return
+        self.padding = check_choice(name, "padding", padding, ("same", "valid"))
+        if padding == "same":
+            same_pads(name, self.kernel_size, self.stride, self.dilation)
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        outer, inner = (self.in_channels, self.out_channels) if self.transposed else \
+            (self.out_channels, self.in_channels)
+        return (outer, inner // self.groups, *self.kernel_size)
+
+    def _make(self, bias: bool, device: Any, dtype: Any) -> None:
+        self.weight = Parameter(zeros(self._weight_shape(), dtype=dtype, device=device))
+        self.bias = Parameter(zeros(self.out_channels, dtype=dtype, device=device)) if bias \
+            else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws weight and bias evenly from +-1 / sqrt(the elements of one filter)."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        init.bias_uniform_(self.bias, self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        x, padding = input, self.padding
+        if self.padding_mode != "zeros":
+            x, padding = F.pad(input, self._around(), self.padding_mode), "valid"
+        return type(self).function(x, self.weight, self.bias, self.stride, padding, self.dilation,
+                                   self.groups)
+
+    def _around(self) -> list[int]:
+        """What `F.pad` adds: (before, after) of the last axis, then of those before."""
+        if self.padding == "valid":
+            pads = [(0, 0)] * self.axes
+        elif self.padding == "same":
+            pads = same_pads(type(self).__name__, self.kernel_size, self.stride, self.dilation)
+        else:
+            pads = [(p, p) for p in self.padding]
+        return [n for pair in reversed(pads) for n in pair]
+
+    def extra_repr(self) -> str:
+        text = (f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
+                f"stride={self.stride}")
+        usual = {"padding": (0,) * self.axes, "dilation": (1,) * self.axes,
+                 "output_padding": (0,) * self.axes, "groups": 1}
+        for name, value in usual.items():
+            given = getattr(self, name)
+            text += f", {name}={given}" if given != value else ""
+        text += "" if self.bias is not None else ", bias=False"
+        return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros"
+                       else "")
+
+
+class Conv1d(_Conv):
+    """x (n, in_channels, l), or one without n, to (n, out_channels, l_out).
+
+    weight is (out_channels, in_channels / groups, kernel_size), bias (out_channels,).
+
+    >>> import fusewire as fw
+    >>> fw.nn.Conv1d(2, 4, 3, padding="same", groups=2)(fw.zeros(1, 2, 5)).shape
+    (1, 4, 5)
+    """
+
+    axes = 1
+    function = staticmethod(F.conv1d)
+
+
+class Conv2d(_Conv):
+    """x (n, in_channels, h, w), or one without n, to (n, out_channels, h_out, w_out).
+
+    weight is (out_channels, in_channels / groups, *kernel_size), bias (out_channels,).
+    """
+
+    axes = 2
+    function = staticmethod(F.conv2d)
+
+
+class Conv3d(_Conv):
+    """x (n, in_channels, d, h, w), or one without n, to (n, out_channels, d_out, h_out, w_out).
+
+    weight is (out_channels, in_channels / groups, *kernel_size), bias (out_channels,).
+    """
+
+    axes = 3
+    function = staticmethod(F.conv3d)
+
+
+class _ConvTranspose(_Conv):
+    """What a convolution's gradient is by its input; weight (in, out / groups, *kernel_size)."""
+
+    transposed = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+        dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:
+        Module.__init__(self)
+        name = type(self).__name__
+        if padding_mode != "zeros":
+            raise ArgumentError(f"{name}: padding_mode {padding_mode!r} is not there",
+                                "padding takes away from the result here: use 'zeros'")
+        self._set_channels(in_channels, out_channels, groups)
+        self._set_sizes(kernel_size=kernel_size, stride=stride, dilation=dilation, padding=padding,
+                        output_padding=output_padding)
+        self.padding_mode = padding_mode
+        self._make(bias, device, dtype)
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        more = self.output_padding if output_size is None else self._more(input, output_size)
+        return type(self).function(input, self.weight, self.bias, self.stride, self.padding, more,
+                                   self.groups, self.dilation)
+
+    def _more(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        """The output padding that makes space of `output_size`."""
+        d, name = self.axes, type(self).__name__
+        if len(output_size) not in (d, input.ndim):
+            raise ShapeError(f"{name}: output_size {tuple(output_size)} for an input "
+                             f"{input.shape}: needs {d} sizes of space, or all {input.ndim}")
+        wanted = tuple(output_size)[-d:]
+        least = tuple((n - 1) * s - 2 * p + r * (k - 1) + 1 for n, s, p, r, k in zip(
+            input.shape[-d:], self.stride, self.padding, self.dilation, self.kernel_size))
+        most = tuple(n + s - 1 for n, s in zip(least, self.stride))
+        if any(not low <= n <= high for low, n, high in zip(least, wanted, most)):
+            raise ShapeError(f"{name}: output_size {wanted} for an input {input.shape}: sizes go "
+                             f"from {least} to {most}",
+                             "other strides or paddings make other sizes")
+        return tuple(n - low for n, low in zip(wanted, least))
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """x (n, in_channels, l), or one without n, to (n, out_channels, l_out).
+
+    weight is (in_channels, out_channels / groups, kernel_size), bias (out_channels,).
+    """
+
+    axes = 1
+    function = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """x (n, in_channels, h, w), or one without n, to (n, out_channels, h_out, w_out).
+
+    weight is (in_channels, out_channels / groups, *kernel_size), bias (out_channels,).
+
+    >>> import fusewire as fw
+    >>> up = fw.nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1)
+    >>> up(fw.zeros(1, 8, 5, 5)).shape, up(fw.zeros(1, 8, 5, 5), output_size=(10, 10)).shape
+    ((1, 4, 9, 9), (1, 4, 10, 10))
+    """
+
+    axes = 2
+    function = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """x (n, in_channels, d, h, w), or one without n, to (n, out_channels, d_out, h_out, w_out).
+
+    weight is (in_channels, out_channels / groups, *kernel_size), bias (out_channels,).
+    """
+
+    axes = 3
+    function = staticmethod(F.conv_transpose3d)

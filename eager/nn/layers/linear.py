@@ -1,0 +1,83 @@
+"""Affine layers, and one that does nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...arguments import check_at_least
+from ...core.tensor import Tensor
+from ...ops.create import zeros
+from .. import functional as F
+from ..base import init
+from ..base.module import Module
+from ..base.parameter import Parameter
+
+__all__ = ["Bilinear", "Identity", "Linear"]
+
+
+class Linear(Module):
+    """y = x @ weight.T + bias, with x (..., in_features) and y (..., out_features)."""
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(zeros(out_features, in_features, dtype=dtype, device=device))
+        self.bias = Parameter(zeros(out_features, dtype=dtype, device=device)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws weight and bias evenly from +-1 / sqrt(in_features)."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        init.bias_uniform_(self.bias, self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (f"in_features={self.in_features}, out_features={self.out_features}, "
+                f"bias={self.bias is not None}")
+
+
+class Bilinear(Module):
+    """y[o] = x1 @ weight[o] @ x2 + bias[o], with x1 (..., n1), x2 (..., n2) and y (..., n_out)."""
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        check_at_least("Bilinear", "in1_features", in1_features, 1)
+        self.in1_features, self.in2_features = in1_features, in2_features
+        self.out_features = out_features
+        shape = (out_features, in1_features, in2_features)
+        self.weight = Parameter(zeros(*shape, dtype=dtype, device=device))
+        self.bias = Parameter(zeros(out_features, dtype=dtype, device=device)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws weight and bias evenly from +-1 / sqrt(in1_features)."""
+        bound = 1 / math.sqrt(self.in1_features)
+        for parameter in (self.weight, self.bias):
+            if parameter is not None:
+                init.uniform_(parameter, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+                f"out_features={self.out_features}, bias={self.bias is not None}")
+
+
+class Identity(Module):
+    """y = x; takes and ignores any arguments, to stand in the place of another layer."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Any) -> Any:
+        return input

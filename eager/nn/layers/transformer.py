@@ -1,0 +1,252 @@
+"""Transformers of an encoder and a decoder (Vaswani et al. 2017)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from ...arguments import check_choice
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ...ops.create import full
+from ...ops.shape.grid import triu
+from .. import functional as F
+from ..base import init
+from ..base.container import ModuleList
+from ..base.module import Module
+from .attention import MultiheadAttention
+from .dropout import Dropout
+from .linear import Linear
+from .normalization import LayerNorm
+
+__all__ = ["Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+           "TransformerEncoderLayer"]
+
+Activation = str | Callable[[Tensor], Tensor]
+
+
+class _Layer(Module):
+    """What layers of both kinds share: attention and two products, each with a norm and a sum."""
+
+    ATTENTIONS: tuple[str, ...]  # names of the attentions, before the two products
+
+    self_attn: MultiheadAttention
+    norm1: LayerNorm
+    norm2: LayerNorm
+    dropout1: Dropout
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        where = {"device": device, "dtype": dtype}
+        for name in self.ATTENTIONS:
+            setattr(self, name, MultiheadAttention(d_model, nhead, dropout, bias,
+                                                   batch_first=batch_first, **where))
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **where)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **where)
+        self.norm_first = norm_first
+        parts = range(1, len(self.ATTENTIONS) + 2)
+        for n in parts:
+            setattr(self, f"norm{n}", LayerNorm(d_model, layer_norm_eps, bias=bias, **where))
+        for n in parts:
+            setattr(self, f"dropout{n}", Dropout(dropout))
+        if isinstance(activation, str):
+            check_choice(type(self).__name__, "activation", activation, ("relu", "gelu"))
+            activation = F.relu if activation == "relu" else F.gelu
+        self.activation = activation
+
+    def _around(self, x: Tensor, n: int, part: Callable[[Tensor], Tensor]) -> Tensor:
+        """`x` and what `part` number `n` makes of it, with its norm before or after."""
+        norm, dropout = getattr(self, f"norm{n}"), getattr(self, f"dropout{n}")
+        if self.norm_first:
+            return x + dropout(part(norm(x)))  # type: ignore[no-any-return]
+        return norm(x + dropout(part(x)))  # type: ignore[no-any-return]
+
+    def _products(self, x: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+def _attention(
+    layer: MultiheadAttention, mask: Tensor | None, padding: Tensor | None, causal: bool,
+    memory: Tensor | None = None,
+) -> Callable[[Tensor], Tensor]:
+    """Attention of a tensor to itself, or to `memory`, as a function of that tensor."""
+    def attend(x: Tensor) -> Tensor:
+        seen = x if memory is None else memory
+        return layer(x, seen, seen, attn_mask=mask, key_padding_mask=padding, need_weights=False,
+                     is_causal=causal)[0]
+
+    return attend
+
+
+class TransformerEncoderLayer(_Layer):
+    """src (s, n, d_model), (n, s, d_model) with batch_first, or without n, to the same shape.
+
+    Attention to itself, then two products, linear2(activation(linear1(x))); each is added to its
+    input and followed by a norm, or comes after one with norm_first. Masks are those of
+    MultiheadAttention; is_causal says that src_mask is causal.
+    """
+
+    ATTENTIONS = ("self_attn",)
+
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, is_causal: bool = False,
+    ) -> Tensor:
+        attend = _attention(self.self_attn, src_mask, src_key_padding_mask, is_causal)
+        return self._around(self._around(src, 1, attend), 2, self._products)
+
+
+class TransformerDecoderLayer(_Layer):
+    """tgt (t, n, d_model) and memory (s, n, d_model) to the shape of tgt.
+
+    As TransformerEncoderLayer, with an attention to `memory` between the two parts.
+    """
+
+    ATTENTIONS = ("self_attn", "multihead_attn")
+
+    multihead_attn: MultiheadAttention
+
+    def forward(
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        to_itself = _attention(self.self_attn, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        to_memory = _attention(self.multihead_attn, memory_mask, memory_key_padding_mask,
+                               memory_is_causal, memory)
+        x = self._around(self._around(tgt, 1, to_itself), 2, to_memory)
+        return self._around(x, 3, self._products)
+
+
+class _Stack(Module):
+    """Copies of a layer one after the other, and a norm behind them."""
+
+    def __init__(self, layer: Module, num_layers: int, norm: Module | None) -> None:
+        super().__init__()
+        self.layers = ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def _run(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, *args, **kwargs)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerEncoder(_Stack):
+    """`num_layers` copies of `encoder_layer`, with the same initial values, and `norm`.
+
+    is_causal says that `mask` is causal.
+    """
+
+    def __init__(
+        self, encoder_layer: Module, num_layers: int, norm: Module | None = None,
+        enable_nested_tensor: bool = True,  # tensors are never nested here
+        mask_check: bool = True,  # of what nested tensors need
+    ) -> None:
+        super().__init__(encoder_layer, num_layers, norm)
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+
+    def forward(
+        self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        return self._run(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask,
+                         is_causal=bool(is_causal))
+
+
+class TransformerDecoder(_Stack):
+    """`num_layers` copies of `decoder_layer`, with the same initial values, and `norm`."""
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__(decoder_layer, num_layers, norm)
+
+    def forward(
+        self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        return self._run(
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=bool(tgt_is_causal),
+            memory_is_causal=memory_is_causal)
+
+
+class Transformer(Module):
+    """src (s, n, d_model) and tgt (t, n, d_model) to the shape of tgt: an encoder and a decoder.
+
+    batch_first: n comes first; n may be left out. Masks are True where a position must not look at
+    another one, or numbers to add; key padding masks are (n, s) and (n, t).
+
+    >>> import fusewire as fw
+    >>> model = fw.nn.Transformer(16, 4, num_encoder_layers=1, num_decoder_layers=1)
+    >>> mask = model.generate_square_subsequent_mask(5)
+    >>> model(fw.zeros(7, 2, 16), fw.zeros(5, 2, 16), tgt_mask=mask).shape
+    (5, 2, 16)
+    """
+
+    def __init__(
+        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6, dim_feedforward: int = 2048, dropout: float = 0.1,
+        activation: Activation = F.relu, custom_encoder: Any | None = None,
+        custom_decoder: Any | None = None, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        of_layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
+                    batch_first, norm_first, bias, device, dtype)
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
+
+        self.encoder = custom_encoder if custom_encoder is not None else TransformerEncoder(
+            TransformerEncoderLayer(*of_layer), num_encoder_layers, norm())
+        self.decoder = custom_decoder if custom_decoder is not None else TransformerDecoder(
+            TransformerDecoderLayer(*of_layer), num_decoder_layers, norm())
+        self._reset_parameters()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def _reset_parameters(self) -> None:
+        """Draws all weights evenly after Glorot."""
+        for p in self.parameters():
+            if p.ndim > 1:
+                init.xavier_uniform_(p)
+
+    def forward(
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None, tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None, src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
+    ) -> Tensor:
+        self._check(src.shape, tgt.shape)
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask,
+                              is_causal=src_is_causal)
+        return self.decoder(  # type: ignore[no-any-return]
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal)
+
+    def _check(self, src: Any, tgt: Any) -> None:
+        batch_axis = 0 if self.batch_first else 1
+        alike = len(src) == len(tgt) in (2, 3) and src[-1] == tgt[-1] == self.d_model
+        if not alike or (len(src) == 3 and src[batch_axis] != tgt[batch_axis]):
+            wanted = "(n, s, d_model) and (n, t, d_model)" if self.batch_first else \
+                "(s, n, d_model) and (t, n, d_model)"
+            raise ShapeError(f"Transformer: takes src and tgt {wanted} with d_model "
+                             f"{self.d_model}, or both without n, got {src} and {tgt}")
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+        """(sz, sz), -inf above the diagonal, 0 elsewhere: each position looks at those up to it."""
+        return triu(full((sz, sz), -float("inf"), dtype, device), k=1)

@@ -1,0 +1,1 @@
+"""The losses as layers."""

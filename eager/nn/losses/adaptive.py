@@ -1,0 +1,109 @@
+"""A softmax over many classes, of which few are frequent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...core.tensor import Tensor
+from ...errors import ArgumentError, ShapeError
+from ...ops.elementwise.pointwise import clip, greater_equal, where
+from ...ops.indexing.search import argmax
+from ...ops.layers.entropy import at_labels
+from ...ops.range_checks import check_index
+from ...ops.reduction.reduce import mean
+from ...ops.shape.join import concat
+from ...ops.shape.view import expand_dims, reshape
+from .. import functional as F
+from ..base.container import ModuleList, Sequential
+from ..base.module import Module
+from ..layers.linear import Linear
+
+__all__ = ["AdaptiveLogSoftmaxWithLoss"]
+
+
+class _Scored(NamedTuple):
+    output: Tensor  # the log probability of each target
+    loss: Tensor  # the mean of -output
+
+
+class AdaptiveLogSoftmaxWithLoss(Module):
+    """Log probabilities of targets among n_classes, in order of frequency, and their mean loss.
+
+    Classes below cutoffs[0] are scored by the head; each further cluster by one score in the head
+    and by a projection of its own, div_value times narrower than that before: Grave et al.,
+    "Efficient softmax approximation for GPUs" (2017). x (n, in_features), target (n,).
+    """
+
+    def __init__(
+        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0,
+        head_bias: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.n_classes = in_features, n_classes
+        self.cutoffs = [*_checked(cutoffs, n_classes), n_classes]
+        self.div_value, self.head_bias = div_value, head_bias
+        self.shortlist_size, self.n_clusters = self.cutoffs[0], len(self.cutoffs) - 1
+        self.head_size = self.shortlist_size + self.n_clusters
+        kind = {"device": device, "dtype": dtype}
+        self.head = Linear(in_features, self.head_size, bias=head_bias, **kind)
+        self.tail = ModuleList()
+        for i, (low, high) in enumerate(self._clusters()):
+            width = int(in_features // div_value ** (i + 1))
+            self.tail.append(Sequential(Linear(in_features, width, bias=False, **kind),
+                                        Linear(width, high - low, bias=False, **kind)))
+
+    def reset_parameters(self) -> None:
+        """Draws all weights anew, as those of Linear."""
+        for module in (self.head, *(layer for pair in self.tail for layer in pair)):
+            module.reset_parameters()
+
+    def forward(self, input_: Tensor, target_: Tensor) -> _Scored:
+        if target_.ndim > 1 or input_.ndim != target_.ndim + 1 \
+                or input_.shape[:-1] != target_.shape:
+            raise ShapeError(f"AdaptiveLogSoftmaxWithLoss: input {input_.shape} = (n, in_features) "
+                             f"needs a target of shape {input_.shape[:-1]}, got {target_.shape}",
+                             "input and target may both lack the axis of n, and have no others")
+        rows, target = reshape(input_, (-1, input_.shape[-1])), reshape(target_, (-1,))
+        target = check_index(target, self.n_classes, "AdaptiveLogSoftmaxWithLoss: target")
+        head = F.log_softmax(self.head(rows), 1)
+        output = at_labels(head, clip(target, 0, self.shortlist_size - 1), "target")
+        for i, (low, high) in enumerate(self._clusters()):
+            inner = at_labels(F.log_softmax(self.tail[i](rows), 1),
+                              clip(target - low, 0, high - low - 1), "target")
+            output = where(target >= low, inner + head[:, self.shortlist_size + i], output)
+        return _Scored(reshape(output, target_.shape), mean(-output))
+
+    def log_prob(self, input: Tensor) -> Tensor:
+        """The log probabilities of all classes: (n, in_features) to (n, n_classes)."""
+        return self._all(input, self.head(input))
+
+    def predict(self, input: Tensor) -> Tensor:
+        """The class with the largest probability of each row: (n,)."""
+        scores = self.head(input)
+        first = argmax(scores, 1)
+        rare = greater_equal(first, self.shortlist_size)  # a cluster's score is not its classes'
+        return where(rare, argmax(self._all(input, scores), 1), first)
+
+    def _all(self, input: Tensor, scores: Tensor) -> Tensor:
+        head = F.log_softmax(scores, 1)
+        parts = [head[:, :self.shortlist_size]]
+        for i, layers in enumerate(self.tail):
+            given = expand_dims(head[:, self.shortlist_size + i], 1)
+            parts.append(F.log_softmax(layers(input), 1) + given)
+        return concat(parts, 1)
+
+    def _clusters(self) -> list[tuple[int, int]]:
+        """The first class of each cluster and the one behind its last."""
+        return list(zip(self.cutoffs, self.cutoffs[1:]))
+
+
+def _checked(cutoffs: Sequence[int], n_classes: int) -> list[int]:
+    found = list(cutoffs)
+    if not found or found != sorted(set(found)) or any(int(c) != c for c in found) \
+            or found[0] <= 0 or found[-1] >= n_classes:
+        raise ArgumentError(
+            f"AdaptiveLogSoftmaxWithLoss: cutoffs {cutoffs!r} must be whole numbers from 1 to "
+            f"n_classes - 1 = {n_classes - 1}, each larger than the one before",
+            "the first one is how many frequent classes the head scores itself")
+    return found

@@ -1,0 +1,380 @@
+"""Recurrent layers over sequences, and their cells, which make one step."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ...arguments import check_at_least, check_choice, check_fraction
+from ...core.tensor import Tensor
+from ...errors import ArgumentError, ShapeError
+from ...ops.create import zeros
+from ...ops.layers.recurrent import KINDS, State, Weights, of_inputs, stepper
+from ...ops.shape.join import concat, stack
+from ...ops.shape.view import expand_dims, permute_dims, reshape, squeeze, take, transpose
+from .. import functional as F
+from ..base import init
+from ..base.module import Module
+from ..base.parameter import Parameter
+from ..functional.recurrence import run, stays_whole, whole
+from .packed_sequence import PackedSequence
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+
+class _Recurrent(Module):
+    """What layers and cells share."""
+
+    mode: str  # of `KINDS`
+    input_size: int
+    hidden_size: int
+
+    def reset_parameters(self) -> None:
+        """Draws everything evenly from +-1 / sqrt(hidden_size)."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
+
+    def _make(self, shapes: dict[str, tuple[int, ...]], device: Any, dtype: Any) -> None:
+        for name, shape in shapes.items():
+            setattr(self, name, Parameter(zeros(shape, dtype=dtype, device=device)))
+
+    def _check_width(self, shape: Any) -> None:
+        if shape[-1] != self.input_size:
+            raise ShapeError(f"{type(self).__name__}: input {shape} ends in {shape[-1]}, but "
+                             f"input_size is {self.input_size}",
+                             "the last axis of the input holds the features of one step")
+
+    def _as_state(self, hx: Any) -> State | None:
+        """`hx` as a tuple: of one tensor, or of two for an LSTM."""
+        count = KINDS[self.mode].states
+        if hx is None:
+            return None
+        given = (hx,) if isinstance(hx, Tensor) else tuple(hx)
+        if len(given) != count:
+            raise ShapeError(f"{type(self).__name__}: hx is {'(h, c)' if count == 2 else 'h'}, got "
+                             f"{len(given)} tensors")
+        return given
+
+    def _as_hx(self, state: State) -> Any:
+        return state if len(state) == 2 else state[0]
+
+
+class RNNBase(_Recurrent):
+    """What RNN, LSTM and GRU share: `mode` is "RNN_TANH", "RNN_RELU", "LSTM" or "GRU"."""
+
+    def __init__(
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0, device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        owner = type(self).__name__
+        self.mode = check_choice(owner, "mode", mode, tuple(KINDS))
+        self.input_size = check_at_least(owner, "input_size", input_size, 1)
+        self.hidden_size = check_at_least(owner, "hidden_size", hidden_size, 1)
+        self.num_layers = check_at_least(owner, "num_layers", num_layers, 1)
+        self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
+        self.dropout = float(check_fraction(owner, "dropout", dropout))
+        self.proj_size = check_at_least(owner, "proj_size", proj_size, 0)
+        if proj_size and (proj_size >= hidden_size or mode != "LSTM"):
+            raise ArgumentError(f"{owner}: proj_size {proj_size} must be below hidden_size "
+                                f"{hidden_size}, and is for LSTM only")
+        if dropout and num_layers == 1:
+            warnings.warn(f"{owner}: dropout={dropout} comes between layers, and num_layers is 1",
+                          stacklevel=3)
+        for layer, suffix in enumerate(self._suffixes()):
+            below = layer // self._directions
+            self._make(self._shapes(suffix, self._width * self._directions if below else
+                                    input_size), device, dtype)
+        self.reset_parameters()
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    @property
+    def _width(self) -> int:
+        """Features of h."""
+        return self.proj_size or self.hidden_size
+
+    def _suffixes(self) -> list[str]:
+        """What names of parameters end in, for each layer and direction."""
+        return [f"_l{layer}{way}" for layer in range(self.num_layers)
+                for way in ("", "_reverse")[:self._directions]]
+
+    def _shapes(self, suffix: str, features: int) -> dict[str, tuple[int, ...]]:
+        rows = KINDS[self.mode].gates * self.hidden_size
+        shapes: dict[str, tuple[int, ...]] = {
+            f"weight_ih{suffix}": (rows, features), f"weight_hh{suffix}": (rows, self._width)}
+        if self.bias:
+            shapes |= {f"bias_ih{suffix}": (rows,), f"bias_hh{suffix}": (rows,)}
+        if self.proj_size:
+            shapes[f"weight_hr{suffix}"] = (self.proj_size, self.hidden_size)
+        return shapes
+
+    def _weights(self, suffix: str) -> Weights:
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        found: list[Any] = [self._parameters.get(name + suffix) for name in names]
+        return Weights(*found)
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each layer and direction."""
+        return [[p for p in self._weights(suffix) if p is not None]  # type: ignore[misc]
+                for suffix in self._suffixes()]
+
+    def flatten_parameters(self) -> None:
+        """Nothing: where parameters lie in memory makes no difference here."""
+
+    # ---- sequences
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        state = self._as_state(hx)
+        if isinstance(input, PackedSequence):
+            return self._packed(input, state)
+        if input.ndim not in (2, 3):
+            raise ShapeError(f"{type(self).__name__}: takes (steps, batch, features), or (batch, "
+                             "steps, features) with batch_first=True, or (steps, features), got "
+                             f"shape {input.shape}")
+        if input.ndim == 3:
+            x = transpose(input, 0, 1) if self.batch_first else input
+            out, last = self._padded(x, state)
+            return (transpose(out, 0, 1) if self.batch_first else out), self._as_hx(last)
+        for s in state or ():
+            if s.ndim != 2:
+                raise ShapeError(f"{type(self).__name__}: for an input without batch {input.shape} "
+                                 f"hx has two axes (layers, features), got {s.shape}")
+        state = None if state is None else tuple(expand_dims(s, 1) for s in state)
+        out, last = self._padded(expand_dims(input, 1), state)
+        return squeeze(out, 1), self._as_hx(tuple(squeeze(s, 1) for s in last))
+
+    def _padded(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """Of sequences of one length, (steps, batch, features)."""
+        self._check_width(x.shape)
+        steps, batch = x.shape[:2]
+        if not steps:
+            raise ShapeError(f"{type(self).__name__}: sequences have no steps in {x.shape}")
+        if not self.proj_size and stays_whole(x, *state or (), *self.parameters(recurse=False)):
+            return self._whole(x, () if state is None else self._initial(state, batch, x))
+        state = self._initial(state, batch, x)
+        out, last = self._layers(reshape(x, (-1, self.input_size)), [batch] * steps, state)
+        return reshape(out, (steps, batch, self._width * self._directions)), last
+
+    def _packed(self, input: PackedSequence, state: State | None) -> tuple[PackedSequence, Any]:
+        self._check_width(input.data.shape)
+        sizes = input.batch_sizes.tolist()
+        state = _picked(self._initial(state, sizes[0], input.data), input.sorted_indices)
+        out, last = self._layers(input.data, sizes, state)
+        return (PackedSequence(out, *input[1:]),
+                self._as_hx(_picked(last, input.unsorted_indices)))
+
+    def _initial(self, state: State | None, batch: int, like: Tensor) -> State:
+        """`state`, checked; zeros for None."""
+        lead = (self.num_layers * self._directions, batch)
+        wanted = [(*lead, self._width), (*lead, self.hidden_size)][:KINDS[self.mode].states]
+        if state is None:
+            return tuple(zeros(shape, dtype=like.dtype, device=like.device) for shape in wanted)
+        for s, shape, name in zip(state, wanted, "hc"):
+            if s.shape != shape:
+                raise ShapeError(f"{type(self).__name__}: {name} of hx must be (layers * directions"
+                                 f", batch, features) = {shape}, got {s.shape}")
+        return state
+
+    def _layers(self, x: Tensor, sizes: Sequence[int], state: State) -> tuple[Tensor, State]:
+        """All layers over packed rows: what the last one gives, and the last state of each."""
+        last: list[State] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for way in range(self._directions):
+                n = len(last)
+                start: Any = tuple(s[n] for s in state)  # type: ignore[misc]
+                out, end = run(KINDS[self.mode], x, sizes, start,
+                               self._weights(self._suffixes()[n]), reverse=way == 1)
+                outputs.append(out)
+                last.append(end)
+            x = concat(outputs, 1)
+            if layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, self.training)
+        return x, tuple(stack(ends) for ends in zip(*last))
+
+    def _whole(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """`_padded` with each layer as one op; no state: zeros."""
+        (steps, batch), count, last = x.shape[:2], self._directions, []
+        for layer in range(self.num_layers):
+            first = layer * count
+            weights = tuple(map(self._weights, self._suffixes()[first:first + count]))
+            y, end = whole(self.mode, x, weights, tuple(s[first:first + count] for s in state))
+            y = y if count == 1 else permute_dims(y, (0, 2, 1, 3))
+            x = reshape(y, (steps, batch, count * self.hidden_size))
+            last.append(end)
+            if layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, self.training)
+        return x, tuple(concat(ends, 0) for ends in zip(*last))
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
+                 "dropout": 0, "bidirectional": False}
+        return text + "".join(f", {name}={getattr(self, name)}" for name, value in usual.items()
+                              if getattr(self, name) != value)
+
+
+def _picked(state: State, order: Tensor | None) -> State:
+    return state if order is None else tuple(take(s, order, 1) for s in state)
+
+
+class RNN(RNNBase):
+    """h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh) at every step (Elman 1990).
+
+    input (steps, batch, input_size) to (steps, batch, directions * hidden_size), and the last h of
+    every layer and direction, (layers * directions, batch, hidden_size), which is what `hx` is.
+    batch_first: (batch, steps, features); without batch (steps, features); a PackedSequence gives
+    one. nonlinearity: "tanh" or "relu".
+
+    >>> import fusewire as fw
+    >>> output, h = fw.nn.RNN(3, 5, num_layers=2, bidirectional=True)(fw.zeros(7, 4, 3))
+    >>> output.shape, h.shape
+    ((7, 4, 10), (4, 4, 5))
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
+        bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:
+        check_choice("RNN", "nonlinearity", nonlinearity, ("tanh", "relu"))
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias,
+                         batch_first, dropout, bidirectional, device=device, dtype=dtype)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Gates i, f, g, o of x and h at every step: c = f * c + i * g, h = o * tanh(c).
+
+    As RNN, but `hx` and the second result are (h, c). proj_size: h is o * tanh(c) @ weight_hr.T, of
+    that size (Sak et al. 2014). Hochreiter and Schmidhuber 1997; Gers et al. 2000.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0, device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, proj_size, device, dtype)
+
+
+class GRU(RNNBase):
+    """Gates r, z and n of x and h at every step: h = (1 - z) * n + z * h, as RNN otherwise.
+
+    Cho et al. 2014, with r applied after the product with h, as in cuDNN.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+                         bidirectional, device=device, dtype=dtype)
+
+
+# ---- cells
+class RNNCellBase(_Recurrent):
+    """What RNNCell, LSTMCell and GRUCell share: weights for `num_chunks` gates."""
+
+    weight_ih: Parameter
+    weight_hh: Parameter
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int,
+                 device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        owner = type(self).__name__
+        self.input_size = check_at_least(owner, "input_size", input_size, 1)
+        self.hidden_size = check_at_least(owner, "hidden_size", hidden_size, 1)
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        self._make({"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}, device,
+                   dtype)
+        for name in ("bias_ih", "bias_hh"):
+            made = Parameter(zeros(rows, dtype=dtype, device=device)) if bias else None
+            self.register_parameter(name, made)
+        self.reset_parameters()
+
+    def _next(self, input: Tensor, hx: Any) -> Any:
+        state = self._as_state(hx)
+        if input.ndim not in (1, 2):
+            raise ShapeError(f"{type(self).__name__}: takes (batch, features) or (features,), got "
+                             f"shape {input.shape}", "a cell makes one step")
+        self._check_width(input.shape)
+        shape = (*input.shape[:-1], self.hidden_size)
+        if state is None:
+            zero = zeros(shape, dtype=input.dtype, device=input.device)
+            state = (zero,) * KINDS[self.mode].states
+        for s in state:
+            if s.shape != shape:
+                raise ShapeError(f"{type(self).__name__}: for the input {input.shape} each tensor "
+                                 f"of hx must be {shape}, got {s.shape}")
+        kind, rows = KINDS[self.mode], (-1, self.hidden_size)
+        weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        given = of_inputs(kind, reshape(input, (-1, self.input_size)), weights)
+        made = stepper(kind, weights)(given, tuple(reshape(s, rows) for s in state))
+        return self._as_hx(tuple(reshape(s, shape) for s in made))
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+class RNNCell(RNNCellBase):
+    """One step of RNN: input (batch, input_size) and hx to h, both (batch, hidden_size)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
+        device: Any = None, dtype: Any = None,
+    ) -> None:
+        check_choice("RNNCell", "nonlinearity", nonlinearity, ("tanh", "relu"))
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    @property
+    def mode(self) -> str:  # type: ignore[override]
+        return f"RNN_{self.nonlinearity.upper()}"
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._next(input, hx)  # type: ignore[no-any-return]
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (
+            "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}")
+
+
+class LSTMCell(RNNCellBase):
+    """One step of LSTM: input (batch, input_size) and hx = (h, c) to (h, c)."""
+
+    mode = "LSTM"
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        return self._next(input, hx)  # type: ignore[no-any-return]
+
+
+class GRUCell(RNNCellBase):
+    """One step of GRU: input (batch, input_size) and hx to h, both (batch, hidden_size)."""
+
+    mode = "GRU"
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._next(input, hx)  # type: ignore[no-any-return]

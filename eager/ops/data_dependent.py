@@ -1,0 +1,75 @@
+"""Ops whose result has a size that only its values tell: an axis of `size` elements, not known
+before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import interpreter
+from ..arrays import cpu_kernels, devices, dtypes
+from ..arrays.shapes import TensorType
+from ..core.op import Op, define
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+from .transfer import beside
+
+_WHY = {"vjp": "integers have no gradient",
+        "meaning": "how many elements there are is known only at run time",
+        "onnx": "a model's sizes follow from those of its inputs"}
+
+
+def _result(x: TensorType, size: Any) -> TensorType:
+    return TensorType((size,), dtypes.int64)
+
+
+places_op = define(Op("places", "opaque", _result,
+                      lambda xp, mask, size: np.flatnonzero(mask).astype(np.int64, copy=False),
+                      why=_WHY))
+
+
+def _repeats(xp: Any, times: Any, size: Any) -> Any:
+    counts = times.astype(np.int64)
+    if counts.size and counts.min() < 0:
+        raise ShapeError(f"repeat: {counts.min()} repeats", "elements are repeated 0 times or more")
+    return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+
+
+repeats_op = define(Op("repeats", "opaque", _result, _repeats, why=_WHY))
+
+
+def where_true(mask: Tensor) -> Tensor:
+    """Where `mask` holds, counted in row-major order: int64.
+
+    >>> import fusewire as fw
+    >>> where_true(fw.tensor([True, False, True]))
+    tensor([0, 2])
+    """
+    return _measured(places_op, mask)
+
+
+def repeated(times: Tensor) -> Tensor:
+    """The indices 0 to len(times) - 1, each as many times as the vector `times` says: int64.
+
+    >>> import fusewire as fw
+    >>> repeated(fw.tensor([2, 0, 1]))
+    tensor([0, 0, 2])
+    """
+    return _measured(repeats_op, times)
+
+
+def _measured(op: Op, x: Tensor) -> Tensor:
+    """The result of `op`: one whose size is a symbol where an interpreter can follow that, else the
+    values leave for NumPy."""
+    active = interpreter.STATE.active
+    made = None if active is None else active.measure(op, x)
+    if made is not None:
+        return made  # type: ignore[no-any-return]
+    array = devices.host(x._data) if x.is_cuda else x.numpy()
+    return beside(interpreter.source(Tensor(run(op, array))), x)
+
+
+def run(op: Op, array: Any) -> Any:
+    """What such an op makes of an array."""
+    return op.impl(cpu_kernels, array, size=None)

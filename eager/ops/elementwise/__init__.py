@@ -1,0 +1,1 @@
+"""Ops on each element: arithmetic, casts, activations."""

@@ -1,0 +1,393 @@
+"""Elements read from, and written to, places that a tensor of indices names along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...arrays import dtypes
+from ...arrays.shapes import TensorType, axis_of, broadcast, product
+from ...core.dispatch import apply
+from ...core.op import Op, Source, define, each
+from ...core.tensor import Tensor, as_tensor
+from ...errors import ArgumentError, DTypeError, IndexingError, ShapeError
+from ..batching import shifted
+from ..create import full, iota, ones_like, zeros_like
+from ..data_dependent import where_true
+from ..elementwise.complex import conj_of
+from ..elementwise.pointwise import cast, equal, where
+from ..range_checks import check_index
+from ..reduction.reduce import products_of_others
+from ..shape.view import add_at, broadcast_to, from_front, permute_dims, reshape, take_op
+from .index_put import index_put
+
+__all__ = [
+    "gather", "index_add", "index_fill", "masked_fill", "masked_select", "scatter", "scatter_add",
+    "take_along_axis",
+]
+
+
+# ---- one element read for each index
+def _along_result(x: TensorType, i: TensorType, axis: int) -> TensorType:
+    _check_places("take_along_axis", x, i, axis)
+    return TensorType(i.shape, x.dtype)
+
+
+def _check_places(name: str, x: Any, i: Any, axis: int) -> None:
+    """ShapeError unless the indices reach no further than `x` along the axes beside `axis`."""
+    if len(i.shape) != len(x.shape):
+        raise ShapeError(f"{name}: a tensor with {len(x.shape)} axes {x.shape} and indices with "
+                         f"{len(i.shape)} axes {i.shape}", "both must have as many axes")
+    for a, (n, m) in enumerate(zip(x.shape, i.shape)):
+        if a != axis and m > n:
+            raise ShapeError(f"{name}: indices {i.shape} are larger than the tensor {x.shape} "
+                             f"along axis {a}", f"only along axis {axis} may there be more of them")
+
+
+def _leading(x: Any, i: Any, axis: int) -> Any:
+    """The part of array `x` that indices `i` reach: all of `axis`, else as far as they go."""
+    return x[tuple(slice(None) if a == axis else slice(m) for a, m in enumerate(i.shape))]
+
+
+def _in_range(name: str, i: Any, n: int, axis: int) -> Any:
+    """The array `i` as indices for NumPy, or an IndexError."""
+    if i.size and (i.min() < 0 or i.max() >= n):
+        bad = int(i.min()) if i.min() < 0 else int(i.max())
+        raise IndexingError(f"{name}: index {bad} is out of range for axis {axis} with size {n}",
+                            f"indices go from {-n} to {n - 1}")
+    return i.astype(np.int64, copy=False)
+
+
+def _along_impl(xp: Any, x: Any, i: Any, axis: int) -> Any:
+    _check_places("take_along_axis", x, i, axis)
+    places = _in_range("take_along_axis", i, x.shape[axis], axis)
+    return np.take_along_axis(_leading(x, i, axis), places, axis)
+
+
+def _along_read(k: Any, index: Any, types: Any, at: Any, axis: int) -> list[Source]:
+    return [Source(0, (*index[:axis], at(1, index), *index[axis + 1:]))]
+
+
+along_op = define(Op(
+    "take_along_axis", "view", _along_result, _along_impl, _along_read,
+    each(lambda g, out, x, i, axis: _scatter(zeros_like(x), i, g, axis, "add"), None),
+    "GatherElements", bounds=lambda x, i, axis: ((1, x.shape[axis]),), batch=shifted("axis")))
+
+
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
+    """For each index the element of `x` at it along `axis`, in the index's own place otherwise.
+
+    Along the other axes sizes are equal, or 1 and repeated.
+
+    >>> import fusewire as fw
+    >>> x = fw.tensor([[10, 20, 30], [40, 50, 60]])
+    >>> fw.take_along_axis(x, fw.tensor([[2, 0], [1, 1]]))
+    tensor([[30, 10],
+            [50, 50]])
+    """
+    x, i = as_tensor("take_along_axis", x), as_tensor("take_along_axis", indices)
+    at = axis_of("take_along_axis", axis, x.ndim)
+    if i.ndim != x.ndim:
+        _check_places("take_along_axis", x, i, at)
+    rest = broadcast("take_along_axis", *[(*s[:at], 1, *s[at + 1:]) for s in (x.shape, i.shape)])
+    x, i = (broadcast_to(t, (*rest[:at], t.shape[at], *rest[at + 1:])) for t in (x, i))
+    return along(x, from_front("take_along_axis", i, x.shape[at]), at)
+
+
+def gather(x: Tensor, axis: int, index: Tensor) -> Tensor:
+    """`take_along_axis` without broadcasting: along other axes there may be fewer indices.
+
+    >>> import fusewire as fw
+    >>> fw.gather(fw.tensor([[1, 2], [3, 4]]), 1, fw.tensor([[1, 0, 1]]))
+    tensor([[2, 1, 2]])
+    """
+    x, index = as_tensor("gather", x), as_tensor("gather", index)
+    at = axis_of("gather", axis, x.ndim)
+    _check_places("gather", x, index, at)
+    return along(x, from_front("gather", index, x.shape[at]), at)
+
+
+def along(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """`take_along_axis` at indices known to be 0 or more; they may reach less far than `x`."""
+    return apply(along_op, (x, indices), {"axis": axis})
+
+
+# ---- one element written for each index
+_COMBINE: dict[str | None, str] = {"add": "add", "prod": "multiply", "amax": "maximum",
+                                   "amin": "minimum", None: ""}
+
+
+def _scatter_result(x: TensorType, i: TensorType, src: TensorType, axis: int, reduce: Any
+                    ) -> TensorType:
+    _check_places("scatter", x, i, axis)
+    if src.shape != i.shape:
+        raise ShapeError(f"scatter: values {src.shape} and indices {i.shape} differ in shape",
+                         "give one value for each index")
+    return x
+
+
+def _scatter_impl(xp: Any, x: Any, i: Any, src: Any, axis: int, reduce: Any) -> Any:
+    _scatter_result(x, i, src, axis, reduce)
+    places = _flat(xp, _in_range("scatter", i, x.shape[axis], axis), x.shape, axis)
+    out = x.astype(dtypes.summed_in(x.dtype), order="C")
+    values = src.reshape(-1).astype(out.dtype)  # much faster over one axis than over several
+    xp.scatter(_COMBINE[reduce], out.reshape(-1), places, values)
+    return out.astype(x.dtype, copy=False)
+
+
+def _flat(xp: Any, i: Any, shape: tuple[int, ...], axis: int) -> Any:
+    """The places in row-major order that the indices `i` along an axis of `shape` stand for."""
+    flat, step = 0, 1
+    for a in reversed(range(i.ndim)):
+        counted = xp.arange(i.shape[a]).reshape((-1, *(1,) * (i.ndim - a - 1)))
+        flat, step = flat + (i if a == axis else counted) * step, step * shape[a]
+    return xp.broadcast_to(flat, i.shape).reshape(-1)
+
+
+def _scatter_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int,
+                 reduce: Any) -> list[Any]:
+    to_x, to_src = _SCATTER_VJPS[reduce](needs, g, out, x, i, src, axis)
+    return [to_x if needs[0] else None, None, to_src if needs[2] else None]
+
+
+def _replaced_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int
+                  ) -> tuple[Tensor, Tensor]:
+    """Of several values for one place the last one stays, and only that one has a gradient."""
+    number = reshape(iota((src.size,), 0, device=src.device), src.shape)
+    nobody = iota(x.shape, 0, device=x.device) * 0 - 1
+    stays = equal(along(_scatter(nobody, i, number, axis, None), i, axis), number)
+    return (_scatter(g, i, zeros_like(src), axis, None), where(stays, along(g, i, axis), 0.0))
+
+
+def _added_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int
+               ) -> tuple[Tensor, Tensor]:
+    return g, along(g, i, axis)
+
+
+def _multiplied_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor,
+                    axis: int) -> tuple[Tensor, Any]:
+    """The product of all others of a place, without divisions: right for zeros, and again."""
+    to_x = g * conj_of(_scatter(ones_like(x), i, src, axis, "prod"))
+    if not needs[2]:
+        return to_x, None
+    order = tuple(a for a in range(x.ndim) if a != axis) + (axis,)
+    back = tuple(order.index(a) for a in range(x.ndim))
+    places, values = permute_dims(i, order), permute_dims(src, order)
+    others = permute_dims(_others_of_place(places, values), back)
+    return to_x, along(g * conj_of(x), i, axis) * conj_of(others)
+
+
+def _others_of_place(places: Tensor, values: Tensor) -> Tensor:
+    """For each value the product of the others with its place, along the last axis."""
+    last = places.ndim - 1
+    order = sorting(places, last)
+    alike = along(places, order, last)
+    others = products_of_others(along(values, order, last), alike)
+    return along(others, sorting(order, last), last)
+
+
+def _extreme_vjp(needs: Any, g: Tensor, out: Tensor, x: Tensor, i: Tensor, src: Tensor, axis: int
+                 ) -> tuple[Tensor, Tensor]:
+    """Those that are the extreme value of their place share its gradient."""
+    kept = cast(equal(x, out), x.dtype)
+    came = cast(equal(src, along(out, i, axis)), x.dtype)
+    part = g / _scatter(kept, i, came, axis, "add")
+    return kept * part, came * along(part, i, axis)
+
+
+_SCATTER_VJPS: dict[str | None, Any] = {
+    None: _replaced_vjp, "add": _added_vjp, "prod": _multiplied_vjp, "amax": _extreme_vjp,
+    "amin": _extreme_vjp}
+
+def _added_instead(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: str) -> Tensor:
+    wide = dtypes.summed_in(x.dtype)
+    sums = add_at(reshape(cast(src, wide), (-1,)), _flat_places(x, i, axis), x.size)
+    return cast(cast(x, wide) + reshape(sums, x.shape), x.dtype)
+
+
+def _put_instead(x: Tensor, i: Tensor, src: Tensor, axis: int, reduce: None) -> Tensor:
+    out = index_put(reshape(x, (-1,)), reshape(src, (-1,)), _flat_places(x, i, axis))
+    return reshape(out, x.shape)
+
+
+def _flat_places(x: Tensor, i: Tensor, axis: int) -> Tensor:
+    """The places in row-major order that the indices `i` along an axis of `x` stand for; counts
+    are made wherever they are read."""
+    inside = cast(check_index(i, x.shape[axis], "scatter: index"), dtypes.int64)
+    flat, step = inside * product(x.shape[axis + 1:]), 1
+    for a in reversed(range(i.ndim)):
+        flat = flat if a == axis else flat + iota(i.shape, a) * step
+        step *= x.shape[a]
+    return reshape(flat, (-1,))
+
+
+_INSTEAD: dict[str | None, Any] = {"add": _added_instead, None: _put_instead}
+
+scatter_op = define(Op(
+    "scatter", "opaque", _scatter_result, _scatter_impl, lambda axis, reduce: _INSTEAD.get(reduce),
+    _scatter_vjp, "ScatterElements",
+    why={"meaning": "several values may go to one place, known only at run time",
+         "fast cupy": "it adds values in no fixed order, or in many passes over them"},
+    bounds=lambda x, i, src, axis, reduce: ((1, x.shape[axis]),), batch=shifted("axis")))
+
+
+def _scatter(x: Tensor, indices: Tensor, src: Tensor, axis: int, reduce: str | None) -> Tensor:
+    return apply(scatter_op, (x, indices, src), {"axis": axis, "reduce": reduce})
+
+
+def scatter(
+    x: Tensor, axis: int, index: Tensor, src: Any, reduce: str | None = None
+) -> Tensor:
+    """`x` with each of `src` (one value for each index, or a number) written at its index.
+
+    The place of src[i, j] along axis 0 is [index[i, j], j]. reduce: None keeps the last value for a
+    place; "add", "prod", "amax", "amin" combine it with the others and what `x` holds there.
+
+    >>> import fusewire as fw
+    >>> fw.scatter(fw.zeros(4), 0, fw.tensor([2, 0, 2]), fw.tensor([1.0, 2.0, 3.0]), "add")
+    tensor([2., 0., 4., 0.])
+    """
+    if reduce not in _COMBINE:
+        raise ArgumentError(f"scatter: reduce={reduce!r} is not known",
+                            'it is None, "add", "prod", "amax" or "amin"')
+    x, index = as_tensor("scatter", x), as_tensor("scatter", index)
+    if reduce in ("amax", "amin") and dtypes.kind(x.dtype) == "c":
+        raise DTypeError(f"scatter: complex numbers have no order, got {x.dtype.name}",
+                         "compare their absolute values: x.abs()")
+    at = axis_of("scatter", axis, x.ndim)
+    places = from_front("scatter", index, x.shape[at])
+    given = _fitting("scatter", x, src)
+    values = given if given.ndim else broadcast_to(given, index.shape)
+    return _scatter(x, places, values, at, reduce)
+
+
+def scatter_add(x: Tensor, axis: int, index: Tensor, src: Any) -> Tensor:
+    """`x` with each of `src` added at its index along `axis`: `scatter` with reduce="add"."""
+    return scatter(x, axis, index, src, "add")
+
+
+def _fitting(name: str, x: Tensor, src: Any) -> Tensor:
+    """`src`, a tensor or a number, in the dtype of `x`, or a DTypeError where that loses its kind.
+    """
+    if not isinstance(src, dtypes.SCALARS):
+        given = as_tensor(name, src)
+        if dtypes.holds(x.dtype, given.dtype):
+            return cast(given, x.dtype)
+        kept = given.dtype.name
+    elif dtypes.promote_scalar(x.dtype, src) == x.dtype:
+        return full((), src, x.dtype, x.device)
+    else:
+        kept = type(src).__name__
+    raise DTypeError(f"{name}: values of {kept} do not fit into {x.dtype.name}",
+                     "cast the tensor first, as with x.astype(fw.float32)")
+
+
+# ---- whole slices along an axis
+def _slices(name: str, x: Any, axis: int, index: Any) -> tuple[Tensor, int, Tensor]:
+    x, index = as_tensor(name, x), as_tensor(name, index)
+    if index.ndim > 1:
+        raise ShapeError(f"{name}: the index has {index.ndim} axes {index.shape}, not one",
+                         "flatten it, or use scatter")
+    at = axis_of(name, axis, x.ndim)
+    return x, at, from_front(name, reshape(index, (-1,)), x.shape[at])
+
+
+def index_add(x: Tensor, axis: int, index: Tensor, src: Tensor) -> Tensor:
+    """`x` with slice i of `src` added to its slice index[i] along `axis`.
+
+    >>> import fusewire as fw
+    >>> fw.index_add(fw.zeros(3, 2), 0, fw.tensor([2, 2]), fw.ones(2, 2))
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.]])
+    """
+    x, at, index = _slices("index_add", x, axis, index)
+    shape = (*x.shape[:at], index.shape[0], *x.shape[at + 1:])
+    src = _fitting("index_add", x, src)
+    if src.ndim and src.shape != shape:
+        raise ShapeError(f"index_add: values {src.shape} do not fit {index.shape[0]} slices of "
+                         f"{x.shape} along axis {at}", f"they have the shape {shape}")
+    return x + add_at(broadcast_to(src, shape), index, x.shape[at], at)
+
+
+def index_fill(x: Tensor, axis: int, index: Tensor, value: Any) -> Tensor:
+    """`x` with every element of its slices `index` along `axis` set to `value`."""
+    x, at, index = _slices("index_fill", x, axis, index)
+    n = x.shape[at]
+    hit = add_at(iota(index.shape, 0, device=index.device) * 0 + 1, index, n) > 0
+    return where(reshape(hit, (n, *(1,) * (x.ndim - at - 1))), _fitting("index_fill", x, value), x)
+
+
+# ---- places that a mask names
+def _mask(name: str, mask: Any) -> Tensor:
+    mask = as_tensor(name, mask)
+    if mask.dtype != dtypes.bool:
+        raise DTypeError(f"{name}: a mask is bool, not {mask.dtype.name}",
+                         "compare, as in x > 0; for indices use take or index_fill")
+    return mask
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
+    """`x` with `value` where `mask` holds; shapes broadcast.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([1.0, 2.0, 3.0]).masked_fill(fw.tensor([True, False, True]), 0)
+    tensor([0., 2., 0.])
+    """
+    x = as_tensor("masked_fill", x)
+    return where(_mask("masked_fill", mask), _fitting("masked_fill", x, value), x)
+
+
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of `x` where `mask` holds, in one axis; shapes broadcast."""
+    x, mask = as_tensor("masked_select", x), _mask("masked_select", mask)
+    shape = broadcast("masked_select", x.shape, mask.shape)
+    chosen = where_true(reshape(broadcast_to(mask, shape), (-1,)))
+    return apply(take_op, (reshape(broadcast_to(x, shape), (-1,)), chosen), {"axis": 0})
+
+
+# ---- the order of elements: here, because gradients of `scatter` need it
+def _sorting_impl(xp: Any, x: Any, axis: int, descending: bool, count: int) -> Any:
+    x = x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
+    n = x.shape[axis]
+    if 0 < count <= n // 4 and n > 64 and not (x.dtype.kind == "f" and np.isnan(x).any()):
+        turned = x if not descending else -x if x.dtype.kind == "f" else ~x
+        return np.moveaxis(_first(np.moveaxis(turned, axis, -1), count), -1, axis)
+    if not descending:
+        order = x.argsort(axis, kind="stable")
+    else:  # turned round twice, so that equal elements stay in order
+        order = n - 1 - np.flip(np.flip(x, axis).argsort(axis, kind="stable"), axis)
+    return order[tuple(slice(count) if a == axis else slice(None) for a in range(x.ndim))]
+
+
+def _first(x: Any, count: int) -> Any:
+    """The first `count` of the indices that sort `x` along its last axis, without sorting all."""
+    limit = np.partition(x, count - 1, -1)[..., count - 1:count]
+    below, at = x < limit, x == limit
+    room = count - below.sum(-1, keepdims=True)
+    kept = below | (at & (at.cumsum(-1) <= room))
+    places = kept.nonzero()[-1].reshape(*x.shape[:-1], count)
+    order = np.take_along_axis(x, places, -1).argsort(-1, kind="stable")
+    return np.take_along_axis(places, order, -1)
+
+
+def _sorting_result(x: TensorType, axis: int, descending: bool, count: Any) -> TensorType:
+    return TensorType((*x.shape[:axis], count, *x.shape[axis + 1:]), dtypes.int64)
+
+
+argsort_op = define(Op(
+    "argsort", "sort", _sorting_result, _sorting_impl, None, None, "TopK",
+    why={"meaning": "sorting is no loop over independent elements",
+         "vjp": "its result is integers, constant between jumps"}, batch=shifted("axis"),
+    rows=lambda x, axis, **params: (axis,), passes=16))
+
+
+def sorting(x: Tensor, axis: int, descending: bool = False, count: Any = None) -> Tensor:
+    """The first `count` (None: all) of the indices that sort `x` along `axis`.
+
+    Equal elements are in their order; nan is the largest.
+    """
+    params = {"axis": axis, "descending": descending,
+              "count": x.shape[axis] if count is None else count}
+    return apply(argsort_op, (x.detach(),), params)

@@ -1,0 +1,204 @@
+"""Where elements are: extreme ones, those that are not 0, and where values fit in sorted ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...arrays import dtypes
+from ...arrays.shapes import TensorType, axis_of
+from ...core.dispatch import apply
+from ...core.op import each
+from ...core.tensor import Tensor, as_tensor
+from ...errors import ArgumentError, DTypeError, ShapeError
+from ..create import full, iota
+from ..data_dependent import where_true
+from ..declare import prepare
+from ..elementwise.composite import call, composite
+from ..elementwise.pointwise import (
+    bitwise_invert,
+    cast,
+    equal,
+    floor_divide,
+    isnan,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    negative,
+    remainder,
+    where,
+)
+from ..reduction import reduce
+from ..shape.join import stack
+from ..shape.view import expand_dims, expand_to, flatten, from_front, reshape, take, take_op
+
+__all__ = ["argmax", "argmin", "argwhere", "count_nonzero", "nonzero", "searchsorted"]
+
+
+# ---- argmax, as the first position of the largest value
+def _argmax_result(x: TensorType, axis: int) -> TensorType:
+    return TensorType((*x.shape[:axis], *x.shape[axis + 1:]), dtypes.int64)
+
+
+def _argmax(x: Tensor, axis: int) -> Tensor:
+    top = expand_to(reduce.max(x, axis, keepdims=True), x.shape)
+    hit = equal(x, top)
+    if dtypes.kind(x.dtype) == "f":
+        hit = logical_or(hit, isnan(x))
+    return reduce.min(where(hit, iota(x.shape, axis, device=x.device), x.shape[axis]), axis)
+
+
+argmax_op = composite("argmax", _argmax, _argmax_result,
+                      lambda xp, x, axis: np.asarray(x.argmax(axis=axis)),
+                      vjp=each(None), onnx="ArgMax", alike=True)
+
+
+def argmax(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The position of the first largest value along `axis` (None: in row-major order), int64.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([[1, 5, 2], [7, 0, 7]]).argmax(axis=1)
+    tensor([1, 0])
+    """
+    return _first_extreme("argmax", x, axis, keepdims)
+
+
+def argmin(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The position of the first smallest value along `axis` (None: in row-major order), int64."""
+    return _first_extreme("argmin", x, axis, keepdims)
+
+
+def _first_extreme(name: str, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    x = ordered(name, x).detach()
+    x = cast(x, dtypes.float32) if x.dtype == dtypes.bfloat16 else x
+    if name == "argmin":  # turns the order round; -x would leave 0 and the lowest integer in place
+        x = negative(x) if x.dtype.kind == "f" else bitwise_invert(x)
+    at = 0 if axis is None else axis_of(name, axis, x.ndim)
+    flat = flatten(x) if axis is None else x
+    if flat.shape[at] == 0:
+        raise ShapeError(f"{name}: axis {at} of shape {x.shape} is empty",
+                         "test x.size before looking for an extreme value")
+    found = call(argmax_op, flat, axis=at)
+    if not keepdims:
+        return found
+    return reshape(found, (1,) * x.ndim) if axis is None else expand_dims(found, at)
+
+
+def ordered(name: str, x: Any) -> Tensor:
+    """`x` as a tensor whose elements have an order, or a DTypeError."""
+    x = as_tensor(name, x)
+    if dtypes.kind(x.dtype) == "c":
+        raise DTypeError(f"{name}: complex numbers have no order, got {x.dtype.name}",
+                         "compare their absolute values: x.abs()")
+    return x
+
+
+# ---- elements that are not zero
+def count_nonzero(x: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """How many elements along `axis` (None: all) are not 0, int64.
+
+    >>> import fusewire as fw
+    >>> fw.count_nonzero(fw.tensor([[0, 1], [2, 3]]), axis=0)
+    tensor([1, 2])
+    """
+    return reduce.sum(cast(as_tensor("count_nonzero", x), dtypes.bool), axis, keepdims)
+
+
+def nonzero(x: Tensor) -> tuple[Tensor, ...]:
+    """The indices of the elements that are not 0, in row-major order: a tensor for each axis.
+
+    >>> import fusewire as fw
+    >>> fw.nonzero(fw.tensor([[0, 1], [2, 0]]))
+    (tensor([0, 1]), tensor([1, 0]))
+    """
+    x = as_tensor("nonzero", x)
+    if x.ndim == 0:
+        raise ShapeError("nonzero: a 0-d tensor has no axes to give indices for",
+                         "ask x.item() != 0, or reshape it to (1,)")
+    at, found = where_true(flatten(cast(x, dtypes.bool))), []
+    for n in reversed(x.shape[1:]):
+        found.append(remainder(at, n or 1))  # where n is 0 there is nothing to divide
+        at = floor_divide(at, n or 1)
+    return (at, *reversed(found))
+
+
+def argwhere(x: Tensor) -> Tensor:
+    """The indices of the elements that are not 0, a row for each: (count, x.ndim).
+
+    >>> import fusewire as fw
+    >>> fw.argwhere(fw.tensor([[0, 1], [2, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    x = as_tensor("argwhere", x)
+    if x.ndim:
+        return stack(nonzero(x), axis=1)
+    return full((int(reduce.any(x)), 0), 0, device=x.device)
+
+
+# ---- places in sorted values
+def _search_result(x: TensorType, values: TensorType, right: bool) -> TensorType:
+    return TensorType(values.shape, dtypes.int64)
+
+
+_MOST_BITS = 31  # of a size that varies
+
+
+def _search(x: Tensor, values: Tensor, right: bool) -> Tensor:
+    """Steps of halved size, each taken where the elements stepped over all come before.
+
+    What comes before a nan is all that is none, on its right side the nans as well.
+    """
+    n = x.shape[0]
+    place = full((), 0, device=x.device) if not values.ndim else \
+        iota(values.shape, 0, device=x.device) * 0
+    step = 1 << (n.bit_length() if type(n) is int else _MOST_BITS) >> 1
+    while step:
+        probe = place + step
+        seen = apply(take_op, (x, minimum(probe, n) - 1), {"axis": 0})
+        before = less_equal(seen, values) if right else less(seen, values)
+        if dtypes.kind(x.dtype) == "f":
+            lost = isnan(values)
+            first = lost if right else logical_and(lost, logical_not(isnan(seen)))
+            before = logical_or(before, first)
+        place = where(logical_and(before, less_equal(probe, n)), probe, place)
+        step //= 2
+    return place
+
+
+def _search_impl(xp: Any, x: Any, values: Any, right: bool) -> Any:
+    if x.dtype == dtypes.bfloat16:
+        x, values = x.astype(np.float32), values.astype(np.float32)
+    return np.asarray(x.searchsorted(values, "right" if right else "left"), np.int64)
+
+
+search_op = composite("searchsorted", _search, _search_result, _search_impl, each(None, None),
+                      alike=True)
+
+
+def searchsorted(x1: Tensor, x2: Any, side: str = "left", sorter: Tensor | None = None) -> Tensor:
+    """For each of `x2` (a tensor or number) how many of the sorted `x1` come before it, int64.
+
+    side: "left" counts the elements of x1 that are less, "right" also those that are equal.
+    sorter: indices that sort x1, where it is not sorted itself.
+
+    >>> import fusewire as fw
+    >>> fw.searchsorted(fw.tensor([1, 3, 3, 5]), fw.tensor([3, 6, 0]))
+    tensor([1, 4, 0])
+    """
+    x1 = ordered("searchsorted", x1).detach()
+    if x1.ndim != 1:
+        raise ShapeError(f"searchsorted: the sorted values have {x1.ndim} axes {x1.shape}, not one",
+                         "search each row by itself, as with fw.func.vmap")
+    if side not in ("left", "right"):
+        raise ArgumentError(f"searchsorted: side={side!r} is not known", 'it is "left" or "right"')
+    if sorter is not None:
+        x1 = take(x1, from_front("searchsorted", as_tensor("searchsorted", sorter), x1.shape[0]))
+    x1, values = prepare("searchsorted", (x1, x2), "real")
+    if not isinstance(values, Tensor):
+        values = full((), values, x1.dtype, x1.device)
+    return call(search_op, x1, values.detach(), right=side == "right")

@@ -1,0 +1,122 @@
+"""Elements in order: sort, and what is picked out of sorted elements."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays import dtypes
+from ...arrays.shapes import axis_of, whole
+from ...core.dispatch import apply
+from ...core.op import Op, define, each
+from ...core.tensor import Tensor
+from ...errors import ShapeError
+from ..batching import shifted
+from ..create import full, zeros_like
+from ..elementwise.pointwise import alias
+from ..shape.view import reshape, slice_axes
+from .scatter import along, scatter_op, sorting
+from .search import ordered
+
+__all__ = ["argsort", "kthvalue", "sort", "topk"]
+
+
+class Picked(NamedTuple):
+    """Values of a tensor, and their indices along the axis they were picked from."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def argsort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The indices that sort `x` along `axis`, int64. nan counts as the largest value.
+
+    Equal elements stay in their order, with `stable` or without.
+
+    >>> import fusewire as fw
+    >>> fw.argsort(fw.tensor([30, 10, 20]))
+    tensor([1, 2, 0])
+    """
+    x = ordered("argsort", x)
+    if x.ndim == 0:
+        axis_of("argsort", axis, 1)
+        return full((), 0, device=x.device)
+    return sorting(x, axis_of("argsort", axis, x.ndim), descending)
+
+
+def _sort_impl(xp: Any, x: Any, axis: int, descending: bool) -> Any:
+    """The order of equal values can be seen of zeros only, whose signs may differ."""
+    array = x.astype(np.float32) if x.dtype == dtypes.bfloat16 else x
+    array = np.flip(array, axis) if descending else array
+    stable = array.dtype.kind == "f" and not array.all()
+    made = np.sort(array, axis, kind="stable" if stable else None)
+    return (np.flip(made, axis) if descending else made).astype(x.dtype, copy=False)
+
+
+def _sort_vjp(g: Tensor, out: Tensor, x: Tensor, axis: int, descending: bool) -> Tensor:
+    order = sorting(x, axis, descending)
+    return apply(scatter_op, (zeros_like(x), order, g), {"axis": axis, "reduce": "add"})
+
+
+def _in_order(x: Tensor, axis: int, descending: bool) -> Tensor:
+    return along(x, sorting(x, axis, descending), axis)
+
+
+sort_op = define(Op(
+    "sort", "opaque", lambda x, axis, descending: x, _sort_impl, lambda **params: _in_order,
+    each(_sort_vjp), "TopK",
+    why={"meaning": "NumPy sorts values in vectors, faster than places are found"},
+    batch=shifted("axis")))
+
+
+def sort(x: Tensor, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """`x` with its elements in order along `axis`; nan counts as the largest value.
+
+    >>> import fusewire as fw
+    >>> fw.sort(fw.tensor([3.0, 1.0, 2.0]), descending=True)
+    tensor([3., 2., 1.])
+    """
+    x = ordered("sort", x)
+    if x.ndim == 0:
+        axis_of("sort", axis, 1)
+        return alias(x)
+    params = {"axis": axis_of("sort", axis, x.ndim), "descending": bool(descending)}
+    return apply(sort_op, (x,), params)
+
+
+def topk(x: Tensor, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> Picked:
+    """The `k` largest (or smallest) elements along `axis`, in order, as (values, indices).
+
+    >>> import fusewire as fw
+    >>> fw.topk(fw.tensor([1.0, 9.0, 5.0]), 2)
+    Picked(values=tensor([9., 5.]), indices=tensor([1, 2]))
+    """
+    x = ordered("topk", x)
+    at, count = axis_of("topk", axis, x.ndim), whole(k)
+    if count is None or not 0 <= count <= x.shape[at]:
+        raise ShapeError(f"topk: k={k!r} elements of axis {at} of shape {x.shape}",
+                         f"k goes from 0 to {x.shape[at]}")
+    return _part(x, at, largest, 0, count)
+
+
+def kthvalue(x: Tensor, k: int, axis: int = -1, keepdims: bool = False) -> Picked:
+    """The `k`-th smallest element (counted from 1) along `axis`, as (values, indices)."""
+    x = ordered("kthvalue", x)
+    at, place = axis_of("kthvalue", axis, x.ndim), whole(k)
+    if place is None or not 1 <= place <= x.shape[at]:
+        raise ShapeError(f"kthvalue: k={k!r} of axis {at} of shape {x.shape}",
+                         f"k goes from 1 to {x.shape[at]}")
+    found = _part(x, at, False, place - 1, 1)
+    if keepdims:
+        return found
+    shape = (*x.shape[:at], *x.shape[at + 1:])
+    return Picked(reshape(found.values, shape), reshape(found.indices, shape))
+
+
+def _part(x: Tensor, axis: int, descending: bool, first: int, count: int) -> Picked:
+    """`count` elements of `x`, sorted along `axis`, from the one numbered `first` on."""
+    begin = tuple(first if i == axis else 0 for i in range(x.ndim))
+    size = tuple(count if i == axis else n for i, n in enumerate(x.shape))
+    indices = slice_axes(sorting(x, axis, descending, first + count), begin, (1,) * x.ndim, size)
+    return Picked(along(x, indices, axis), indices)

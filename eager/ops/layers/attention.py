@@ -1,0 +1,151 @@
+"""Attention: sums of values, weighted by how well their keys go with a query, and its way back.
+
+As one op, so that code of its own can be made for it: scores and weights, a number for each pair of
+a query and a key, then never lie in memory. Who has no such code opens it. The way back finds the
+weights again from what the forward was given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arrays import dtypes
+from ...arrays.shapes import TensorType, product
+from ...core.tensor import Tensor
+from ..create import iota
+from ..elementwise.composite import call, composite, derived
+from ..elementwise.pointwise import (
+    cast,
+    greater_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    not_equal,
+    where,
+)
+from ..products.contract import matmul
+from ..reduction.reduce import any as any_of
+from ..reduction.reduce import sum as sum_of
+from ..reduction.softmax import softmax
+from ..shape.join import concat, split
+from ..shape.view import matrix_transpose, reshape
+
+__all__: list[str] = []
+
+NEVER = -float("inf")  # added where a query must not look at a key
+TILE = 4  # queries, fewer of which have no kernel
+
+
+def weights_of(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scale: Any,
+               groups: int = 1) -> tuple[Tensor, Tensor | None]:
+    """How much each query (..., l, e) takes of each key (..., s, e): (..., l, s). And whether it
+    may look at any key at all, (..., l, 1): where it may not, its weights count nothing.
+
+    groups: each head of `key`, axis -3, is that of so many heads of `query`.
+    """
+    scores = _of_groups(query * scale, matrix_transpose(key), groups)
+    some = None
+    if causal:
+        before = greater_equal(iota((query.shape[-2], 1), 0, device=key.device),
+                               iota((key.shape[-2],), 0, device=key.device))
+        if mask is None:  # each may look at the first key
+            return softmax(where(before, scores, NEVER), -1), None
+        mask = logical_and(mask, before) if _is_bool(mask) else where(before, mask, NEVER)
+    if mask is not None:
+        scores, some = _masked(scores, mask)
+    return softmax(scores, -1), some
+
+
+def weighted(weights: Tensor, value: Tensor, some: Tensor | None, groups: int = 1) -> Tensor:
+    """The sums of `value` (..., s, v) with these weights: (..., l, v)."""
+    out = _of_groups(weights, value, groups)
+    return out if some is None else where(some, out, 0.0)
+
+
+def _is_bool(mask: Tensor) -> bool:
+    return mask.dtype == dtypes.bool
+
+
+def _of_groups(x: Tensor, y: Tensor, groups: int) -> Tensor:
+    """x @ y, where each matrix of `y` goes with several of `x`."""
+    out = matmul(_together(x, groups), y)
+    return out if groups == 1 else reshape(out, (*x.shape[:-1], out.shape[-1]))
+
+
+def _together(x: Tensor, groups: int) -> Tensor:
+    """The matrices of `groups` heads below each other, as one."""
+    if groups == 1:
+        return x
+    *lead, heads, rows, columns = x.shape
+    return reshape(x, (*lead, heads // groups, groups * rows, columns))
+
+
+def _masked(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """`scores` under the mask, and whether a query may look at any key at all.
+
+    Where it may not, the scores stay as they are: no softmax of nothing, which would be nan.
+    """
+    if _is_bool(mask):
+        some = any_of(mask, -1, keepdims=True)
+        return where(logical_or(mask, logical_not(some)), scores, NEVER), some
+    some = any_of(not_equal(mask, NEVER), -1, keepdims=True)
+    return scores + where(some, cast(mask, scores.dtype), 0.0), some
+
+
+# ---- as ops
+def _attention(query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, causal: bool,
+               scale: float, groups: int) -> Tensor:
+    weights, some = weights_of(query, key, mask[0] if mask else None, causal, scale, groups)
+    return weighted(weights, value, some, groups)
+
+
+def _result(query: TensorType, key: TensorType, value: TensorType, *mask: TensorType,
+            **params: Any) -> TensorType:
+    return TensorType((*query.shape[:-1], value.shape[-1]), query.dtype)
+
+
+def _back(g: Tensor, out: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
+          causal: bool, scale: float, groups: int) -> Tensor:
+    weights, some = weights_of(query, key, mask[0] if mask else None, causal, scale, groups)
+    g = g if some is None else where(some, g, 0.0)
+    along = sum_of(g * out, -1, keepdims=True)
+    of_weights = _of_groups(g, matrix_transpose(value), groups)
+    of_scores = weights * (of_weights - along) * scale
+    found = (_of_groups(of_scores, key, groups),
+             matmul(matrix_transpose(_together(of_scores, groups)), _together(query, groups)),
+             matmul(matrix_transpose(_together(weights, groups)), _together(g, groups)))
+    return concat([reshape(x, (x.size,)) for x in found])
+
+
+def _back_result(g: TensorType, out: TensorType, *given: TensorType, **params: Any) -> TensorType:
+    return TensorType((sum(x.size for x in given[:3]),), g.dtype)
+
+
+def _vjp(needs: tuple[bool, ...], g: Tensor, out: Tensor, *inputs: Tensor, **params: Any) -> Any:
+    known = all(isinstance(n, int) for x in inputs for n in x.shape)
+    if any(needs[3:]) or not known:
+        return _by_its_ops(needs, g, out, *inputs, **params)
+    given = inputs[:3]
+    parts = split(call(back_op, g, out, *inputs, **params), [x.size for x in given])
+    found = [reshape(part, x.shape) if need else None
+             for part, x, need in zip(parts, given, needs)]
+    return [*found, *[None] * len(inputs[3:])]
+
+
+def _work(query: TensorType, key: TensorType, value: TensorType, *mask: TensorType, **params: Any
+          ) -> float:
+    """Nanoseconds of products and of a softmax; 0 where there is no kernel."""
+    if query.dtype != dtypes.float32 or query.shape[-2] < TILE:
+        return 0.0
+    pairs = product(query.shape[:-1]) * key.shape[-2]
+    return float(pairs * ((query.shape[-1] + value.shape[-1]) / 50 + 1))
+
+
+_by_its_ops = derived(_attention)
+
+# the gradients of query, key and value, one after the other, of that of the result, which comes
+# first, and the result
+back_op = composite("attention_back", _back, _back_result, whole=True,
+                    work=lambda g, out, *given, **params: 2 * _work(*given))
+# of query, key, value and perhaps a mask: True where a query may look, or numbers that are added
+attention_op = composite("attention", _attention, _result, vjp=_vjp, whole=True, work=_work)

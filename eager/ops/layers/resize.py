@@ -1,0 +1,198 @@
+"""Axes made longer or shorter by reading between their elements, with PyTorch's numerics.
+
+Each axis by itself: an element of the result is the sum of a few elements of `x`, its taps, times
+weights. Places and weights are computed in float32 for tensors of float32, as PyTorch does: arrays,
+or tensors where a size varies, of which NumPy's functions make tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...arrays import dtypes
+from ...core.tensor import Tensor, tensor
+from ..create import arange
+from ..declare import cast
+from ..products.contract import tensordot
+from ..shape.view import broadcast_to, permute_dims, reshape, slice_axes, take
+
+__all__: list[str] = []
+
+Taps = list[tuple[Any, Any]]  # (places in the axis, weights)
+# The free coefficient of Keys's interpolation (1981), as PyTorch sets it; for averages another.
+_CUBIC, _SMOOTH = -0.75, -0.5
+
+
+def resize_axis(x: Tensor, axis: int, size: int, mode: str, align_corners: bool,
+                scale: float | None, antialias: bool = False) -> Tensor:
+    """`x` with `size` elements along `axis`; scale: elements of x per element of the result."""
+    n = x.shape[axis]
+    if mode in ("nearest", "nearest-exact"):
+        return _nearest(x, axis, size, scale, mode != "nearest")
+    if mode == "area":
+        return _average(x, axis, size)
+    work = np.float64 if x.dtype == dtypes.float64 else np.float32
+    if antialias:
+        return _averaged(x, axis, _averages(n, size, mode, align_corners, scale, work))
+    if mode == "linear" and scale is not None and size == n:
+        scale = None  # an axis that keeps its size is kept as it is, also by a scale of 1.1
+    places = _centres(n, size, align_corners, scale, work)
+    return _weighted(x, axis, size, _cubic(places, n) if mode == "cubic" else _linear(places, n))
+
+
+def _centres(n: int, size: int, align_corners: bool, scale: float | None, work: Any) -> Any:
+    """Where the elements of the result lie in an axis of `n`."""
+    at, step = numbered(size, work), _step(n, size, align_corners, scale, work)
+    return at * step if align_corners else (at + work(0.5)) * step - work(0.5)
+
+
+def _step(n: int, size: int, align_corners: bool, scale: float | None, work: Any) -> Any:
+    """How far apart the elements of the result lie."""
+    if scale is not None and not align_corners:
+        return work(scale)
+    before, after = wide(n), wide(size)
+    return ((before - 1) / np.maximum(after - 1, 1) if align_corners else before / after
+            ).astype(work)
+
+
+def numbered(size: int, work: Any) -> Any:
+    """0, 1, ... to without `size`, which may vary: an array, or a tensor."""
+    return np.arange(size).astype(work) if type(size) is int else arange(size).astype(work)
+
+
+def wide(size: int) -> Any:
+    """A size as an array of float64, or as a tensor where it varies."""
+    return np.float64(size) if type(size) is int else tensor(1.0, np.float64) * size
+
+
+def varies(values: Any) -> bool:
+    """Whether places or weights are a tensor, as sizes vary."""
+    return isinstance(values, Tensor)
+
+
+def as_tensor(values: Any, like: Tensor) -> Tensor:
+    """Places or weights as a tensor, where `like` is."""
+    return values if varies(values) else tensor(values, device=like.device)
+
+
+def _linear(places: Any, n: int) -> Taps:
+    places = np.maximum(places, 0)
+    low = np.minimum(places.astype(np.int64), n - 1)
+    share = np.minimum(np.maximum(places - low.astype(places.dtype), 0), 1)
+    return [(low, 1 - share), (np.minimum(low + 1, n - 1), share)]
+
+
+def _cubic(places: Any, n: int) -> Taps:
+    low = np.floor(places)
+    t = places - low
+    return [(np.minimum(np.maximum(low.astype(np.int64) + offset, 0), n - 1), weight)
+            for offset, weight in zip(range(-1, 3), cubic_weights(t))]
+
+
+def cubic_weights(t: Any) -> list[Any]:
+    """Of the elements at -1, 0, 1 and 2 for a place at 0 <= t < 1: an array or a tensor."""
+    return [_outer(t + 1, _CUBIC), _inner(t, _CUBIC), _inner(1 - t, _CUBIC), _outer(2 - t, _CUBIC)]
+
+
+def _inner(t: Any, a: float) -> Any:
+    """Keys's weight of an element at a distance t up to 1."""
+    return ((a + 2) * t - (a + 3)) * t * t + 1
+
+
+def _outer(t: Any, a: float) -> Any:
+    """The weight at a distance t from 1 to 2."""
+    return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+
+
+def _averages(n: int, size: int, mode: str, align_corners: bool, scale: float | None, work: Any
+              ) -> Any:
+    """A matrix (size, n) of weights: of each mode, made wider where the axis becomes shorter."""
+    step = _step(n, size, align_corners, scale, work)
+    broad = np.maximum(step, work(1))
+    centre = (step * (numbered(size, work) + work(0.5)))[:, None]
+    reach, at = broad * (2 if mode == "cubic" else 1), numbered(n, work)
+    first, last = (np.trunc(centre + end + work(0.5)) for end in (-reach, reach))
+    away = abs((at - centre + work(0.5)) / broad)
+    weights = np.maximum(1 - away, 0) if mode == "linear" else np.where(
+        away < 1, _inner(away, _SMOOTH), np.where(away < 2, _outer(away, _SMOOTH), 0))
+    weights = np.where((at >= first) & (at < last), weights, 0)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _averaged(x: Tensor, axis: int, weights: Any) -> Tensor:
+    """`x` with the matrix of weights multiplied along an axis."""
+    wide = cast(x, dtypes.float32) if x.dtype.itemsize == 2 else x
+    out = tensordot(wide, as_tensor(weights.astype(wide.dtype), x), ((axis,), (1,)))
+    rest = range(axis, x.ndim - 1)
+    return cast(permute_dims(out, (*range(axis), x.ndim - 1, *rest)), x.dtype)
+
+
+def _weighted(x: Tensor, axis: int, size: int, taps: Taps) -> Tensor:
+    """The sum of the taps; 16-bit floats are added up in float32."""
+    small = x.dtype.itemsize == 2
+    source = cast(x, dtypes.float32) if small else x
+    wide = tuple(size if a == axis else 1 for a in range(x.ndim))
+    total: Any = None
+    for places, weights in taps:
+        part = take(source, as_tensor(places, x), axis) * as_tensor(
+            weights.reshape(wide).astype(source.dtype), x)
+        total = part if total is None else total + part
+    return cast(total, x.dtype)
+
+
+def scaled(n: int, factor: float) -> int:
+    """The size that an axis of `n` gets; one that varies still does, times a simple fraction."""
+    over = Fraction(factor)
+    simple = over.denominator <= 1024  # the product has no rounding then
+    return n * over.numerator // over.denominator if simple else math.floor(n * factor)
+
+
+def repeated(x: Tensor, axis: int, times: int) -> Tensor:
+    """`x` with each element of an axis so many times, one after the other."""
+    before, n, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
+    apart = broadcast_to(reshape(x, (*before, n, 1, *after)), (*before, n, times, *after))
+    return reshape(apart, (*before, n * times, *after))
+
+
+def _nearest(x: Tensor, axis: int, size: int, scale: float | None, exact: bool) -> Tensor:
+    n = x.shape[axis]
+    if is_zero(size % n) and scale in (None, 1 / (size // n)):  # as often: no gather, no scatter
+        return repeated(x, axis, size // n)
+    if is_zero(n % size) and scale in (None, n // size):
+        start = tuple(n // size // 2 if exact and a == axis else 0 for a in range(x.ndim))
+        step = tuple(n // size if a == axis else 1 for a in range(x.ndim))
+        kept = (*x.shape[:axis], size, *x.shape[axis + 1:])
+        return slice_axes(x, start, step, kept)
+    at = numbered(size, np.float32) + np.float32(0.5 if exact else 0.0)
+    apart = _step(n, size, False, scale, np.float32)
+    places = np.minimum(np.floor(at * apart).astype(np.int64), n - 1)
+    return take(x, as_tensor(places, x), axis)
+
+
+def is_zero(rest: Any) -> bool:
+    """Whether what was computed from sizes is 0, for all that these may be."""
+    return type(rest) is int and rest == 0
+
+
+def _average(x: Tensor, axis: int, size: int) -> Tensor:
+    """Means of `size` stretches of the axis, which overlap where they do not fit."""
+    n = x.shape[axis]
+    if is_zero(n % size):
+        apart = reshape(x, (*x.shape[:axis], size, n // size, *x.shape[axis + 1:]))
+        return apart.mean(axis=axis + 1)  # type: ignore[attr-defined,no-any-return]
+    if is_zero(size % n):
+        return repeated(x, axis, size // n)
+    plain = type(n) is int and type(size) is int
+    at = np.arange(size) if plain else arange(size)
+    first, last = at * n // size, -(-(at + 1) * n // size)
+    if plain:
+        return _weighted(x, axis, size, [
+            (np.minimum(first + j, n - 1), (first + j < last) / (last - first))
+            for j in range(int((last - first).max()))])
+    place, first, last = arange(n), first[:, None], last[:, None]
+    inside = (place >= first) & (place < last)
+    return _averaged(x, axis, inside.astype(np.float64) / (last - first))

@@ -1,0 +1,138 @@
+"""Diagonals and products of vectors and matrices, made of views, products and sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arrays.shapes import axis_of, broadcast
+from ...core.tensor import Tensor, as_tensor
+from ...errors import ShapeError
+from ..elementwise.casting import in_float32
+from ..reduction import reduce
+from ..shape.join import concat
+from ..shape.view import expand_to, reshape, slice_axes, unslice
+from .contract import factors
+
+__all__ = ["cross", "diag", "diagonal", "kron", "outer", "trace"]
+
+
+def diagonal(x: Tensor, offset: int = 0) -> Tensor:
+    """The diagonals (..., k) of the matrices (..., m, n), `offset` places above the main one.
+
+    >>> import fusewire as fw
+    >>> fw.diagonal(fw.arange(6).reshape(2, 3), offset=1)
+    tensor([1, 5])
+    """
+    x = as_tensor("diagonal", x)
+    if x.ndim < 2:
+        raise ShapeError(f"diagonal: needs matrices (..., m, n), got shape {x.shape}",
+                         "fw.diag makes a matrix of a vector")
+    *lead, m, n = x.shape
+    count = _diagonal_size(m, n, offset)
+    start = (0 if count == 0 else offset if offset >= 0 else -offset * n)
+    flat = reshape(x, (*lead, m * n))  # the next element of a diagonal lies n + 1 further on
+    zeros, ones = (0,) * len(lead), (1,) * len(lead)
+    return reshape(slice_axes(flat, (*zeros, start), (*ones, n + 1), (*lead, count)),
+                   (*lead, count))
+
+
+def _diagonal_size(m: Any, n: Any, offset: int) -> Any:
+    if offset >= 0:
+        return max(min(m, n - offset), 0)
+    return max(min(m + offset, n), 0)
+
+
+def diag(x: Tensor, offset: int = 0) -> Tensor:
+    """The diagonal of a matrix; or of a vector the matrix with it on that diagonal, else zeros.
+
+    >>> import fusewire as fw
+    >>> fw.diag(fw.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    x = as_tensor("diag", x)
+    if x.ndim == 2:
+        return diagonal(x, offset)
+    if x.ndim != 1:
+        raise ShapeError(f"diag: takes a vector or a matrix, got shape {x.shape}",
+                         "fw.diagonal takes batches of matrices")
+    return diagonal_matrix(x, offset)
+
+
+def diagonal_matrix(x: Tensor, offset: int = 0) -> Tensor:
+    """The square matrices (..., n, n) with the vectors `x` on a diagonal and zeros elsewhere."""
+    *lead, count = x.shape
+    n = count + abs(offset)
+    if count == 0:
+        return expand_to(reduce.sum(x, -1, keepdims=True)[..., None],
+                         (*lead, n, n))
+    start = offset if offset >= 0 else -offset * n
+    flat = unslice(x, (*lead, n * n), (*(0,) * len(lead), start), (*(1,) * len(lead), n + 1))
+    return reshape(flat, (*lead, n, n))
+
+
+@in_float32
+def trace(x: Tensor, offset: int = 0, dtype: Any = None) -> Tensor:
+    """The sums (...) of the diagonals of the matrices (..., m, n); small integers become int64.
+
+    >>> import fusewire as fw
+    >>> fw.trace(fw.tensor([[1, 2], [3, 4]]))
+    tensor(5)
+    """
+    return reduce.sum(diagonal(as_tensor("trace", x), offset), axis=-1, dtype=dtype)
+
+
+def outer(x: Tensor, y: Tensor) -> Tensor:
+    """The products (n, m) of every element of the vector `x` with every one of `y`.
+
+    >>> import fusewire as fw
+    >>> fw.outer(fw.tensor([1, 2]), fw.tensor([1, 10, 100]))
+    tensor([[  1,  10, 100],
+            [  2,  20, 200]])
+    """
+    x, y = factors("outer", x, y)
+    if x.ndim != 1 or y.ndim != 1:
+        raise ShapeError(f"outer: takes two vectors, got shapes {x.shape} and {y.shape}",
+                         "for batches write x[..., :, None] * y[..., None, :]")
+    return reshape(x, (*x.shape, 1)) * reshape(y, (1, *y.shape))
+
+
+def kron(x: Tensor, y: Tensor) -> Tensor:
+    """The Kronecker product: `x` with each element replaced by that element times `y`.
+
+    >>> import fusewire as fw
+    >>> fw.kron(fw.tensor([1, 10]), fw.tensor([1, 2]))
+    tensor([ 1,  2, 10, 20])
+    """
+    x, y = factors("kron", x, y)
+    ndim = max(x.ndim, y.ndim)
+    a, b = ((1,) * (ndim - t.ndim) + tuple(t.shape) for t in (x, y))
+    left = reshape(x, tuple(n for size in a for n in (size, 1)))
+    right = reshape(y, tuple(n for size in b for n in (1, size)))
+    return reshape(left * right, tuple(m * n for m, n in zip(a, b)))
+
+
+def cross(x: Tensor, y: Tensor, axis: int = -1) -> Tensor:
+    """The cross products of vectors of three elements along `axis`; the other axes broadcast.
+
+    >>> import fusewire as fw
+    >>> fw.cross(fw.tensor([1, 0, 0]), fw.tensor([0, 1, 0]))
+    tensor([0, 0, 1])
+    """
+    x, y = factors("cross", x, y)
+    for t in (x, y):
+        if t.shape[axis_of("cross", axis, t.ndim)] != 3:
+            raise ShapeError(f"cross: axis {axis} must have size 3, got shapes {x.shape} and "
+                             f"{y.shape}", "a cross product is one of vectors with three elements")
+    shape = broadcast("cross", x.shape, y.shape)
+    at = axis_of("cross", axis, min(x.ndim, y.ndim)) - min(x.ndim, y.ndim)  # from the end
+    x, y = expand_to(x, shape), expand_to(y, shape)
+    (a, b, c), (d, e, f) = ([_part(t, i, len(shape) + at) for i in range(3)] for t in (x, y))
+    return concat([b * f - c * e, c * d - a * f, a * e - b * d], axis=at)
+
+
+def _part(x: Tensor, i: int, axis: int) -> Tensor:
+    """Element `i` of `x` along `axis`, which is kept with size 1."""
+    start = tuple(i if a == axis else 0 for a in range(x.ndim))
+    size = tuple(1 if a == axis else n for a, n in enumerate(x.shape))
+    return slice_axes(x, start, (1,) * x.ndim, size)

@@ -1,0 +1,305 @@
+"""Random numbers of many distributions, made of the even ones that `random.py` draws.
+
+Formulas, not rejection, wherever there is one: so they record and compile, and gradients flow to
+the parameters of those that only shift, scale or transform. Gamma and what is made of it runs a
+fixed number of rounds of a rejection method; `counts.py` has the two that need a loop.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ...arrays import dtypes
+from ...arrays.devices import placed
+from ...arrays.shapes import broadcast, sizes_of
+from ...core.tape import MODE, no_grad
+from ...core.tensor import Tensor, as_tensor
+from ...errors import GradientError, ShapeError
+from ..create import full
+from ..declare import cast, operand
+from ..elementwise.pointwise import (
+    clip,
+    cos,
+    exp,
+    log,
+    log1p,
+    logical_not,
+    maximum,
+    rsqrt,
+    sin,
+    sqrt,
+    tan,
+    where,
+)
+from ..indexing.search import searchsorted
+from ..indexing.sort import argsort
+from ..reduction.reduce import sum as total
+from ..reduction.softmax import log_softmax
+from ..shape.view import expand_to, take
+from ..special.special import ndtr, ndtri
+from ..statistics.cumulative import cumulative_sum
+from .generator import Generator, float_dtype, rand, rand_like, randint, randn, randperm
+
+__all__ = ["bernoulli", "multinomial", "normal"]
+
+_ROUNDS = 6  # of gamma: each accepts at least 95 %, so that one number in 1e7 takes the last resort
+
+
+class Draw:
+    """What a call of a distribution asks for: parameters, shape, dtypes, where from."""
+
+    def __init__(self, name: str, parameters: tuple[Any, ...], size: Any, dtype: Any,
+                 generator: Generator | None, device: Any) -> None:
+        given = [operand(name, p) for p in parameters]
+        places = [p.device for p in given if isinstance(p, Tensor)]
+        self.device = places[0] if device is None and places else placed(device)
+        found: Any = None
+        for p in given:
+            if isinstance(p, Tensor) and dtypes.kind(p.dtype) == "f":
+                found = p.dtype if found is None else dtypes.promote(found, p.dtype)
+        self.dtype = float_dtype(name, found if dtype is None else dtype)
+        self.work = dtypes.float64 if self.dtype == dtypes.float64 else dtypes.float32
+        self.parameters = [cast(p, self.work) if isinstance(p, Tensor) else
+                           full((), p, self.work, self.device) for p in given]
+        shapes = [p.shape for p in self.parameters]
+        self.shape = broadcast(name, *shapes) if size is None else sizes_of(name, size)
+        if size is not None and broadcast(name, *shapes, self.shape) != self.shape:
+            raise ShapeError(f"{name}: parameters of shapes {shapes} do not grow to the size "
+                             f"{self.shape}", "leave out size, or give the common shape")
+        self.generator = generator
+
+    def even(self) -> Tensor:
+        """Numbers from [0, 1)."""
+        return rand(self.shape, dtype=self.work, generator=self.generator, device=self.device)
+
+    def normal(self) -> Tensor:
+        """Standard normal numbers."""
+        return randn(self.shape, dtype=self.work, generator=self.generator, device=self.device)
+
+    def result(self, x: Tensor) -> Tensor:
+        return cast(expand_to(x, self.shape), self.dtype)
+
+
+# ---- shifted, scaled, transformed: differentiable by their parameters
+def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, *, dtype: Any = None,
+            generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Numbers drawn evenly from `low` to `high`, of shape `size` or that of the parameters."""
+    d = Draw("uniform", (low, high), size, dtype, generator, device)
+    low, high = d.parameters
+    return d.result(low + d.even() * (high - low))
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = None,
+           generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Normally distributed numbers, of shape `size` or that of the parameters.
+
+    >>> import fusewire as fw
+    >>> fw.normal(fw.zeros(2, 1), fw.ones(3)).shape
+    (2, 3)
+    """
+    d = Draw("normal", (mean, std), size, dtype, generator, device)
+    mean, std = d.parameters
+    return d.result(mean + std * d.normal())
+
+
+def log_normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, dtype: Any = None,
+               generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Numbers whose logarithm is normal with `mean` and `std`, of shape `size`."""
+    d = Draw("log_normal", (mean, std), size, dtype, generator, device)
+    mean, std = d.parameters
+    return d.result(exp(mean + std * d.normal()))
+
+
+def truncated_normal(mean: Any = 0.0, std: Any = 1.0, low: Any = -2.0, high: Any = 2.0,
+                     size: Any = None, *, dtype: Any = None, generator: Generator | None = None,
+                     device: Any = None) -> Tensor:
+    """Normal numbers on the condition that they lie from `low` to `high`, of shape `size`."""
+    d = Draw("truncated_normal", (mean, std, low, high), size, dtype, generator, device)
+    mean, std, low, high = d.parameters
+    a, b = (low - mean) / std, (high - mean) / std
+    right = a > 0  # there 1 is too near for differences: the mirror image is drawn
+    first, last = ndtr(where(right, -b, a)), ndtr(where(right, -a, b))
+    z = ndtri(first + d.even() * (last - first))
+    return d.result(clip(mean + std * where(right, -z, z), low, high))
+
+
+def exponential(scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
+                generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Exponentially distributed numbers with mean `scale`, of shape `size`."""
+    d = Draw("exponential", (scale,), size, dtype, generator, device)
+    return d.result(d.parameters[0] * _exponential(d))
+
+
+def _exponential(d: Draw) -> Tensor:
+    return -log1p(-d.even())
+
+
+def laplace(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
+            generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Laplace's distribution, as the difference of two exponential numbers; of shape `size`."""
+    d = Draw("laplace", (loc, scale), size, dtype, generator, device)
+    loc, scale = d.parameters
+    return d.result(loc + scale * (_exponential(d) - _exponential(d)))
+
+
+def cauchy(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
+           generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Cauchy's distribution, the tangent of an even angle; of shape `size`."""
+    d = Draw("cauchy", (loc, scale), size, dtype, generator, device)
+    loc, scale = d.parameters
+    return d.result(loc + scale * tan((d.even() - 0.5) * math.pi))
+
+
+def gumbel(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
+           generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Gumbel's distribution, -log of an exponential number; of shape `size`."""
+    d = Draw("gumbel", (loc, scale), size, dtype, generator, device)
+    loc, scale = d.parameters
+    half_a_step = 2.0 ** (-54 if d.work == dtypes.float64 else -25)
+    return d.result(loc - scale * log(-log1p(-maximum(d.even(), half_a_step))))
+
+
+# ---- choices
+def bernoulli(p: Any, size: Any = None, *, dtype: Any = None, generator: Generator | None = None,
+              device: Any = None) -> Tensor:
+    """1 with probability `p`, else 0, of shape `size` or that of `p`."""
+    d = Draw("bernoulli", (p,), size, None, generator, device)
+    hit = d.even() < d.parameters[0]
+    return cast(hit, d.dtype if dtype is None else dtypes.as_dtype(dtype))
+
+
+def multinomial(probs: Tensor, num_samples: int, replacement: bool = False, *,
+                generator: Generator | None = None) -> Tensor:
+    """Numbers of classes drawn by their weights: (classes,) or (n, classes) to (..., num_samples).
+
+    >>> import fusewire as fw
+    >>> fw.multinomial(fw.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
+    tensor([1, 1])
+    """
+    probs = cast(as_tensor("multinomial", probs), dtypes.float64).detach()
+    _check_weights(probs, num_samples, replacement)
+    if replacement:
+        return _by_cumulated(probs, num_samples, generator)
+    race = -log1p(-rand_like(probs, dtypes.float64, generator)) / probs
+    race = where(probs > 0, race, math.inf)  # the first exponential clocks to ring
+    return argsort(race, axis=-1)[..., :num_samples]  # type: ignore[no-any-return]
+
+
+def _by_cumulated(probs: Tensor, count: int, generator: Generator | None) -> Tensor:
+    upper = cumulative_sum(probs, axis=-1)
+    upper = upper / upper[..., -1:]  # ends in exactly 1, which no draw reaches
+    draws = rand((*probs.shape[:-1], count), dtype=dtypes.float64, generator=generator,
+                 device=probs.device)
+    if probs.ndim == 1:
+        return searchsorted(upper, draws, side="right")
+    return total(cast(upper[..., None, :] <= draws[..., None], dtypes.int64), axis=-1)
+
+
+def _check_weights(probs: Tensor, count: int, replacement: bool) -> None:
+    weights = probs.numpy()
+    if probs.ndim not in (1, 2) or probs.shape[-1] == 0:
+        raise ShapeError(f"multinomial: takes weights (classes,) or (n, classes), not "
+                         f"{probs.shape}", "reshape them to a matrix")
+    possible = (weights > 0).sum(-1)
+    if not (weights >= 0).all() or not (possible > 0).all() or not math.isfinite(weights.sum()):
+        raise ShapeError("multinomial: the weights must be finite, not negative, and one of each "
+                         "row above 0", "take the softmax of scores first")
+    if count < 1 or (not replacement and count > possible.min()):
+        raise ShapeError(f"multinomial: cannot draw {count} of {int(possible.min())} possible "
+                         "classes without replacement", "use replacement=True, or draw fewer")
+
+
+def choice(x: Any, size: Any = (), replace: bool = True, p: Any = None, *,
+           generator: Generator | None = None) -> Tensor:
+    """Elements of `x` along its first axis (an int: of arange(x)), drawn evenly or by weights p."""
+    n = x if isinstance(x, int) else as_tensor("choice", x).shape[0]
+    sizes = sizes_of("choice", size)
+    count = math.prod(sizes)
+    if not replace and count > n:
+        raise ShapeError(f"choice: cannot draw {count} of {n} without replacement",
+                         "use replace=True, or draw fewer")
+    if p is not None:
+        weights = p if isinstance(p, Tensor) else full((), 0.0) + as_tensor("choice", p)
+        picked = multinomial(weights, count, replace, generator=generator)
+    elif replace:
+        picked = randint(n, size=(count,), generator=generator)
+    else:
+        picked = randperm(n, generator)[:count]
+    places = picked.reshape(sizes)  # type: ignore[attr-defined]
+    return places if isinstance(x, int) else take(x, places, 0)
+
+
+def shuffle(x: Tensor, axis: int = 0, *, generator: Generator | None = None) -> Tensor:
+    """`x` with its parts along `axis` in random order, as a new tensor."""
+    x = as_tensor("shuffle", x)
+    return take(x, randperm(x.shape[axis], generator, device=x.device), axis)
+
+
+# ---- gamma and what is made of it
+def gamma(concentration: Any, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
+          generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Gamma-distributed numbers with mean concentration * scale, of shape `size`.
+
+    A gradient flows to `scale` only; GradientError where `concentration` requires one.
+    """
+    d = Draw("gamma", (concentration, scale), size, dtype, generator, device)
+    return d.result(exp(_log_gamma("gamma", d, d.parameters[0])) * d.parameters[1])
+
+
+def beta(a: Any, b: Any, size: Any = None, *, dtype: Any = None,
+         generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Beta-distributed numbers from 0 to 1, of shape `size`; no gradient flows."""
+    d = Draw("beta", (a, b), size, dtype, generator, device)
+    x, y = (_log_gamma("beta", d, p) for p in d.parameters)
+    return d.result(1 / (1 + exp(y - x)))
+
+
+def dirichlet(concentration: Any, size: Any = None, *, dtype: Any = None,
+              generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Points (..., k) of positive numbers with sum 1: (*size, k), or the shape of the parameter."""
+    parameter = as_tensor("dirichlet", concentration)
+    if parameter.ndim == 0:
+        raise ShapeError("dirichlet: needs one concentration for each of the k numbers",
+                         "pass a tensor (..., k)")
+    full_size = None if size is None else (*sizes_of("dirichlet", size), parameter.shape[-1])
+    d = Draw("dirichlet", (parameter,), full_size, dtype, generator, device)
+    return d.result(exp(log_softmax(_log_gamma("dirichlet", d, d.parameters[0]), -1)))
+
+
+def student_t(df: Any, loc: Any = 0.0, scale: Any = 1.0, size: Any = None, *, dtype: Any = None,
+              generator: Generator | None = None, device: Any = None) -> Tensor:
+    """Student's t with `df` degrees of freedom, of shape `size`; gradients by loc and scale."""
+    d = Draw("student_t", (df, loc, scale), size, dtype, generator, device)
+    df, loc, scale = d.parameters
+    spread = exp(_log_gamma("student_t", d, df * 0.5)) * 2 / df
+    return d.result(loc + scale * d.normal() * rsqrt(spread))
+
+
+def _log_gamma(name: str, d: Draw, concentration: Tensor) -> Tensor:
+    """The logarithms of gamma numbers: below 1 those of a concentration one higher, times a power.
+
+    By Marsaglia and Tsang (2000): the first of a fixed number of normal draws that is accepted.
+    """
+    if concentration.requires_grad and MODE.enabled:
+        raise GradientError(f"{name}: no gradient flows to the concentration or degrees of freedom",
+                            "detach it")
+    with no_grad():
+        small = concentration < 1
+        shift = where(small, concentration + 1, concentration) - 1 / 3
+        width = rsqrt(shift * 9)
+        chosen = full(d.shape, 1.0, d.work)
+        waiting = chosen > 0
+        for _ in range(_ROUNDS // 2):
+            radius, angle = sqrt(_exponential(d) * 2), d.even() * (2 * math.pi)
+            for x in (radius * cos(angle), radius * sin(angle)):
+                v = x * width + 1
+                v = v * v * v
+                positive = v > 0
+                v = where(positive, v, 1.0)
+                limit = x * x * 0.5 + shift * (1 - v + log(v))
+                taken = waiting & positive & (log(d.even()) < limit)
+                chosen = where(taken, v, chosen)
+                waiting = waiting & logical_not(taken)
+        boost = where(small, -_exponential(d) / concentration, 0.0)
+        return log(shift) + log(chosen) + boost

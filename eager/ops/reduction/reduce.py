@@ -1,0 +1,293 @@
+"""Ops that combine the elements along axes: how two values combine, and what changes nothing."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import interpreter
+from ...arrays import cpu_kernels, dtypes, sums
+from ...arrays.shapes import TensorType, axes_of, product, reduced
+from ...core import dispatch
+from ...core.dispatch import apply, known
+from ...core.op import Op, Reduction, define, each
+from ...core.tensor import Tensor, as_tensor
+from ...errors import DTypeError, ShapeError
+from ..elementwise.complex import conj_of, imag, real
+from ..elementwise.pointwise import alias, cast, equal, sqrt, where
+from ..shape.view import broadcast_op, expand_to, permute_dims, reshape, shift
+
+__all__ = ["all", "any", "max", "mean", "min", "prod", "std", "sum", "var"]
+
+Axis = Any  # None, int or tuple of ints
+
+
+def lowest(dtype: Any) -> Any:
+    """The value of a real dtype that no other is less than."""
+    if dtype.kind == "b":
+        return False
+    return -float("inf") if dtypes.kind(dtype) == "f" else int(np.iinfo(dtype).min)
+
+
+def highest(dtype: Any) -> Any:
+    """The value of a real dtype that no other is greater than."""
+    if dtype.kind == "b":
+        return True
+    return float("inf") if dtypes.kind(dtype) == "f" else int(np.iinfo(dtype).max)
+
+
+def _result(x: TensorType, axis: tuple[int, ...], keepdims: bool) -> TensorType:
+    return TensorType(reduced(x.shape, axis, keepdims), x.dtype)
+
+
+def reduction(
+    name: str, combine: str, identity: Callable[[Any], Any], impl: Callable[..., Any],
+    vjp: Callable[..., Any] | str, onnx: str = "", precision: str = "",
+) -> Op:
+    """Declares a reduction over params axis (ordered tuple of ints) and keepdims.
+
+    vjp: a rule, or the reason why there is none.
+    """
+    rule, why = (None, {"vjp": vjp}) if isinstance(vjp, str) else (each(vjp), {})
+    return define(Op(name, "reduce", _result, impl, Reduction(combine, identity), rule, onnx, why,
+                     precision=precision))
+
+
+def spread(g: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    """`g`, a value per reduced slice of `x`, repeated to the shape of `x`."""
+    shape = x.shape
+    if not g._data.shape and not interpreter.in_use:  # of a loss
+        return known(broadcast_op, g, cpu_kernels.broadcast_to(g._data, shape), {"shape": shape})
+    if not keepdims and len(axis) != len(shape) and axis != tuple(range(len(axis))):
+        g = reshape(g, reduced(shape, axis, True))  # leading axes come back by themselves
+    return expand_to(g, shape)
+
+
+def _extreme_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool
+                 ) -> Tensor:
+    hit = cast(equal(x, spread(out, x, axis, keepdims)), x.dtype)
+    count = sum(hit, axis=axis, keepdims=True)
+    return hit * (spread(g, x, axis, keepdims) / count)
+
+
+def _prod_vjp(g: Tensor, out: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Product of all others, by products from the left and the right: zeros need no division."""
+    rest = tuple(i for i in range(x.ndim) if i not in axis)
+    order = (*rest, *axis)
+    turned = permute_dims(x, order)
+    flat = reshape(turned, (*turned.shape[:len(rest)], product(x.shape[i] for i in axis)))
+    others = reshape(conj_of(products_of_others(flat)), turned.shape)
+    back = tuple(order.index(i) for i in range(x.ndim))
+    return spread(g, x, axis, keepdims) * permute_dims(others, back)
+
+
+def products_of_others(x: Tensor, places: Tensor | None = None) -> Tensor:
+    """For each element the product of all others along the last axis; 1 for none.
+
+    With `places`, sorted integers from 0 on: of those with its place.
+    """
+    return _before(x, 1, places) * _before(x, -1, places)
+
+
+def _before(x: Tensor, way: int, places: Tensor | None) -> Tensor:
+    """For each element the product of those before it (way 1) or after it (-1), on the last axis.
+
+    After the turn with `step`, an element holds the product of up to 2 * step neighbours.
+    """
+    out, step = _beside(x, way, places), 1
+    while step < x.shape[-1]:
+        out, step = out * _beside(out, way * step, places), 2 * step
+    return out
+
+
+def _beside(x: Tensor, by: int, places: Tensor | None) -> Tensor:
+    """The element `by` places before; 1 where there is none, or none with the same place."""
+    moved = shift(x, by, 1)
+    return moved if places is None else where(equal(places, shift(places, by, -1)), moved, 1)
+
+
+
+_ADD: Any = np.add.reduce
+_MULTIPLY: Any = np.multiply.reduce
+
+
+def _sum(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    dtype = x.dtype
+    if dtypes.is_small(dtype):
+        return _ADD(x, axis, dtypes.added_in(dtype), None, keepdims).astype(dtype)
+    return sums.total(x, axis, keepdims)
+
+
+def _prod(xp: Any, x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    dtype = x.dtype
+    total = _MULTIPLY(x, axis, dtypes.summed_in(dtype), None, keepdims)
+    return total.astype(dtype, copy=False)
+
+
+# The ufunc itself: x.max() and the like go through Python code of NumPy's.
+sum_op = reduction(
+    "sum", "add", lambda dtype: 0, _sum,
+    lambda g, out, x, axis, keepdims: spread(g, x, axis, keepdims))
+prod_op = reduction("prod", "mul", lambda dtype: 1, _prod, _prod_vjp, precision="full")
+max_op = reduction(
+    "max", "maximum", lowest,
+    lambda xp, x, axis, keepdims: np.maximum.reduce(x, axis, keepdims=keepdims), _extreme_vjp)
+min_op = reduction(
+    "min", "minimum", highest,
+    lambda xp, x, axis, keepdims: np.minimum.reduce(x, axis, keepdims=keepdims), _extreme_vjp)
+any_op = reduction(
+    "any", "or", lambda dtype: False,
+    lambda xp, x, axis, keepdims: np.logical_or.reduce(x, axis, keepdims=keepdims),
+    vjp="its result is a truth value")
+all_op = reduction(
+    "all", "and", lambda dtype: True,
+    lambda xp, x, axis, keepdims: np.logical_and.reduce(x, axis, keepdims=keepdims),
+    vjp="its result is a truth value")
+
+
+def _reduce(op: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+    ndim = len(x._data.shape)
+    if axis is None and not keepdims:
+        return apply(op, (x,), _ALL[ndim])
+    axes = tuple(range(ndim)) if axis is None else axes_of(op.name, axis, ndim)
+    if not axes and ndim:
+        return alias(x)
+    return apply(op, (x,), {"axis": axes, "keepdims": True if keepdims else False})
+
+
+_ALL = [{"axis": tuple(range(ndim)), "keepdims": False} for ndim in range(65)]
+
+
+def accumulated(name: str, x: Any, dtype: Any) -> Tensor:
+    """`x` in the dtype that sums are made in: small integers and bool become 64 bits wide."""
+    if not isinstance(x, Tensor):
+        x = as_tensor(name, x)
+    if dtype is not None:
+        return cast(x, dtypes.as_dtype(dtype))
+    kind = dtypes.kind(x._data.dtype)
+    if kind == "f" or kind == "c":
+        return x
+    return cast(x, dtypes.uint64 if kind == "u" else dtypes.int64)
+
+
+def sum(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+    """The sum along `axis` (None: all).
+
+    >>> import fusewire as fw
+    >>> fw.tensor([[1, 2], [3, 4]]).sum(axis=0)
+    tensor([4, 6])
+    """
+    if axis is None and dtype is None and not keepdims and not interpreter.in_use \
+            and type(x) is Tensor:
+        array = x._data
+        if array.dtype is dtypes.float32 and array.size < dispatch.LARGE:
+            try:  # a loss, most often
+                return known(sum_op, x, np.asarray(sums.total(array)), _ALL[array.ndim])
+            except RuntimeWarning:
+                pass  # inf or nan where warnings are errors: not so in `apply`
+    return _reduce(sum_op, accumulated("sum", x, dtype), axis, keepdims)
+
+
+def prod(x: Tensor, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+    """The product along `axis` (None: all)."""
+    return _reduce(prod_op, accumulated("prod", x, dtype), axis, keepdims)
+
+
+def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The largest value along `axis`; nan if there is one. ShapeError for an empty axis."""
+    return _reduce(max_op, _ordered("max", x, axis), axis, keepdims)
+
+
+def min(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The smallest value along `axis`; nan if there is one. ShapeError for an empty axis."""
+    return _reduce(min_op, _ordered("min", x, axis), axis, keepdims)
+
+
+def any(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether any element along `axis` is true."""
+    return _reduce(any_op, cast(as_tensor("any", x), dtypes.bool), axis, keepdims)
+
+
+def all(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether all elements along `axis` are true."""
+    return _reduce(all_op, cast(as_tensor("all", x), dtypes.bool), axis, keepdims)
+
+
+def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean along `axis`; DTypeError for integers.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([[1.0, 2.0], [3.0, 4.0]]).mean(axis=1)
+    tensor([1.5, 3.5])
+    """
+    x = floating("mean", x)
+    if axis is None and not interpreter.in_use and x._data.dtype is dtypes.float32:
+        return sum(x, None, keepdims) / (x._data.size or math.nan)
+    axes = axes_of("mean", axis, x.ndim)
+    total = sum(widened(x), axes, keepdims)
+    return cast(total / product(x.shape[i] for i in axes), x.dtype)
+
+
+def widened(x: Tensor) -> Tensor:
+    """`x` in the dtype that its sums are made in."""
+    return cast(x, dtypes.summed_in(x.dtype))
+
+
+def var(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The variance along `axis`, divided by n - correction; nan where that is 0 or less."""
+    x = floating("var", x)
+    return cast(_variance("var", x, axis, correction, keepdims), dtypes.real_of(x.dtype))
+
+
+def _variance(name: str, x: Tensor, axis: Axis, correction: float, keepdims: bool) -> Tensor:
+    if x.dtype.kind == "c":  # of the distances from the mean
+        return _variance(name, real(x), axis, correction, keepdims) \
+            + _variance(name, imag(x), axis, correction, keepdims)
+    axes = axes_of(name, axis, x.ndim)
+    x = widened(x)
+    centred = x - mean(x, axes, keepdims=True)
+    left = product(x.shape[i] for i in axes) - correction
+    return sum(centred * centred, axes, keepdims) / (left if left > 0 else float("nan"))
+
+
+def std(x: Tensor, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The standard deviation along `axis`: the square root of `var`."""
+    x = floating("std", x)
+    return cast(root(_variance("std", x, axis, correction, keepdims)), dtypes.real_of(x.dtype))
+
+
+def root(x: Tensor) -> Tensor:
+    """The square root; at 0 its gradient is 0, where that of `sqrt` is infinite."""
+    zero = equal(x, 0)
+    return where(zero, 0.0, sqrt(where(zero, 1.0, x)))
+
+
+def floating(name: str, x: Any, kinds: str = "fc") -> Tensor:
+    """`x` as a tensor of floating point numbers, or a DTypeError."""
+    x = as_tensor(name, x)
+    if dtypes.kind(x.dtype) not in kinds:
+        raise DTypeError(f"{name}: takes {'real ' * (kinds == 'f')}floating point tensors, not "
+                         f"{x.dtype.name}",
+                         "cast first: x.astype(fw.float32)")
+    return x
+
+
+def _ordered(name: str, x: Any, axis: Axis) -> Tensor:
+    """`x` as a tensor that has a largest element along each of `axis`."""
+    x = as_tensor(name, x)
+    if not interpreter.in_use and x._data.dtype is dtypes.float32 and x._data.size:
+        return x  # the usual case
+    if dtypes.kind(x.dtype) == "c":
+        raise DTypeError(f"{name}: complex numbers have no order, got {x.dtype.name}",
+                         "compare their absolute values: x.abs()")
+    sizes = x.shape
+    reduced_axes = axes_of(name, axis, x.ndim)
+    empty = [i for i in reduced_axes if sizes[i] == 0]
+    if empty and builtins.all(sizes[i] != 0 for i in range(x.ndim) if i not in reduced_axes):
+        raise ShapeError(f"{name}: axis {empty[0]} of shape {sizes} is empty and has no "
+                         f"{name}imum", "find out where the empty axis comes from, or test x.size")
+    return x

@@ -1,0 +1,63 @@
+"""Softmax and what belongs to it: log_softmax, logsumexp."""
+
+from __future__ import annotations
+
+from ...arrays.shapes import axis_of
+from ...core.op import Op, each
+from ...core.tensor import Tensor
+from ..batching import shifted
+from ..elementwise.composite import call, composite
+from ..elementwise.pointwise import alias, exp, isfinite, log, where
+from ..shape.view import squeeze
+from . import reduce
+
+__all__ = ["log_softmax", "logsumexp", "softmax"]
+
+
+def _softmax(x: Tensor, axis: int) -> Tensor:
+    e = exp(x - reduce.max(x, axis, keepdims=True))
+    return e / reduce.sum(e, axis, keepdims=True)
+
+
+def _log_softmax(x: Tensor, axis: int) -> Tensor:
+    shifted = x - reduce.max(x, axis, keepdims=True)
+    return shifted - log(reduce.sum(exp(shifted), axis, keepdims=True))
+
+
+softmax_op = composite(
+    "softmax", _softmax, onnx="Softmax", rows=lambda x, axis: (axis,), batch=shifted("axis"),
+    vjp=each(lambda g, out, x, axis: out * (g - reduce.sum(g * out, axis, keepdims=True))))
+log_softmax_op = composite(
+    "log_softmax", _log_softmax, onnx="LogSoftmax", rows=lambda x, axis: (axis,),
+    batch=shifted("axis"),
+    vjp=each(lambda g, out, x, axis: g - exp(out) * reduce.sum(g, axis, keepdims=True)))
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """exp(x) divided by its sum along `axis`, of the shape of `x`; large values do not overflow.
+
+    >>> import fusewire as fw
+    >>> fw.tensor([0.0, 0.0, -float("inf")]).softmax()
+    tensor([0.5, 0.5, 0. ])
+    """
+    return _along(softmax_op, x, axis)
+
+
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """The logarithm of `softmax`, of the shape of `x`."""
+    return _along(log_softmax_op, x, axis)
+
+
+def _along(op: Op, x: Tensor, axis: int) -> Tensor:
+    x = reduce.floating(op.name, x, "f")
+    at = axis_of(op.name, axis, x.ndim)
+    return call(op, x, axis=at) if x.shape[at] else alias(x)  # an empty axis has no maximum
+
+
+def logsumexp(x: Tensor, axis: int = -1, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) along `axis`, without overflow."""
+    x = reduce.floating("logsumexp", x, "f")
+    top = reduce.max(x, axis, keepdims=True).detach()
+    top = where(isfinite(top), top, 0.0)  # inf - inf would be nan
+    out = log(reduce.sum(exp(x - top), axis, keepdims=True)) + top
+    return out if keepdims else squeeze(out, axis)

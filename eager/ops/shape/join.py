@@ -1,0 +1,175 @@
+"""Several tensors made into one, and one into several."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from functools import reduce
+from itertools import accumulate, pairwise
+from typing import Any
+
+from ...arrays.dtypes import promote
+from ...arrays.shapes import axis_of, same, whole
+from ...core.tensor import Tensor, as_tensor
+from ...core.views import view_of
+from ...errors import ShapeError
+from ..elementwise.pointwise import alias, cast
+from .concat import concat_same_dtype
+from .view import expand_dims, reshape, slice_axes
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "chunk", "concat", "hstack", "split", "stack",
+    "tensor_split", "unstack", "vstack",
+]
+
+
+def _alike(name: str, xs: Sequence[Any]) -> list[Tensor]:
+    """`xs` as tensors of the dtype that they combine to; ShapeError for none."""
+    if isinstance(xs, Tensor) or not len(xs):
+        raise ShapeError(f"{name}: takes a list or tuple of at least one tensor",
+                         f"write {name}([x, y])")
+    tensors = [as_tensor(name, x) for x in xs]
+    dtype = reduce(promote, [x.dtype for x in tensors])
+    return [cast(x, dtype) for x in tensors]
+
+
+def concat(arrays: Sequence[Any], axis: int | None = 0) -> Tensor:
+    """The tensors `arrays` one after the other along `axis`; None: flattened first.
+
+    >>> import fusewire as fw
+    >>> fw.concat([fw.tensor([1, 2]), fw.tensor([3.0])])
+    tensor([1., 2., 3.])
+    """
+    tensors = _alike("concat", arrays)
+    if axis is None:
+        return concat_same_dtype([reshape(x, (-1,)) for x in tensors], 0)
+    if tensors[0].ndim == 0:
+        raise ShapeError("concat: 0-d tensors have no axis to be joined along", "use fw.stack")
+    return concat_same_dtype(tensors, axis_of("concat", axis, tensors[0].ndim))
+
+
+def stack(arrays: Sequence[Any], axis: int = 0) -> Tensor:
+    """The tensors `arrays`, all of one shape, along a new axis at `axis`.
+
+    >>> import fusewire as fw
+    >>> fw.stack([fw.ones(2), fw.zeros(2)], axis=1)
+    tensor([[1., 0.],
+            [1., 0.]])
+    """
+    tensors = _alike("stack", arrays)
+    for x in tensors:
+        if not same(x.shape, tensors[0].shape):
+            raise ShapeError(f"stack: shapes {tensors[0].shape} and {x.shape} differ",
+                             "all must be of one shape; fw.concat joins along an axis they have")
+    at = axis_of("stack", axis, tensors[0].ndim + 1)
+    return concat_same_dtype([expand_dims(x, at) for x in tensors], at)
+
+
+def atleast_1d(x: Any) -> Tensor:
+    """`x`; a 0-d tensor as (1,)."""
+    x = as_tensor("atleast_1d", x)
+    return alias(x) if x.ndim else reshape(x, (1,))
+
+
+def atleast_2d(x: Any) -> Tensor:
+    """`x` with two axes or more: (n,) becomes (1, n)."""
+    x = atleast_1d(x)
+    return expand_dims(x, 0) if x.ndim < 2 else x
+
+
+def atleast_3d(x: Any) -> Tensor:
+    """`x` with three axes or more: (n,) becomes (1, n, 1), and (m, n) becomes (m, n, 1)."""
+    x = atleast_2d(x)
+    return expand_dims(x, 2) if x.ndim < 3 else x
+
+
+def hstack(arrays: Sequence[Any]) -> Tensor:
+    """The tensors side by side: joined along axis 1, vectors along their only one."""
+    tensors = [atleast_1d(x) for x in _alike("hstack", arrays)]
+    return concat(tensors, axis=0 if tensors[0].ndim == 1 else 1)
+
+
+def vstack(arrays: Sequence[Any]) -> Tensor:
+    """The tensors below each other: joined along axis 0, vectors as rows."""
+    return concat([atleast_2d(x) for x in _alike("vstack", arrays)], axis=0)
+
+
+# ---- one tensor made into several
+def unstack(x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices of `x` along `axis`, without it.
+
+    >>> import fusewire as fw
+    >>> fw.unstack(fw.tensor([[1, 2], [3, 4]]), axis=1)
+    (tensor([1, 3]), tensor([2, 4]))
+    """
+    x = as_tensor("unstack", x)
+    at = axis_of("unstack", axis, x.ndim)
+    shape = (*x.shape[:at], *x.shape[at + 1:])
+    return tuple(reshape(part, shape) for part in _between(x, range(x.shape[at] + 1), at))
+
+
+def _between(x: Tensor, limits: Sequence[Any], axis: int) -> tuple[Tensor, ...]:
+    """The parts of `x` along `axis` from each of `limits` to the next."""
+    parts = []
+    for start, stop in pairwise(limits):
+        begin = tuple(start if i == axis else 0 for i in range(x.ndim))
+        count = stop - start if stop > start else 0
+        size = tuple(count if i == axis else n for i, n in enumerate(x.shape))
+        part = slice_axes(x, begin, (1,) * x.ndim, size)
+        parts.append(view_of(x, alias(x)) if part is x else part)
+    return tuple(parts)
+
+
+def split(x: Tensor, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """Parts of `x` along `axis`, of `sizes`; one size: as many parts of it as needed, the last one
+    smaller.
+
+    >>> import fusewire as fw
+    >>> fw.split(fw.arange(5), 2), fw.split(fw.arange(5), [1, 4])
+    ((tensor([0, 1]), tensor([2, 3]), tensor([4])), (tensor([0]), tensor([1, 2, 3, 4])))
+    """
+    x = as_tensor("split", x)
+    at = axis_of("split", axis, x.ndim)
+    n, size = x.shape[at], whole(sizes)
+    if size is not None:
+        if size < 1:
+            raise ShapeError(f"split: a size of {size}", "sizes of parts are positive")
+        return _between(x, [*range(0, n, size), n] if n else [0, 0], at)
+    given = [whole(s) for s in sizes]  # type: ignore[union-attr]
+    if None in given or any(s < 0 for s in given) or builtins.sum(given) != n:
+        raise ShapeError(f"split: sizes {sizes!r} do not make up axis {at} of shape {x.shape}",
+                         f"they are whole numbers that add up to {n}; tensor_split takes places")
+    return _between(x, list(accumulate(given, initial=0)), at)
+
+
+def tensor_split(x: Tensor, parts: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """`parts` parts of `x` along `axis`, of sizes that differ by 1 at most, the larger ones first;
+    or the parts between the places `parts`.
+
+    >>> import fusewire as fw
+    >>> fw.tensor_split(fw.arange(5), 2), fw.tensor_split(fw.arange(5), [1, 3])
+    ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2]), tensor([3, 4])))
+    """
+    x = as_tensor("tensor_split", x)
+    at = axis_of("tensor_split", axis, x.ndim)
+    n, count = x.shape[at], whole(parts)
+    if count is None:
+        places = [slice(p, None).indices(n)[0] for p in parts]  # type: ignore[union-attr]
+        return _between(x, [0, *places, n], at)
+    if count < 1:
+        raise ShapeError(f"tensor_split: {count} parts", "ask for one part or more")
+    return _between(x, [i * (n // count) + min(i, n % count) for i in range(count + 1)], at)
+
+
+def chunk(x: Tensor, parts: int, axis: int = 0) -> tuple[Tensor, ...]:
+    """`x` along `axis` in at most `parts` parts of one size, the last one smaller.
+
+    >>> import fusewire as fw
+    >>> fw.chunk(fw.arange(5), 3)
+    (tensor([0, 1]), tensor([2, 3]), tensor([4]))
+    """
+    x = as_tensor("chunk", x)
+    at = axis_of("chunk", axis, x.ndim)
+    if whole(parts) is None or parts < 1:
+        raise ShapeError(f"chunk: {parts!r} parts", "ask for one part or more")
+    return split(x, max(-(-x.shape[at] // parts), 1), at)

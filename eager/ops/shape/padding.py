@@ -1,0 +1,109 @@
+"""Elements added around a tensor: constant ones, or its own, mirrored, repeated or wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...arrays.shapes import whole
+from ...core.tensor import Tensor, as_tensor
+from ...errors import ArgumentError, ShapeError
+from ..elementwise.pointwise import alias
+from .concat import concat_same_dtype
+from .view import expand_to, slice_axes
+from .view import pad as pad_constant
+
+__all__ = ["pad"]
+
+
+def _reflected(i: int, n: int) -> int:
+    """Mirrored at the middle of the last element, which is not repeated."""
+    place = i % (2 * n - 2) if n > 1 else 0
+    return place if place < n else 2 * n - 2 - place
+
+
+def _symmetric(i: int, n: int) -> int:
+    """Mirrored at the edge: the last element is repeated once."""
+    place = i % (2 * n)
+    return place if place < n else 2 * n - 1 - place
+
+
+_PLACES: dict[str, Callable[[int, int], int]] = {
+    "reflect": _reflected, "symmetric": _symmetric,
+    "edge": lambda i, n: min(max(i, 0), n - 1), "wrap": lambda i, n: i % n,
+}
+_PLACES |= {"replicate": _PLACES["edge"], "circular": _PLACES["wrap"]}  # PyTorch's names
+
+
+def pad(x: Tensor, width: Any, mode: str = "constant", value: Any = 0) -> Tensor:
+    """`x` with `width` = (before, after) elements added along each axis.
+
+    width: one number or one pair for all axes, or a pair for each. mode: "constant" adds `value`;
+    "reflect" and "symmetric" mirror x without and with its last element, "edge" repeats that
+    ("replicate" for PyTorch), "wrap" goes on from the other side ("circular").
+
+    >>> import fusewire as fw
+    >>> fw.pad(fw.tensor([1, 2, 3]), (2, 1), mode="reflect")
+    tensor([3, 2, 1, 2, 3, 2])
+    """
+    x = as_tensor("pad", x)
+    widths = _widths(x, width)
+    if mode == "constant":
+        return pad_constant(x, widths, value)
+    if mode not in _PLACES:
+        raise ArgumentError(f"pad: mode {mode!r} is not known",
+                            f"mode is one of {', '.join(map(repr, ('constant', *_PLACES)))}")
+    out = alias(x)
+    for axis, (before, after) in enumerate(widths):
+        n = x.shape[axis]
+        if n == 0 and before + after:
+            raise ShapeError(f"pad: axis {axis} of shape {x.shape} has no elements to repeat",
+                             'use mode="constant"')
+        if before + after:
+            out = picked(out, axis, [_PLACES[mode](i, n) for i in range(-before, n + after)])
+    return out
+
+
+def _widths(x: Tensor, width: Any) -> list[tuple[int, int]]:
+    if whole(width) is not None:
+        return [(whole(width), whole(width))] * x.ndim
+    given = list(width)
+    if given and all(whole(w) is not None for w in given):
+        given = [given] * x.ndim
+    if len(given) == 1:
+        given = given * x.ndim
+    bad = len(given) != x.ndim or any(len(w) != 2 or min(w) < 0 for w in given)
+    if bad:
+        raise ShapeError(f"pad: needs (before, after), not negative, for each of the {x.ndim} axes "
+                         f"of shape {x.shape}, got {width!r}",
+                         "as in pad(x, [(0, 0), (1, 1)]); slices take elements away")
+    return [(whole(a), whole(b)) for a, b in given]
+
+
+def picked(x: Tensor, axis: int, places: Sequence[int]) -> Tensor:
+    """The elements of `x` at `places`, known now, along `axis`: as slices, joined."""
+    return concat_same_dtype([_run(x, axis, *run) for run in _runs(places)], axis)
+
+
+def _runs(places: Sequence[int]) -> list[tuple[int, int, int]]:
+    """`places` as runs (first, step, count) with steps of -1, 0 or 1."""
+    runs: list[list[int]] = []
+    for place in places:
+        if runs:
+            first, step, count = runs[-1]
+            move = place - (first + step * (count - 1))
+            if move in (-1, 0, 1) and (count == 1 or move == step):
+                runs[-1][1:] = [move, count + 1]
+                continue
+        runs.append([place, 1, 1])
+    return [(first, step, count) for first, step, count in runs]
+
+
+def _run(x: Tensor, axis: int, first: int, step: int, count: int) -> Tensor:
+    start = tuple(first if a == axis else 0 for a in range(x.ndim))
+    size = tuple(count if a == axis else n for a, n in enumerate(x.shape))
+    if step:
+        steps = tuple(step if a == axis else 1 for a in range(x.ndim))
+        return slice_axes(x, start, steps, size)
+    one = tuple(1 if a == axis else n for a, n in enumerate(x.shape))
+    return expand_to(slice_axes(x, start, (1,) * x.ndim, one), size)

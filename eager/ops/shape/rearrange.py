@@ -1,0 +1,169 @@
+"""The same elements in other places, or several times: made of views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...arrays import shapes
+from ...arrays.shapes import axis_of, whole
+from ...core.dispatch import apply
+from ...core.tensor import Tensor, as_tensor
+from ...errors import ArgumentError, DTypeError, ShapeError
+from ..create import iota
+from ..data_dependent import repeated
+from ..elementwise.pointwise import alias, remainder
+from .concat import concat_same_dtype
+from .join import split
+from .view import broadcast_to, expand_dims, permute_dims, reshape, take_op
+
+__all__ = [
+    "broadcast_arrays", "broadcast_shapes", "moveaxis", "repeat", "roll", "tile", "unflatten",
+]
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[Any, ...]:
+    """The shape that `shapes` have in common after broadcasting.
+
+    >>> import fusewire as fw
+    >>> fw.broadcast_shapes((3, 1), (5,))
+    (3, 5)
+    """
+    return _common("broadcast_shapes", *[_sizes("broadcast_shapes", s) for s in shapes])
+
+
+_common, _sizes = shapes.broadcast, shapes.sizes_of
+
+
+def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
+    """The tensors, each repeated to the shape that they have in common after broadcasting."""
+    tensors = [as_tensor("broadcast_arrays", x) for x in arrays]
+    shape = _common("broadcast_arrays", *[x.shape for x in tensors])
+    return tuple(broadcast_to(x, shape) for x in tensors)
+
+
+def moveaxis(x: Tensor, source: Any, destination: Any) -> Tensor:
+    """`x` with the axes `source` (one or several) at the places `destination`, the others in order.
+
+    >>> import fusewire as fw
+    >>> fw.moveaxis(fw.zeros(2, 3, 4), 0, -1).shape
+    (3, 4, 2)
+    """
+    x = as_tensor("moveaxis", x)
+    given, places = ([axis_of("moveaxis", a, x.ndim) for a in shapes.listed("moveaxis", axes)]
+                     for axes in (source, destination))
+    for axes in (given, places):
+        if len(set(axes)) != len(given) or len(axes) != len(given):
+            raise ShapeError(f"moveaxis: the axes {source!r} cannot go to {destination!r}",
+                             "give as many places as axes, each once")
+    rest = iter(a for a in range(x.ndim) if a not in given)
+    goes = dict(zip(places, given))
+    return permute_dims(x, [goes[i] if i in goes else next(rest) for i in range(x.ndim)])
+
+
+def roll(x: Tensor, shift: Any, axis: Any = None) -> Tensor:
+    """`x` with its elements moved by `shift` places along `axis`; the last ones come in front.
+
+    axis: one, or as many as there are shifts; None: along the row-major order of all elements.
+
+    >>> import fusewire as fw
+    >>> fw.roll(fw.arange(5), 2)
+    tensor([3, 4, 0, 1, 2])
+    """
+    x = as_tensor("roll", x)
+    if axis is None:
+        return reshape(roll(reshape(x, (-1,)), shift, 0), x.shape)
+    axes = [axis_of("roll", a, x.ndim) for a in shapes.listed("roll", axis)]
+    shifts = [whole(s) for s in shapes.listed("roll", shift)]
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    if None in shifts or len(shifts) != len(axes):
+        raise ShapeError(f"roll: shifts {shift!r} do not fit the axes {axis!r}",
+                         "give a whole number for each axis, or one for all")
+    out = alias(x)
+    for a, by in zip(axes, shifts):
+        out = _rolled(out, by, a)
+    return out
+
+
+def _rolled(x: Tensor, by: int, axis: int) -> Tensor:
+    n = x.shape[axis]
+    if type(n) is not int:  # not known whether `by` is more than once around
+        places = remainder(iota((n,), 0, device=x.device) - by, n)
+        return apply(take_op, (x, places), {"axis": axis})
+    last = by % n if n else 0
+    if last == 0:
+        return x
+    front, back = split(x, (n - last, last), axis)
+    return concat_same_dtype([back, front], axis)
+
+
+def repeat(x: Tensor, repeats: Any, *more: Any, axis: int | None = None) -> Tensor:
+    """`x` with each element `repeats` times along `axis` (None: flattened), next to each other.
+
+    repeats: a number, or a tensor with one for each element along the axis.
+
+    >>> import fusewire as fw
+    >>> fw.repeat(fw.tensor([1, 2]), 2), fw.repeat(fw.tensor([1, 2]), fw.tensor([3, 1]))
+    (tensor([1, 1, 2, 2]), tensor([1, 1, 1, 2]))
+    """
+    if more:  # other libraries mean the axis, or how often the whole is repeated along each
+        raise ArgumentError(f"repeat: takes one number of repeats, not {(repeats, *more)}",
+                            "x.tile((2, 1)) lays copies of x side by side, x.repeat(2, axis=1) "
+                            "those of each element")
+    x = as_tensor("repeat", x)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    at = axis_of("repeat", axis, x.ndim)
+    times = whole(repeats) if not isinstance(repeats, (Tensor, np.ndarray)) else None
+    if times is None:
+        return apply(take_op, (x, _repeated(repeats, x.shape[at])), {"axis": at})
+    if times < 0:
+        raise ShapeError(f"repeat: {times} repeats", "elements are repeated 0 times or more")
+    shape = list(x.shape)
+    wide = broadcast_to(expand_dims(x, at + 1), (*shape[:at + 1], times, *shape[at + 1:]))
+    return reshape(wide, (*shape[:at], shape[at] * times, *shape[at + 1:]))
+
+
+def _repeated(repeats: Any, n: int) -> Tensor:
+    """The indices 0 to n - 1, each as many times as `repeats` says."""
+    times = as_tensor("repeat", repeats)
+    if times.dtype.kind not in "iu":
+        raise DTypeError(f"repeat: repeats are integers, not {times.dtype.name}",
+                         "cast them: repeats.astype(fw.int64)")
+    if times.shape not in ((), (1,), (n,)):
+        raise ShapeError(f"repeat: repeats of shape {times.shape} for {n} elements",
+                         "give one number for each element along the axis")
+    return repeated(broadcast_to(times, (n,)))
+
+
+def tile(x: Tensor, repetitions: Sequence[int]) -> Tensor:
+    """`x` as a whole `repetitions` times along each axis, side by side.
+
+    >>> import fusewire as fw
+    >>> fw.tile(fw.tensor([1, 2]), (2, 2))
+    tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]])
+    """
+    x, times = as_tensor("tile", x), shapes.sizes_of("tile", repetitions)
+    if any(t < 0 for t in times):
+        raise ShapeError(f"tile: repetitions {times}", "they are 0 or more")
+    times = (*(1,) * (x.ndim - len(times)), *times)
+    sizes = (*(1,) * (len(times) - x.ndim), *x.shape)
+    pairs = [n for t, m in zip(times, sizes) for n in (t, m)]
+    apart = reshape(x, tuple(n for m in sizes for n in (1, m)))
+    return reshape(broadcast_to(apart, pairs), tuple(t * n for t, n in zip(times, sizes)))
+
+
+def unflatten(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
+    """`x` with `axis` made into axes of `sizes`, of which one may be -1; `flatten` undoes it.
+
+    >>> import fusewire as fw
+    >>> fw.unflatten(fw.zeros(2, 6), 1, (3, -1)).shape
+    (2, 3, 2)
+    """
+    x = as_tensor("unflatten", x)
+    at = axis_of("unflatten", axis, x.ndim)
+    made = shapes.resolve_reshape((x.shape[at],), shapes.sizes_of("unflatten", sizes))
+    return reshape(x, (*x.shape[:at], *made, *x.shape[at + 1:]))

@@ -1,0 +1,1 @@
+"""Cumulative sums, sets, quantiles and histograms."""

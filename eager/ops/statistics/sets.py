@@ -1,0 +1,148 @@
+"""A tensor's elements as a set. Values are equal as `==` says: every nan is one of its own."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays import devices, dtypes
+from ...arrays.shapes import product
+from ...core.dispatch import apply
+from ...core.tensor import Tensor, as_tensor
+from ...interpreter import source
+from ..create import full, iota, ones_like
+from ..data_dependent import where_true
+from ..declare import prepare
+from ..elementwise.pointwise import (
+    cast,
+    equal,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    not_equal,
+)
+from ..indexing.search import searchsorted
+from ..indexing.sort import argsort, sort
+from ..reduction import reduce
+from ..shape.view import add_at, expand_dims, reshape, take_op
+from ..transfer import beside
+from .cumulative import cumulative_sum
+
+__all__ = ["isin", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_all(x: Tensor) -> UniqueAll:
+    """The distinct elements of `x`, in order: values, the index of the first of each in row-major
+    order, for each element of `x` the index of its value (the shape of x), and how many there are.
+
+    >>> import fusewire as fw
+    >>> found = fw.unique_all(fw.tensor([5, 3, 5]))
+    >>> found.values, found.indices, found.inverse_indices, found.counts
+    (tensor([3, 5]), tensor([1, 0]), tensor([1, 0, 1]), tensor([1, 2]))
+    """
+    x = as_tensor("unique_all", x)
+    flat = reshape(x, (product(x.shape),))
+    order = _order(flat.detach())
+    inorder = _at(flat.detach(), order)
+    number = iota(order.shape, 0, device=order.device)
+    new = logical_or(number == 0, not_equal(inorder, _at(inorder, maximum(number - 1, 0))))
+    first = where_true(new)  # of each run of equal elements in order
+    group = cumulative_sum(cast(new, dtypes.int64)) - 1
+    inverse = add_at(group, order, order.shape[0])
+    counts = add_at(ones_like(group), group, first.shape[0])
+    indices = _at(order, first)
+    return UniqueAll(_at(flat, indices), indices, reshape(inverse, x.shape), counts)
+
+
+def _order(x: Tensor) -> Tensor:
+    """The indices that sort a vector, equal elements in their order."""
+    if dtypes.kind(x.dtype) == "c":  # by real and then imaginary parts, as NumPy does
+        array = devices.host(x._data) if x.is_cuda else x.numpy()
+        order = source(Tensor(array.argsort(kind="stable").astype(np.int64, copy=False)))
+        return beside(order, x)
+    return argsort(x)
+
+
+def _at(x: Tensor, places: Tensor) -> Tensor:
+    """The elements of a vector at places that are known to be in it."""
+    return apply(take_op, (x, places), {"axis": 0})
+
+
+def unique_counts(x: Tensor) -> UniqueCounts:
+    """The distinct elements of `x`, in order, and how many there are of each."""
+    found = unique_all(as_tensor("unique_counts", x))
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Tensor) -> UniqueInverse:
+    """The distinct elements of `x`, in order, and for each element of `x` the index of its value.
+
+    >>> import fusewire as fw
+    >>> found = fw.unique_inverse(fw.tensor([5, 3, 5]))
+    >>> found.values[found.inverse_indices]
+    tensor([5, 3, 5])
+    """
+    found = unique_all(as_tensor("unique_inverse", x))
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Tensor) -> Tensor:
+    """The distinct elements of `x`, in order, in one axis.
+
+    >>> import fusewire as fw
+    >>> fw.unique_values(fw.tensor([[5, 3], [3, 5]]))
+    tensor([3, 5])
+    """
+    return unique_all(as_tensor("unique_values", x)).values
+
+
+def isin(x1: Any, x2: Any, invert: bool = False) -> Tensor:
+    """For each element of `x1` whether it is one of `x2` (with `invert`: none of them).
+
+    >>> import fusewire as fw
+    >>> fw.isin(fw.tensor([1, 2, 3]), fw.tensor([3, 1]))
+    tensor([ True, False,  True])
+    """
+    given = prepare("isin", (x1, x2), "any")
+    one = next(x for x in given if isinstance(x, Tensor))
+    x, among = (v.detach() if isinstance(v, Tensor) else full((), v, one.dtype, one.device)
+                for v in given)
+    among = reshape(among, (-1,))
+    hit = _is_one_of(x, among)
+    return logical_not(hit) if invert else hit
+
+
+def _is_one_of(x: Tensor, among: Tensor) -> Tensor:
+    n = among.shape[0]
+    if n == 0:
+        return full(x.shape, False, device=x.device)
+    if dtypes.kind(x.dtype) == "c":  # without an order: each with each
+        return reduce.any(equal(expand_dims(x, -1), among), -1)
+    inorder = sort(among)
+    place = minimum(searchsorted(inorder, x), n - 1)
+    return equal(apply(take_op, (inorder, place), {"axis": 0}), x)

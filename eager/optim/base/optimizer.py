@@ -1,0 +1,282 @@
+"""What all optimizers share: groups of parameters, state in tensors, and how a step is made."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ... import interpreter
+from ...arguments import check_at_least, check_fraction
+from ...arrays.dtypes import kind
+from ...core.dispatch import renew
+from ...core.tape import MODE, enable_grad, with_tape
+from ...core.tensor import Tensor
+from ...errors import ArgumentError, DTypeError, GradientError
+from ...nn.base.module import clear_gradients
+from ...nn.base.parameter import is_lazy
+from ...ops.create import full
+from ...uninterrupted import Uninterrupted
+from .foreach import batches, gradient, joined, narrowed, parted, widened
+from .formulas import axpy, scale
+from .groups import Group, stored
+from .state_dicts import Saving, State, with_hooks
+from .step_numbers import PLAIN, as_count, is_zero, number
+
+Settings = dict[str, Any]
+
+
+class Optimizer(Saving):
+    """Changes `params` by their gradients: tensors, pairs of name and tensor, or dicts of groups.
+
+    A group is a dict with "params" and the settings in which it differs from `defaults`.
+    `param_groups` holds the groups, `state[p]` the tensors that belong to parameter p: they are
+    made at once and changed in place, so that a recording finds them by their path.
+
+    An optimizer of your own defines `step`, or `_first_state` and `_stepped`.
+    """
+
+    counts: tuple[str, ...] = ("step",)  # state that is one number, the same for all elements
+    hidden: tuple[str, ...] = ()  # counts that are no part of the state dict
+    by_element = True  # whether an element is changed by nothing but its own gradient and state
+    takes_complex = True
+
+    def __init__(self, params: Iterable[Any], defaults: Settings) -> None:
+        super().__init__()
+        self.defaults = defaults
+        self.param_groups: list[Group] = []
+        self.state: dict[Tensor, State] = defaultdict(dict)
+        if isinstance(params, Tensor):
+            raise DTypeError(f"{self._name}: takes a list of parameters, not one tensor",
+                             "put it into a list: [tensor]")
+        if hasattr(params, "parameters"):
+            raise ArgumentError(f"{self._name}: takes a list of parameters, not a layer",
+                                "pass model.parameters()")
+        given = list(params)
+        if not given:
+            raise ArgumentError(f"{self._name}: got no parameters",
+                                "pass model.parameters(); a generator can be used up only once")
+        for group in given if isinstance(given[0], Mapping) else [{"params": given}]:
+            self.add_param_group(group)
+
+    def __init_subclass__(cls) -> None:
+        if "step" in cls.__dict__:
+            cls.step = with_hooks(cls.step)  # type: ignore[method-assign]
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    # ---- groups
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds parameters, with settings that differ from the defaults, and makes their state."""
+        if not isinstance(param_group, Mapping) or "params" not in param_group:
+            raise DTypeError(f"{self._name}: a group is a dict with 'params', not "
+                             f"{param_group!r:.80}", "as in {'params': tensors, 'lr': 0.1}")
+        group = Group({**self.defaults, **param_group})
+        names, params = self._parameters(param_group["params"])
+        group["params"] = params
+        if names:
+            group["param_names"] = names
+        if any(("param_names" in other) != bool(names) for other in self.param_groups):
+            raise ArgumentError(f"{self._name}: a group with names beside one without",
+                                "pass named_parameters() for all groups, or for none")
+        check_settings(self._name, group)
+        self.param_groups.append(group)
+        self._begin(group)
+
+    def _parameters(self, given: Any) -> tuple[list[str], list[Tensor]]:
+        """Names, where there are any, and parameters, each of which is new here."""
+        if isinstance(given, set):
+            raise DTypeError(f"{self._name}: parameters in a set have no order",
+                             "pass a list: the order is what a state dict counts them by")
+        items = [given] if isinstance(given, Tensor) else list(given)
+        names = [item[0] for item in items if isinstance(item, tuple)]
+        if names and len(names) < len(items):
+            raise ArgumentError(f"{self._name}: {len(items) - len(names)} of {len(items)} "
+                                "parameters have no name", "give all of them names, or none")
+        params = [item[1] if isinstance(item, tuple) else item for item in items]
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        for i, p in enumerate(params):
+            self._check_parameter(p)
+            if id(p) in known:
+                which = f"parameter {i}" + (f" ({names[i]})" if names else "")
+                raise ArgumentError(f"{self._name}: {which} of shape {p.shape} is given twice",
+                                    "each belongs to one group; parameters() gives each once")
+            known.add(id(p))
+        return names, params
+
+    def _check_parameter(self, p: Any) -> None:
+        if not isinstance(p, Tensor):
+            raise DTypeError(f"{self._name}: can change tensors, not {type(p).__name__}",
+                             "pass model.parameters(), or a list of tensors or of dicts")
+        if not p.is_leaf and not self.defaults.get("differentiable"):
+            raise GradientError(f"{self._name}: a parameter of shape {p.shape} was computed from "
+                                "others", "optimize the leaves it was computed from")
+        if kind(p.dtype) == "c" and not self.takes_complex:
+            raise DTypeError(f"{self._name}: takes real parameters, not {p.dtype.name}",
+                             "optimize real and imaginary parts as parameters of their own")
+
+    # ---- what an optimizer defines
+    def _stepped(self, p: Tensor, g: Tensor, state: State, group: Settings) -> tuple[Tensor, State]:
+        """The parameter and its state after one step with the gradient `g`.
+
+        Counts and settings are Python numbers, or 0-d tensors of float64 while recording; `p` may
+        be several parameters in a row where the optimizer works by element.
+        """
+        raise NotImplementedError(f"{self._name} does not define step")
+
+    # ---- state
+    def _begin(self, group: Group) -> None:
+        """Makes the state that parameters lack; equal counts share an array."""
+        settings = self._settings(group, False)
+        made: dict[str, Any] = {}
+        for p in group["params"]:
+            if is_lazy(p):  # without a shape yet: its first step makes the state
+                continue
+            held = self.state[p]  # there from now on, also when it stays empty
+            for name, value in self._first_state(p, settings).items():
+                if name in held:
+                    continue
+                if name in self.counts:
+                    shared = made.setdefault(name, as_count(value))
+                    held[name] = interpreter.source(Tensor(shared._data))
+                else:
+                    both = 1 + 1j if kind(p.dtype) == "c" else 1  # parts of a complex number
+                    held[name] = full(self._shape_of(p, name), value * both, p.dtype, p.device)
+
+    def _settings(self, group: Group, recorded: bool) -> Settings:
+        return {k: v if type(v) in PLAIN else number(v, recorded)
+                for k, v in stored(group).items() if k != "params"}
+
+    # ---- what users call
+    @with_hooks
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Changes every parameter that has a gradient; what `closure` returned, if there is one.
+
+        `closure` computes the loss and calls backward; it runs first, with the tape on.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with Uninterrupted():
+            for group in self.param_groups:
+                params = [p for p in group["params"] if p.grad is not None]
+                if params:
+                    with_tape(bool(group.get("differentiable")), self._step_group, group, params)
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clears the gradient of every parameter: to None, or to zeros."""
+        for group in self.param_groups:
+            clear_gradients(group["params"], set_to_none)
+
+    # ---- a step
+    def _step_group(self, group: Group, params: list[Tensor]) -> None:
+        recorded = interpreter.STATE.active is not None
+        settings = self._settings(group, recorded)
+        first = self._first_state(params[0], settings)
+        for p in params:
+            if not self.by_element:
+                first = self._first_state(p, settings)
+            if not first.keys() <= self.state[p].keys():
+                self._begin(group)  # a setting has changed, or p had no shape before
+        if recorded or MODE.enabled:
+            self._step_each(params, settings, recorded)
+            return
+        for members, counts in batches(params, self.state, self.counts, self.by_element):
+            self._step_together(members, counts, settings)
+
+    def _step_together(self, members: list[Tensor], counts: dict[str, float], settings: Settings
+                       ) -> None:
+        """A step of `members` as one long parameter, with what they have counted so far."""
+        names = self._first_state(members[0], settings)
+        held = {name: [self.state[m][name] for m in members] for name in names}
+        state = {name: joined([x._data for x in held[name]])
+                 for name in names if name not in counts}
+        p = joined([m._data for m in members])
+        g = joined([gradient(m)._data for m in members])
+        p, new = self._stepped(p, g, state | counts, settings)
+        parted(p, members)
+        for name, value in new.items():
+            if name in counts:
+                shared = as_count(value)
+                for x in held[name]:
+                    x._data = shared._data
+            else:
+                parted(value, held[name])
+
+    def _step_each(self, params: list[Tensor], settings: Settings, recorded: bool) -> None:
+        """The same parameter by parameter, in ops that a recorder or the tape sees."""
+        shared: dict[Any, Any] = {}  # counts that have one array have one afterwards
+        for p in params:
+            dtype, held = p._data.dtype, self.state[p]
+            held = {name: held[name] for name in self._first_state(p, settings)}
+            state = {name: number(x, recorded) if name in self.counts else widened(x)
+                     for name, x in held.items()}
+            changed, new = self._stepped(widened(p), widened(gradient(p)), state, settings)
+            renew(p, narrowed(changed, dtype))
+            arrays = [held[name]._data for name in self.counts if name in held]
+            key = tuple(map(id, arrays))
+            if key not in shared:
+                shared[key] = arrays, {n: as_count(x) for n, x in new.items() if n in self.counts}
+            for name, value in (new | shared[key][1]).items():
+                renew(held[name], value if name in self.counts else narrowed(value, dtype))
+
+    def __repr__(self) -> str:
+        lines = []
+        for i, group in enumerate(self.param_groups):
+            lines += ["", f"Parameter Group {i}"]
+            settings = self._settings(group, False)
+            lines += [f"    {name}: {settings[name]}" for name in sorted(settings)]
+        return "\n".join([f"{self._name} (" + lines[0], *lines[1:], ")"])
+
+
+def decayed(p: Tensor, g: Tensor, group: Settings) -> tuple[Tensor, Tensor]:
+    """The parameter and the gradient that a step goes on with."""
+    keep = kept(group)
+    return p if is_zero(1.0 - keep) else scale(p, keep), pulled(p, g, group)
+
+
+def kept(group: Settings) -> Any:
+    """What a decoupled decay leaves of a parameter; 1.0 where the decay is not decoupled."""
+    decay = group["weight_decay"]
+    return 1.0 - group["lr"] * decay if group.get("decoupled_weight_decay") else 1.0
+
+
+def pulled(p: Tensor, g: Tensor, group: Settings) -> Tensor:
+    """The gradient, turned round where the group maximizes, with a decay that is not decoupled."""
+    decay = group["weight_decay"]
+    if group.get("maximize"):
+        g = -g  # type: ignore[operator]
+    return g if is_zero(decay) or group.get("decoupled_weight_decay") else axpy(g, decay, p)
+
+
+def given(arguments: dict[str, Any]) -> Settings:
+    """The settings among the arguments of a constructor, which are its `locals()`."""
+    return {k: v for k, v in arguments.items() if k not in ("self", "params", "__class__")}
+
+
+# The settings of all optimizers that must not be negative, and those that are shares.
+_LEAST = {"lr": 0.0, "eps": 0.0, "weight_decay": 0.0, "momentum": 0.0, "lr_decay": 0.0,
+          "initial_accumulator_value": 0.0, "momentum_decay": 0.0, "d": 1.0}
+_SHARES = {"betas": True, "rho": False}  # whether 1 is too much
+
+
+def check_settings(owner: str, group: Mapping[str, Any]) -> None:
+    """ArgumentError for a setting that makes no sense; what a tensor holds may not be known yet."""
+    for name, value in group.items():
+        if name == "lr" and isinstance(value, Tensor) and value.size != 1:
+            raise ArgumentError(f"{owner}: lr is one number, got a tensor of shape {value.shape}",
+                                "groups of parameters can have a learning rate each")
+        several = isinstance(value, (tuple, list))
+        if name == "betas" and (not several or len(value) != 2):
+            raise ArgumentError(f"{owner}: betas are two numbers, got {value!r}",
+                                "one for the mean of gradients, one for that of their squares")
+        for i, x in enumerate(value if several else [value]):
+            which = f"{name}[{i}]" if several else name
+            if name in _LEAST and x is not None and not isinstance(x, Tensor):
+                check_at_least(owner, which, x, _LEAST[name])
+            elif name in _SHARES and not isinstance(x, Tensor):
+                check_fraction(owner, which, x, _SHARES[name])

@@ -1,0 +1,68 @@
+"""A model run over calibration data, with a look at what each layer is given and gives."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..errors import ArgumentError
+from ..nn.base.module import Module
+
+Look = Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]  # module, args, kwargs, result
+
+
+class Batches:
+    """Calibration data, which can be gone through several times."""
+
+    def __init__(self, data: Any) -> None:
+        if isinstance(data, (Tensor, Mapping)) or not isinstance(data, Iterable):
+            raise ArgumentError(
+                f"quantize: data is an iterable of inputs, not {type(data).__name__}",
+                "a list of batches, or a DataLoader: each a tensor for model(x), a tuple for "
+                "model(*x), or a dict for model(**x)")
+        held: Any = list(data) if iter(data) is data else data
+        self.count = len(held) if hasattr(held, "__len__") else sum(1 for _ in held)
+        self._data = held
+        if not self.count:
+            raise ArgumentError("quantize: data holds no batch",
+                                "a few hundred examples like those to come are enough")
+
+    def items(self, title: str) -> Iterator[Any]:
+        """Each batch; a bar shows how far it is."""
+        from tqdm import tqdm
+
+        yield from tqdm(self._data, desc=title, total=self.count, unit="batch", leave=False,
+                        disable=None)  # where there is no terminal
+
+
+def called(model: Module, batch: Any) -> Any:
+    """What the model gives for an item of the data."""
+    if isinstance(batch, Mapping):
+        return model(**batch)
+    return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+
+
+@contextlib.contextmanager
+def looking(layers: Iterable[Module], look: Look) -> Iterator[None]:
+    """A context in which `look` is called after each call of one of these layers."""
+    handles = [layer.register_forward_hook(
+        lambda module, args, kwargs, out: look(module, args, kwargs, out), with_kwargs=True)
+        for layer in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def carry_hooks(old: Module, new: Module) -> None:
+    """Gives the hooks of a layer to what takes its place."""
+    if old._hooks is not None:
+        object.__setattr__(new, "_hooks", old._hooks)
+
+
+def given(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    """The input of a layer of one input."""
+    return args[0] if args else kwargs["input"]  # type: ignore[no-any-return]

@@ -1,0 +1,63 @@
+"""Which floats numbers of 8 bits stand for: scales and zeros, of activations and of weights."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ops.layers.quantized import LARGEST_BIAS, limits
+
+_MOST = 127  # of weights, on both sides of 0
+_LEAST = float(np.finfo(np.float32).tiny)  # scales below this lose bits
+
+
+class Grid(NamedTuple):
+    """Numbers q of a dtype of 8 bits, which stand for (q - zero) * scale."""
+
+    scale: float
+    zero: int
+    dtype: Any
+
+    def nearest(self, x: Any) -> Any:
+        """The floats of the grid that stand for those of `x`."""
+        low, high = limits(self.dtype)
+        found = np.clip(np.rint(x / self.scale) + self.zero, low, high)
+        return (found - self.zero) * self.scale
+
+
+def grid_over(low: float, high: float, symmetric: bool) -> Grid:
+    """The grid from `low` to `high`, which 0 is one of: uint8, or int8 with a zero of 0."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    if symmetric:
+        return Grid(_usable(max(-low, high) / _MOST), 0, np.dtype(np.int8))
+    first, last = limits(np.uint8)
+    scale = _usable((high - low) / (last - first))
+    return Grid(scale, int(np.clip(np.rint(-low / scale), first, last)), np.dtype(np.uint8))
+
+
+def _usable(scale: float) -> float:
+    """`scale` as float32; 1 where there is nothing but 0."""
+    return float(np.float32(max(scale, _LEAST))) if scale > 0 else 1.0
+
+
+def weight_codes(weight: Any, per_channel: bool, least: Any = 0.0) -> tuple[Any, Any]:
+    """A weight in int8, and its scale for each channel, axis 0; no scale is below `least`."""
+    top = np.abs(weight.reshape(weight.shape[0], -1)).max(1)
+    if not per_channel:
+        top = np.full_like(top, top.max())
+    scale = np.maximum(top / np.float32(_MOST), least)
+    scale = np.where(scale > 0, np.maximum(scale, _LEAST), 1.0).astype(np.float32)
+    along = scale.reshape(-1, *[1] * (weight.ndim - 1))
+    return np.clip(np.rint(weight / along), -_MOST, _MOST).astype(np.int8), scale
+
+
+def bias_codes(bias: Any, unit: Any) -> Any:
+    """A bias in int32, as numbers of `unit`, that of its channel."""
+    found = np.rint(bias.astype(np.float64) / unit)
+    return np.clip(found, -LARGEST_BIAS, LARGEST_BIAS).astype(np.int32)
+
+
+def least_scale(bias: Any, input_scale: float) -> Any:
+    """The least scale of a weight for each channel with which a bias fits in its sum."""
+    return np.abs(bias).astype(np.float32) / np.float32(input_scale * LARGEST_BIAS)

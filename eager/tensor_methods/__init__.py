@@ -1,0 +1,1 @@
+"""Methods and protocols of the tensor, bound to functions of the ops."""

@@ -1,0 +1,203 @@
+"""DLPack: arrays handed to other libraries, and taken from them, without copies.
+
+NumPy makes and reads the capsules, except that it does not know bfloat16: such arrays pass NumPy as
+uint16, and the dtype is set right in the capsule's record (whose layout is that of DLPack's
+dlpack.h). Tensors do not change, so capsules are marked read-only where the protocol can say so; a
+consumer that knows only the older protocol is trusted not to write, as the Array API has it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from .. import interpreter
+from ..arrays import devices
+from ..arrays.dtypes import as_dtype, bfloat16, uint16
+from ..core.tensor import Tensor
+from ..errors import ExchangeError
+
+__all__ = ["from_dlpack"]
+
+_CPU, _PINNED = 1, 3  # kinds of memory that the processor reads
+_CUDA = 2
+_UINT, _BFLOAT = 1, 4  # codes of dtypes
+_ASKS_VERSION = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # 2.0 knows the older protocol only
+
+
+class _Type(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Record(ctypes.Structure):
+    """The start of a capsule's record, up to the dtype."""
+
+    _fields_ = (("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2),
+                ("ndim", ctypes.c_int32), ("dtype", _Type))
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32 * 2), ("manager", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("record", _Record))
+
+
+_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi))
+_address_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
+def _type_in(capsule: Any) -> _Type:
+    """The dtype in the record of a capsule, to be read and changed."""
+    name = _name_of(capsule)
+    record = _Versioned if name == b"dltensor_versioned" else _Record
+    found: Any = record.from_address(_address_of(capsule, name))
+    return (found.record if record is _Versioned else found).dtype  # type: ignore[no-any-return]
+
+
+class _Unlocked:
+    """An array without its mark "read-only", which the older protocol cannot express."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array  # keeps the memory
+        address = array.__array_interface__["data"][0]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
+
+
+def dlpack(
+    self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+    dl_device: tuple[Any, int] | None = None, copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule of this tensor's memory, or of a copy of it, for another library."""
+    if self.is_cuda:
+        return _of_gpu(self, stream, max_version, dl_device, copy)
+    if stream is not None:
+        raise ExchangeError(f"__dlpack__: a stream ({stream!r}) is for devices that have streams",
+                            "stream=None is the one for the CPU")
+    if dl_device is not None and _kind_of(dl_device) != _CPU:
+        raise ExchangeError(f"__dlpack__: cannot export to device {tuple(dl_device)!r}",
+                            f"this tensor is on the CPU, which is ({_CPU}, 0)")
+    _check_untaped(self)
+    array = self.numpy()
+    if any(step < 0 for step in array.strides):  # other libraries do not count backwards
+        if copy is False:
+            raise ExchangeError("__dlpack__: this tensor runs backwards along an axis and can only "
+                                "be exported as a copy", "leave copy=False away")
+        copy = True
+    if array.dtype != bfloat16:
+        return _capsule(array, max_version, copy)
+    capsule = _capsule(array.view(uint16), max_version, copy)
+    _type_in(capsule).code = _BFLOAT
+    return capsule
+
+
+def _check_untaped(x: Tensor) -> None:
+    if x.requires_grad:
+        raise ExchangeError("__dlpack__: a tensor that requires a gradient cannot be exported, "
+                            "nothing computed elsewhere is on the tape", "export x.detach()")
+
+
+def _of_gpu(x: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+    """The capsule of a tensor on a GPU: CuPy's, or that of a copy on the CPU."""
+    _check_untaped(x)
+    if dl_device is None or _kind_of(dl_device) == _CUDA:
+        return x._data.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device,
+                                  copy=copy)
+    if copy is False:
+        raise ExchangeError(f"__dlpack__: a tensor on {x.device} is not on {tuple(dl_device)!r}",
+                            "leave copy=False away")
+    return dlpack(x.to(devices.CPU), max_version=max_version, dl_device=dl_device)
+
+
+def _capsule(array: Any, max_version: tuple[int, int] | None, copy: bool | None) -> Any:
+    if not _ASKS_VERSION:
+        return (array.copy() if copy else np.asarray(_Unlocked(array))).__dlpack__()
+    if not copy and (max_version is None or max_version[0] < 1):
+        array = np.asarray(_Unlocked(array))
+    return array.__dlpack__(max_version=max_version, copy=copy)
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """The kind and number of the device this tensor is on, in DLPack's numbers.
+
+    (1, 0) is the CPU, (2, 0) the first GPU.
+    """
+    return tuple(self._data.__dlpack_device__()) if self.is_cuda else (_CPU, 0)
+
+
+def _kind_of(device: tuple[Any, int]) -> int:
+    return int(getattr(device[0], "value", device[0]))  # a number or an enumeration's member
+
+
+class _Given:
+    """What NumPy's from_dlpack takes in the place of `source`: bfloat16 shown as uint16."""
+
+    def __init__(self, source: Any, copy: bool | None) -> None:
+        self.source, self.copy, self.is_bfloat = source, copy, False
+        self.elsewhere = _kind_of(source.__dlpack_device__()) not in (_CPU, _PINNED)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU, 0
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        if self.elsewhere:
+            asked["dl_device"] = (_CPU, 0)
+        if "copy" in asked:  # a producer that is not asked this way does not copy either
+            asked["copy"] = self.copy
+        capsule = self.source.__dlpack__(**asked)
+        dtype = _type_in(capsule)
+        if (dtype.code, dtype.bits, dtype.lanes) == (_BFLOAT, 16, 1):
+            self.is_bfloat, dtype.code = True, _UINT
+        return capsule
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of `x`, an array of any library that has `__dlpack__`.
+
+    The memory is shared unless `copy` is True: do not write to `x` afterwards, tensors are values.
+    It stays on its device, the CPU or a GPU, unless `device` asks for a copy elsewhere. BufferError
+    where `x` cannot be handed over, above all without a copy where `copy` is False.
+
+    >>> import fusewire as fw
+    >>> import numpy as np
+    >>> fw.from_dlpack(np.arange(3))
+    tensor([0, 1, 2])
+    """
+    place = None if device is None else devices.name_of(device)
+    if _kind_of(x.__dlpack_device__()) == _CUDA and place != devices.CPU and devices.available():
+        return _from_gpu(x, place, copy)
+    if place not in (None, devices.CPU):
+        if copy is False:
+            raise ExchangeError(f"from_dlpack: the {type(x).__name__} is not on {device}",
+                                "leave copy=False away")
+        return from_dlpack(x).to(place)
+    given = _Given(x, False if copy is False else None)
+    if given.elsewhere and (device is None or copy is False):
+        raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on device "
+                            f"{tuple(x.__dlpack_device__())!r}, not on the CPU",
+                            'device="cpu" makes a copy there')
+    try:
+        array = np.from_dlpack(given)
+    except (BufferError, RuntimeError) as error:
+        raise ExchangeError(f"from_dlpack: no array out of {type(x).__name__}: {error}",
+                            "its dtype, its steps or its gradient is in the way: "
+                            "x.detach(), or copy it first") from None
+    array = array.view(bfloat16) if given.is_bfloat else array
+    as_dtype(array.dtype)
+    made: Tensor = interpreter.source(Tensor(array.copy() if copy else array))
+    return made
+
+
+def _from_gpu(x: Any, device: str | None, copy: bool | None) -> Tensor:
+    """A tensor over the memory of an array that is on a GPU, or over a copy of it on another."""
+    array = devices.cupy().from_dlpack(x)
+    as_dtype(array.dtype)
+    here = devices.of(array)
+    place = here if device is None else device
+    if copy is False and place != here:
+        raise ExchangeError(f"from_dlpack: the {type(x).__name__} is on {here}, not on {place}",
+                            "leave copy=False away")
+    made = devices.moved(array, place) if copy or place != here else array
+    return interpreter.source(Tensor(made))  # type: ignore[no-any-return]

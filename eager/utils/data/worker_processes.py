@@ -1,0 +1,194 @@
+"""Workers that are processes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import threading
+import time
+from collections import deque
+from io import BytesIO
+from queue import SimpleQueue
+from typing import Any
+
+from ...core.tensor import Tensor
+from ...errors import ArgumentError, WorkerError
+from .fetch import Job
+from .shared_memory import Read, Written, new_folder
+from .worker import FAILED, Task, serve
+from .worker_pool import Crew, Reply
+
+_INLINE = 1 << 15  # bytes of a reply up to which it goes through the pipe
+_PATIENCE = 0.5    # seconds that a worker gets to finish its batch when the loop is left
+_KEPT = 4          # replies of a worker that the loop may keep without a copy, beside those ahead
+
+
+class Processes(Crew):
+    """A pipe to each process; small replies come through it, others by shared memory."""
+
+    def __init__(self, job: Job, context: Any, ahead: int) -> None:
+        super().__init__(job.workers)
+        self.folder = new_folder()
+        self.pipes: list[Any] = []
+        self.processes: list[Any] = []
+        self.sentinels: list[int] = []
+        self.memory = [Read(f"{self.folder}/{i}", ahead + _KEPT) for i in range(job.workers)]
+        self.arrived: deque[Reply] = deque()
+        self.heard: set[int] = set()  # the workers that have replied
+        self.spawned = context.get_start_method() != "fork"
+        try:
+            for number in range(job.workers):
+                self._start(job, number, context)
+        except BaseException as error:
+            self.close()
+            if self.spawned and isinstance(error, (pickle.PicklingError, TypeError, AttributeError)
+                                           ):
+                raise ArgumentError(
+                    "DataLoader: what a worker process needs cannot be sent to it: "
+                    f"{error}", "the dataset, collate_fn and worker_init_fn must pickle: define "
+                    "them at the top of a module, not inside a function; thread workers need "
+                    "no pickling") from error
+            raise
+
+    def _start(self, job: Job, number: int, context: Any) -> None:
+        ours, theirs = context.Pipe()
+        self.pipes.append(ours)
+        inherited = [] if self.spawned else list(self.pipes)
+        process = context.Process(
+            target=_work, args=(job, number, theirs, inherited, f"{self.folder}/{number}"),
+            name=f"fusewire-loader-{number}", daemon=True)
+        try:
+            process.start()
+        finally:
+            theirs.close()
+        self.processes.append(process)
+        self.sentinels.append(process.sentinel)
+
+    def give(self, worker: int, task: Task) -> None:
+        try:
+            self.pipes[worker].send((task, self.memory[worker].given_back()))
+        except OSError:
+            raise self._died(worker) from None
+
+    def take(self, timeout: float) -> Reply | None:
+        from multiprocessing.connection import wait
+
+        if not self.arrived:
+            ready = wait([*self.pipes, *self.sentinels], timeout or None)
+            if not ready:
+                return None
+            talking = [i for i, pipe in enumerate(self.pipes) if pipe in ready]
+            for worker in talking:  # the last words of a process come before its end
+                self._read(worker)
+            if not talking:
+                raise self._died(next(i for i, s in enumerate(self.sentinels) if s in ready))
+        return self.arrived.popleft()
+
+    def _read(self, worker: int) -> None:
+        try:
+            data, buffers = pickle.loads(self.pipes[worker].recv_bytes())
+        except (EOFError, OSError):
+            raise self._died(worker) from None
+        if data is None:
+            data, *buffers = self.memory[worker].parts(buffers)
+        now, batch, kind, value = pickle.loads(data, buffers=buffers)
+        self.arrived.append((now, batch, kind, value))
+        self.heard.add(worker)
+
+    def _died(self, worker: int) -> WorkerError:
+        process = self.processes[worker]
+        process.join(_PATIENCE)
+        code = process.exitcode
+        how, help = f"exited with code {code}", "something in it ended the process: os._exit, exit"
+        if code is None:
+            how, help = "closed its pipe", "something in it has closed files that it did not open"
+        elif code < 0:
+            name = next((s.name for s in signal.Signals if s == -code), "")
+            how = f"was killed by signal {-code} ({name}), exit code {code}"
+            help = "a crash in native code, or the system: when memory is short, it kills"
+        elif self.spawned and code == 1 and worker not in self.heard:
+            help = 'a script that starts processes runs its own part under `if __name__ == ' \
+                   '"__main__":`, since each of them imports it'
+        return WorkerError(f"DataLoader worker {worker} (process {process.pid}) {how}", help)
+
+    def end(self) -> None:
+        for pipe in self.pipes:
+            try:
+                pipe.send(None)
+            except OSError:  # it is gone already
+                pass
+        self._wait_for_ends()
+        for process in self.processes:
+            process.terminate()
+        self._wait_for_ends()
+        for process in self.processes:
+            process.kill()
+            process.join()
+        for pipe in self.pipes:
+            pipe.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _wait_for_ends(self) -> None:
+        latest = time.monotonic() + _PATIENCE
+        for process in self.processes:
+            process.join(max(0.0, latest - time.monotonic()))
+
+
+def _work(job: Job, number: int, pipe: Any, inherited: list[Any], prefix: str) -> None:
+    """The whole life of a worker process."""
+    for other in inherited:  # else this process would keep its siblings' pipes open
+        other.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the loop, which then ends us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    tasks: SimpleQueue[Any] = SimpleQueue()
+    stop: list[bool] = []
+    threading.Thread(target=_listen, args=(pipe, tasks, stop, prefix), daemon=True).start()
+    written = Written(prefix)
+
+    def receive() -> Any:
+        task, free = tasks.get()
+        written.free += free
+        return task
+
+    def reply(now: int, batch: int, kind: int, value: Any) -> None:
+        sent = value.sendable() if kind == FAILED else value
+        pipe.send_bytes(_packed(written, (now, batch, kind, sent)))
+
+    serve(job, number, receive, reply, stop, process=True)
+
+
+def _listen(pipe: Any, tasks: SimpleQueue[Any], stop: list[bool], prefix: str) -> None:
+    """Takes tasks off the pipe at once, so that the loop never waits to hand one over."""
+    try:
+        while (message := pipe.recv()) is not None:
+            tasks.put(message)
+        stop.append(True)
+        tasks.put((None, []))
+        pipe.recv()
+    except (EOFError, OSError):  # the loop's process is gone, or has done with us
+        shutil.rmtree(os.path.dirname(prefix), ignore_errors=True)
+        os._exit(1)
+
+
+class _Pickler(pickle.Pickler):
+    """Tensors as their arrays, whose memory stays out of the pickle."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is Tensor and obj.edge is None:
+            return Tensor, (obj._data,)
+        return NotImplemented
+
+
+def _packed(written: Written, reply: Any) -> bytes:
+    """A message of (data, buffers), or (None, where they lie in shared memory)."""
+    file = BytesIO()
+    buffers: list[pickle.PickleBuffer] = []
+    _Pickler(file, 5, buffer_callback=buffers.append).dump(reply)
+    parts = [memoryview(file.getbuffer()), *(b.raw() for b in buffers)]
+    placed = written.place(parts) if sum(p.nbytes for p in parts) > _INLINE else None
+    if placed is None:
+        # bytearrays, so that the arrays over them can be written to
+        return pickle.dumps((file.getvalue(), list(map(bytearray, parts[1:]))), 5)
+    return pickle.dumps((None, placed), 5)

@@ -1,0 +1,351 @@
+"""What a library is, as constants of LLVM IR, and the functions that its callers see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...capture.sizes.size_expr import Expr
+from ...codegen.dynamic.prime_unification import SizeFormula
+from ...codegen.llvm.step_table import loop_text
+from ...codegen.runtime.target import Target
+from ...codegen.runtime.thread_pool import IN_ORDER
+from .abi import MESSAGES, UNKNOWN, Code, number_of
+from .argument_checks import LOOKS, TYPES
+from .call import CALL
+from .program import Checked, Native
+from .weight_file import MAPPED
+from .weights import FACTOR, HEAD
+
+COMPUTED = -(1 << 63)  # in the information about an array: a size that `_shapes` computes
+
+
+@dataclass(frozen=True)
+class Named:
+    """An input or output: its name, dtype, and shape for any sizes."""
+
+    name: str
+    dtype: Any
+    shape: Sequence[Expr]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Library:
+    """All about a library. Its first program that fits the sizes of a call runs."""
+
+    name: str
+    inputs: Sequence[Named]
+    outputs: Sequence[Named]
+    sizes: Sequence[str]
+    programs: Sequence[Native]
+    weights: bytes  # the whole block; empty for none
+    inside: bool
+
+    @property
+    def functions(self) -> list[str]:
+        """The functions that callers see, without the library's name before them."""
+        return ["run", "workspace", "shapes", "error", *(_BESIDE if self.beside else ())]
+
+    @property
+    def exports(self) -> list[str]:
+        """All that callers see."""
+        return [f"{self.name}_{what}" for what in (*self.functions, "inputs", "outputs", "sizes")]
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The least and the largest that each size may be, for any of the programs."""
+        each = zip(*[p.ranges for p in self.programs])
+        return [(min(n for n, _ in of), max(n for _, n in of)) for of in map(list, each)]
+
+    @property
+    def beside(self) -> bool:
+        """Whether its weights are a file."""
+        return bool(self.weights) and not self.inside
+
+
+_BESIDE = ("check_weights", "map_weights", "unmap_weights")
+
+
+def texts_of(library: Library, target: Target) -> list[str]:
+    """The modules of a library: one of each program, and that of what calls them."""
+    programs = [_renamed(p.written.ir, i) for i, p in enumerate(library.programs)]
+    parts = [target.header, TYPES, *_constants(library), LOOKS, IN_ORDER,
+             loop_text(", ptr %team"), CALL, _functions(library),
+             f"attributes #0 = {{ {target.attributes} }}\n"]
+    return [*programs, "\n".join(parts)]
+
+
+def _renamed(ir: str, number: int) -> str:
+    """A program's text, its constants under names of their own."""
+    return ir.replace("\n@program =", f"\n@program.{number} =") \
+        .replace("\n@later =", f"\n@later.{number} =")
+
+
+# ---- constants
+def _constants(library: Library) -> Iterator[str]:
+    for i, program in enumerate(library.programs):
+        yield f"@program.{i} = external constant %program"
+        yield from _variant(library, program, i)
+    yield _list("variants", "%variant",
+                [f"{{{_words(library, p, i)}}}" for i, p in enumerate(library.programs)])
+    yield _weights(library)
+    size = len(library.weights)
+    yield f"@library = internal constant %library {{ptr @variants, i64 {len(library.programs)}, " \
+          f"i64 {len(library.inputs)}, i64 {len(library.outputs)}, i64 {len(library.sizes)}, " \
+          f"ptr {'@weights' if size and library.inside else 'null'}, i64 {size}, ptr @head}}"
+    yield from _information(library)
+
+
+def _variant(library: Library, program: Native, number: int) -> Iterator[str]:
+    """The lists of one program."""
+    sizes: list[SizeFormula] = []
+    kinds = []
+    for array, shape in zip((*library.inputs, *library.outputs),
+                            (*program.inputs, *program.outputs)):
+        kinds.append(_i64s(number_of(array.dtype), array.dtype.itemsize, len(shape), len(sizes)))
+        sizes += shape
+    checks = []
+    for check in (*program.before, *program.after):
+        checks.append(_check(check, len(sizes)))
+        sizes += check.shape
+    symbols = [s for size in sizes for s in size.sizes]
+    ends = _ends([len(size.sizes) for size in sizes])
+    yield _list(f"kinds.{number}", "%kind", kinds)
+    yield _list(f"shapes.{number}", "%size", [_i64s(size.factor, size.more, first, end)
+                                              for size, (first, end) in zip(sizes, ends)])
+    yield _list(f"symbols.{number}", "i64", symbols)
+    yield _list(f"checks.{number}", "%check", checks)
+    yield _list(f"copies.{number}", "%copy",
+                [_i64s(c.output, c.place, c.offset) for c in program.copied])
+    yield _list(f"spare.{number}", "i64", program.spare)
+    yield _list(f"ranges.{number}", "i64", [n for both in program.ranges for n in both])
+
+
+def _words(library: Library, program: Native, number: int) -> str:
+    """The words of a variant."""
+    def there(name: str) -> str:
+        return f"ptr @{name}.{number}"
+
+    before = len(program.before)
+    words = [there("program"), len(program.written.kernels), program.workspace, there("ranges"),
+             there("kinds"), there("shapes"), there("symbols"),
+             there("checks"), before, before + len(program.after), there("copies"),
+             len(program.copied), there("spare"), len(program.spare)]
+    return ", ".join(w if isinstance(w, str) else f"i64 {w}" for w in words)
+
+
+def _check(check: Checked, first: int) -> str:
+    return _i64s(check.place, number_of(check.dtype), len(check.shape), first, check.low,
+                 check.stop)
+
+
+def _ends(lengths: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Where each of some lists that stand one behind the other begins and ends."""
+    end = 0
+    for length in lengths:
+        yield end, end + length
+        end += length
+
+
+def _i64s(*numbers: int) -> str:
+    return "{" + ", ".join(f"i64 {n}" for n in numbers) + "}"
+
+
+def _list(name: str, kind: str, items: Sequence[Any], linkage: str = "internal") -> str:
+    """A constant array."""
+    text = ", ".join(f"{kind} {item}" for item in items)
+    return f"@{name} = {linkage} constant [{len(items)} x {kind}] [{text}], align 16"
+
+
+def _weights(library: Library) -> str:
+    """The block of weights, empty: an object file is filled in when it is there, as a text of so
+    many numbers would take LLVM very long; and how the block begins."""
+    head = _text_of(library.weights[:HEAD].ljust(HEAD, b"\0"))
+    lines = [f"@head = internal constant [{HEAD} x i8] {head}, align 64"]
+    if library.weights and library.inside:
+        rest = len(library.weights) - HEAD
+        lines.append(
+            f"@weights = internal externally_initialized constant "
+            f"<{{[{HEAD} x i8], [{rest} x i8]}}> "
+            f"<{{[{HEAD} x i8] {head}, [{rest} x i8] zeroinitializer}}>, align 64")
+    return "\n".join(lines)
+
+
+def filled(image: bytes, weights: bytes) -> bytes:
+    """An object file with the weights in their place."""
+    found = image.find(weights[:HEAD] + bytes(min(len(weights) - HEAD, HEAD)))
+    assert found >= 0
+    out = bytearray(image)
+    out[found:found + len(weights)] = weights
+    return bytes(out)
+
+
+def _text_of(raw: bytes) -> str:
+    """Bytes as a constant."""
+    return 'c"' + "".join(f"\\{b:02X}" for b in raw) + '"'
+
+
+# ---- information
+def _information(library: Library) -> Iterator[str]:
+    """The tables that callers see."""
+    yield "%information = type {ptr, ptr, i32, i32}"
+    for which, arrays in (("inputs", library.inputs), ("outputs", library.outputs)):
+        rows = []
+        for i, array in enumerate(arrays):
+            yield _string(f"{which}.name.{i}", array.name)
+            yield _list(f"{which}.shape.{i}", "i64", [_shown(n, library) for n in array.shape])
+            rows.append(f"{{ptr @{which}.name.{i}, ptr @{which}.shape.{i}, "
+                        f"i32 {len(array.shape)}, i32 {number_of(array.dtype)}}}")
+        rows.append("{ptr null, ptr null, i32 0, i32 0}")
+        yield _list(f"{library.name}_{which}", "%information", rows, "")
+    for i, name in enumerate(library.sizes):
+        yield _string(f"size.name.{i}", name)
+    yield "%named = type {ptr, i64, i64}"
+    rows = [f"{{ptr @size.name.{i}, i64 {least}, i64 {most}}}"
+            for i, (least, most) in enumerate(library.ranges)]
+    rows.append("{ptr null, i64 0, i64 0}")
+    yield _list(f"{library.name}_sizes", "%named", rows, "")
+
+
+def _shown(size: Expr, library: Library) -> int:
+    """A size as callers see it: a number, -1 - n for the size number n, or COMPUTED."""
+    if size.number is not None:
+        return size.number
+    return COMPUTED if size.name is None else -1 - [*library.sizes].index(size.name)
+
+
+def _string(name: str, text: str) -> str:
+    raw = text.encode() + b"\0"
+    return f"@{name} = internal constant [{len(raw)} x i8] {_text_of(raw)}"
+
+
+# ---- functions
+def _functions(library: Library) -> str:
+    name = library.name
+    codes = [_string(f"message.{code}", MESSAGES[code]) for code in Code]
+    cases = "\n".join(f"    i32 {code}, label %code{code}" for code in Code)
+    blocks = "\n".join(f"code{code}:\n  ret ptr @message.{code}" for code in Code)
+    parts = [*codes, _string("message.unknown", UNKNOWN),
+             _FUNCTIONS.format(name=name, cases=cases, blocks=blocks, count=Code.COUNT,
+                               null=Code.NULL, size=Code.SIZE, ok=Code.OK)]
+    if library.beside:
+        parts.append(MAPPED.format(name=name, bytes=len(library.weights), factor=FACTOR,
+                                   words=(len(library.weights) - HEAD) // 8, head=HEAD // 8,
+                                   null=Code.NULL, weights=Code.WEIGHTS, file=Code.FILE,
+                                   ok=Code.OK))
+    return "\n".join(parts)
+
+
+_FUNCTIONS = """
+define i32 @{name}_run(ptr %call) #0 {{
+  %code = call i32 @fusewire_call(ptr @library, ptr %call)
+  ret i32 %code
+}}
+
+; The program for the sizes of a caller, or null, and what is wrong with them.
+define internal ptr @asked(ptr %sizes, i64 %count, ptr %code) #0 {{
+entry:
+  %library = load %library, ptr @library
+  %wanted = extractvalue %library %library, 4
+  %same = icmp eq i64 %count, %wanted
+  br i1 %same, label %counted, label %miscounted
+counted:
+  %none = icmp eq i64 %count, 0
+  %there = icmp ne ptr %sizes, null
+  %fine = or i1 %none, %there
+  br i1 %fine, label %choose, label %null
+choose:
+  store i32 {ok}, ptr %code
+  %found = call ptr @variant_for(ptr @library, ptr %sizes)
+  %known = icmp ne ptr %found, null
+  br i1 %known, label %done, label %size
+size:
+  store i32 {size}, ptr %code
+  br label %done
+done:
+  ret ptr %found
+null:
+  store i32 {null}, ptr %code
+  ret ptr null
+miscounted:
+  store i32 {count}, ptr %code
+  ret ptr null
+}}
+
+define i64 @{name}_workspace(ptr %sizes, i64 %count) #0 {{
+entry:
+  %place = alloca i32, align 4
+  %variant = call ptr @asked(ptr %sizes, i64 %count, ptr %place)
+  %none = icmp eq ptr %variant, null
+  br i1 %none, label %wrong, label %right
+right:
+  %needed.place = getelementptr %variant, ptr %variant, i64 0, i32 2
+  %needed = load i64, ptr %needed.place
+  ret i64 %needed
+wrong:
+  %code = load i32, ptr %place
+  %wide = sext i32 %code to i64
+  %negative = sub i64 0, %wide
+  ret i64 %negative
+}}
+
+; Sizes of all axes of all outputs, one after the other.
+define i32 @{name}_shapes(ptr %sizes, i64 %count, ptr %shapes) #0 {{
+entry:
+  %place = alloca i32, align 4
+  %variant = call ptr @asked(ptr %sizes, i64 %count, ptr %place)
+  %none = icmp eq ptr %variant, null
+  br i1 %none, label %wrong, label %right
+right:
+  %target.none = icmp eq ptr %shapes, null
+  br i1 %target.none, label %null, label %begin
+begin:
+  %library = load %library, ptr @library
+  %inputs = extractvalue %library %library, 2
+  %outputs = extractvalue %library %library, 3
+  %last = sub i64 %outputs, 1
+  %last.kind = add i64 %inputs, %last
+  %kinds.place = getelementptr %variant, ptr %variant, i64 0, i32 4
+  %kinds = load ptr, ptr %kinds.place
+  %from.place = getelementptr %kind, ptr %kinds, i64 %inputs
+  %to.place = getelementptr %kind, ptr %kinds, i64 %last.kind
+  %from = load %kind, ptr %from.place
+  %to = load %kind, ptr %to.place
+  %first = extractvalue %kind %from, 3
+  %to.rank = extractvalue %kind %to, 2
+  %to.first = extractvalue %kind %to, 3
+  %end = add i64 %to.first, %to.rank
+  br label %head
+head:
+  %i = phi i64 [%first, %begin], [%up, %one]
+  %left = icmp slt i64 %i, %end
+  br i1 %left, label %one, label %done
+one:
+  %up = add i64 %i, 1
+  %size = call i64 @size_at(ptr %variant, i64 %i, ptr %sizes)
+  %number = sub i64 %i, %first
+  %where = getelementptr i64, ptr %shapes, i64 %number
+  store i64 %size, ptr %where
+  br label %head
+done:
+  ret i32 {ok}
+null:
+  ret i32 {null}
+wrong:
+  %code = load i32, ptr %place
+  ret i32 %code
+}}
+
+define ptr @{name}_error(i32 %code) #0 {{
+  switch i32 %code, label %unknown [
+{cases}
+  ]
+{blocks}
+unknown:
+  ret ptr @message.unknown
+}}
+"""

@@ -1,0 +1,1 @@
+"""Converts graphs to ONNX operators."""

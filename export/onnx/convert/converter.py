@@ -1,0 +1,191 @@
+"""A graph as the body of an ONNX model, what is asked for at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ....capture.graph.graph import Graph, Node, users
+from ....capture.scalars.scalar_expr import ScalarExpr, elements
+from ....capture.sizes.symbolic_dim import Dim
+from ....eager.core.op import OPS, Op
+from ....eager.errors import ExportError, GraphError
+from ..writer.constants import Constants, Named
+from ..writer.context import Context
+from ..writer.graph_writer import Value, Writer
+from ..writer.pointwise_formulas import Builder
+from ..writer.python_numbers import NumberWriter
+from ..writer.size_expressions import SizeWriter
+from . import activations, normalization, quantized, recurrent  # noqa: F401  # for rows
+from .linear_resize import interpolated
+from .op_table import INSTEAD, ROWS, Row, formula_row
+from .patterns import fused
+
+# Composites that are written whole where this holds.
+WHOLE: dict[str, Callable[[Node, int], bool]] = {
+    "normalize": normalization.is_whole, "recurrent": recurrent.is_whole,
+    "quantized_linear": quantized.is_whole, "quantized_conv": quantized.is_whole,
+    "dynamic_scale": quantized.has_range, "dynamic_zero": quantized.has_range}
+
+
+class Step(NamedTuple):
+    """A node to write: from which values, and how."""
+
+    node: Node
+    inputs: tuple[Node, ...]
+    write: Callable[[Context, list[Value]], Value]
+
+
+def row_of(op: Op) -> Row | None:
+    """How `op` is written; None where it is not, or is opened into other ops."""
+    if op.name in ROWS:
+        return ROWS[op.name]
+    if op.onnx:
+        return lambda c, node, xs: c.writer.apply(op.onnx, xs, node.type.dtype)
+    return formula_row if op.kind == "pointwise" and "onnx" not in op.why else None
+
+
+def is_written(node: Node, opset: int) -> bool:
+    """Whether a composite is written as it is, or refused for a reason, and not opened."""
+    op = OPS[node.op]
+    if node.op in WHOLE and not WHOLE[node.op](node, opset):
+        return False
+    return row_of(op) is not None or "onnx" in op.why
+
+
+class Converter:
+    """Writes the nodes that are asked for, constants computed and patterns joined.
+
+    `given` are the inputs and their names, `numbers` the inputs that are Python's numbers, `now`
+    gives the present node of a recorded one. What a loop carries is bound to a value before it is
+    read.
+    """
+
+    def __init__(self, graph: Graph, given: Mapping[Node, str], constants: Mapping[Node, Named],
+                 writer: Writer, numbers: Mapping[Node, ScalarExpr],
+                 now: Mapping[Node, Node]) -> None:
+        self.writer, self.numbers, self.now = writer, numbers, now
+        self.nodes = self._ordered(graph.outputs)
+        self.users = users(self.nodes)
+        for out in graph.outputs:
+            self.users[out].append(out)  # it is asked for: it may not vanish in a pattern
+        self._constants = Constants(self.nodes, constants)
+        self._values: ChainMap[Node, Value] = ChainMap()
+        self._phis: ChainMap[Any, Value] = ChainMap()
+        self._context = self._read(given)
+
+    def _read(self, given: Mapping[Node, str]) -> Context:
+        found_in: dict[str, tuple[Value, int]] = {}
+        for node, name in given.items():
+            value = self._values[node] = Value(name, node.type.dtype)
+            for axis, size in enumerate(node.type.shape):
+                if type(size) is Dim:
+                    found_in.setdefault(str(size), (value, axis))
+        k, sizes = Builder(self.writer), SizeWriter(self.writer, found_in)
+        self.number = NumberWriter(k, sizes, lambda n: self.write([self.now[n]])[0], self._phis)
+        return Context(self.writer, sizes, k)
+
+    @contextlib.contextmanager
+    def subgraph(self) -> Iterator[None]:
+        """A context in which all that is written belongs to a graph inside of the present one."""
+        sizes, number = self._context.sizes, self.number
+        before = self._values, self._phis, sizes.made, number.made
+        self._values, self._phis = self._values.new_child(), self._phis.new_child()
+        sizes.made, number.made = sizes.made.new_child(), number.made.new_child()
+        number.phis = self._phis
+        try:
+            with self.writer.subgraph():
+                yield
+        finally:
+            self._values, self._phis, sizes.made, number.made = before
+            number.phis = self._phis
+
+    def bind(self, phi: Node | ScalarExpr, value: Value) -> None:
+        """From now on a loop carries this."""
+        if isinstance(phi, ScalarExpr):
+            self._phis[phi.args[0]] = value
+        else:
+            self._values[phi] = value
+
+    def write(self, wanted: Sequence[Node]) -> list[Value]:
+        """The values of these nodes, written where they are not there yet."""
+        for step in self._steps(wanted):
+            self.writer.site = step.node.site
+            try:
+                inputs = [self._value(i) for i in step.inputs]
+                self._values[step.node] = step.write(self._context, inputs)
+            except (ExportError, GraphError) as error:  # or it fixes a size that varies
+                raise _refused(step.node, error.message, error.help) from None
+        self.writer.site = ""
+        return [self._value(n) for n in wanted]
+
+    def is_there(self, node: Node) -> bool:
+        """Whether a node needs no writing."""
+        return node in self._values or node in self._constants
+
+    def reads(self, node: Node) -> Iterable[Node]:
+        """What a node is computed from, by way of Python's numbers too."""
+        if node in self.numbers:
+            return [self.now[n] for n in elements([self.numbers[node]])]
+        return node.inputs
+
+    def _ordered(self, roots: Iterable[Node]) -> list[Node]:
+        """All nodes, each after what it reads."""
+        seen: dict[Node, None] = {}
+        stack = list(roots)[::-1]
+        while stack:
+            node = stack[-1]
+            missing = [i for i in self.reads(node) if i not in seen] if node not in seen else ()
+            if missing:
+                stack += list(missing)[::-1]
+            else:
+                seen[stack.pop()] = None
+        return list(seen)
+
+    def _value(self, node: Node) -> Value:
+        """The value of a node that is written, or of a constant."""
+        if node not in self._values:
+            named = self._constants[node]
+            self._values[node] = self.writer.const(named.array, name=named.name)
+        return self._values[node]
+
+    def _steps(self, wanted: Sequence[Node]) -> list[Step]:
+        """The nodes to write, inputs first, with the patterns that end in them."""
+        needed, steps = {n for n in wanted if not self.is_there(n)}, []
+        for node in reversed(self.nodes) if needed else ():
+            if node not in needed or self.is_there(node):
+                continue
+            pattern = fused(node, self.users, self.writer.opset) or interpolated(
+                node, self.users, self._constants)
+            step = self._plain(node) if pattern is None else Step(node, *pattern)
+            steps.append(step)
+            needed.update(self.reads(node) if node in self.numbers else step.inputs)
+        return steps[::-1]
+
+    def _plain(self, node: Node) -> Step:
+        """A node written by itself."""
+        formula = self.numbers.get(node)
+        if formula is None:
+            return _plain(node)
+        dtype = node.type.dtype
+        return Step(node, (), lambda c, xs: c.writer.cast(self.number(formula), dtype))
+
+
+def _plain(node: Node) -> Step:
+    """A node of an op written by itself."""
+    if node.op == "const":  # a size that may vary
+        return Step(node, (), lambda c, xs: c.sizes.number(node.params["value"], node.type.dtype))
+    row = row_of(OPS[node.op])
+    if row is None:
+        raise _refused(node, OPS[node.op].why.get("onnx", "it has no counterpart in ONNX"))
+    return Step(node, node.inputs, lambda c, xs: row(c, node, xs))
+
+
+def _refused(node: Node, why: str, help: str = "") -> ExportError:
+    """The error of a node that cannot be written, at the user's line."""
+    error = ExportError(f"{node.op} cannot be written to ONNX: {why}",
+                        INSTEAD.get(node.op, help))
+    error.line = node.site
+    return error

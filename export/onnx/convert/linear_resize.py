@@ -1,0 +1,102 @@
+"""Weighted sums of two neighbours along axes of space, written as one Resize.
+
+An axis with another size is a sum of elements that are taken and weighted, as a matrix tells. Where
+that is the matrix of a mode of Resize, the operator is written in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....capture.graph.graph import Node
+from ....capture.sizes.symbolic_dim import Dim
+from ..load.operators.resizing import PLACES, Along, How, taps
+from ..writer.constants import Constants
+from ..writer.context import Context
+from ..writer.graph_writer import Value
+from .patterns import Fused, Users
+
+MODES = ("half_pixel", "align_corners")
+_CLOSE = 1e-5  # of weights, which are computed in float32 from places up to thousands
+
+
+class Step(NamedTuple):
+    """A node that gives one axis another size: of which node, and by which mode."""
+
+    source: Node
+    axis: int
+    mode: str
+
+
+def interpolated(node: Node, users: Users, constants: Constants) -> Fused | None:
+    """How `node` is written where it is an image with other axes of space, else None."""
+    if node.op != "add" or node.type.ndim not in (4, 5) or node.type.dtype != np.float32:
+        return None
+    found = list(_steps(node, users, constants))
+    axes, modes = {step.axis for step in found}, {step.mode for step in found}
+    if not found or len(modes) != 1 or len(axes) != len(found) or min(axes) < 2:
+        return None
+    mode = modes.pop()
+    return Fused((found[-1].source,), lambda c, xs: _resize(c, node, xs[0], mode))
+
+
+def _resize(c: Context, node: Node, x: Value, mode: str) -> Value:
+    given: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": mode}
+    if c.writer.opset >= 18:
+        given["axes"] = list(range(2, node.type.ndim))
+    sizes = c.sizes.vector(node.type.shape[2 if "axes" in given else 0:])
+    return c.writer.op("Resize", [x, None, None, sizes], x.dtype, **given)
+
+
+def _steps(node: Node, users: Users, constants: Constants) -> Iterator[Step]:
+    """The axes that are made longer or shorter, the last one first."""
+    step = _step(node, users, constants)
+    while step is not None:
+        yield step
+        node = step.source
+        step = _step(node, users, constants) if len(users[node]) == 2 else None
+
+
+def _step(node: Node, users: Users, constants: Constants) -> Step | None:
+    parts = [_weighted(term, constants) for term in node.inputs] if node.op == "add" else []
+    found = [part for part in parts if part is not None]
+    if len(found) != 2:
+        return None
+    takes, weights = zip(*found)
+    source, axis = takes[0].inputs[0], takes[0].params["axis"]
+    size, n = node.type.shape[axis], source.type.shape[axis]
+    if any(t.inputs[0] is not source or t.params["axis"] != axis for t in takes) \
+            or any(len(users[t]) != 1 for t in takes) or type(n) is Dim or type(size) is Dim:
+        return None
+    matrix = _matrix(n, [constants[t.inputs[1]].array for t in takes],
+                     [w.reshape(-1) for w in weights])
+    for mode in MODES:
+        at, shares = taps(PLACES[mode](np.arange(float(size)), Along(n, size, size / n)),
+                          Along(n, size, size / n), How("linear", mode))
+        if np.allclose(matrix, _matrix(n, at.T.astype(np.int64), shares.T), 0, _CLOSE):
+            return Step(source, axis, mode)
+    return None
+
+
+def _weighted(term: Node, constants: Constants) -> tuple[Node, Any] | None:
+    """Elements that are taken, and their weights, of a product of these."""
+    if term.op != "multiply":
+        return None
+    for take, weight in (term.inputs, term.inputs[::-1]):
+        if take.op == "take" and take.inputs[1] in constants and weight in constants \
+                and take.inputs[1].type.ndim == 1 and take.type == term.type:
+            axis, shape = take.params["axis"], weight.type.shape
+            own = tuple(n if i == axis else 1 for i, n in enumerate(take.type.shape))
+            return (take, constants[weight].array) if shape == own else None
+    return None
+
+
+def _matrix(n: int, places: Any, weights: Any) -> Any:
+    """The weight of each of `n` elements (columns) in each element of the result (rows)."""
+    made = np.zeros((len(weights[0]), n))
+    for at, share in zip(places, weights):
+        made[np.arange(len(share)), at] += share
+    return made

@@ -1,0 +1,128 @@
+"""Numbers of 8 bits: the operators between which runtimes compute in whole numbers.
+
+With ranges that are known, what a layer reads goes through QuantizeLinear and DequantizeLinear, its
+weight and its bias are constants of int8 and int32 behind a DequantizeLinear, and the product is
+one of floats: the form that runtimes look for. Ranges of each input itself are
+DynamicQuantizeLinear with MatMulInteger or ConvInteger.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....capture.graph.graph import Node
+from ..writer.context import Context
+from ..writer.graph_writer import Value
+from .op_table import convolved, formula_row, row
+
+SINCE = 13  # the first opset with a scale for each channel
+_DYNAMIC = ("dynamic_quantized", "dynamic_scale", "dynamic_zero")  # the results of the operator
+
+
+def is_whole(node: Node, opset: int) -> bool:
+    """Whether ONNX has operators for this product, which give float32."""
+    return node.type.dtype == np.float32 and opset >= SINCE
+
+
+def has_range(node: Node, opset: int) -> bool:
+    """Whether ONNX has an operator for the range of this input."""
+    return node.inputs[0].type.dtype == np.float32
+
+
+@row("quantize_linear")
+def _quantize(c: Context, node: Node, xs: list[Value]) -> Value:
+    x, scale, zero = node.inputs
+    if (scale.op, zero.op) == _DYNAMIC[1:] and scale.inputs == zero.inputs == (x,):
+        return _dynamic(c, xs[0], _DYNAMIC[0])
+    if scale.type.size != 1 or zero.type.size != 1 or scale.type.dtype != np.float32:
+        return formula_row(c, node, xs)
+    return c.writer.op("QuantizeLinear", xs, node.type.dtype)
+
+
+@row("dynamic_scale", "dynamic_zero")
+def _of_input(c: Context, node: Node, xs: list[Value]) -> Value:
+    return _dynamic(c, xs[0], node.op)
+
+
+def _dynamic(c: Context, x: Value, wanted: str) -> Value:
+    """A result of DynamicQuantizeLinear, which is one node for all of them."""
+    key = ("DynamicQuantizeLinear", x)
+    if key not in c.writer.shared:
+        c.writer.shared[key] = c.writer.ops(
+            "DynamicQuantizeLinear", [x], [np.uint8, np.float32, np.uint8])
+    return c.writer.shared[key][_DYNAMIC.index(wanted)]
+
+
+@row("quantized_linear")
+def _linear(c: Context, node: Node, xs: list[Value]) -> Value:
+    q, scale, zero, w, w_scale, *bias = xs
+    channels = node.inputs[3].type.shape[0]
+    if _is_dynamic(node):
+        sums = c.writer.op("MatMulInteger", [q, c.writer.permuted(w, (1, 0)), zero], np.int32)
+        return _scaled(c, node, sums, xs, 0)
+    x = c.writer.op("DequantizeLinear", [q, scale, zero], np.float32)
+    if node.type.ndim == 2:
+        weight = _plain(c, w, w_scale, channels, 0)
+        return c.writer.op("Gemm", [x, weight, *_bias(c, xs, channels)], np.float32, transB=1)
+    weight = _plain(c, c.writer.permuted(w, (1, 0)), w_scale, channels, 1)
+    out = c.writer.op("MatMul", [x, weight], np.float32)
+    return c.writer.op("Add", [out, *_bias(c, xs, channels)], np.float32) if bias else out
+
+
+@row("quantized_conv")
+def _conv(c: Context, node: Node, xs: list[Value]) -> Value:
+    q, scale, zero, w, w_scale = xs[:5]
+    channels = node.inputs[3].type.shape[0]
+    if _is_dynamic(node):
+        sums = convolved(c, node, [q, *_unsigned(c, w, zero)], weight=3, kind="ConvInteger")
+        return _scaled(c, node, Value(sums.name, np.dtype(np.int32)), xs, node.type.ndim - 2)
+    x = c.writer.op("DequantizeLinear", [q, scale, zero], np.float32)
+    weight = _plain(c, w, w_scale, channels, 0)
+    return convolved(c, node, [x, weight, *_bias(c, xs, channels)], weight=3)
+
+
+def _unsigned(c: Context, w: Value, zero: Value) -> list[Value]:
+    """A weight as uint8, the zero of the input, and that of the weight: onnxruntime convolves with
+    weights of int8 in its latest versions only."""
+    known, middle = c.writer.array(w), c.writer.const(np.uint8(128))
+    if known is not None:
+        return [c.writer.const(known.astype(np.int16) + 128, np.uint8), zero, middle]
+    wide = c.writer.op("Add", [c.writer.cast(w, np.int32), c.writer.const(np.int32(128))], np.int32)
+    return [c.writer.cast(wide, np.uint8), zero, middle]
+
+
+def _is_dynamic(node: Node) -> bool:
+    """Whether each input has its own range."""
+    if node.inputs[1].op == "dynamic_scale":
+        return True
+    return any(b.type.dtype != np.int32 for b in node.inputs[5:])
+
+
+def _plain(c: Context, x: Value, scale: Value, count: int, axis: int) -> Value:
+    """The floats that whole numbers without a zero stand for, scaled along an axis of `count`."""
+    zeros = c.writer.const(np.zeros(count, x.dtype))  # which runtimes look for
+    return c.writer.op("DequantizeLinear", [x, scale, zeros], np.float32, axis=axis)
+
+
+def _bias(c: Context, xs: list[Value], channels: int) -> list[Value]:
+    """The bias of a layer in units of both its scales, or none."""
+    _, scale, _, _, w_scale, *bias = xs
+    known = [c.writer.array(x) for x in (scale, w_scale)]
+    unit = c.writer.op("Mul", [scale, w_scale], np.float32) if any(x is None for x in known) \
+        else c.writer.const(known[0] * known[1])
+    return [_plain(c, b, unit, channels, 0) for b in bias]
+
+
+def _scaled(c: Context, node: Node, sums: Value, xs: list[Value], space: int) -> Value:
+    """Sums of int32 as floats, with their scale and bias for each channel."""
+    w, (_, scale, _, _, w_scale, *bias) = c.writer, xs
+    shape = (-1, *[1] * space)
+
+    def along(x: Value) -> Value:
+        return w.reshape(x, shape) if space else x
+
+    if bias and bias[0].dtype == np.int32:
+        sums, bias = w.op("Add", [sums, along(bias[0])], np.int32), []
+    factor = along(w.op("Mul", [scale, w_scale], np.float32))
+    out = w.op("Mul", [w.cast(sums, np.float32), factor], np.float32)
+    return w.op("Add", [out, along(bias[0])], np.float32) if bias else out

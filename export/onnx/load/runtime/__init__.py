@@ -1,0 +1,1 @@
+"""What loaded models run with: values, limits, the table of operators."""

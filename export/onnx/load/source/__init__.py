@@ -1,0 +1,1 @@
+"""Writes a graph as source of Python."""

@@ -1,0 +1,151 @@
+"""The types of elements that values of a model have, as far as schemas of operators tell them.
+
+onnx has an inference of types and shapes of its own. It is not asked: files exist over which it
+ends the process or never comes back, and what source needs is the type of elements alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..runtime.values import TYPES
+from . import standard
+
+_CODES = {name: code for code, name in TYPES.items()}
+_OTHERS = {"string": "str", "float": "float32", "double": "float64"}  # as schemas call them
+_GIVEN = {  # attributes that say the type of the output, and the type where there is none
+    "Cast": ("to", 0), "BitCast": ("to", 0), "EyeLike": ("dtype", 0), "Bernoulli": ("dtype", 0),
+    "RandomNormalLike": ("dtype", 0), "RandomUniformLike": ("dtype", 0),
+    "RandomNormal": ("dtype", 1), "RandomUniform": ("dtype", 1), "Multinomial": ("dtype", 6),
+    "BlackmanWindow": ("output_datatype", 1), "HannWindow": ("output_datatype", 1),
+    "HammingWindow": ("output_datatype", 1), "MelWeightMatrix": ("output_datatype", 1),
+    "QuantizeLinear": ("output_dtype", 2), "DequantizeLinear": ("output_dtype", 0)}
+_OF_INPUT = {"EyeLike", "Bernoulli", "RandomNormalLike", "RandomUniformLike"}
+_CONSTANTS = {"value_float": 1, "value_floats": 1, "value_int": 7, "value_ints": 7,
+              "value_string": 8, "value_strings": 8}
+_FLOATS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16
+
+
+class Types(dict[str, int]):
+    """The numbers that ONNX gives the types of elements, by names of values; of tensors alone.
+    checked: no operator was met that does not take what it is given."""
+
+    checked = True
+
+    def __init__(self, known: Iterable[tuple[str, int]] = ()) -> None:
+        super().__init__(known)
+        self._declared: dict[str, Any] = {}  # types with shapes, of inputs and constants
+
+    def proto(self, name: str) -> Any:
+        """The type of a value as onnx has it, with its shape where the model declares one."""
+        import onnx
+
+        found = onnx.TypeProto()
+        if name in self._declared:
+            found.CopyFrom(self._declared[name])
+        elif name:
+            found.tensor_type.elem_type = self[name]
+        return found
+
+    def are_floats(self, names: Sequence[str]) -> bool:
+        """Whether values are known to be tensors of floats."""
+        return self.checked and all(self.get(name) in _FLOATS for name in names)
+
+    def declare(self, graph: Any) -> None:
+        """Enters what a graph says of its inputs and constants."""
+        import onnx
+
+        for v in graph.input:
+            self.enter(v.name, v.type.tensor_type.elem_type)
+            self._declared[v.name] = v.type
+        for proto in graph.initializer:
+            self.enter(proto.name, proto.data_type)
+            self._declared[proto.name] = onnx.helper.make_tensor_type_proto(
+                proto.data_type, list(proto.dims))
+        for proto in graph.sparse_initializer:
+            self.enter(proto.values.name, proto.values.data_type)
+
+    def enter(self, name: str, code: int) -> None:
+        """Notes the type of a value, which may not be known."""
+        if name and code:
+            self[name] = code
+
+    def follow(self, node: Any, version: int, given: Mapping[str, Any]) -> None:
+        """Enters the types of a node's outputs, its inputs being known."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        schema = standard.schema_of(domain, node.op_type, version)
+        if schema is None:
+            return
+        bound = self._bound(node, schema)
+        if node.op_type in _BODIES:
+            found = self._of_bodies(node, given)
+        elif node.op_type in ("Constant", "ConstantOfShape"):
+            found = [_of_constant(node.op_type, given)]
+        else:
+            found = [_code_of(_formal(schema.outputs, i), schema, bound)
+                     for i in range(len(node.output))]
+        attribute, usual = _GIVEN.get(node.op_type, ("", 0))
+        if attribute and attribute in given and given[attribute].i:
+            found[:1] = [given[attribute].i]
+        elif attribute and not found[0]:
+            found[:1] = [self.get(node.input[0], 0) if node.op_type in _OF_INPUT and node.input
+                         else usual]
+        for name, code in zip(node.output, found):
+            self.enter(name, code)
+
+    def _bound(self, node: Any, schema: Any) -> dict[str, int]:
+        """What the letters of a schema stand for. What contradicts it is noted."""
+        bound: dict[str, int] = {}
+        allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+        for i, name in enumerate(node.input):
+            formal = _formal(schema.inputs, i)
+            code = self.get(name, 0)
+            if not code or formal is None or not formal.is_homogeneous:
+                continue
+            own = bound.setdefault(formal.type_str, code)
+            texts = allowed.get(formal.type_str, [formal.type_str])
+            if own != code or code not in {_code_in(text) for text in texts}:
+                self.checked = False
+        return bound
+
+    def _of_bodies(self, node: Any, given: Mapping[str, Any]) -> list[int]:
+        """Of control flow: what its graphs give, where they agree."""
+        skipped = 1 if node.op_type == "Loop" else 0
+        bodies = [[self.get(v.name, 0) for v in given[name].g.output][skipped:]
+                  for name in _BODIES[node.op_type] if name in given]
+        return [kinds[0] if len({*kinds}) == 1 else 0 for kinds in zip(*bodies)]
+
+
+_BODIES = {"If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",)}
+
+
+def _formal(formals: Any, i: int) -> Any:
+    """The parameter for the input or output number `i`; the last one may stand for several."""
+    return formals[min(i, len(formals) - 1)] if formals else None
+
+
+def _code_of(formal: Any, schema: Any, bound: Mapping[str, int]) -> int:
+    """The type of an output; 0 where nothing tells it."""
+    if formal is None:
+        return 0
+    if formal.type_str in bound:
+        return bound[formal.type_str]
+    allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+    texts = allowed.get(formal.type_str, [formal.type_str])
+    return _code_in(texts[0]) if len(texts) == 1 else 0
+
+
+def _code_in(text: str) -> int:
+    """The number of the type in a text like "tensor(float)"; 0 for what is no tensor."""
+    word = text.removeprefix("tensor(").removesuffix(")") if text.startswith("tensor(") else ""
+    return _CODES.get(_OTHERS.get(word, word.replace("float8e", "float8_e")), 0)
+
+
+def _of_constant(kind: str, given: Mapping[str, Any]) -> int:
+    for name, proto in given.items():
+        if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        if name in ("value", "sparse_value"):
+            return int(proto.t.data_type or proto.sparse_tensor.values.data_type)
+    return 1 if kind == "ConstantOfShape" else 0

@@ -1,0 +1,1 @@
+"""Traces a function and makes an ONNX model of it."""

@@ -1,0 +1,1 @@
+"""Runs a model and compares it with the function."""

@@ -1,0 +1,154 @@
+"""Verifying a model: it is run beside the function, at the sizes of the example and at others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ....capture.sizes.symbolic_dim import Condition
+from ....capture.trace.export_tracer import unchanged
+from ....eager.arrays.devices import host
+from ....eager.errors import ExportError, FusewireError
+from ..model.arguments import Arguments, drawn, leaves
+from ..model.training_state import Held
+from ..writer.files import Files
+from .compare import check_valid, compare, rounding_of, runner
+
+_PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+_STEPS = 3  # of training
+_TRIES = 3  # sizes tried until the function takes one
+
+
+@dataclass
+class Check:
+    """What verifying a model found."""
+
+    error: float | None = None
+    sizes: list[dict[str, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    runner: str = ""
+    conditions: list[Condition] = field(default_factory=list)
+
+
+def verify_model(made: Files, calls: Sequence[Arguments], outputs: Sequence[str],
+                 held: Sequence[Held], check: Check) -> None:
+    """Fills `check`: the model against the function, on the examples and at other sizes; what
+    changes state is run several times in a row."""
+    source = made.loadable()
+    check_valid(made.model if isinstance(source, bytes) else source)
+    found = runner(source)
+    check.runner, check.error = found.name, 0.0
+    check.notes += [found.note] if found.note else []
+    call, rounding = calls[0], rounding_of(made.model)
+
+    def at(sizes: dict[str, int], arrays: Sequence[Any]) -> None:
+        where = "at " + ", ".join(f"{k} = {v}" for k, v in sizes.items()) if sizes else \
+            "on the example"
+        given = dict(zip(call.names, arrays))
+        near = _eager(call, _nearly(arrays), held) if held else []
+        for step, wanted in enumerate(_eager(call, arrays, held)):
+            place = f"{where}, in step {step + 1}," if step else where
+            error = compare(found.run, given, list(zip(outputs, wanted)), place,
+                            near[step] if held else (), rounding)
+            check.error = max(check.error or 0.0, error)
+            given |= dict(zip((h.name for h in held), wanted[len(wanted) - len(held):]))
+        if sizes not in check.sizes:
+            check.sizes.append(sizes)
+
+    for each in calls:
+        at(each.sizes(), each.arrays)
+    if call.sizes():
+        _compare_elsewhere(at, call, call.sizes(), check)
+
+
+def _compare_elsewhere(at: Any, call: Arguments, example: dict[str, int], check: Check) -> None:
+    """Compares at other sizes, with all of them 1, and where a size was found not to be another."""
+    rng = np.random.default_rng(0)
+
+    def drawn_at(sizes: dict[str, int]) -> bool:
+        """Whether the function takes these sizes, the model being right for them."""
+        arrays = [drawn(a, axes, sizes, rng) for a, axes in zip(call.arrays, call.axes)]
+        try:
+            _eager(call, arrays, ())
+        except FusewireError:
+            return False
+        at(sizes, arrays)
+        return True
+
+    for sizes, _ in zip(other_sizes(example, check.conditions), range(_TRIES)):
+        if drawn_at(sizes):
+            break
+    else:
+        check.notes.append("not checked at other sizes: the function takes none of those tried")
+    for sizes in doubtful_sizes(example, check.conditions):
+        if sizes in check.sizes:
+            continue
+        try:
+            drawn_at(sizes)
+        except ExportError:
+            if all(c.holds(sizes) for c in check.conditions):
+                raise
+            # else it differs where a condition fails: a real condition
+    check.conditions = [c for c in check.conditions if all(map(c.holds, check.sizes))]
+
+
+def _eager(call: Arguments, arrays: Sequence[Any], held: Sequence[Held]) -> list[list[Any]]:
+    """What the function gives, and changes, as arrays; several calls in a row of what changes."""
+    found = []
+    with unchanged(call.fn):  # each run starts from the state that was recorded
+        for _ in range(_STEPS if held else 1):
+            args, kwargs = call.call(call.placed(arrays))
+            result = call.fn(*args, **kwargs)
+            found.append([host(t._data) for t in (*(t for _, t in leaves(result, "")),
+                                                  *(h.tensors[0] for h in held))])
+    return found
+
+
+def _nearly(arrays: Sequence[Any]) -> list[Any]:
+    """These, as another order of sums might have rounded them."""
+    rng = np.random.default_rng(0)
+    return [(a * (1 + 1e-6 * rng.standard_normal(a.shape))).astype(a.dtype)
+            if a.dtype.kind == "f" else a for a in arrays]
+
+
+def other_sizes(sizes: Mapping[str, int], conditions: Iterable[Condition]
+                ) -> Iterator[dict[str, int]]:
+    """Further sizes to check at, different for each name, that meet the conditions."""
+    asked = list(conditions)
+    for values in _candidates(list(sizes.values())):
+        trial = dict(zip(sizes, values))
+        if all(c.holds(trial) for c in asked) and \
+                all(trial[name] != size for name, size in sizes.items()):
+            yield trial
+
+
+def doubtful_sizes(sizes: Mapping[str, int], conditions: Sequence[Condition]
+                   ) -> Iterator[dict[str, int]]:
+    """Sizes at which only conditions `a != b` fail: often these were asked without need.
+
+    All sizes 1 first, then one for each condition on one name.
+    """
+    unequal = [c for c in conditions if c.relation == "eq"]
+    bounds = [c for c in conditions if c.relation != "eq"]
+    trials = [dict.fromkeys(sizes, 1)]
+    for c in unequal[:8]:
+        names = c.expr.symbols()
+        if len(names) == 1:
+            all_of = ({**sizes, **dict.fromkeys(names, n)} for n in range(2, 4096))
+            trials += [next((trial for trial in all_of if not c.holds(trial)), trials[0])]
+    yield from (trial for trial in trials if all(c.holds(trial) for c in bounds))
+
+
+def _candidates(sizes: Sequence[int]) -> Iterator[list[int]]:
+    for start in range(len(_PRIMES)):
+        yield [_PRIMES[(start + i) % len(_PRIMES)] for i in range(len(sizes))]
+    for scale, more in itertools.product((2, 3), (0, 1)):
+        yield [scale * n + more * i for i, n in enumerate(sizes)]
+    for step in range(1, 9):
+        yield [n + step for n in sizes]
+        yield [max(1, n - step) for n in sizes]
+    yield [max(1, n // 2) for n in sizes]

@@ -1,0 +1,1 @@
+"""Writes nodes, sizes and numbers of an ONNX model."""

@@ -1,0 +1,140 @@
+"""Python's numbers in a model: formulas over elements of tensors, sizes, and what loops carry.
+
+An int is an int64 here, and a float a float64, as 0-d tensors: the arithmetic is Python's own, but
+for ints that outgrow 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ....capture.graph.graph import Node
+from ....capture.scalars.scalar_expr import ScalarExpr
+from ....eager.errors import ExportError
+from .graph_writer import Value
+from .pointwise_formulas import BOOL, Builder, Number
+from .size_expressions import SizeWriter
+
+INT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
+_OF_TYPE = {bool: BOOL, int: INT64, float: FLOAT64}
+_OF_KIND = {"b": BOOL, "i": INT64, "u": INT64, "f": FLOAT64}
+
+
+class NumberWriter:
+    """Writes formulas, each once. `value_of` gives the tensor that an element is taken from."""
+
+    def __init__(self, k: Builder, sizes: SizeWriter, value_of: Callable[[Node], Value],
+                 phis: Mapping[Any, Value]) -> None:
+        self.k, self.sizes, self.value_of, self.phis = k, sizes, value_of, phis
+        self.made: ChainMap[ScalarExpr, Number] = ChainMap()
+
+    def __call__(self, formula: ScalarExpr) -> Value:
+        """The number as a 0-d tensor."""
+        for part in formula.parts:
+            if part not in self.made:
+                self.made[part] = self._number(part)
+        return self.made[formula].value
+
+    def is_known(self, formula: ScalarExpr) -> bool:
+        """Whether all that loops carry of it has begun."""
+        return all(part.args[0] in self.phis for part in formula.parts if part.op == "phi")
+
+    def _number(self, part: ScalarExpr) -> Number:
+        if part.op in _ORIGINS:
+            return self.k.wrap(_ORIGINS[part.op](self, part.args[0]))
+        if part.op not in _OPERATORS:
+            raise ExportError(f"the Python operator `{part.op}` of a number that a tensor's value "
+                              "gives has no counterpart in ONNX", "compute with tensors here")
+        return _OPERATORS[part.op](self.k, *[self.made[a] for a in part.args])
+
+    def _element(self, node: Node) -> Value:
+        value = self.value_of(node)
+        scalar = self.k.writer.reshape(value, ()) if node.type.shape else value
+        return self.k.writer.cast(scalar, _OF_KIND[value.dtype.kind])
+
+    def _constant(self, constant: Any) -> Value:
+        return self.k.writer.const(np.array(constant.value, _OF_TYPE[type(constant.value)]))
+
+    def _size(self, expr: Any) -> Value:
+        return self.sizes.number_of(expr)
+
+    def _phi(self, token: Any) -> Value:
+        if token not in self.phis:
+            raise ExportError("a number that a loop carries is read outside of it, in a way that "
+                              "cannot be written", "return the number's tensor from the loop, or "
+                              "write the loops as functions of fewer decisions")
+        return self.phis[token]
+
+
+_ORIGINS: dict[str, Callable[[NumberWriter, Any], Value]] = {
+    "element": NumberWriter._element, "constant": NumberWriter._constant,
+    "size": NumberWriter._size, "phi": NumberWriter._phi,
+}
+
+
+def _arithmetic(fn: Callable[[Any, Any], Number], exact: bool = False
+                ) -> Callable[[Builder, Number, Number], Number]:
+    """An operator of two numbers in the dtype of both; with `exact`, always of floats."""
+    def apply(k: Builder, x: Number, y: Number) -> Number:
+        dtype = FLOAT64 if exact or FLOAT64 in (x.dtype, y.dtype) else INT64
+        return fn(k.cast(x, dtype), k.cast(y, dtype))
+
+    return apply
+
+
+def _bits(fn: Callable[[Any, Any], Number]) -> Callable[[Builder, Number, Number], Number]:
+    """An operator on bits: of two truth values a truth value."""
+    def apply(k: Builder, x: Number, y: Number) -> Number:
+        return fn(x, y) if x.dtype == y.dtype else fn(k.cast(x, INT64), k.cast(y, INT64))
+
+    return apply
+
+
+def _whole(name: str) -> Callable[[Builder, Number], Number]:
+    """A float rounded to an int."""
+    def apply(k: Builder, x: Number) -> Number:
+        return k.cast(getattr(k, name)(x) if x.dtype == FLOAT64 else x, INT64)
+
+    return apply
+
+
+def _counted(k: Builder, x: Number) -> Number:
+    """A truth value as an int."""
+    return k.cast(x, INT64) if x.dtype == BOOL else x
+
+
+def _power(k: Builder, x: Number, y: Number) -> Number:
+    if FLOAT64 not in (x.dtype, y.dtype):
+        raise ExportError("a power of ints is an int or a float, which only its values tell",
+                          "make one of them a float: x ** 2.0")
+    return k.pow(k.cast(x, FLOAT64), k.cast(y, FLOAT64))
+
+
+def _rounded(k: Builder, x: Number, *digits: Number) -> Number:
+    if digits:
+        raise ExportError("a number is rounded to digits, for which ONNX has no operator",
+                          "round without digits: round(x * 100) / 100")
+    return _whole("round")(k, x)
+
+
+_OPERATORS: dict[str, Callable[..., Number]] = {
+    "add": _arithmetic(lambda x, y: x + y), "sub": _arithmetic(lambda x, y: x - y),
+    "mul": _arithmetic(lambda x, y: x * y), "mod": _arithmetic(lambda x, y: x % y),
+    "floordiv": _arithmetic(lambda x, y: x // y),
+    "truediv": _arithmetic(lambda x, y: x / y, exact=True), "pow": _power,
+    "lt": _arithmetic(lambda x, y: x < y), "le": _arithmetic(lambda x, y: x <= y),
+    "gt": _arithmetic(lambda x, y: x > y), "ge": _arithmetic(lambda x, y: x >= y),
+    "eq": _arithmetic(lambda x, y: x == y), "ne": _arithmetic(lambda x, y: x != y),
+    "and": _bits(lambda x, y: x & y), "or": _bits(lambda x, y: x | y),
+    "xor": _bits(lambda x, y: x ^ y),
+    "neg": lambda k, x: -_counted(k, x), "pos": _counted,
+    "abs": lambda k, x: k.abs(_counted(k, x)),
+    "round": _rounded,
+    "invert": lambda k, x: ~_counted(k, x), "cos": lambda k, x: k.cos(k.cast(x, FLOAT64)),
+    "trunc": _whole("trunc"), "floor": _whole("floor"),
+    "ceil": _whole("ceil"),
+}
