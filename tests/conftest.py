@@ -14,6 +14,21 @@ import pytest
 
 os.environ["FUSEWIRE_DISK_MB"] = "0"  # tests compile what they test
 MODULES = itertools.count(1)
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class RootIsAFolder:
+    """pytest collects the checkout as a plain folder. It would import the `__init__.py` there
+    under the folder's name otherwise, which fails where that is no identifier."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Dir | None:
+        return pytest.Dir.from_parent(parent, path=path) if path == ROOT else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A plugin, since hooks of this file itself do not see the folder above it.
+    config.pluginmanager.register(RootIsAFolder())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
