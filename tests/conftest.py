@@ -70,6 +70,18 @@ def what_stays_is_looked_at_once() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def nothing_is_left_at_the_root() -> Iterator[None]:
+    """Tests write to folders of their own."""
+    before = _files_at_the_root()
+    yield
+    assert _files_at_the_root() - before == set(), "a test left files at the root of the checkout"
+
+
+def _files_at_the_root() -> set[str]:
+    return {path.name for path in ROOT.iterdir() if path.is_file() and path.name[0] != "."}
+
+
+@pytest.fixture(autouse=True, scope="session")
 def unwritten_memory_shows() -> Iterator[None]:
     """Compiled code finds nan in the memory it works in: what it reads before it wrote it shows."""
     from fusewire.codegen.control_vm import lower
