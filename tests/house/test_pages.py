@@ -47,6 +47,11 @@ def test_the_architecture_page_names_every_package() -> None:
     assert {p for p in staged if f"`{p}`" not in TEXTS["architecture"]} == set()
 
 
+def test_the_architecture_page_leads_to_every_page_on_internals() -> None:
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs/internals").iterdir()}
+    assert pages - set(LINK.findall(TEXTS["architecture"])) == set()
+
+
 def test_the_architecture_page_is_short() -> None:
     assert len(TEXTS["architecture"].split()) <= MOST_WORDS
 
