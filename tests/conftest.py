@@ -14,6 +14,21 @@ import pytest
 
 os.environ["FUSEWIRE_DISK_MB"] = "0"  # tests compile what they test
 MODULES = itertools.count(1)
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class RootIsAFolder:
+    """pytest collects the checkout as a plain folder. It would import the `__init__.py` there
+    under the folder's name otherwise, which fails where that is no identifier."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Dir | None:
+        return pytest.Dir.from_parent(parent, path=path) if path == ROOT else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A plugin, since hooks of this file itself do not see the folder above it.
+    config.pluginmanager.register(RootIsAFolder())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,6 +67,18 @@ def what_stays_is_looked_at_once() -> None:
         gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nothing_is_left_at_the_root() -> Iterator[None]:
+    """Tests write to folders of their own."""
+    before = _files_at_the_root()
+    yield
+    assert _files_at_the_root() - before == set(), "a test left files at the root of the checkout"
+
+
+def _files_at_the_root() -> set[str]:
+    return {path.name for path in ROOT.iterdir() if path.is_file() and path.name[0] != "."}
 
 
 @pytest.fixture(autouse=True, scope="session")

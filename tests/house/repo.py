@@ -35,7 +35,7 @@ def files() -> Iterator[Path]:
 
 def _is_ours(folder: Path, name: str) -> bool:
     if name.startswith("."):
-        return name == ".ci"
+        return name in (".ci", ".github")
     return not (name in NOT_OURS or name.endswith(".egg-info")
                 or (folder / name / "pyvenv.cfg").exists())
 
