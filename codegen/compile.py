@@ -32,9 +32,9 @@ from .cpu.nontemporal import use_nontemporal_stores
 from .dynamic.dynamic_program import DynamicProgram, check_places, compile_any_size
 from .dynamic.specializations import DynamicExecutable, has_symbols
 from .fusion.fusion import Group, fuse
-from .fusion.fusion import given as is_given
 from .fusion.kernel_key import BufferView
 from .fusion.launch import Launch
+from .fusion.materialize import is_preallocated
 from .ir.affine_index import lowering_for
 from .ir.loop_ir import Buffer
 from .ir.target_info import Machine
@@ -52,7 +52,7 @@ from .program.native_threads import get_num_threads
 from .program.prepack import PrepackedBuffers, prepacked_launches, prepacked_part
 from .program.prepacked_executable import Parts, PrepackedExecutable
 from .runtime.target import Target, host
-from .select.lowering_table import CPU, KernelCache, LoweringTable, Packed
+from .select.lowering_table import CPU, KernelCache, LoweringTable, PackedOperands
 
 Program = Executable | HybridExecutable | DynamicExecutable
 
@@ -102,7 +102,7 @@ def compile_dynamic(graph: Graph, least: Mapping[str, int],
     machine = machine_of(target)
 
     def lower(known: Graph, open_sizes: tuple[tuple[int, int], ...]) -> Lowered:
-        return lower_graph(known, replace(machine, open=open_sizes))
+        return lower_graph(known, replace(machine, dynamic_sizes=open_sizes))
 
     def write() -> tuple[WrittenProgram, tuple[Parts, DynamicProgram]]:
         check_supported(graph)
@@ -120,8 +120,8 @@ def compile_dynamic(graph: Graph, least: Mapping[str, int],
 def _assembled(plan: Plan, launches: list[Launch], target: Target) -> tuple[WrittenProgram, Parts]:
     """The program that makes these launches."""
     kept, launches, arguments = _keep(plan, launches)
-    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], arguments)
-    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    slots, arena = plan_arena([[p.buffer for p in x.views] for x in launches], arguments)
+    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
     written = write_program(steps, "program", target, kept=0 if kept is None else kept.steps)
     return written, Parts(interface_of(plan), arena, kept)
 
@@ -168,7 +168,7 @@ def lower_graph(graph: Graph, machine: Machine, checks: bool = True,
                 kinds: LoweringTable = CPU) -> Lowered:
     """The kernels of a graph on their buffers, and the plan of its arguments, before any code.
     `kinds`: how a group of each kind becomes kernels."""
-    machine = replace(machine, trains=any(n.op == "conv_weight" for n in graph.nodes()))
+    machine = replace(machine, training=any(n.op == "conv_weight" for n in graph.nodes()))
     with lowering_for(machine):
         return _lower_parts(graph, KernelCache(machine, kinds), checks, None)
 
@@ -183,24 +183,25 @@ def _lower_parts(graph: Graph, lowering: KernelCache, checks: bool, given: Colle
         return _lower_at_once(graph, lowering, checks, given)
     return lower_sections(graph, sections, graph.inputs if given is None else given,
                           lambda part, given: _lower_parts(part, lowering, checks, given),
-                          apart=bool(lowering.machine.open), in_order=lowering.machine.in_order)
+                          apart=bool(lowering.machine.dynamic_sizes),
+                          in_order=lowering.machine.in_order)
 
 
 def _joined(graph: Graph, machine: Machine) -> Graph:
     """The graph with what goes over many turns as one."""
     graph = fold_fill_slices(merge_slices(merge_slice_sums(merge_slice_updates(graph))))
     # along an axis whose size is not known nothing can be put together
-    return graph if machine.open else merge_products(transpose_products(graph))
+    return graph if machine.dynamic_sizes else merge_products(transpose_products(graph))
 
 
 def _lower_at_once(graph: Graph, lowering: KernelCache, checks: bool,
                    given: Collection[Node] | None) -> Lowered:
     with phase("passes"):
-        ready, found = extract_checks(run(graph, passes_for(lowering.machine, lowering.kinds)))
+        ready, found = extract_checks(run(graph, passes_for(lowering.machine, lowering.table)))
     if not checks:
         ready, found = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
-    check_supported(ready, lowering.kinds)
-    if lowering.machine.open:
+    check_supported(ready, lowering.table)
+    if lowering.machine.dynamic_sizes:
         check_places(ready, lowering.machine)
     values, shapes = strip_reshapes(ready)
     if given is not None:
@@ -209,7 +210,7 @@ def _lower_at_once(graph: Graph, lowering: KernelCache, checks: bool,
     plan = plan_values(values, groups, found, shapes, len(graph.outputs))
     kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
     kept |= {plan.buffers[n] for n in _often_multiplied(groups) if n in plan.buffers}
-    packed: Packed = {}  # of this plan alone: another section has its memory elsewhere
+    packed: PackedOperands = {}  # of this plan alone: another section has its memory elsewhere
     return plan, [launch for number, group in enumerate(groups) for launch in lowering.launches(
         group, plan.buffers, f"k{number}_{_label(group)}", kept, packed)]
 
@@ -223,7 +224,7 @@ def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
         merge_slice_sums,
         transpose_products,
         decompose_vector_products,
-        *([split_zero_points] if machine.dot8 and not machine.open else []),
+        *([split_zero_points] if machine.dot8 and not machine.dynamic_sizes else []),
         simplify,  # again: opening leaves reshapes of reshapes
     ]
 
@@ -233,7 +234,7 @@ def _opening(machine: Machine, kinds: LoweringTable) -> Pass:
     """The pass that opens composites, but for those that there is a kernel for, and calls."""
     def decompose(graph: Graph) -> Graph:
         opened = decompose_composites(graph, lambda node: not kinds.has_kernel(node, machine))
-        return decompose_calls(opened) if kinds.opens_calls else opened
+        return decompose_calls(opened) if kinds.decomposes_calls else opened
 
     return decompose
 
@@ -251,7 +252,7 @@ def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Grap
     what is only checked, and can be before the program runs."""
     nodes, outputs = Nodes(), list(graph.outputs)
     for j, n in enumerate(outputs):
-        if is_given(n) and (j < wanted or n not in given):
+        if is_preallocated(n) and (j < wanted or n not in given):
             outputs[j] = nodes.make("alias", (n,), {}, n.type, n.site)
     return replace(graph, outputs=tuple(outputs))
 
@@ -259,7 +260,7 @@ def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Grap
 def check_supported(graph: Graph, kinds: LoweringTable = CPU) -> None:
     """Raises CodegenError for a value that no native code can be made for, by its line."""
     for node in graph.nodes():
-        why = why_no_code(node, kinds.runs)
+        why = why_no_code(node, kinds.has_lowering)
         if why:
             raise CodegenError(f"{node.site or node.op}: {why}")
 

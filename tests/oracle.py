@@ -42,10 +42,10 @@ def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = N
         memory[plan.buffers[node]] = np.array(array, order="C").reshape(-1)
     for node in plan.constants:
         memory[plan.buffers[node]] = np.ascontiguousarray(evaluate_node(node, [])).reshape(-1)
-    for buffer in (*plan.buffers.values(), *(p.buffer for x in launches for p in x.places)):
+    for buffer in (*plan.buffers.values(), *(p.buffer for x in launches for p in x.views)):
         if buffer not in memory:
             memory[buffer] = np.full(buffer.size, 77, buffer.dtype)
-    for kernel, places in ((x.kernel, x.places) for x in launches):
+    for kernel, places in ((x.kernel, x.views) for x in launches):
         own = {b: part(memory[p.buffer], p.offset, b) for b, p in zip(kernel.arguments, places)}
         run(kernel, own, order=range(kernel.tasks - 1, -1, -1))
     outputs = plan.graph.outputs[:plan.wanted]

@@ -1,2 +1,1 @@
-"""Lowering of groups to loops for CPUs: pointwise and reduction nests, scans, sorts and scatters.
-"""
+"""Lowers groups to loops for CPUs: pointwise and reduction nests, scans, sorts and scatters."""

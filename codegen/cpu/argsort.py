@@ -1,12 +1,13 @@
-"""The order of elements along an axis as a kernel, row by row; equal ones stay in their order.
+"""Lowers argsort along an axis, row by row; equal elements keep their order.
 
-    short rows    an element's place is the number of those that come before it
-    others        radix sort: keys, unsigned integers in the order of the elements, are dealt out by
-                  eight bits after the other, the lowest first (Knuth 1998, 5.2.5 R); bits in which
-                  all keys agree are left out
+    short rows    the position of an element is the number of elements that come before it
+    others        radix sort: keys, unsigned integers in the order of the elements, are distributed
+                  by eight bits at a time, the lowest first (Knuth 1998, 5.2.5 R); digits in which
+                  all keys agree are skipped
 
-Where only the first few are wanted, those that must come later are left out first: as many groups
-of elements as are wanted have one at least that comes no later than the least of any other.
+Where only the first `count` elements are wanted, others are discarded first. The row is divided
+into at least `count` groups. The largest of the `count` smallest group minima bounds the wanted
+elements from above.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, atom, counter
 from ..ir.builder import ExprValue, call, cast
-from ..ir.inline import Inliner, flat, in_memory, unflat
+from ..ir.inline import Inliner, flatten, memory_reader, unflatten
 from ..ir.loop_ir import (
     INT,
     Assign,
@@ -37,33 +38,35 @@ from ..ir.loop_ir import (
     const,
 )
 from ..ir.target_info import Machine
-from .partition_work import bounds, buffers_of, chunks
+from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
-_SHORT = 48  # elements of a row in which each is compared with each
-_TASK = 4096  # elements that make a task worth while
-_DIGIT = 8  # bits by which keys are dealt out at once
-_HIGHEST = 11  # bits that tell what comes first: sign, exponent and two more of a float32
-PLACE = np.dtype("int32")
-_GROUP = 64  # elements of which the least is counted, at most
-_BLOCK = 64  # elements that are left out at once
-_SCRATCH = 1 << 22  # bytes
+_MAX_COMPARED_LENGTH = 48  # in shorter rows each element is compared with each
+_MIN_ELEMENTS_PER_TASK = 4096  
+_DIGIT_BITS = 8  # bits of one pass of the radix sort
+_SELECT_BITS = 11  # highest bits used to select: sign, exponent and two more of a float32
+POSITION = np.dtype("int32")
+_MAX_GROUP_ELEMENTS = 64  # elements per group whose minimum is counted
+_SELECT_BLOCK_ELEMENTS = 64  # elements discarded at once
+_MAX_SCRATCH_BYTES = 1 << 22  # of a task; longer rows use shared memory
 
 
 def lower_sort(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
                ) -> list[Kernel]:
-    """The kernel of an order; none where nobody reads it or there is nothing to order."""
+    """The kernel of an argsort; none where it has no reader or no elements."""
     (node,) = group.members
     if node.type.size == 0 or node not in buffers:
         return []
     length = node.inputs[0].type.shape[node.params["axis"]]
-    if machine.varies(length):
-        raise CodegenError(f"{where(node)}: one program does not put rows of any length in order")
-    made = (Compared if length <= _SHORT else RadixDigits)(node, buffers, machine)
-    return [made.kernel(name)]
+    if machine.is_dynamic(length):
+        raise CodegenError(
+            f"{location_of(node)}: one program cannot sort rows of a length known at run time only"
+        )
+    sort = (ComparisonSort if length <= _MAX_COMPARED_LENGTH else RadixSort)(node, buffers, machine)
+    return [sort.kernel(name)]
 
 
-def where(node: Node) -> str:
-    """The line of a node, for errors."""
+def location_of(node: Node) -> str:
+    """The source line of a node, for errors."""
     return node.site or node.op
 
 
@@ -77,50 +80,54 @@ class SortedRows:
         self.length, self.count = self.shape[self.axis], int(node.params["count"])
         self.key = key_dtype(self.source.type.dtype)
         self.rows = int(product(self.shape)) // self.length
-        self.tasks, self.each = chunks(self.rows, -(-_TASK // self.length), machine)
+        self.tasks, self.rows_per_task = split_into_tasks(
+            self.rows, -(-_MIN_ELEMENTS_PER_TASK // self.length), machine
+        )
 
     def kernel(self, name: str) -> Kernel:
         var, task = counter("task", self.tasks)
         number, row = counter("row", self.rows)
-        body = (For(number, *bounds(task, self.each, self.rows), tuple(self.row(task, row))),)
+        body = (For(number, *chunk_bounds(task, self.rows_per_task, self.rows),
+                    tuple(self.row(task, row))),)
         sites = (self.node.site,) if self.node.site else ()
         return Kernel(name, *buffers_of(body), self.scratch(), var, self.tasks, body,
                       self.rows * self.cost(), sites)
 
     def row(self, task: Index, row: Index) -> list[Stmt]:
-        """Puts one row in order."""
+        """The statements that sort one row."""
         raise NotImplementedError
 
     def scratch(self) -> tuple[Buffer, ...]:
         raise NotImplementedError
 
     def cost(self) -> float:
-        """Nanoseconds for a row."""
+        """The estimated nanoseconds per row."""
         raise NotImplementedError
 
-    def at(self, row: Index, place: Index) -> tuple[Index, ...]:
-        others = unflat(row, (*self.shape[:self.axis], *self.shape[self.axis + 1:]))
-        return (*others[:self.axis], place, *others[self.axis:])
+    def element_index(self, row: Index, position: Index) -> tuple[Index, ...]:
+        others = unflatten(row, (*self.shape[:self.axis], *self.shape[self.axis + 1:]))
+        return (*others[:self.axis], position, *others[self.axis:])
 
-    def key_of(self, row: Index, place: Index) -> ExprValue:
+    def key_of(self, row: Index, position: Index) -> ExprValue:
         """The key of an element of a row."""
-        inline = Inliner(in_memory(self.buffers, (self.node,)))
-        found = inline.value(self.source, self.at(row, place))
-        return key_of(found, self.key, bool(self.node.params["descending"]))
+        inline = Inliner(memory_reader(self.buffers, (self.node,)))
+        element = inline.value(self.source, self.element_index(row, position))
+        return key_of(element, self.key, bool(self.node.params["descending"]))
 
-    def store(self, row: Index, place: Index, order: Expr) -> Store:
-        """Notes which element comes at a place of the row's order."""
-        at = flat(self.at(row, place), self.node.type.shape).expr()
+    def store(self, row: Index, position: Index, order: Expr) -> Store:
+        """The store of an element's index at a position of the sorted row."""
+        at = flatten(self.element_index(row, position), self.node.type.shape).expr()
         return Store(self.buffers[self.node], at, cast(ExprValue(order), INT).expr)
 
 
-class Compared(SortedRows):
-    """Short rows."""
+class ComparisonSort(SortedRows):
+    """Sorts short rows by counting, for each element, those that come before it."""
 
     def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
         super().__init__(node, buffers, machine)
         self.keys = Buffer("keys", self.key, self.length, scratch=True)
-        self.before = Register("before", self.key)  # how many keys come before one
+        self.before = Register("before",
+                               self.key)  # number of keys that come before the current one
 
     def scratch(self) -> tuple[Buffer, ...]:
         return (self.keys,)
@@ -131,206 +138,231 @@ class Compared(SortedRows):
     def row(self, task: Index, row: Index) -> list[Stmt]:
         var, i = counter("i", self.length)
         own, at = Register("own", self.key), Register("at", INT)
-        place = atom(loop_ir.read(at), (0, self.length - 1))
-        wanted = loop_ir.call("lt", (loop_ir.read(at), const(self.count)), loop_ir.BOOL)
-        note = self.store(row, place, i.expr())
+        position = atom(loop_ir.read(at), (0, self.length - 1))
+        is_wanted = loop_ir.call("lt", (loop_ir.read(at), const(self.count)), loop_ir.BOOL)
+        store_index = self.store(row, position, i.expr())
         return [
             For(var, const(0), const(self.length),
                 (Store(self.keys, i.expr(), self.key_of(row, i).expr),)),
             For(var, const(0), const(self.length), (
                 Assign(own, loop_ir.load(self.keys, i.expr())),
                 Assign(self.before, const(0, self.key)),
-                self._counted("le", own, const(0), i.expr()),  # equal ones stay in their order
-                self._counted("lt", own, (i + 1).expr(), const(self.length)),
+                self._count("le", own, const(0), i.expr()),  # equal elements keep their order
+                self._count("lt", own, (i + 1).expr(), const(self.length)),
                 Assign(at, cast(ExprValue(loop_ir.read(self.before)), INT).expr),
-                note if self.count == self.length else If(wanted, (note,))))]
+                store_index if self.count == self.length else If(is_wanted, (store_index,))))]
 
-    def _counted(self, op: str, own: Register, start: Expr, stop: Expr) -> Stmt:
-        """Counts the keys of a range that are before one's own."""
+    def _count(self, op: str, own: Register, start: Expr, stop: Expr) -> Stmt:
+        """The loop that counts the keys in a range that are before the current one."""
         var, j = counter("j", self.length)
         smaller = loop_ir.call(op, (loop_ir.load(self.keys, j.expr()), loop_ir.read(own)),
                                loop_ir.BOOL)
-        more = loop_ir.Update(self.before, "add", cast(ExprValue(smaller), self.key).expr)
-        return For(var, start, stop, (more,), self.machine.lanes(self.key.itemsize))
+        add = loop_ir.Update(self.before, "add", cast(ExprValue(smaller), self.key).expr)
+        return For(var, start, stop, (add,), self.machine.lanes(self.key.itemsize))
 
 
-class RadixDigits(SortedRows):
-    """Longer rows. Keys and places are dealt out from one half of a task's memory to the other,
-    which is scratch where there is little of it."""
+class RadixSort(SortedRows):
+    """Sorts longer rows. Keys and positions move from one half of a task's memory to the other.
+
+    The memory is scratch where it is small enough."""
 
     def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
         super().__init__(node, buffers, machine)
-        self.short = 2 * self.length * (self.key.itemsize + PLACE.itemsize) <= _SCRATCH
-        if not self.short and machine.varies(self.rows):
-            raise CodegenError(f"{where(node)}: so long rows, of any number, would take any memory")
+        self.short = 2 * self.length * (self.key.itemsize + POSITION.itemsize) <= _MAX_SCRATCH_BYTES
+        if not self.short and machine.is_dynamic(self.rows):
+            raise CodegenError(f"{location_of(node)}: sorting a dynamic number of long rows needs "
+                               "memory of unknown size")
         size = 2 * self.length * (1 if self.short else self.tasks)
         self.keys = Buffer("keys", self.key, size, self.short)
-        self.order = Buffer("order", PLACE, size, self.short)
+        self.order = Buffer("order", POSITION, size, self.short)
         self.bits = 8 * self.key.itemsize
-        self.highest = min(self.bits, _HIGHEST)
-        size = max(1 << self.highest, self.bits // _DIGIT << _DIGIT)
-        self.counts = Buffer("counts", PLACE, size, scratch=True)
+        self.highest = min(self.bits, _SELECT_BITS)
+        size = max(1 << self.highest, self.bits // _DIGIT_BITS << _DIGIT_BITS)
+        self.counts = Buffer("counts", POSITION, size, scratch=True)
         self.half, self.many = Register("half", INT), Register("many", INT)
-        self.group = min(_GROUP, self.length // (2 * self.count))
+        self.group = min(_MAX_GROUP_ELEMENTS, self.length // (2 * self.count))
         self.lanes = machine.lanes(max(4, self.key.itemsize))
 
     def scratch(self) -> tuple[Buffer, ...]:
         return (self.counts, self.keys, self.order) if self.short else (self.counts,)
 
     def cost(self) -> float:
-        return float(self.length) * (0.3 if self.group > 1 else 1 + 2 * self.bits / _DIGIT)
+        return float(self.length) * (0.3 if self.group > 1 else 1 + 2 * self.bits / _DIGIT_BITS)
 
     def row(self, task: Index, row: Index) -> list[Stmt]:
         base = as_index(0) if self.short else task * (2 * self.length)
-        var, digit = counter("digit", self.bits // _DIGIT)
+        var, digit = counter("digit", self.bits // _DIGIT_BITS)
         place, i = counter("place", self.count)
-        order = loop_ir.load(self.order, (base + self._half + i).expr())
+        order = loop_ir.load(self.order, (base + self._offset + i).expr())
         return [
-            self._noted(row, base),
+            self._store_keys(row, base),
             Assign(self.many, const(self.length)),
-            *(self._first(base) if self.group > 1 else ()),
-            *self._counted(base),
+            *(self._select(base) if self.group > 1 else ()),
+            *self._count(base),
             Assign(self.half, const(0)),
-            For(var, const(0), const(self.bits // _DIGIT), tuple(self._deal(base, digit))),
+            For(var, const(0), const(self.bits // _DIGIT_BITS),
+                tuple(self._distribute(base, digit))),
             For(place, const(0), const(self.count), (self.store(row, i, order),))]
 
     @property
-    def _half(self) -> Index:
+    def _offset(self) -> Index:
         return atom(loop_ir.read(self.half), (0, self.length))
 
-    # ---- which elements are to be sorted
-    def _noted(self, row: Index, base: Index) -> Stmt:
-        """Notes the keys and places of all elements."""
+    # ---- selection of the elements to be sorted
+    def _store_keys(self, row: Index, base: Index) -> Stmt:
+        """The loop that stores the keys and positions of all elements."""
         var, i = counter("i", self.length)
-        note = (Store(self.keys, (base + i).expr(), self.key_of(row, i).expr),
-                Store(self.order, (base + i).expr(), cast(i, PLACE).expr))
-        return For(var, const(0), const(self.length), note, self.lanes)
+        stores = (Store(self.keys, (base + i).expr(), self.key_of(row, i).expr),
+                Store(self.order, (base + i).expr(), cast(i, POSITION).expr))
+        return For(var, const(0), const(self.length), stores, self.lanes)
 
-    def _first(self, base: Index) -> list[Stmt]:
-        """Keeps those that can be among the first by their highest bits: as far as the least of
-        so many groups reach as are wanted."""
-        groups, last = self.length // self.group, Register("last", self.key)
+    def _select(self, base: Index) -> list[Stmt]:
+        """Statements that keep the elements which can be among the first, by their highest bits.
+
+        The bound is the largest of as many group minima as elements are wanted."""
+        groups, bound = self.length // self.group, Register("last", self.key)
         var, i = counter("i", groups)
-        least = base + self.length
+        minima = base + self.length
         return [
-            self._least_of_groups(base, groups),
-            self._cleared(1 << self.highest),
-            For(var, const(0), const(groups),
-                tuple(self._more(0, self._high(loop_ir.load(self.keys, (least + i).expr()))))),
-            *self._last_of_the_first(last),
+            self._group_minima(base, groups),
+            self._clear_counts(1 << self.highest),
+            For(
+                var,
+                const(0),
+                const(groups),
+                tuple(
+                    self._increment(
+                        0, self._high_bits(loop_ir.load(self.keys, (minima + i).expr()))
+                    )
+                ),
+            ),
+            *self._find_bound(bound),
             Assign(self.many, const(0)),
-            self._kept(base, last)]
+            self._compact(base, bound),
+        ]
 
-    def _least_of_groups(self, base: Index, groups: int) -> Stmt:
-        """Puts the least key of each group, every so manieth of the row, into the other half."""
-        (lane, j), (turn, t) = counter("j", groups), counter("t", self.group)
+    def _group_minima(self, base: Index, groups: int) -> Stmt:
+        """The loop that stores the minimum of each group in the other half.
+
+        Element i belongs to group i modulo the number of groups."""
+        (lane, j), (iteration, t) = counter("j", groups), counter("t", self.group)
         least = Register("least", self.key)
         key = loop_ir.load(self.keys, (base + t * groups + j).expr())
         return For(lane, const(0), const(groups), (
             Assign(least, loop_ir.load(self.keys, (base + j).expr())),
-            For(turn, const(1), const(self.group), (loop_ir.Update(least, "minimum", key),)),
+            For(iteration, const(1), const(self.group), (loop_ir.Update(least, "minimum", key),)),
             Store(self.keys, (base + self.length + j).expr(), loop_ir.read(least))), self.lanes)
 
-    def _high(self, key: Expr) -> ExprValue:
+    def _high_bits(self, key: Expr) -> ExprValue:
         return ExprValue(key) >> (self.bits - self.highest)
 
-    def _last_of_the_first(self, last: Register) -> list[Stmt]:
-        """Finds the highest bits up to which there are as many groups as elements are wanted."""
+    def _find_bound(self, bound: Register) -> list[Stmt]:
+        """Statements that find the lowest bucket with as many group minima up to it as elements are
+        wanted."""
         var, b = counter("bucket", 1 << self.highest)
-        total = Register("total", PLACE)
-        short = ExprValue(loop_ir.read(total)) < self.count
-        found = call("where", short, cast(b, self.key), ExprValue(loop_ir.read(last)))
-        more = ExprValue(loop_ir.read(total)) + ExprValue(loop_ir.load(self.counts, b.expr()))
-        return [Assign(total, const(0, PLACE)), Assign(last, const(0, self.key)),
+        total = Register("total", POSITION)
+        too_few = ExprValue(loop_ir.read(total)) < self.count
+        new_bound = call("where", too_few, cast(b, self.key), ExprValue(loop_ir.read(bound)))
+        new_total = ExprValue(loop_ir.read(total)) + ExprValue(loop_ir.load(self.counts, b.expr()))
+        return [Assign(total, const(0, POSITION)), Assign(bound, const(0, self.key)),
                 For(var, const(0), const(1 << self.highest),
-                    (Assign(last, found.expr), Assign(total, more.expr)))]
+                    (Assign(bound, new_bound.expr), Assign(total, new_total.expr)))]
 
-    def _kept(self, base: Index, last: Register) -> Stmt:
-        """Moves what is kept to the front; blocks without such an element are left out at once."""
-        blocks = -(-self.length // _BLOCK)
+    def _compact(self, base: Index, bound: Register) -> Stmt:
+        """The loop that moves the selected elements to the front. Blocks without one are skipped.
+        """
+        blocks = -(-self.length // _SELECT_BLOCK_ELEMENTS)
         (var, block), (lane, j), (one, i) = (
             counter(name, size) for name, size in
             (("block", blocks), ("j", self.length), ("i", self.length)))
-        least, limits = Register("least", self.key), bounds(block, _BLOCK, self.length)
+        least, limits = (
+            Register("least", self.key),
+            chunk_bounds(block, _SELECT_BLOCK_ELEMENTS, self.length),
+        )
         keys = loop_ir.load(self.keys, (base + j).expr())
-        some = call("le", self._high(loop_ir.read(least)), ExprValue(loop_ir.read(last)))
+        has_selected = call("le", self._high_bits(loop_ir.read(least)),
+                            ExprValue(loop_ir.read(bound)))
         return For(var, const(0), const(blocks), (
             Assign(least, const((1 << self.bits) - 1, self.key)),
             For(lane, *limits, (loop_ir.Update(least, "minimum", keys),), self.lanes),
-            If(some.expr, (For(one, *limits, tuple(self._moved(base, i, last))),))))
+            If(has_selected.expr, (For(one, *limits, tuple(self._compact_one(base, i, bound))),))))
 
-    def _moved(self, base: Index, i: Index, last: Register) -> list[Stmt]:
-        """Moves a key to those before it that were kept; it counts if it is one itself."""
-        own, at = Register("own", self.key), base + atom(loop_ir.read(self.many), (0, self.length))
-        kept = call("le", self._high(loop_ir.read(own)), ExprValue(loop_ir.read(last)))
-        more = ExprValue(loop_ir.read(self.many)) + cast(kept, INT)
-        return [Assign(own, loop_ir.load(self.keys, (base + i).expr())),
-                Store(self.keys, at.expr(), loop_ir.read(own)),
-                Store(self.order, at.expr(), cast(i, PLACE).expr),
-                Assign(self.many, more.expr)]
+    def _compact_one(self, base: Index, i: Index, bound: Register) -> list[Stmt]:
+        """Statements that append a key to the selected ones, and count it if it is one of them."""
+        key, at = Register("own", self.key), base + atom(loop_ir.read(self.many), (0, self.length))
+        is_selected = call("le", self._high_bits(loop_ir.read(key)), ExprValue(loop_ir.read(bound)))
+        new_count = ExprValue(loop_ir.read(self.many)) + cast(is_selected, INT)
+        return [Assign(key, loop_ir.load(self.keys, (base + i).expr())),
+                Store(self.keys, at.expr(), loop_ir.read(key)),
+                Store(self.order, at.expr(), cast(i, POSITION).expr),
+                Assign(self.many, new_count.expr)]
 
-    # ---- sorting them
-    def _counted(self, base: Index) -> list[Stmt]:
-        """Counts how often each digit stands at each place of the keys."""
-        (var, i), own = counter("i", self.length), Register("own", self.key)
-        digits = range(self.bits // _DIGIT)
-        each = [s for d in digits for s in self._more(
-            d << _DIGIT, ExprValue(_digit(loop_ir.read(own), cast(d * _DIGIT, self.key))))]
-        return [self._cleared(len(digits) << _DIGIT),
+    # ---- sorting
+    def _count(self, base: Index) -> list[Stmt]:
+        """Statements that count how often each digit occurs in each byte of the keys."""
+        (var, i), key = counter("i", self.length), Register("own", self.key)
+        digits = range(self.bits // _DIGIT_BITS)
+        increments = [s for d in digits for s in self._increment(
+            d << _DIGIT_BITS,
+            ExprValue(_digit(loop_ir.read(key), cast(d * _DIGIT_BITS, self.key))))]
+        return [self._clear_counts(len(digits) << _DIGIT_BITS),
                 For(var, const(0), loop_ir.read(self.many),
-                    (Assign(own, loop_ir.load(self.keys, (base + i).expr())), *each))]
+                    (Assign(key, loop_ir.load(self.keys, (base + i).expr())), *increments))]
 
-    def _deal(self, base: Index, digit: Index) -> list[Stmt]:
-        """Deals the keys out by a digit, unless all have the same."""
+    def _distribute(self, base: Index, digit: Index) -> list[Stmt]:
+        """Statements that distribute the keys by a digit, unless all keys have the same."""
         var, i = counter("i", self.length)
-        shift, counts = cast(digit * _DIGIT, self.key), digit * (1 << _DIGIT)
-        one = _digit(loop_ir.load(self.keys, (base + self._half).expr()), shift)
-        alike = loop_ir.load(self.counts, (counts + atom(one, (0, 255))).expr())
-        differ = call("ne", cast(ExprValue(alike), INT), ExprValue(loop_ir.read(self.many)))
-        return [If(differ.expr, (
-            *self._summed(counts),
-            For(var, const(0), loop_ir.read(self.many), tuple(self._dealt(base, i, shift, counts))),
-            Assign(self.half, (as_index(self.length) - self._half).expr())))]
+        shift, counts = cast(digit * _DIGIT_BITS, self.key), digit * (1 << _DIGIT_BITS)
+        first_digit = _digit(loop_ir.load(self.keys, (base + self._offset).expr()), shift)
+        same_digit = loop_ir.load(self.counts, (counts + atom(first_digit, (0, 255))).expr())
+        digits_differ = call("ne", cast(ExprValue(same_digit), INT),
+                             ExprValue(loop_ir.read(self.many)))
+        return [If(digits_differ.expr, (
+            *self._prefix_sum(counts),
+            For(var, const(0), loop_ir.read(self.many),
+                tuple(self._distribute_one(base, i, shift, counts))),
+            Assign(self.half, (as_index(self.length) - self._offset).expr())))]
 
-    def _summed(self, counts: Index) -> list[Stmt]:
-        """Counts become the places of the first key of each digit."""
-        var, b = counter("bucket", 1 << _DIGIT)
-        total, own = Register("total", PLACE), Register("count", PLACE)
-        return [Assign(total, const(0, PLACE)), For(var, const(0), const(1 << _DIGIT), (
-            Assign(own, loop_ir.load(self.counts, (counts + b).expr())),
+    def _prefix_sum(self, counts: Index) -> list[Stmt]:
+        """Statements that turn counts into the position of the first key of each digit."""
+        var, b = counter("bucket", 1 << _DIGIT_BITS)
+        total, count = Register("total", POSITION), Register("count", POSITION)
+        return [Assign(total, const(0, POSITION)), For(var, const(0), const(1 << _DIGIT_BITS), (
+            Assign(count, loop_ir.load(self.counts, (counts + b).expr())),
             Store(self.counts, (counts + b).expr(), loop_ir.read(total)),
-            Assign(total, (ExprValue(loop_ir.read(total)) + ExprValue(loop_ir.read(own))).expr)))]
+            Assign(total, (ExprValue(loop_ir.read(total)) + ExprValue(loop_ir.read(count))).expr)))]
 
-    def _dealt(self, base: Index, i: Index, shift: ExprValue, counts: Index) -> list[Stmt]:
-        """Moves a key and its place to where its digit is next."""
-        own, at = Register("own", self.key), Register("at", PLACE)
-        place, source = Register("place", PLACE), (base + self._half + i).expr()
-        digit = (counts + atom(_digit(loop_ir.read(own), shift), (0, 255))).expr()
-        to = cast(ExprValue(loop_ir.read(at)), INT).expr
-        target = (base + self.length - self._half + atom(to, (0, self.length - 1))).expr()
-        return [Assign(own, loop_ir.load(self.keys, source)),
-                Assign(place, loop_ir.load(self.order, source)),
+    def _distribute_one(self, base: Index, i: Index, shift: ExprValue, counts: Index) -> list[Stmt]:
+        """Statements that move a key and its index to the next position of its digit."""
+        key, at = Register("own", self.key), Register("at", POSITION)
+        index, source = Register("place", POSITION), (base + self._offset + i).expr()
+        digit = (counts + atom(_digit(loop_ir.read(key), shift), (0, 255))).expr()
+        position = cast(ExprValue(loop_ir.read(at)), INT).expr
+        target = (base + self.length - self._offset + atom(position, (0, self.length - 1))).expr()
+        return [Assign(key, loop_ir.load(self.keys, source)),
+                Assign(index, loop_ir.load(self.order, source)),
                 Assign(at, loop_ir.load(self.counts, digit)),
                 Store(self.counts, digit, (ExprValue(loop_ir.read(at)) + 1).expr),
-                Store(self.keys, target, loop_ir.read(own)),
-                Store(self.order, target, loop_ir.read(place))]
+                Store(self.keys, target, loop_ir.read(key)),
+                Store(self.order, target, loop_ir.read(index))]
 
-    def _cleared(self, size: int) -> Stmt:
+    def _clear_counts(self, size: int) -> Stmt:
         var, b = counter("bucket", size)
-        body = (Store(self.counts, b.expr(), const(0, PLACE)),)
+        body = (Store(self.counts, b.expr(), const(0, POSITION)),)
         return For(var, const(0), const(size), body, self.machine.lanes())
 
-    def _more(self, counts: int, bucket: ExprValue) -> list[Stmt]:
-        """One more of a bucket."""
-        place = (as_index(counts) + atom(cast(bucket, INT).expr, (0, self.counts.size))).expr()
-        old = Register("old", PLACE)
-        return [Assign(old, loop_ir.load(self.counts, place)),
-                Store(self.counts, place, (ExprValue(loop_ir.read(old)) + 1).expr)]
+    def _increment(self, counts: int, bucket: ExprValue) -> list[Stmt]:
+        """Statements that add one to a bucket."""
+        bucket_index = (as_index(counts) + atom(cast(bucket, INT).expr,
+                                                (0, self.counts.size))).expr()
+        old = Register("old", POSITION)
+        return [Assign(old, loop_ir.load(self.counts, bucket_index)),
+                Store(self.counts, bucket_index, (ExprValue(loop_ir.read(old)) + 1).expr)]
 
 
 def _digit(key: Expr, shift: ExprValue) -> Expr:
     """The eight bits of a key that begin at `shift`, as an index."""
-    return cast(call("and", call("shr", ExprValue(key), shift), (1 << _DIGIT) - 1), INT).expr
+    return cast(call("and", call("shr", ExprValue(key), shift), (1 << _DIGIT_BITS) - 1), INT).expr
 
 
 # ---- keys
@@ -341,8 +373,8 @@ def key_dtype(dtype: DType) -> DType:
 
 
 def key_of(element: ExprValue, dtype: DType, descending: bool) -> ExprValue:
-    """An unsigned integer that is as small as its element comes early: 0.0 and -0.0 are equal, nan
-    is the largest."""
+    """An unsigned integer key with the order of the elements. 0.0 equals -0.0, and nan is the
+    largest."""
     key = _of_float(element, dtype) if kind(element.dtype) == "f" else _of_integer(element, dtype)
     return call("not", key) if descending else key
 
@@ -353,13 +385,13 @@ def _of_integer(element: ExprValue, dtype: DType) -> ExprValue:
 
 
 def _of_float(element: ExprValue, dtype: DType) -> ExprValue:
-    """The order of floats is that of their bits, turned round where the sign is set."""
+    """The key of a float: its bits, inverted where the sign is set."""
     wide = cast(element, np.dtype(f"f{dtype.itemsize}")) + 0.0
     bits = ExprValue(loop_ir.call("bits", (wide.expr,), dtype))
-    turned = call("where", bits >= _sign(dtype), call("not", bits), bits | _sign(dtype))
+    ordered = call("where", bits >= _sign(dtype), call("not", bits), bits | _sign(dtype))
     nan = ExprValue(loop_ir.call("isnan", (wide.expr,), loop_ir.BOOL))
-    found: ExprValue = call("where", nan, 2 * _sign(dtype) - 1, turned)
-    return found
+    key: ExprValue = call("where", nan, 2 * _sign(dtype) - 1, ordered)
+    return key
 
 
 def _sign(dtype: DType) -> int:

@@ -1,5 +1,4 @@
-"""How the work of a kernel is cut into tasks, what its statements read and write, and whose lines
-they are."""
+"""Partitions the work of a kernel into tasks, and collects its buffers and source lines."""
 
 from __future__ import annotations
 
@@ -11,22 +10,23 @@ from ..ir.affine_index import Index, as_index
 from ..ir.loop_ir import Buffer, Expr, Stmt
 from ..ir.target_info import Machine
 
-_MOST_TASKS = 64
+_MAX_TASKS = 64
 
 
-def chunks(total: int, smallest: int, machine: Machine) -> tuple[int, int]:
-    """(how many tasks, how large each): at least `smallest` each, at most _MOST_TASKS; of a total
-    that varies, as many as there are of just that size."""
-    if machine.varies(total):
+def split_into_tasks(total: int, smallest: int, machine: Machine) -> tuple[int, int]:
+    """(number of tasks, size of each): at least `smallest` each, and at most _MAX_TASKS tasks.
+
+    The tasks of a dynamic total all have the size `smallest`."""
+    if machine.is_dynamic(total):
         return max(1, -(-total // max(1, smallest))), max(1, smallest)
-    smallest = max(1, smallest // machine.finer)
-    count = max(1, min(_MOST_TASKS * machine.finer, total // smallest))
+    smallest = max(1, smallest // machine.task_divisor)
+    count = max(1, min(_MAX_TASKS * machine.task_divisor, total // smallest))
     size = -(-total // count)
     return max(1, -(-total // size)), size
 
 
-def bounds(task: Index, size: int, total: int | Index) -> tuple[Expr, Expr]:
-    """The range of a task: [task * size, the same + size), but not past `total`."""
+def chunk_bounds(task: Index, size: int, total: int | Index) -> tuple[Expr, Expr]:
+    """The range of a task: from task * size to (task + 1) * size, at most `total`."""
     start = task * size
     stop = start + size
     if isinstance(total, int) and stop.range()[1] <= total:
@@ -36,11 +36,11 @@ def bounds(task: Index, size: int, total: int | Index) -> tuple[Expr, Expr]:
 
 
 def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
-    """The buffers that statements read and write, scratch left out."""
+    """The buffers that statements read, and those that they write, scratch left out."""
     reads: dict[Buffer, None] = {}
     writes: dict[Buffer, None] = {}
     for s in loop_ir.walk(body):
-        for e in loop_ir.parts(loop_ir.expressions(s)):
+        for e in loop_ir.subexpressions(loop_ir.expressions(s)):
             if isinstance(e, loop_ir.Load) and not e.buffer.scratch:
                 reads[e.buffer] = None
         if isinstance(s, loop_ir.Transpose) and not s.source.scratch:
@@ -51,5 +51,5 @@ def buffers_of(body: tuple[Stmt, ...]) -> tuple[tuple[Buffer, ...], tuple[Buffer
 
 
 def sites_of(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The user's lines that nodes are from, each once."""
+    """The source lines of the nodes, each once."""
     return tuple(dict.fromkeys(n.site for n in nodes if n.site))

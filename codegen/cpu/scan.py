@@ -1,10 +1,10 @@
-"""Scans as kernels: along the axis one element after the other, across it side by side.
+"""Lowers scans: sequential along the axis, side by side across it.
 
-    something lies behind the axis: lanes along that, and the whole scan in each of them
-    it is the last axis:            some rows at once, so that none has to wait for its own sums
+    inner axes follow:    lanes along the inner axes, and the whole scan in each lane
+    it is the last axis:  several rows at once, so that none waits for its own sums
 
-Each element is combined with what those before it gave, in NumPy's order: the numbers are eager's.
-Sums are carried in float64, so that the last ones are as right as the first.
+Each element is combined with the result of those before it, in NumPy's order, so that the numbers
+equal eager's. Sums are carried in float64, so that the last ones are as exact as the first.
 """
 
 from __future__ import annotations
@@ -21,102 +21,114 @@ from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
 from ..ir.builder import BUILDER, ExprValue, call, cast
-from ..ir.inline import Indices, Inliner, flat, in_memory, unflat
+from ..ir.inline import Indices, Inliner, flatten, memory_reader, unflatten
 from ..ir.loop_ir import Buffer, For, If, Kernel, Register, Stmt, const
 from ..ir.scalar_ops import SCALAR
 from ..ir.target_info import Machine
 from .loop_body import identity
-from .partition_work import bounds, buffers_of, chunks
+from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
-_TASK = 8192  # elements that make a task worth while
-_ROWS = 8  # rows at once: one sum takes as long as four additions that need not wait for it
-_VECTORS = 4  # vectors at once
+_MIN_ELEMENTS_PER_TASK = 8192  
+_ROWS_AT_ONCE = 8  # a dependent addition takes as long as four independent ones
+_VECTORS_AT_ONCE = 4  
 
 
 def lower_scan(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
                ) -> list[Kernel]:
-    """The kernel of a scan; none where it has no elements, or none that anybody reads."""
+    """The kernel of a scan; none where it has no elements or no reader."""
     scan = Scan(group, buffers, machine)
     if scan.node.type.size == 0 or scan.node not in buffers:
         return []
-    across = scan.rows if scan.behind == 1 else scan.columns
+    across = scan.rows if scan.inner_size == 1 else scan.columns
     return [across(name)]
 
 
 class Scan:
-    """A scan by its axis; what lies in front of that and behind it is one axis each."""
+    """The lowering of one scan. The axes before the scanned one are one axis, and so are those
+    after it."""
 
     def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine) -> None:
         (self.node,) = group.members
         self.buffers, self.machine = buffers, machine
         self.shape, self.axis = self.node.type.shape, int(self.node.params["axis"])
         self.length = self.shape[self.axis]
-        self.before = int(product(self.shape[:self.axis]))
-        self.behind = int(product(self.shape[self.axis + 1:]))
+        self.outer_size = int(product(self.shape[:self.axis]))
+        self.inner_size = int(product(self.shape[self.axis + 1:]))
         combine = OPS[self.node.op].meaning.combine
-        self.wide = scanned_in(combine, self.node.type.dtype)
+        self.accumulator = scanned_in(combine, self.node.type.dtype)
 
     def rows(self, name: str) -> Kernel:
-        """Along the last axis: a task takes some blocks of rows."""
-        height = 1 if self.machine.varies(self.before) else _ROWS
-        whole, rest = divmod(self.before, height)
-        number, block = counter("block", whole + (rest > 0))
+        """The kernel of a scan along the last axis. A task takes some blocks of rows."""
+        height = 1 if self.machine.is_dynamic(self.outer_size) else _ROWS_AT_ONCE
+        full_blocks, rest_rows = divmod(self.outer_size, height)
+        number, block = counter("block", full_blocks + (rest_rows > 0))
 
-        def some(count: int) -> tuple[Stmt, ...]:
+        def scan_rows(count: int) -> tuple[Stmt, ...]:
             starts = [(block * height + i, as_index(0)) for i in range(count)]
             return tuple(self._chains(starts))
 
-        body = some(height) if whole else some(rest)
-        if whole and rest:
-            here = [loop_ir.call(op, (block.expr(), const(whole)), loop_ir.BOOL) for op in ("lt",
-                                                                                            "eq")]
-            body = (If(here[0], body), If(here[1], some(rest)))
-        return self._kernel(name, number, whole + (rest > 0), body)
+        body = scan_rows(height) if full_blocks else scan_rows(rest_rows)
+        if full_blocks and rest_rows:
+            conditions = [
+                loop_ir.call(op, (block.expr(), const(full_blocks)), loop_ir.BOOL)
+                for op in ("lt", "eq")
+            ]
+            body = (If(conditions[0], body), If(conditions[1], scan_rows(rest_rows)))
+        return self._kernel(name, number, full_blocks + (rest_rows > 0), body)
 
     def columns(self, name: str) -> Kernel:
-        """Along another axis: a task takes some blocks of lanes."""
-        lanes = self.machine.lanes(max(4, self.wide.itemsize)) * _VECTORS
-        lanes = max(2, min(lanes, 1 << (self.behind - 1).bit_length()))
-        blocks = -(-self.behind // lanes)
-        number, unit = counter("block", self.before * blocks)
-        lane, i = counter("i", self.behind)
-        limits = bounds(unit % blocks, lanes, self.behind)
-        body = For(lane, *limits, tuple(self._chains([(unit // blocks, i)])), lanes)
-        return self._kernel(name, number, self.before * blocks, (body,))
+        """The kernel of a scan along another axis. A task takes some blocks of lanes."""
+        lanes = self.machine.lanes(max(4, self.accumulator.itemsize)) * _VECTORS_AT_ONCE
+        lanes = max(2, min(lanes, 1 << (self.inner_size - 1).bit_length()))
+        blocks = -(-self.inner_size // lanes)
+        block_var, block = counter("block", self.outer_size * blocks)
+        lane, i = counter("i", self.inner_size)
+        limits = chunk_bounds(block % blocks, lanes, self.inner_size)
+        body = For(lane, *limits, tuple(self._chains([(block // blocks, i)])), lanes)
+        return self._kernel(name, block_var, self.outer_size * blocks, (body,))
 
     def _kernel(self, name: str, number: loop_ir.Var, count: int, body: tuple[Stmt, ...]) -> Kernel:
-        each = self.node.type.size // count
-        smallest = 1 if self.machine.varies(each) else -(-_TASK // each)
-        tasks, piece = chunks(count, smallest, self.machine)
+        elements_per_block = self.node.type.size // count
+        smallest = (
+            1
+            if self.machine.is_dynamic(elements_per_block)
+            else -(-_MIN_ELEMENTS_PER_TASK // elements_per_block)
+        )
+        tasks, blocks_per_task = split_into_tasks(count, smallest, self.machine)
         var, task = counter("task", tasks)
-        whole = (For(number, *bounds(task, piece, count), body),)
-        return Kernel(name, *buffers_of(whole), (), var, tasks, whole, float(self.node.type.size),
+        loops = (For(number, *chunk_bounds(task, blocks_per_task, count), body),)
+        return Kernel(name, *buffers_of(loops), (), var, tasks, loops, float(self.node.type.size),
                       (self.node.site,) if self.node.site else ())
 
     def _chains(self, starts: Sequence[tuple[Index, Index]]) -> list[Stmt]:
-        """Several scans side by side, each with its place before the axis and behind it."""
+        """Several scans side by side, each with its outer and its inner index."""
         var, k = counter("k", self.length)
-        registers = [Register(f"s{i}", self.wide) for i in range(len(starts))]
-        first = [loop_ir.Assign(r, loop_ir.const(self.start(), self.wide)) for r in registers]
-        steps = [s for r, (before, behind) in zip(registers, starts)
-                 for s in self._step(r, self.index(before, k, behind))]
+        registers = [Register(f"s{i}", self.accumulator) for i in range(len(starts))]
+        first = [loop_ir.Assign(r, loop_ir.const(self.start_value(), self.accumulator))
+                 for r in registers]
+        steps = [s for r, (outer, inner) in zip(registers, starts)
+                 for s in self._step(r, self.index(outer, k, inner))]
         return [*first, For(var, const(0), const(self.length), tuple(steps))]
 
-    def start(self) -> Any:
-        """What leaves the first element as it is; of sums that may be -0.0."""
-        plain = OPS[self.node.op].meaning.combine == "add" and kind(self.wide) == "f"
-        return -0.0 if plain else identity(self.node)
+    def start_value(self) -> Any:
+        """The value that leaves the first element as it is. For sums that may be -0.0 it is -0.0.
+        """
+        is_float_sum = OPS[self.node.op].meaning.combine == "add" and kind(self.accumulator) == "f"
+        return -0.0 if is_float_sum else identity(self.node)
 
     def index(self, before: Index, k: Index, behind: Index) -> Indices:
-        """An element by its places before the axis, along it, and behind it."""
-        return (*unflat(before, self.shape[:self.axis]), k,
-                *unflat(behind, self.shape[self.axis + 1:]))
+        """The index of an element from its outer index, its position along the axis, and its inner
+        index."""
+        return (*unflatten(before, self.shape[:self.axis]), k,
+                *unflatten(behind, self.shape[self.axis + 1:]))
 
     def _step(self, register: Register, where: Indices) -> list[Stmt]:
-        """One element further."""
-        found = Inliner(in_memory(self.buffers, (self.node,))).value(self.node.inputs[0], where)
-        value = self.combined(ExprValue(loop_ir.read(register)), cast(found, self.wide))
-        at = flat(where, self.shape).expr()
+        """Statements that advance the scan by one element."""
+        element = Inliner(memory_reader(self.buffers, (self.node,))).value(
+            self.node.inputs[0], where
+        )
+        value = self.combined(ExprValue(loop_ir.read(register)), cast(element, self.accumulator))
+        at = flatten(where, self.shape).expr()
         return [loop_ir.Assign(register, value.expr),
                 loop_ir.Store(self.buffers[self.node], at, loop_ir.read(register))]
 

@@ -1,7 +1,8 @@
-"""Rows written at places known only at run time: a copy of what they are written into, where it is
-not that itself, and a kernel that writes one row after the other.
+"""Lowers scatters of rows to indices known at run time.
 
-The last of several rows for one place stays, so tasks share the columns, not the rows.
+One kernel copies the array written into, unless the result already has its memory; another one
+writes one row after the other. Of several rows for one index the last one wins, so tasks share the
+columns, not the rows.
 """
 
 from __future__ import annotations
@@ -15,92 +16,96 @@ from ..fusion.kernel_key import flat_source
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, atom, counter
 from ..ir.builder import ExprValue, call, cast
-from ..ir.inline import Inliner, flat, in_memory, unflat
+from ..ir.inline import Inliner, flatten, memory_reader, unflatten
 from ..ir.loop_ir import INT, Buffer, For, Kernel, Stmt, const
 from ..ir.target_info import Machine
-from .loop_nest import lower
-from .partition_work import bounds, buffers_of, chunks
+from .lower import lower_loops
+from .partition_work import buffers_of, chunk_bounds, split_into_tasks
 
-_TASK = 8192  # elements that make a task worth while
-_VECTORS = 4  # at once
+_MIN_ELEMENTS_PER_TASK = 8192  
+_VECTORS_AT_ONCE = 4  
 
 
 def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
               ) -> list[Kernel]:
-    """The kernels of rows that are written; none where nobody reads the result."""
-    return put_kernels(group, buffers, machine, name, lower, _written)
+    """The kernels of a scatter of rows; none where the result has no reader."""
+    return scatter_kernels(group, buffers, machine, name, lower_loops, _write_rows)
 
 
-def put_kernels(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
+def scatter_kernels(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
                 copy: Callable[..., list[Kernel]], write: Callable[..., list[Kernel]]
                 ) -> list[Kernel]:
-    """Those that `copy` what is written into, where it is not the result's own memory, and those
-    that `write` rows."""
+    """The kernels by which `copy` fills the result, unless it has the memory already, and those by
+    which `write` scatters the rows."""
     (node,) = group.members
     if node.type.size == 0 or node not in buffers:
         return []
-    whole, rows, _ = node.inputs
-    into = flat_source(whole, lambda n: n in buffers)
+    target, rows, _ = node.inputs
+    source = flat_source(target, lambda n: n in buffers)
     copies = []
-    if buffers.get(into) is not buffers[node]:
-        alias, given = _copied(group, buffers)
-        copies = copy(alias, given, machine, f"{name}_copy")
+    if buffers.get(source) is not buffers[node]:
+        alias, alias_buffers = _alias_group(group, buffers)
+        copies = copy(alias, alias_buffers, machine, f"{name}_copy")
     return [*copies, *write(node, buffers, machine, name)] if rows.type.size else copies
 
 
-def _copied(group: Group, buffers: Mapping[Node, Buffer]) -> tuple[Group, dict[Node, Buffer]]:
-    """What the rows are written into, as a group of its own, in the result's memory."""
+def _alias_group(group: Group, buffers: Mapping[Node, Buffer]) -> tuple[Group, dict[Node, Buffer]]:
+    """The array written into as a group of its own, stored in the result's memory."""
     (node,) = group.members
     alias = Node("alias", (node.inputs[0],), {}, node.type, node.site)
-    given = {alias if n is node else n: b for n, b in buffers.items()}
-    return Group("rows", group.domain, None, [alias], group.reads), given
+    alias_buffers = {alias if n is node else n: b for n, b in buffers.items()}
+    return Group("rows", group.domain, None, [alias], group.reads), alias_buffers
 
 
-def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+def _write_rows(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
              ) -> list[Kernel]:
-    """The kernel that writes rows, in their order: a task has some of their columns."""
-    places = node.inputs[2]
-    count, width = int(places.type.size), int(product(node.type.shape[1:]))
-    lanes = min(_VECTORS * machine.lanes(max(4, node.type.dtype.itemsize)),
+    """The kernel that writes rows in their order. A task has some of the columns."""
+    indices = node.inputs[2]
+    count, width = int(indices.type.size), int(product(node.type.shape[1:]))
+    lanes = min(_VECTORS_AT_ONCE * machine.lanes(max(4, node.type.dtype.itemsize)),
                 1 << (width - 1).bit_length())
-    smallest = max(lanes, _TASK // machine.most(count))
-    tasks, piece = chunks(width, -(-smallest // lanes) * lanes, machine)
+    smallest = max(lanes, _MIN_ELEMENTS_PER_TASK // machine.upper_bound(count))
+    tasks, columns_per_task = split_into_tasks(width, -(-smallest // lanes) * lanes, machine)
     var, task = counter("task", tasks)
-    number, n = counter("n", count)
+    row_var, n = counter("n", count)
     column, c = counter("i", width)
 
-    inline = Inliner(in_memory(buffers))
-    store = row_written(node, buffers, inline, n, c)
-    line = For(column, *bounds(task, piece, width), (store,), lanes if lanes > 1 else 0)
-    body: tuple[Stmt, ...] = (For(number, const(0), const(count), (line,)),)
+    inline = Inliner(memory_reader(buffers))
+    store = store_row_element(node, buffers, inline, n, c)
+    line = For(column, *chunk_bounds(task, columns_per_task, width), (store,), lanes
+               if lanes > 1 else 0)
+    body: tuple[Stmt, ...] = (For(row_var, const(0), const(count), (line,)),)
     cost = count * width / (2.5 * machine.lanes())
     return [Kernel(name, *buffers_of(body), (), var, tasks, body, cost,
                    (node.site,) if node.site else ())]
 
 
-def place_of(node: Node, inline: Inliner, n: Index) -> Index:
-    """Where row number `n` is written."""
-    places = node.inputs[2]
-    return inside(inline.value(places, split(n, places.type.shape)), node.type.shape[0])
+def target_row(node: Node, inline: Inliner, n: Index) -> Index:
+    """The index at which row number `n` is written."""
+    indices = node.inputs[2]
+    return clamped_index(inline.value(indices, unflatten_row(n, indices.type.shape)),
+                         node.type.shape[0])
 
 
-def row_written(node: Node, buffers: Mapping[Node, Buffer], inline: Inliner, n: Index, c: Index
+def store_row_element(node: Node, buffers: Mapping[Node, Buffer], inline: Inliner, n: Index,
+                      c: Index
                 ) -> loop_ir.Store:
-    """Writes column `c` of row number `n`."""
-    _, rows, places = node.inputs
-    index = (*split(n, places.type.shape), *split(c, node.type.shape[1:]))
+    """The store of column `c` of row number `n`."""
+    _, rows, indices = node.inputs
+    index = (*unflatten_row(n, indices.type.shape), *unflatten_row(c, node.type.shape[1:]))
     width = int(product(node.type.shape[1:]))
-    at = flat((place_of(node, inline, n), c), (1, width)).expr()
+    at = flatten((target_row(node, inline, n), c), (1, width)).expr()
     return loop_ir.Store(buffers[node], at, inline.value(rows, index).expr)
 
 
-def split(place: Index, shape: Sequence[int]) -> tuple[Index, ...]:
-    """The index of an element by its place in row-major memory."""
-    return tuple([i if n > 1 else as_index(0) for n, i in zip(shape, unflat(place, shape))])
+def unflatten_row(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
+    """The index of an element from its position in row-major memory; axes of size 1 give 0."""
+    return tuple([i if n > 1 else as_index(0) for n, i in zip(shape, unflatten(position, shape))])
 
 
-def inside(value: ExprValue, size: int) -> Index:
-    """An index as one of 0 ... size - 1: it is checked around the program, and until then nothing
-    outside may be touched."""
-    inside = call("minimum", call("maximum", cast(value, INT), 0), size - 1)
-    return atom(inside.expr, (0, size - 1))
+def clamped_index(value: ExprValue, size: int) -> Index:
+    """An index clamped to [0, size).
+
+    The check of indices runs around the program; clamping keeps writes in bounds until then."""
+    clamped = call("minimum", call("maximum", cast(value, INT), 0), size - 1)
+    return atom(clamped.expr, (0, size - 1))

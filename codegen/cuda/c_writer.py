@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.loop_ir import Buffer, Call, Const, Expr, Load, Read, Register, Var, children
-from ..ir.subexpressions import unwritten
+from ..ir.subexpressions import evaluation_order
 
 Source = Register | Buffer | Var  # what a value depends on
 
@@ -64,7 +64,7 @@ class CWriter:
             return frozenset()
         found = self._sources.get(e)
         if found is None:
-            for x in unwritten(e, self._sources.__contains__):
+            for x in evaluation_order(e, self._sources.__contains__):
                 own = _own_source(x)
                 self._sources[x] = own.union(*[self._sources[y] for y in children(x)
                                                if not isinstance(y, Const)])

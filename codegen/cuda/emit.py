@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ..gpu.barriers import Path, barrier_points
 from ..gpu.thread_mapping import WARP, ThreadMapping
 from ..ir.affine_index import Index
-from ..ir.axis_coalescing import linear
+from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
     BOOL,
     Assign,
@@ -117,7 +117,7 @@ class CudaEmitter(CudaExpressions):
     def own_place(self, buffer: Buffer, index: Expr) -> Expr:
         if buffer not in self.team.own or self._lane is None:
             return index
-        terms, constant = linear(index)
+        terms, constant = linear_form(index)
         return Index({e: c for e, c in terms.items() if e is not self._lane.var}, constant).expr()
 
     def _bits(self, s: Store) -> str:
@@ -241,7 +241,7 @@ class CudaEmitter(CudaExpressions):
 
     def _first(self, buffer: Buffer, index: Expr, var: Var) -> str:
         """Where the element of the first turn lies."""
-        terms, constant = linear(index)
+        terms, constant = linear_form(index)
         first = Index({e: c for e, c in terms.items() if e is not var}, constant).expr()
         return f"&{self.element(buffer, first)}"
 
@@ -296,7 +296,7 @@ def _turns_of(s: For, threads: int) -> tuple[int | None, bool]:
     """How many turns a thread has at most, None if that is not known; and whether all have them."""
     ends = [s.stop, *(s.stop.args if isinstance(s.stop, Call) and s.stop.op == "minimum" else ())]
     for end in ends:
-        total = Index(*linear(end)) - Index(*linear(s.start))
+        total = Index(*linear_form(end)) - Index(*linear_form(s.start))
         if not total.terms:
             whole = end is s.stop and total.const > 0 and total.const % threads == 0
             return max(0, -(-total.const // threads)), whole

@@ -22,7 +22,7 @@ from ..ir.loop_ir import (
     expressions,
     walk,
 )
-from ..ir.subexpressions import unwritten
+from ..ir.subexpressions import evaluation_order
 from . import scalar
 from .c_writer import CWriter, uses
 from .types import DType, held, literal, small
@@ -46,7 +46,7 @@ class CudaExpressions(CWriter):
 
     def value(self, e: Expr) -> str:
         """The text of a value: a name, a literal, or something that stands alone."""
-        for x in unwritten(e, lambda x: self.name_of(x) is not None):
+        for x in evaluation_order(e, lambda x: self.name_of(x) is not None):
             self._write(x)
         return self._read(e)
 

@@ -52,7 +52,7 @@ class _Batch:
     def takes(self, x: Launch, team: ThreadMapping) -> bool:
         """Whether there is room for a launch."""
         teams = {**self.teams, x.kernel: team}
-        return len(teams) <= _DIFFERENT and self.pointers + len(x.places) <= _POINTERS \
+        return len(teams) <= _DIFFERENT and self.pointers + len(x.views) <= _POINTERS \
             and sum(t.bytes_shared for t in teams.values()) <= _SHARED
 
     def sorted(self) -> tuple[Launch, ...]:
@@ -96,7 +96,7 @@ class _LaunchOrder:
 
     def _make_room(self, x: Launch) -> None:
         """Has batches wait no longer until one more launch can: first those that others need."""
-        new = self._temporaries({p.buffer for p in x.places})
+        new = self._temporaries({p.buffer for p in x.views})
         while self._waiting and (len(self._waiting) == _BATCHES or new + sum(
                 b.temporaries for b in self._waiting) > _WAITING):
             needed = [b for b in self._waiting if any(b in c.needs for c in self._waiting)]
@@ -122,7 +122,7 @@ class _LaunchOrder:
               before: Iterable[_Batch]) -> None:
         read, written = _touched(x)
         batch.temporaries += self._temporaries((read | written) - batch.read - batch.written)
-        batch.pointers += len(x.places)
+        batch.pointers += len(x.views)
         batch.launches.append(x)
         batch.teams[x.kernel] = team
         batch.read |= read
@@ -155,6 +155,6 @@ def _kind(kernel: Kernel, team: ThreadMapping) -> Kind | None:
 def _touched(x: Launch) -> tuple[set[Buffer], set[Buffer]]:
     """What a launch reads, and what it writes."""
     own: Sequence[Buffer] = x.kernel.arguments
-    where = [(b, p.buffer) for b, p in zip(own, x.places)]
+    where = [(b, p.buffer) for b, p in zip(own, x.views)]
     return ({at for b, at in where if b in x.kernel.inputs},
             {at for b, at in where if b in x.kernel.outputs})

@@ -27,13 +27,13 @@ from ..select.lowering_table import CPU, LoweringTable
 from .horizontal_fusion import fuse_launches
 from .module import CudaModule, module_of
 
-GPU = Machine(vector_bytes=128, registers=64, winograd=0, finer=256, in_order=False)
+GPU = Machine(vector_bytes=128, registers=64, winograd=0, task_divisor=256, in_order=False)
 """What the choice of loops goes by on every GPU: a vector is what the lanes of a warp read."""
 
 LOWERED = LoweringTable({
     **CPU.lower, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
     "sort": lower_sort, "put": lower_scatter_rows, "composite": attention_kernels,
-}, has_kernel, {"add_at": lower_add_at}, opens_calls=True)
+}, has_kernel, {"add_at": lower_add_at}, decomposes_calls=True)
 _PIECE = 16  # bytes moved at once
 
 
@@ -70,17 +70,17 @@ def program_for_any(graph: Graph, least: Mapping[str, int]) -> DynamicProgram:
     """The program of a graph for all sizes up to at least these; CodegenError where code depends on
     the sizes. What reads them finds them in memory, as one more argument."""
     return compile_any_size(graph, least, lambda known, sizes: lower_graph(
-        known, replace(GPU, open=sizes), kinds=LOWERED), _assembled)
+        known, replace(GPU, dynamic_sizes=sizes), kinds=LOWERED), _assembled)
 
 
 def _assembled(plan: Plan, launches: list[Launch]) -> CudaProgram:
     rows = fuse_launches(launches, plan.arguments)
-    slots, arena = plan_arena([[p.buffer for x in row for p in x.places] for row in rows],
+    slots, arena = plan_arena([[p.buffer for x in row for p in x.views] for row in rows],
                               plan.arguments)
     number = {k: n for n, k in enumerate(dict.fromkeys(map(_kernels, rows)))}
     functions = [(f"k{n}_{_label(kernels)}", kernels) for kernels, n in number.items()]
     steps = [CudaStep(number[_kernels(row)], tuple([slot_of(p, slots) for x in row
-                                                    for p in x.places]))
+                                                    for p in x.views]))
              for row in rows]
     module = module_of(functions, _aligned(launches))
     return CudaProgram(interface_of(plan), module, tuple(steps), arena)
@@ -99,7 +99,7 @@ def _aligned(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:
     """The buffers of each kernel that begin at a multiple of a piece wherever it is launched."""
     found: dict[Kernel, frozenset[Buffer]] = {}
     for x in launches:
-        here = frozenset(b for b, p in zip(x.kernel.arguments, x.places)
+        here = frozenset(b for b, p in zip(x.kernel.arguments, x.views)
                          if p.offset * p.buffer.dtype.itemsize % _PIECE == 0)
         found[x.kernel] = found.get(x.kernel, here) & here
     return found

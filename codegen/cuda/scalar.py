@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...eager.arrays.dtypes import is_small, summed_in
-from ..ir.scalar_ops import TRANSCENDENTAL, given_by, worked_in
+from ..ir.scalar_ops import TRANSCENDENTAL, compute_dtype, result_dtype
 from .types import DOUBLE, FLOAT, DType, held, small
 
 Row = Callable[..., str]
@@ -25,11 +25,11 @@ def apply(op: str, args: list[str], dtypes: list[DType], result: DType) -> str:
     if op == "where":
         x, y = (convert(a, t, result) for a, t in zip(args[1:], dtypes[1:], strict=True))
         return f"({convert(args[0], dtypes[0], _BOOL)} ? {x} : {y})"
-    work = worked_in(op, dtypes)
+    work = compute_dtype(op, dtypes)
     operands = [convert(a, t, work) for a, t in zip(args, dtypes, strict=True)]
     if is_small(work) and op == "nextafter":
         return convert(f"fw_next_{small(work)}({', '.join(operands)})", work, result)
-    return convert(SCALAR[op](summed_in(work), *operands), given_by(op, work), result)
+    return convert(SCALAR[op](summed_in(work), *operands), result_dtype(op, work), result)
 
 
 def convert(text: str, source: DType, to: DType) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from ..ir.axis_coalescing import linear
+from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
     Assign,
     Buffer,
@@ -18,7 +18,7 @@ from ..ir.loop_ir import (
     Update,
     Var,
     expressions,
-    parts,
+    subexpressions,
 )
 
 _COUNTS = (2, 4, 8, 16)
@@ -40,7 +40,9 @@ def moved_at_once(s: For, aligned: Collection[Buffer]) -> Moved | None:
     if count not in _COUNTS or not all(isinstance(x, (Assign, Update, Store)) for x in s.body):
         return None
     stores = [x for x in s.body if isinstance(x, Store)]
-    loads = [e for e in parts(e for x in s.body for e in expressions(x)) if isinstance(e, Load)]
+    loads = [
+        e for e in subexpressions(e for x in s.body for e in expressions(x)) if isinstance(e, Load)
+    ]
     mixed = _mixed(loads, stores)
     wide_loads = [e for e in loads if e.buffer in aligned and e.buffer not in mixed
                   and _side_by_side(e.index, s.var, count) and not _depends(e.mask, s.var)]
@@ -68,11 +70,11 @@ def _mixed(loads: Iterable[Load], stores: Collection[Store]) -> set[Buffer]:
 
 def _side_by_side(index: Expr, var: Var, count: int) -> bool:
     """Whether the elements of all turns lie side by side, from a multiple of their number on."""
-    terms, constant = linear(index)
+    terms, constant = linear_form(index)
     others = {e: c for e, c in terms.items() if e is not var}
     return terms.get(var) == 1 and constant % count == 0 \
         and all(c % count == 0 and not _depends(e, var) for e, c in others.items())
 
 
 def _depends(e: Expr | None, var: Var) -> bool:
-    return e is not None and var in parts([e])
+    return e is not None and var in subexpressions([e])

@@ -26,7 +26,7 @@ from ...eager.core.op import OPS
 from ...eager.errors import CodegenError, GraphError, ShapeError
 from ..fusion.launch import Launch
 from ..ir import loop_ir
-from ..ir.affine_index import as_index, atom, comparisons, variable
+from ..ir.affine_index import as_index, atom, collect_comparisons, variable
 from ..ir.builder import BUILDER, ExprValue
 from ..ir.loop_ir import Buffer
 from ..ir.target_info import Machine
@@ -221,28 +221,28 @@ def check_places(graph: Graph, machine: Machine) -> None:
     at the same place: what holds for one size need not for another."""
     for node in graph.nodes():
         if node.op not in SPECIAL and OPS[node.op].kind == "view" and node.op != "reshape":
-            if any(machine.varies(n) for x in (node, *node.inputs) for n in x.type.shape):
+            if any(machine.is_dynamic(n) for x in (node, *node.inputs) for n in x.type.shape):
                 _check_view(node, machine)
 
 
 def _check_view(node: Node, machine: Machine) -> None:
     where = tuple(variable(f"i{a}", n) for a, n in enumerate(node.type.shape))
-    own = {w.expr(): (w, n) for w, n in zip(where, node.type.shape) if machine.varies(n)}
+    own = {w.expr(): (w, n) for w, n in zip(where, node.type.shape) if machine.is_dynamic(n)}
     types = [i.type for i in node.inputs]
 
     def at(number: int, index: Any) -> Any:
         return atom(loop_ir.load(Buffer("taken", loop_ir.INT, 1), loop_ir.const(0)))
 
-    with comparisons() as compared:
+    with collect_comparisons() as compared:
         sources = OPS[node.op].meaning(BUILDER, where, types, at, **node.params)
-    plain = not any(own.keys() & c.terms.keys() and c.const and not machine.varies(c.const)
+    plain = not any(own.keys() & c.terms.keys() and c.const and not machine.is_dynamic(c.const)
                     for c in compared)
     for source in sources:
         places = [(as_index(i), n) for i, n in zip(source.index, types[source.input].shape)
-                  if machine.varies(n)]
-        plain &= all(any(p.same(w) and n == m for w, m in own.values()) for p, n in places)
+                  if machine.is_dynamic(n)]
+        plain &= all(any(p.equals(w) and n == m for w, m in own.values()) for p, n in places)
         if isinstance(source.mask, ExprValue):
-            plain &= own.keys().isdisjoint(loop_ir.parts([source.mask.expr]))
+            plain &= own.keys().isdisjoint(loop_ir.subexpressions([source.mask.expr]))
     if not plain:
         raise CodegenError(f"{node.site or node.op}: {node.op} along an axis of unknown size")
 

@@ -103,9 +103,9 @@ def unify_samples(sample: PrimeSample, large: Sequence[Launch],
         pair = a.kernel, b.kernel
         if pair not in made:
             made[pair] = _KernelUnifier(sample).kernel(*pair)
-        if [p.offset for p in a.places] != [p.offset for p in b.places]:
+        if [p.offset for p in a.views] != [p.offset for p in b.views]:
             raise differing("where slices begin")
-        places = dict(zip(a.kernel.arguments, a.places)) | {SIZES: BufferView(SIZES)}
+        places = dict(zip(a.kernel.arguments, a.views)) | {SIZES: BufferView(SIZES)}
         out.append(Launch(made[pair], tuple(places[x] for x in made[pair].arguments)))
     return out
 
@@ -250,5 +250,5 @@ def _ends_early(s: Stmt, task: Var) -> bool:
     """Whether a task does nothing if its piece lies behind the end."""
     if isinstance(s, If):
         return isinstance(s.condition, Call) and s.condition.op == "lt" and \
-            task in loop_ir.parts([s.condition.args[0]])
+            task in loop_ir.subexpressions([s.condition.args[0]])
     return isinstance(s, For) and isinstance(s.stop, Call) and s.stop.op == "minimum"

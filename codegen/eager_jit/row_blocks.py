@@ -388,9 +388,9 @@ def built(graph: Graph, block: int, strides: list[int], name: str) -> NativeProg
         plan, launches = lower_graph(graph, machine)
         slots = {b: Argument(i) for b, i in plan.arguments.items()}
         if len(slots) != len(strides) or len(launches) != 1 \
-                or any(p.buffer not in slots for p in launches[0].places):
+                or any(p.buffer not in slots for p in launches[0].views):
             raise CodegenError("there are constants, or values beside the kernel's own, or none")
-        kernel, places = launches[0].kernel, launches[0].places
+        kernel, places = launches[0].kernel, launches[0].views
         step = ProgramStep(kernel, [slot_of(p, slots) for p in places])
         return write([step], name, target, RowBlocks(block, strides, kernel.cost)), None
 

@@ -1,7 +1,7 @@
-"""What a group computes, apart from where its operands lie: groups of one form share their kernels.
+"""Computes structural keys of groups: groups with equal keys share their kernels.
 
-A form numbers nodes and places in the order in which they are met. It leaves out where slices of
-operands begin: the turns of a loop over `x[:, t]` read one array from different places on.
+A key numbers nodes and views in the order in which they are visited. It leaves out the offsets of
+slices of operands: the iterations of a loop over `x[:, t]` read one array at different offsets.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from ...capture.graph.graph import Node, Nodes, missing_below
 from ..ir.loop_ir import Buffer
-from .fusion import Group, row_of
+from .fusion import Group, node_key
 
 Start = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class BufferView:
-    """A buffer from one of its elements on."""
+    """A buffer, from element `offset` on."""
 
     buffer: Buffer
     offset: int = 0
@@ -27,67 +27,71 @@ class BufferView:
 
 @dataclass
 class KernelKey:
-    """`key` is equal for groups that can share kernels; `places` has what differs between them, and
-    `shifts` how far the starts of slices were moved for that."""
+    """The key of a group, and the data that groups of one key do not share.
+
+    `key` is equal for groups that can share kernels. `views` are the buffers of a group in the
+    order of the key. `shifts` tells how far the starts of slices were moved into the offsets of the
+    views."""
 
     key: Any
-    places: list[BufferView]
+    views: list[BufferView]
     shifts: dict[Node, Start]
 
 
 @dataclass
 class _Operand:
-    """A value in memory: its number among the places, and the slices that read it."""
+    """A value in memory: the number of its view, and the slices that read it."""
 
     number: int
     whole: bool = False
     slices: list[Node] = field(default_factory=list)
 
 
-def kernel_key_of(group: Group, places: Mapping[Node, BufferView]) -> KernelKey:
-    """The form of a group whose operands and results lie at `places`."""
-    return _Reader(group, places).form()
+def kernel_key_of(group: Group, views: Mapping[Node, BufferView]) -> KernelKey:
+    """The key of a group whose operands and results are in these views."""
+    return _Reader(group, views).build()
 
 
 class _Reader:
-    """Walks through what the members of a group are computed from."""
+    """Walks through the nodes from which the members of a group are computed."""
 
-    def __init__(self, group: Group, places: Mapping[Node, BufferView]) -> None:
-        self.group, self.given, self.members = group, places, set(group.members)
+    def __init__(self, group: Group, views: Mapping[Node, BufferView]) -> None:
+        self.group, self.memory, self.members = group, views, set(group.members)
         self.numbers: dict[Node, int] = {}
         self.rows: list[Any] = []
         self.buffers: dict[BufferView, int] = {}
-        self.places: list[BufferView] = []
+        self.views: list[BufferView] = []
         self.operands: dict[Node, _Operand] = {}
 
-    def form(self) -> KernelKey:
+    def build(self) -> KernelKey:
         group = self.group
         for member in group.members:
             for node in missing_below(member, self.numbers, self._is_leaf):
                 self.rows.append(self._row(node))
                 self.numbers[node] = len(self.numbers)
-        stored = tuple((self.numbers[m], self._place(self.given[m]))
-                       for m in group.members if m in self.given)
-        order = tuple(self.numbers[m] for m in group.members)
+        stored = tuple((self.numbers[m], self._view_number(self.memory[m]))
+                       for m in group.members if m in self.memory)
+        member_numbers = tuple(self.numbers[m] for m in group.members)
         shifts, starts = self._move_slices()
-        key = (group.kind, group.domain, group.axes, group.layout, order, stored,
+        key = (group.kind, group.domain, group.axes, group.layout, member_numbers, stored,
                tuple(self.rows), starts)
-        return KernelKey(key, self.places, shifts)
+        return KernelKey(key, self.views, shifts)
 
-    def _place(self, place: BufferView) -> int:
-        if place not in self.buffers:
-            self.buffers[place] = len(self.places)
-            self.places.append(place)
-        return self.buffers[place]
+    def _view_number(self, view: BufferView) -> int:
+        if view not in self.buffers:
+            self.buffers[view] = len(self.views)
+            self.views.append(view)
+        return self.buffers[view]
 
     def _is_leaf(self, node: Node) -> bool:
-        return self._is_operand(node) or self._sliced(node) is not None
+        return self._is_operand(node) or self._slice_source(node) is not None
 
     def _is_operand(self, node: Node) -> bool:
-        return node in self.given and node not in self.members
+        return node in self.memory and node not in self.members
 
-    def _sliced(self, node: Node) -> Node | None:
-        """What a slice is a part of, where that lies in memory."""
+    def _slice_source(self, node: Node) -> Node | None:
+        """The operand that a slice is read from, or None if it is not a slice of a value in memory.
+        """
         if node.op != "slice" or node in self.members or min(node.params["step"], default=1) < 1:
             return None
         source = flat_source(node.inputs[0], self._is_operand)
@@ -98,20 +102,21 @@ class _Reader:
             operand = self._operand(node)
             operand.whole = True
             return "operand", operand.number, node.type
-        source = self._sliced(node)
+        source = self._slice_source(node)
         if source is not None:
             operand = self._operand(source)
             operand.slices.append(node)
             return "slice", operand.number, node.params["step"], node.type, node.inputs[0].type
-        return row_of(node, self.numbers)
+        return node_key(node, self.numbers)
 
     def _operand(self, node: Node) -> _Operand:
         if node not in self.operands:
-            self.operands[node] = _Operand(self._place(self.given[node]))
+            self.operands[node] = _Operand(self._view_number(self.memory[node]))
         return self.operands[node]
 
     def _move_slices(self) -> tuple[dict[Node, Start], Any]:
-        """Moves the slices of each operand to its first elements, and its place as far instead."""
+        """Moves the slices of each operand to its first elements, and its view by the same offset.
+        """
         shifts: dict[Node, Start] = {}
         starts = []
         for operand in self.operands.values():
@@ -119,31 +124,31 @@ class _Reader:
             for node in operand.slices:
                 starts.append(tuple(a - b for a, b in zip(node.params["start"], by)))
             if any(by):
-                whole = operand.slices[0].inputs[0].type.shape
-                place = self.places[operand.number]
-                moved = BufferView(place.buffer, place.offset + offset_of(by, whole))
-                self.places[operand.number] = moved
+                source_shape = operand.slices[0].inputs[0].type.shape
+                view = self.views[operand.number]
+                moved = BufferView(view.buffer, view.offset + offset_of(by, source_shape))
+                self.views[operand.number] = moved
                 shifts |= dict.fromkeys(operand.slices, by)
         return shifts, tuple(starts)
 
     def _common_start(self, operand: _Operand) -> Start:
-        """The lowest place that the slices of an operand begin at; 0 where they must stay."""
+        """The lowest start of the slices of an operand, or 0 where they cannot be moved."""
         if not operand.slices:
             return ()
         lowest = tuple(map(min, zip(*(n.params["start"] for n in operand.slices))))
         same_source = len({n.inputs[0] for n in operand.slices}) == 1
-        free = same_source and not operand.whole and not self._met_again(operand)
+        free = same_source and not operand.whole and not self._is_aliased(operand)
         return lowest if free else (0,) * len(lowest)
 
-    def _met_again(self, operand: _Operand) -> bool:
-        """Whether another value of the group has an operand's place: one overwrites the other."""
+    def _is_aliased(self, operand: _Operand) -> bool:
+        """True if another value of the group has the operand's memory: one overwrites the other."""
         values = [o.number for o in self.operands.values() if o is not operand]
-        values += [self.buffers[self.given[m]] for m in self.members if m in self.given]
+        values += [self.buffers[self.memory[m]] for m in self.members if m in self.memory]
         return operand.number in values
 
 
 def flat_source(node: Node, stop: Callable[[Node], bool]) -> Node:
-    """What a node is a reshape of: the same elements in the same order."""
+    """The node that this one is a reshape of, with the same elements in the same order."""
     while node.op == "reshape" and not stop(node):
         node = node.inputs[0]
     return node
@@ -157,25 +162,26 @@ def offset_of(start: Start, shape: tuple[int, ...]) -> int:
     return total
 
 
-def shifted(group: Group, given: Mapping[Node, Any], shifts: Mapping[Node, Start]
+def shift_slices(group: Group, memory: Mapping[Node, Any], shifts: Mapping[Node, Start]
             ) -> tuple[Group, dict[Node, Node]]:
-    """The group with slices moved towards the start by `shifts`, and its new nodes by the old."""
-    made, members = Nodes(), set(group.members)
+    """The group with slices moved towards the start by `shifts`, and its new nodes by the old ones.
+    """
+    nodes, members = Nodes(), set(group.members)
     new: dict[Node, Node] = {}
     if not shifts:
         return group, new
 
     def outside(node: Node) -> bool:
-        return node in given and node not in members
+        return node in memory and node not in members
 
     for member in group.members:
         for node in missing_below(member, new, outside):
-            new[node] = node if outside(node) else _moved(made, node, new, shifts.get(node, ()))
+            new[node] = node if outside(node) else _moved(nodes, node, new, shifts.get(node, ()))
     return replace(group, members=[new[m] for m in group.members]), new
 
 
-def _moved(made: Nodes, node: Node, new: Mapping[Node, Node], by: Start) -> Node:
+def _moved(nodes: Nodes, node: Node, new: Mapping[Node, Node], by: Start) -> Node:
     params = dict(node.params)
     if by:
         params["start"] = tuple(a - b for a, b in zip(params["start"], by))
-    return made.make(node.op, [new[i] for i in node.inputs], params, node.type, node.site)
+    return nodes.make(node.op, [new[i] for i in node.inputs], params, node.type, node.site)

@@ -10,7 +10,7 @@ from .kernel_key import BufferView
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel and where each of its arguments lies."""
+    """A kernel and a buffer view for each of its arguments."""
 
     kernel: Kernel
-    places: tuple[BufferView, ...]
+    views: tuple[BufferView, ...]

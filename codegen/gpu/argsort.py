@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from ...capture.graph.graph import Node
 from ...eager.arrays.shapes import TensorType
-from ..cpu.argsort import PLACE, SortedRows
-from ..cpu.partition_work import bounds, buffers_of
+from ..cpu.argsort import POSITION, SortedRows
+from ..cpu.partition_work import buffers_of, chunk_bounds
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, atom, counter
@@ -105,7 +105,7 @@ class Compared(BlockSortedRows):
         tasks = -(-total // size)
         var, task = counter("task", tasks)
         keys = Buffer("keys", self.key, size, scratch=True)
-        limits = bounds(task, size, total)
+        limits = chunk_bounds(task, size, total)
         (lane, u), (lane2, u2) = counter("u", total), counter("u", total)
         note = Store(keys, (u - task * size).expr(),
                      self.key_of(u // self.length, u % self.length).expr)
@@ -149,13 +149,13 @@ class Merged(BlockSortedRows):
 
     def __init__(self, node: Node, buffers: dict[Node, Buffer], machine: Machine) -> None:
         super().__init__(node, buffers, machine)
-        most = 1 << (_SHARED // (self.key.itemsize + PLACE.itemsize)).bit_length() - 1
+        most = 1 << (_SHARED // (self.key.itemsize + POSITION.itemsize)).bit_length() - 1
         self.piece = min(most, 1 << (self.length - 1).bit_length())
         self.pieces = -(-self.length // self.piece)
         self.threads = min(_WIDEST, self.piece // 2)
         self.last = const((1 << 8 * self.key.itemsize) - 1, self.key)  # the key that comes last
         self.keys = Buffer("keys", self.key, self.piece, scratch=True)
-        self.places = Buffer("places", PLACE, self.piece, scratch=True)
+        self.places = Buffer("places", POSITION, self.piece, scratch=True)
 
     def kernels(self, name: str) -> list[Kernel]:
         """The sort of the pieces, and all merges."""
@@ -174,7 +174,7 @@ class Merged(BlockSortedRows):
         size = min(size, self.count)
         total = self.rows * count * size
         return Runs(count, size, Buffer(f"{name}_keys", self.key, total),
-                    Buffer(f"{name}_places", PLACE, total))
+                    Buffer(f"{name}_places", POSITION, total))
 
     # ---- a piece in shared memory
     def _sorted(self, name: str, runs: Runs | None) -> Kernel:
@@ -198,7 +198,7 @@ class Merged(BlockSortedRows):
         some = [key] if inside is True else [Assign(own, self.last), If(inside.expr, (key,))]
         return self._lanes(lane, self.piece, [
             *some, Store(self.keys, self._at(self.keys, u), loop_ir.read(own)),
-            Store(self.places, self._at(self.places, u), cast(place, PLACE).expr)])
+            Store(self.places, self._at(self.places, u), cast(place, POSITION).expr)])
 
     def _network(self) -> list[Stmt]:
         """Sorted runs of 1, 2, 4, ... are made into ones of twice that size: the first of one is
@@ -236,7 +236,7 @@ class Merged(BlockSortedRows):
         pair = low, high
         at = {b: [self._at(b, i) for i in pair] for b in (self.keys, self.places)}
         keys, places = ([Register(f"{kind}{n}", dtype) for n in (1, 2)]
-                        for kind, dtype in (("key", self.key), ("place", PLACE)))
+                        for kind, dtype in (("key", self.key), ("place", POSITION)))
         (k1, k2), (p1, p2) = ([loop_ir.read(r) for r in pair] for pair in (keys, places))
         swap = call("or", _less(k2, k1), call("and", _equal(k1, k2), _less(p2, p1)))
         read = [Assign(r, loop_ir.load(b, i))
@@ -267,7 +267,7 @@ class Merged(BlockSortedRows):
         var, task = counter("task", tasks)
         lane, i = counter("i", total)
         body = self._moved(i, runs, merged, last)
-        loop = For(lane, *bounds(task, _MERGING, total), tuple(body), _MERGING)
+        loop = For(lane, *chunk_bounds(task, _MERGING, total), tuple(body), _MERGING)
         return self.made(name, var, tasks, (loop,))
 
     def _moved(self, i: Index, runs: Runs, merged: Runs, last: bool) -> list[Stmt]:
@@ -296,7 +296,7 @@ class Merged(BlockSortedRows):
         at = (merged.at(row, run // 2) + runs.size + place).expr()
         alone = call("and", run >= runs.count - 1, place < merged.size - runs.size)
         return [If(alone.expr, (Store(merged.keys, at, self.last),
-                                Store(merged.places, at, const(self.length, PLACE))))]
+                                Store(merged.places, at, const(self.length, POSITION))))]
 
     def _searched(self, runs: Runs, row: Index, other: Index, second: Index, own: Register,
                   found: Register) -> list[Stmt]:

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.axis_coalescing import linear
+from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
     Buffer,
     Call,
@@ -29,7 +29,7 @@ from ..ir.loop_ir import (
     Transpose,
     Var,
     expressions,
-    parts,
+    subexpressions,
 )
 
 Path = tuple[int, ...]  # of a statement: its place in the body, in the body of that one, ...
@@ -133,7 +133,7 @@ class _Walk:
     def _alike(self, roots: Iterable[Expr], writes: Iterable[Buffer]) -> Touched:
         """What all threads read alike, and the first one writes."""
         touched = Touched(writes={b: {_ANY} for b in writes if b not in self.private})
-        for e in parts(roots):
+        for e in subexpressions(roots):
             if isinstance(e, Load) and e.buffer not in self.private:
                 touched.reads.setdefault(e.buffer, set()).add(_ANY)
         return touched
@@ -146,7 +146,7 @@ class _Walk:
     def _inside(self, body: Iterable[Stmt], lane: For, serial: dict[Var, Any], touched: Touched
                 ) -> None:
         for s in body:
-            for e in parts(expressions(s)):
+            for e in subexpressions(expressions(s)):
                 if isinstance(e, Load) and e.buffer not in self.private:
                     key = _key(e.index, lane, serial, self.task)
                     touched.reads.setdefault(e.buffer, set()).add(key)
@@ -163,7 +163,7 @@ class _Walk:
 def _key(index: Expr, lane: For, serial: dict[Var, Any], task: Var) -> Any:
     """What is equal for two accesses whose elements belong to the same thread each, and to no other
     one; _ANY where that is not known."""
-    terms, constant = linear(index)
+    terms, constant = linear_form(index)
     step, span = abs(terms.pop(lane.var, 0)), 0
     named = {}
     for e, factor in terms.items():
@@ -173,7 +173,7 @@ def _key(index: Expr, lane: For, serial: dict[Var, Any], task: Var) -> Any:
                 return _ANY
             span += abs(factor) * (int(stop.value) - int(start.value) - 1)
             named[named_loop] = factor
-        elif all(isinstance(x, (Call, Const)) or x is task for x in parts([e])):
+        elif all(isinstance(x, (Call, Const)) or x is task for x in subexpressions([e])):
             named[e] = factor
         else:  # in another turn of a loop it may be another element
             return _ANY

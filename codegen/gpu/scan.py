@@ -19,13 +19,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...capture.graph.graph import Node
-from ..cpu.partition_work import bounds, buffers_of
+from ..cpu.partition_work import buffers_of, chunk_bounds
 from ..cpu.scan import Scan
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, as_index, counter
 from ..ir.builder import ExprValue, cast
-from ..ir.inline import Inliner, flat, in_memory
+from ..ir.inline import Inliner, flatten, memory_reader
 from ..ir.loop_ir import Assign, Buffer, Expr, For, If, Kernel, Register, Stmt, Store, const
 from ..ir.target_info import Machine
 from .thread_mapping import WARP
@@ -73,10 +73,10 @@ class BlockScan(Scan):
 
     def __init__(self, group: Group, buffers: dict[Node, Buffer], machine: Machine) -> None:
         super().__init__(group, buffers, machine)
-        self.by_rows = self.behind == 1 and self.length > _SHORT
-        self.lines = self.before * self.behind
+        self.by_rows = self.inner_size == 1 and self.length > _SHORT
+        self.lines = self.outer_size * self.inner_size
         self.each = max(1, _BYTES // self.node.type.dtype.itemsize)  # elements of a thread
-        self.nothing = ExprValue(const(self.start(), self.wide))
+        self.nothing = ExprValue(const(self.start_value(), self.accumulator))
 
     def kernels(self, name: str) -> list[Kernel]:
         """The kernels of the whole scan."""
@@ -84,7 +84,8 @@ class BlockScan(Scan):
         if made.count == 1:
             return [self._made(name, of, made)]
         size = made.count * self.lines
-        total, before = (Buffer(f"{name}_{part}", self.wide, size) for part in ("part", "before"))
+        total, before = (Buffer(f"{name}_{part}", self.accumulator, size)
+                         for part in ("part", "before"))
         return [
             self._made(f"{name}_part", of, ScanChunks(made.count, made.size, total=total)),
             self._made(f"{name}_sum", self._between(total, before, made.count),
@@ -111,17 +112,17 @@ class BlockScan(Scan):
 
     # ---- elements
     def _read(self, place: Place) -> ExprValue:
-        inline = Inliner(in_memory(self.buffers, (self.node,)))
-        return cast(inline.value(self.node.inputs[0], self.index(*place)), self.wide)
+        inline = Inliner(memory_reader(self.buffers, (self.node,)))
+        return cast(inline.value(self.node.inputs[0], self.index(*place)), self.accumulator)
 
     def _write(self, place: Place, value: Expr) -> Stmt:
-        at = flat(self.index(*place), self.shape).expr()
+        at = flatten(self.index(*place), self.shape).expr()
         return Store(self.buffers[self.node], at, value)
 
     def _between(self, total: Buffer, before: Buffer, count: int) -> Elements:
         """What the pieces come to, as elements of a scan of its own."""
         def at(place: Place) -> Expr:
-            return self.of_piece(place[0] * self.behind + place[2], place[1], count).expr()
+            return self.of_piece(place[0] * self.inner_size + place[2], place[1], count).expr()
 
         return Elements(count, lambda place: ExprValue(loop_ir.load(total, at(place))),
                         lambda place, value: Store(before, at(place), value))
@@ -149,18 +150,18 @@ class BlockScan(Scan):
         lane, unit = counter("i", total)
         piece, line = unit // self.lines, unit % self.lines
         one = self._column(of, cut, line, piece)
-        return var, tasks, (For(lane, *bounds(task, threads, total), one, threads),), ()
+        return var, tasks, (For(lane, *chunk_bounds(task, threads, total), one, threads),), ()
 
     def _column(self, of: Elements, cut: ScanChunks, line: Index, piece: Index) -> tuple[Stmt, ...]:
-        sum_so_far = Register("s", self.wide)
+        sum_so_far = Register("s", self.accumulator)
         var, k = counter("k", of.length)
-        place = (line // self.behind, k, line % self.behind)
+        place = (line // self.inner_size, k, line % self.inner_size)
         step: list[Stmt] = [Assign(sum_so_far, self.combined(
             ExprValue(loop_ir.read(sum_so_far)), of.read(place)).expr)]
         if cut.total is None:
             step.append(of.write(place, loop_ir.read(sum_so_far)))
         body: list[Stmt] = [Assign(sum_so_far, self._beginning(cut, line, piece).expr),
-                            For(var, *bounds(piece, cut.size, of.length), tuple(step), 0, 4)]
+                            For(var, *chunk_bounds(piece, cut.size, of.length), tuple(step), 0, 4)]
         if cut.total is not None:
             at = self.of_piece(line, piece, cut.count).expr()
             body.append(Store(cut.total, at, loop_ir.read(sum_so_far)))
@@ -190,9 +191,10 @@ class _Row:
         self.scan, self.of, self.cut, self.line, self.piece = scan, of, cut, line, piece
         self.threads, self.each = threads, scan.each
         self.aligned = of.length % scan.each == 0
-        self.carry = Register("carry", scan.wide)  # what comes before the block
-        self.own = Buffer("own", scan.wide, threads * self.each, scratch=True)
-        self.sums = [Buffer(name, scan.wide, threads, scratch=True) for name in ("sum", "sum2")]
+        self.carry = Register("carry", scan.accumulator)  # what comes before the block
+        self.own = Buffer("own", scan.accumulator, threads * self.each, scratch=True)
+        self.sums = [Buffer(name, scan.accumulator, threads, scratch=True) for name in ("sum",
+                                                                                        "sum2")]
 
     @property
     def scratch(self) -> tuple[Buffer, ...]:
@@ -228,7 +230,7 @@ class _Row:
     def _own_sums(self, first: Index) -> For:
         """Each thread combines its neighbours."""
         (lane, t), (var, n) = counter("t", self.threads), counter("n", self.each)
-        total, at = Register("s", self.scan.wide), t * self.each + n
+        total, at = Register("s", self.scan.accumulator), t * self.each + n
         element = self.of.read((self.line, first + at, as_index(0))) if self.aligned \
             else ExprValue(loop_ir.load(self.own, at.expr()))
         step: list[Stmt] = [Assign(total, self.scan.combined(
@@ -255,7 +257,7 @@ class _Row:
     def _fetched(self, first: Index) -> For:
         """The elements of a block, and behind the row what changes nothing."""
         def fetched(u: Index, k: Index) -> list[Stmt]:
-            own = Register("own", self.scan.wide)
+            own = Register("own", self.scan.accumulator)
             found = Assign(own, self.of.read((self.line, k, as_index(0))).expr)
             inside = k < self.of.length
             return [Assign(own, self.scan.nothing.expr),
@@ -293,7 +295,7 @@ class _Row:
     def _results(self, first: Index, sums: Buffer) -> For:
         """Each thread puts what is before its neighbours in front of their sums."""
         (lane, t), (var, n) = counter("t", self.threads), counter("n", self.each)
-        before, put = Register("before", self.scan.wide), self.scan.combined
+        before, put = Register("before", self.scan.accumulator), self.scan.combined
         own = ExprValue(loop_ir.load(self.own, (t * self.each + n).expr()))
         place = (self.line, first + t * self.each + n, as_index(0))
         result = self.of.write(place, put(ExprValue(loop_ir.read(before)), own).expr)

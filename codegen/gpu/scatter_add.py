@@ -18,13 +18,13 @@ from collections.abc import Callable, Mapping
 from ...capture.graph.graph import Node
 from ...eager.arrays.dtypes import summed_in
 from ...eager.arrays.shapes import product
-from ..cpu.partition_work import bounds, buffers_of
-from ..cpu.scatter_rows import inside, split
+from ..cpu.partition_work import buffers_of, chunk_bounds
+from ..cpu.scatter_rows import clamped_index, unflatten_row
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, atom, counter
 from ..ir.builder import ExprValue, call, cast
-from ..ir.inline import Inliner, in_memory
+from ..ir.inline import Inliner, memory_reader
 from ..ir.loop_ir import (
     BOOL,
     INT,
@@ -72,7 +72,7 @@ class AddedRows:
         self.outer, self.width = int(product(self.before)), int(product(self.after))
         self.count = int(self.places.type.size)
         self.total = Register("total", summed_in(node.type.dtype))
-        self.inline = Inliner(in_memory(buffers))
+        self.inline = Inliner(memory_reader(buffers))
 
     def kernels(self) -> list[Kernel]:
         """All that has to run, in order."""
@@ -83,7 +83,7 @@ class AddedRows:
         tasks = -(-total // _BLOCK)
         var, task = counter("task", tasks)
         lane, i = counter("i", total)
-        loop = (For(lane, *bounds(task, _BLOCK, total), tuple(body(i)), _BLOCK),)
+        loop = (For(lane, *chunk_bounds(task, _BLOCK, total), tuple(body(i)), _BLOCK),)
         return Kernel(name, *buffers_of(loop), (), var, tasks, loop,
                       float(self.values.type.size + total),
                       (self.node.site,) if self.node.site else ())
@@ -102,8 +102,8 @@ class AddedRows:
 
     def place(self, n: Index) -> Expr:
         """The place of a row."""
-        found = self.inline.value(self.places, split(n, self.places.type.shape))
-        return inside(found, self.size).expr()
+        found = self.inline.value(self.places, unflatten_row(n, self.places.type.shape))
+        return clamped_index(found, self.size).expr()
 
     def none(self) -> Assign:
         """Nothing is added up yet."""
@@ -117,8 +117,8 @@ class AddedRows:
 
     def row(self, outer: Index, n: Index, column: Index) -> Assign:
         """An element of a row is added."""
-        index = (*split(outer, self.before), *split(n, self.places.type.shape),
-                 *split(column, self.after))
+        index = (*unflatten_row(outer, self.before), *unflatten_row(n, self.places.type.shape),
+                 *unflatten_row(column, self.after))
         return self.added(self.inline.value(self.values, index).expr)
 
 

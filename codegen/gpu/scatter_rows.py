@@ -14,13 +14,13 @@ from collections.abc import Mapping
 
 from ...capture.graph.graph import Node
 from ...eager.arrays.shapes import product
-from ..cpu.partition_work import bounds, buffers_of
-from ..cpu.scatter_rows import place_of, put_kernels, row_written
+from ..cpu.partition_work import buffers_of, chunk_bounds
+from ..cpu.scatter_rows import scatter_kernels, store_row_element, target_row
 from ..fusion.fusion import Group
 from ..ir import loop_ir
 from ..ir.affine_index import Index, atom, counter
 from ..ir.builder import ExprValue, call
-from ..ir.inline import Inliner, in_memory
+from ..ir.inline import Inliner, memory_reader
 from ..ir.loop_ir import BOOL, INT, Assign, Buffer, For, If, Kernel, Register, Stmt, Update, const
 from ..ir.target_info import Machine
 from .argsort import order_of
@@ -35,7 +35,7 @@ _EACH = 4  # elements of a row that a thread writes
 def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
               ) -> list[Kernel]:
     """The kernels of rows that are written; none where nobody reads the result."""
-    return put_kernels(group, buffers, machine, name, lower, _written)
+    return scatter_kernels(group, buffers, machine, name, lower, _written)
 
 
 def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
@@ -51,7 +51,7 @@ class WrittenRows:
         self.node, self.buffers = node, buffers
         self.count = int(node.inputs[2].type.size)
         self.width = int(product(node.type.shape[1:]))
-        self.inline = Inliner(in_memory(buffers))
+        self.inline = Inliner(memory_reader(buffers))
 
     def _kernel(self, name: str, var: loop_ir.Var, tasks: int, body: tuple[Stmt, ...]) -> Kernel:
         return Kernel(name, *buffers_of(body), (), var, tasks, body,
@@ -59,7 +59,7 @@ class WrittenRows:
 
     def _same(self, n: Index, m: Index) -> ExprValue:
         """Whether two rows have one place."""
-        places = [place_of(self.node, self.inline, row).expr() for row in (n, m)]
+        places = [target_row(self.node, self.inline, row).expr() for row in (n, m)]
         return ExprValue(loop_ir.call("eq", tuple(places), BOOL))
 
     # ---- few of them
@@ -73,8 +73,8 @@ class WrittenRows:
         later = Register("later", BOOL)
         (lane, m), (column, c) = counter("m", self.count), counter("i", self.width)
         over = Update(later, "or", self._same(n, m).expr)
-        line = For(column, *bounds(part, size, self.width),
-                   (row_written(self.node, self.buffers, self.inline, n, c),), threads)
+        line = For(column, *chunk_bounds(part, size, self.width),
+                   (store_row_element(self.node, self.buffers, self.inline, n, c),), threads)
         stays = loop_ir.call("not", (loop_ir.read(later),), BOOL)
         body = (Assign(later, const(False, BOOL)),
                 For(lane, (n + 1).expr(), const(self.count), (over,), threads),
@@ -99,8 +99,8 @@ class WrittenRows:
                          (0, self.count - 1))
         n, after = (self._row(order, at) for at in (number, following))
         stays = call("or", last, call("not", self._same(n, after)))
-        store = row_written(self.node, self.buffers, self.inline, n, i % self.width)
-        loop = For(lane, *bounds(task, _WIDEST, total), (If(stays.expr, (store,)),), _WIDEST)
+        store = store_row_element(self.node, self.buffers, self.inline, n, i % self.width)
+        loop = For(lane, *chunk_bounds(task, _WIDEST, total), (If(stays.expr, (store,)),), _WIDEST)
         return self._kernel(name, var, tasks, (loop,))
 
     def _row(self, order: Buffer, number: Index) -> Index:

@@ -17,9 +17,9 @@ from ..cpu.loop_body import decode
 from ..cpu.loop_nest import LoopNest, kernel
 from ..ir import loop_ir
 from ..ir.affine_index import Index, counter, variable
-from ..ir.axis_coalescing import linear
+from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import BOOL, Buffer, Call, Const, Expr, For, If, Kernel, Load, Stmt, const
-from ..ir.subexpressions import unwritten
+from ..ir.subexpressions import evaluation_order
 
 _SIDE = 32  # of a tile
 _THREADS = 256
@@ -45,8 +45,8 @@ def transposed_loads(nest: LoopNest, runs: list[Run]) -> SharedTranspose | None:
         return None
     variables = [variable(f"run{n}", size) for n, (_, size) in enumerate(runs)]
     places = [(r, i) for (r, _), i in zip(runs, variables)]
-    body = nest.body.step(0, nest.axes.where(places))
-    found = [e for e in loop_ir.parts(e for s in body for e in loop_ir.expressions(s))
+    body = nest.body.element_statements(0, nest.axes.where(places))
+    found = [e for e in loop_ir.subexpressions(e for s in body for e in loop_ir.expressions(s))
              if isinstance(e, Load)]
     along = {e: n for e in found if (n := _run_of(e, runs, variables)) is not None}
     if not along:
@@ -57,7 +57,7 @@ def transposed_loads(nest: LoopNest, runs: list[Run]) -> SharedTranspose | None:
 
 def _run_of(e: Load, runs: list[Run], variables: list[Index]) -> int | None:
     """The run whose elements a load reads side by side, where that is not the last one."""
-    terms, _ = linear(e.index)
+    terms, _ = linear_form(e.index)
     names = [next(iter(i.terms), None) for i in variables]
     if e.mask is not None or any(x not in names for x in terms):
         return None
@@ -73,7 +73,7 @@ def transpose_kernel(nest: LoopNest, runs: list[Run], what: SharedTranspose) -> 
     last, along = len(runs) - 1, what.along
     blocks = {n: -(-runs[n][1] // _SIDE) for n in (last, along)}
     others = [n for n in range(last) if n != along]
-    tasks = nest.outer // (runs[last][1] * runs[along][1]) * blocks[last] * blocks[along]
+    tasks = nest.outer_size // (runs[last][1] * runs[along][1]) * blocks[last] * blocks[along]
     var, task = counter("task", tasks)
     first = {last: task % blocks[last] * _SIDE}
     rest = task // blocks[last]
@@ -140,7 +140,7 @@ def _in_statement(s: Stmt, by: Mapping[Expr, Expr]) -> Stmt:
 def replaced(root: Expr, by: Mapping[Expr, Expr]) -> Expr:
     """An expression with others in the place of some of its parts."""
     new = dict(by)
-    for e in unwritten(root, new.__contains__):
+    for e in evaluation_order(root, new.__contains__):
         new[e] = _again(e, new)
     return root if isinstance(root, Const) else new[root]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ..ir.axis_coalescing import linear
+from ..ir.axis_coalescing import linear_form
 from ..ir.loop_ir import (
     Buffer,
     Const,
@@ -26,7 +26,7 @@ from ..ir.loop_ir import (
     Store,
     Transpose,
     expressions,
-    parts,
+    subexpressions,
     walk,
 )
 from .index_narrowing import Ranges
@@ -120,7 +120,7 @@ def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
               ) -> Iterator[tuple[Buffer, ThreadLocal | None]]:
     """Each access to memory, and how it lies in a thread's own, if it does."""
     for s in body:
-        for e in parts(expressions(s)):
+        for e in subexpressions(expressions(s)):
             if isinstance(e, Load):
                 yield e.buffer, _place(e.index, lane, ranges)
         if isinstance(s, Store):
@@ -128,7 +128,9 @@ def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
         if isinstance(s, Transpose):
             yield from ((s.buffer, None), (s.source, None))
         if isinstance(s, Mma):
-            yield from ((s.sums, ThreadLocal(s.fragments.own, s.fragments.own)), (s.rows, None),
+            yield from ((s.sums,
+                         ThreadLocal(s.fragments.products_per_thread,
+                                     s.fragments.products_per_thread)), (s.rows, None),
                         (s.columns, None))
         if isinstance(s, For):
             ranges.bind(s.var, ranges.of(s.start), ranges.of(s.stop))
@@ -140,11 +142,11 @@ def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
 def _place(index: Expr, lane: For | None, ranges: Ranges) -> ThreadLocal | None:
     if lane is None or not _one_turn_each(lane):
         return None
-    terms, low = linear(index)
+    terms, low = linear_form(index)
     step, high = terms.pop(lane.var, 0), low
     for e, factor in terms.items():
         known = ranges.of(e)
-        if known is None or any(x is lane.var for x in parts([e])):
+        if known is None or any(x is lane.var for x in subexpressions([e])):
             return None
         ends = known[0] * factor, known[1] * factor
         low, high = low + min(ends), high + max(ends)

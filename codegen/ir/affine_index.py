@@ -1,8 +1,8 @@
-"""Index arithmetic: sums of products of loop variables, kept in one normal form.
+"""Builds index arithmetic in a normal form: sums of products of loop variables.
 
-Because equal indices become the same expression, "reads its own element" is an identity check, and
-because the range of every loop variable is known, most divisions, remainders and bounds checks that
-reshapes, windows and slices bring along vanish.
+Equal indices become the same expression, so "reads its own element" is an identity check. The range
+of every loop variable is known, so most divisions, remainders and bounds checks of reshapes,
+windows and slices vanish.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _RANGES: weakref.WeakKeyDictionary[Expr, Range] = weakref.WeakKeyDictionary()
 
 
 class _State(threading.local):
-    """What a thread that makes code takes as given: several may do so at the same time."""
+    """The state of a thread that generates code. Several threads may do so at the same time."""
 
     machine = Machine()
-    assumed: Mapping[Expr, Range] = {}  # ranges that hold where a mask does, in what it guards
-    compared: list[Index] | None = None  # what comparisons() collects, while somebody wants to know
+    assumed: Mapping[Expr, Range] = {}  # ranges that hold where the mask is true
+    compared: list[Index] | None = None  # set while collect_comparisons() is active
 
 
 _STATE = _State()
 
 
 class Index:
-    """A whole number that depends on loop variables: sum of atom * factor, plus a constant."""
+    """An integer that depends on loop variables: a sum of atom * factor, plus a constant."""
 
     __slots__ = ("_expr", "const", "terms")
 
@@ -45,11 +45,11 @@ class Index:
 
     # ---- arithmetic
     def __add__(self, other: Any) -> Index:
-        o = as_index(other)
+        other_index = as_index(other)
         terms = dict(self.terms)
-        for e, c in o.terms.items():
+        for e, c in other_index.terms.items():
             terms[e] = terms.get(e, 0) + c
-        return Index(terms, self.const + o.const)
+        return Index(terms, self.const + other_index.const)
 
     __radd__ = __add__
 
@@ -104,14 +104,14 @@ class Index:
 
     # ---- as expressions
     def expr(self) -> Expr:
-        """The expression, the same object for equal indices."""
+        """The expression. Equal indices give the same object."""
         if self._expr is None:
-            self._expr = self._made()
+            self._expr = self._build()
         return self._expr
 
-    def _made(self) -> Expr:
+    def _build(self) -> Expr:
         total: Expr | None = None
-        for e, c in sorted(self.terms.items(), key=_order):
+        for e, c in sorted(self.terms.items(), key=_term_key):
             term = e if c == 1 else loop_ir.call("mul", (e, loop_ir.const(c)), INT)
             total = term if total is None else loop_ir.call("add", (total, term), INT)
         if total is None:
@@ -121,11 +121,11 @@ class Index:
         return loop_ir.call("add", (total, loop_ir.const(self.const)), INT)
 
     def value(self) -> ExprValue:
-        """The index as a scalar of a formula."""
+        """The index as a scalar value of a formula."""
         return ExprValue(self.expr())
 
     def range(self) -> Range:
-        """The lowest and the highest value it can have."""
+        """The lowest and the highest value of the index."""
         low = high = self.const
         for e, c in self.terms.items():
             a, b = _RANGES.get(e, (-(1 << 40), 1 << 40))
@@ -133,20 +133,21 @@ class Index:
             high += max(a * c, b * c)
         return low, high
 
-    def same(self, other: Any) -> bool:
-        """Whether it is the same function of the loop variables."""
-        o = as_index(other)
-        return self.const == o.const and self.terms == o.terms
+    def equals(self, other: Any) -> bool:
+        """True if both are the same function of the loop variables."""
+        other_index = as_index(other)
+        return self.const == other_index.const and self.terms == other_index.terms
 
 
-def _order(item: tuple[Expr, int]) -> tuple[int, str, int]:
+def _term_key(item: tuple[Expr, int]) -> tuple[int, str, int]:
     e, c = item
-    return (-_STATE.machine.most(abs(c)), e.name if isinstance(e, Var) else f"~{_text(e)}", id(e))
+    return (-_STATE.machine.upper_bound(abs(c)), e.name if isinstance(e, Var) else f"~{_text(e)}",
+            id(e))
 
 
 @contextlib.contextmanager
 def lowering_for(machine: Machine) -> Iterator[None]:
-    """A context in which the order of a sum's terms does not depend on sizes that are unknown."""
+    """A context in which the order of a sum's terms does not depend on dynamic sizes."""
     before, _STATE.machine = _STATE.machine, machine
     try:
         yield
@@ -171,21 +172,22 @@ def as_index(x: Any) -> Index:
 
 
 def atom(e: Expr, bounds: Range | None = None) -> Index:
-    """The index that an expression is; its range, if known, holds wherever it is used."""
+    """The index whose value is the expression `e`. `bounds`, where given, hold wherever `e` is
+    used."""
     if bounds is not None:
         _RANGES[e] = bounds
     return Index({e: 1})
 
 
 def variable(name: str, size: int) -> Index:
-    """A loop variable that counts from 0 to size - 1; an axis of size 1 is just 0."""
+    """The index of a loop variable from 0 to size - 1. An axis of size 1 gives the constant 0."""
     if size == 1:
         return Index({}, 0)
     return atom(Var(name), (0, max(0, size - 1)))
 
 
 @contextlib.contextmanager
-def assuming(index: tuple[Any, ...], sizes: tuple[int, ...]) -> Iterator[None]:
+def assume_in_bounds(index: tuple[Any, ...], sizes: tuple[int, ...]) -> Iterator[None]:
     """A context in which each index lies inside its axis, as it does wherever the value is used."""
     before = _STATE.assumed
     _STATE.assumed = {**before, **{as_index(i).expr(): (0, n - 1) for i, n in zip(index, sizes)}}
@@ -195,8 +197,8 @@ def assuming(index: tuple[Any, ...], sizes: tuple[int, ...]) -> Iterator[None]:
         _STATE.assumed = before
 
 
-def _inside(x: Index, d: int) -> bool:
-    """Whether x is known to be one of 0 ... d - 1, by its variables' ranges or by assumption."""
+def _is_within(x: Index, d: int) -> bool:
+    """True if `x` is in [0, d), as the ranges of its variables or an assumption show."""
     low, high = x.range()
     if not (0 <= low and high < d) and _STATE.assumed:
         low, high = _STATE.assumed.get(x.expr(), (low, high))
@@ -204,35 +206,36 @@ def _inside(x: Index, d: int) -> bool:
 
 
 def _divide(x: Index, d: int) -> tuple[Index, Index]:
-    """x // d and x % d: the multiples of d are taken out, the rest is divided if it has to be."""
-    if d in (0, 1):  # along an axis of size 0 nothing is ever read
+    """x // d and x % d. Multiples of `d` are taken out; only the remainder is divided."""
+    if d in (0, 1):  # nothing is read along an axis of size 0
         return x, Index({}, 0)
     if _STATE.compared is not None:
         _STATE.compared.append(x)
-    whole = Index({e: c // d for e, c in x.terms.items() if c % d == 0}, x.const // d)
+    quotient = Index({e: c // d for e, c in x.terms.items() if c % d == 0}, x.const // d)
     rest = Index({e: c for e, c in x.terms.items() if c % d}, x.const % d)
-    if _inside(rest, d) or not rest.terms:
-        return whole, rest
-    if _STATE.assumed and _inside(rest - d, d):
-        return whole + 1, rest - d
+    if _is_within(rest, d) or not rest.terms:
+        return quotient, rest
+    if _STATE.assumed and _is_within(rest - d, d):
+        return quotient + 1, rest - d
     low, high = rest.range()
     common = _common_factor(rest, d)
     if common > 1:
         small = Index({e: c for e, c in rest.terms.items() if c % common}, rest.const % common)
-        if _inside(small, common):  # (common * y + small) // (common * e) = y // e
+        if _is_within(small, common):  # (common * y + small) // (common * e) = y // e
             y = Index({e: c // common for e, c in rest.terms.items() if c % common == 0},
                       rest.const // common)
             q, r = _divide(y, d // common)
-            return whole + q, r * common + small
+            return quotient + q, r * common + small
     e = rest.expr()
     q = atom(loop_ir.call("idiv", (e, loop_ir.const(d)), INT),
              (max(low, 0) // d, max(high, 0) // d))
     r = atom(loop_ir.call("imod", (e, loop_ir.const(d)), INT), (0, d - 1))
-    return whole + q, r
+    return quotient + q, r
 
 
 def _common_factor(x: Index, d: int) -> int:
-    """The largest divisor of d that divides some of the factors: the others may be its rest."""
+    """The largest divisor of `d` that divides some of the factors. The other terms may be the rest.
+    """
     best = 1
     for c in x.terms.values():
         g = _gcd(abs(c), d)
@@ -247,16 +250,15 @@ def _gcd(a: int, b: int) -> int:
 
 
 @contextlib.contextmanager
-def comparisons() -> Iterator[list[Index]]:
-    """A context whose list collects every difference that is compared and every index divided.
+def collect_comparisons() -> Iterator[list[Index]]:
+    """A context whose list collects every difference compared and every index divided.
 
-    Those too that the ranges decide, of which nothing is left in expressions: with two axes made
-    into one loop, the ranges are others.
-    """
+    The list includes those decided by the ranges, although no expression shows them: the ranges
+    change when two axes become one loop."""
     before = _STATE.compared
-    found = _STATE.compared = []
+    compared = _STATE.compared = []
     try:
-        yield found
+        yield compared
     finally:
         _STATE.compared = before
 
@@ -275,6 +277,6 @@ def _compare(op: str, difference: Index) -> Any:
 
 
 def counter(name: str, size: int) -> tuple[Var, Index]:
-    """A new loop variable and its index, which counts from 0 to size - 1."""
+    """A new loop variable, and its index, which counts from 0 to size - 1."""
     var = Var(name)
     return var, atom(var, (0, max(0, size - 1)))

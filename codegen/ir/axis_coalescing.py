@@ -1,4 +1,4 @@
-"""Which neighbouring axes can be one loop: those that a kernel always steps through as one."""
+"""Finds neighbouring axes that can be one loop: a kernel always steps through them as one."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from .affine_index import Index
 from .loop_ir import INT, Call, Const, Expr, Load, Var, call, children
 
 
-def linear(e: Expr) -> tuple[dict[Expr, int], int]:
-    """An index as (factor of each atom, constant); atoms are what is not a sum or a product."""
+def linear_form(e: Expr) -> tuple[dict[Expr, int], int]:
+    """The index as (factor of each atom, constant). An atom is neither a sum nor a product."""
     if isinstance(e, Const):
         return {}, int(e.value)
     if isinstance(e, Call) and e.op == "add":
-        left, right = (linear(a) for a in e.args)
+        left, right = (linear_form(a) for a in e.args)
         terms = dict(left[0])
         for a, c in right[0].items():
             terms[a] = terms.get(a, 0) + c
         return terms, left[1] + right[1]
     if isinstance(e, Call) and e.op == "mul" and isinstance(e.args[1], Const):
-        terms, constant = linear(e.args[0])
+        terms, constant = linear_form(e.args[0])
         factor = int(e.args[1].value)
         return {a: c * factor for a, c in terms.items()}, constant * factor
     return {e: 1}, 0
 
 
-def joined(index: Index) -> Index:
-    """The same index, a number's quotient and remainder by the same divisor put together again."""
+def recombine_divmod(index: Index) -> Index:
+    """The index with each quotient and remainder by the same divisor combined again."""
     for e, c in index.terms.items():
         if not isinstance(e, Call) or e.op != "imod" or not isinstance(e.args[1], Const):
             continue
         quotient = call("idiv", e.args, INT)
         if index.terms.get(quotient) == c * e.args[1].value:
             rest = {x: f for x, f in index.terms.items() if x not in (e, quotient)}
-            return joined(Index(rest, index.const) + Index(*linear(e.args[0])) * c)
+            return recombine_divmod(Index(rest, index.const) + Index(*linear_form(e.args[0])) * c)
     return index
 
 
-def whole_numbers(roots: Iterable[Expr]) -> list[dict[Expr, int]]:
-    """The linear form of every index that stands anywhere in these expressions."""
-    found: list[dict[Expr, int]] = []
+def linear_forms(roots: Iterable[Expr]) -> list[dict[Expr, int]]:
+    """The linear form of every index in these expressions."""
+    forms: list[dict[Expr, int]] = []
     seen: set[Expr] = set()
     stack = list(roots)
     while stack:
@@ -48,25 +48,25 @@ def whole_numbers(roots: Iterable[Expr]) -> list[dict[Expr, int]]:
             continue
         seen.add(e)
         if e.dtype == INT and not isinstance(e, (Const, Load)):
-            terms, _ = linear(e)
+            terms, _ = linear_form(e)
             if list(terms) != [e] or isinstance(e, Var):
-                found.append(terms)
+                forms.append(terms)
                 stack.extend(a for a in terms if not isinstance(a, Var))
                 continue
         stack.extend(children(e))
-    return found
+    return forms
 
 
 def merge_axes(
     domain: tuple[int, ...], variables: tuple[Index, ...], forms: list[dict[Expr, int]]
 ) -> list[list[int]]:
-    """The axes of `domain` in runs, each of which can be a single loop."""
+    """The axes of `domain` in runs. Each run can be a single loop."""
     atoms = [next(iter(v.terms), None) for v in variables]
     runs: list[list[int]] = []
     outer: Expr | None = None  # the variable of the last axis so far that is longer than 1
     for axis, inner in enumerate(atoms):
         if runs and (outer is None or inner is None
-                     or all(_as_one(outer, inner, domain[axis], f) for f in forms)):
+                     or all(_steps_as_one(outer, inner, domain[axis], f) for f in forms)):
             runs[-1].append(axis)
         else:
             runs.append([axis])
@@ -74,5 +74,5 @@ def merge_axes(
     return runs
 
 
-def _as_one(outer: Expr, inner: Expr, size: int, form: dict[Expr, int]) -> bool:
+def _steps_as_one(outer: Expr, inner: Expr, size: int, form: dict[Expr, int]) -> bool:
     return form.get(outer, 0) == form.get(inner, 0) * size

@@ -1,9 +1,9 @@
-"""Long sums of floats in blocks, so that their error does not grow with their length.
+"""Splits long sums of floats into blocks, so that their error does not grow with their length.
 
 A register that takes one element after the other rounds each time: of 1e8 equal numbers only two
-digits are right. Here a loop adds at most `TURNS` elements to one register. The sum of such a
-block is added to a total in float64, which is rounded once, at the end. Totals of float64 have no
-wider dtype: their blocks are added in blocks again.
+digits are right. Here a loop adds at most `MAX_SEQUENTIAL_ADDS` elements to one register. The sum
+of such a block is added to a total in float64, which is rounded once, at the end. No dtype is wider
+than float64, so the blocks of a float64 total are added in blocks again.
 """
 
 from __future__ import annotations
@@ -15,88 +15,91 @@ import numpy as np
 
 from . import loop_ir
 from .affine_index import Index, atom, counter
-from .axis_coalescing import linear
+from .axis_coalescing import linear_form
 from .loop_ir import INT, Assign, Call, Const, Expr, For, If, Register, Stmt, Update, const
 from .target_info import Machine
 
-TURNS = 32  # elements that one register takes, one after the other
-WIDE = np.dtype(np.float64)
+MAX_SEQUENTIAL_ADDS = 32  # elements added to one register one by one
+TOTAL_DTYPE = np.dtype(np.float64)
 
-Replaced = Mapping[Register, Register]
+Replacements = Mapping[Register, Register]
 
 
-def in_blocks(body: Iterable[Stmt], machine: Machine) -> tuple[Stmt, ...]:
+def block_sums(body: Iterable[Stmt], machine: Machine) -> tuple[Stmt, ...]:
     """`body` with every long sum in blocks."""
-    return Blocks(machine).body(body)
+    return SumBlocker(machine).body(body)
 
 
-class Blocks:
-    """The statements of a kernel, rewritten for a machine."""
+class SumBlocker:
+    """Rewrites the statements of a kernel for a machine."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
 
     def body(self, body: Iterable[Stmt]) -> tuple[Stmt, ...]:
-        """Statements with every long sum in blocks."""
+        """The statements with every long sum in blocks."""
         out: list[Stmt] = []
         for s in body:
-            if isinstance(s, For) and self._is_long(s, sums := _sums(s)):
-                out += self._by_totals(s, sums)
+            if isinstance(s, For) and self._is_long(s, sums := _float_sums(s)):
+                out += self._with_totals(s, sums)
             elif isinstance(s, (For, If)):
                 out.append(replace(s, body=self.body(s.body)))
             else:
                 out.append(s)
         return tuple(out)
 
-    def _by_totals(self, s: For, sums: Iterable[Register]) -> list[Stmt]:
-        """A loop that adds to `sums` by way of totals."""
-        totals = {r: Register(f"{r.name}_total", WIDE) for r in sums}
-        added: Iterable[Stmt] = self._adding(s, totals)
-        if any(r.dtype == WIDE for r in totals):
-            added = self.body(added)
-        return [*_cleared(totals), *added, *_added({t: r for r, t in totals.items()})]
+    def _with_totals(self, s: For, sums: Iterable[Register]) -> list[Stmt]:
+        """The loop, with `sums` accumulated in wider totals."""
+        totals = {r: Register(f"{r.name}_total", TOTAL_DTYPE) for r in sums}
+        statements: Iterable[Stmt] = self._add_to_totals(s, totals)
+        if any(r.dtype == TOTAL_DTYPE for r in totals):
+            statements = self.body(statements)
+        return [*_clear(totals), *statements, *_add_registers({t: r for r, t in totals.items()})]
 
-    def _adding(self, s: For, totals: Replaced) -> list[Stmt]:
-        """A loop that adds to totals, block by block, where a loop inside is not long itself."""
+    def _add_to_totals(self, s: For, totals: Replacements) -> list[Stmt]:
+        """The loop that adds to the totals block by block. A long inner loop is blocked instead."""
         if any(self._is_long(x, totals) for x in loop_ir.walk(s.body) if isinstance(x, For)):
-            return [replace(s, body=tuple(self._statements(s.body, totals)))]
+            return [replace(s, body=tuple(self._rewrite(s.body, totals)))]
         blocks = {r: Register(f"{r.name}_block", r.dtype) for r in totals}
-        each = max(1, TURNS // self._row(s.body, totals)) * max(1, s.lanes)
-        inner = replace(s, body=tuple(_renamed(s.body, blocks)))
-        fold = _added({b: totals[r] for r, b in blocks.items()})
-        return self.cut(inner, each, _cleared(blocks), fold)
+        iterations = max(1, MAX_SEQUENTIAL_ADDS // self._adds_per_iteration(s.body, totals)) * max(
+            1, s.lanes
+        )
+        inner = replace(s, body=tuple(_redirect(s.body, blocks)))
+        fold = _add_registers({b: totals[r] for r, b in blocks.items()})
+        return self.split_into_blocks(inner, iterations, _clear(blocks), fold)
 
-    def cut(self, s: For, each: int, before: Iterable[Stmt], after: Iterable[Stmt]) -> list[Stmt]:
-        """A loop in blocks of at most `each` turns, with statements around every block."""
-        most = self.turns(s)
+    def split_into_blocks(self, s: For, each: int, before: Iterable[Stmt],
+                          after: Iterable[Stmt]) -> list[Stmt]:
+        """The loop in blocks of at most `each` iterations, with statements around every block."""
+        most = self.max_iterations(s)
         if most <= each:
             return [*before, s, *after]
-        each = each if self.machine.open else _divisor(most, each, max(1, s.lanes))
+        each = each if self.machine.dynamic_sizes else _divisor(most, each, max(1, s.lanes))
         var, block = self._block(s, each, most)
-        return [For(var, const(0), self._count(s, each, most), (*before, block, *after))]
+        return [For(var, const(0), self._block_count(s, each, most), (*before, block, *after))]
 
-    def _statements(self, body: Iterable[Stmt], totals: Replaced) -> Iterable[Stmt]:
-        """What stands around loops that add to totals."""
+    def _rewrite(self, body: Iterable[Stmt], totals: Replacements) -> Iterable[Stmt]:
+        """The statements around the loops that add to the totals."""
         for s in body:
-            if isinstance(s, For) and self._row((s,), totals):
-                yield from self._adding(s, totals)
+            if isinstance(s, For) and self._adds_per_iteration((s,), totals):
+                yield from self._add_to_totals(s, totals)
             elif isinstance(s, If):
-                yield replace(s, body=tuple(self._statements(s.body, totals)))
+                yield replace(s, body=tuple(self._rewrite(s.body, totals)))
             else:
-                yield from _renamed((s,), totals)
+                yield from _redirect((s,), totals)
 
-    # ---- pieces of a loop
+    # ---- blocks of a loop
     def _block(self, s: For, size: int, most: int) -> tuple[loop_ir.Var, For]:
-        """A loop over one block of `size` turns, and the variable that numbers the blocks."""
+        """A loop over one block of `size` iterations, and the variable that numbers the blocks."""
         var, number = counter(f"{s.var.name}_block", -(-most // size))
-        start = Index(*linear(s.start)) + number * size
+        start = Index(*linear_form(s.start)) + number * size
         stop = (start + size).expr()
         if self._length(s) is None or most % size:
             stop = loop_ir.call("minimum", (stop, s.stop), INT)
         return var, replace(s, start=start.expr(), stop=stop)
 
-    def _count(self, s: For, size: int, most: int) -> Expr:
-        """How many blocks there are."""
+    def _block_count(self, s: For, size: int, most: int) -> Expr:
+        """The number of blocks."""
         if self._length(s) is not None:
             return const(-(-most // size))
         length = s.stop
@@ -109,68 +112,71 @@ class Blocks:
         return atom(count, (0, -(-most // size))).expr()
 
     def _length(self, s: For) -> int | None:
-        """How many turns a loop always has; None where that varies."""
-        length = Index(*linear(s.stop)) - Index(*linear(s.start))
-        return None if self.machine.open or length.terms else length.const
+        """The number of iterations of a loop, or None where it varies."""
+        length = Index(*linear_form(s.stop)) - Index(*linear_form(s.start))
+        return None if self.machine.dynamic_sizes or length.terms else length.const
 
     # ---- how many additions follow one another
     def _is_long(self, s: For, sums: Collection[Register]) -> bool:
-        """Whether one register takes too many elements of a loop, one after the other."""
-        turns = -(-self.turns(s) // max(1, s.lanes))
-        return bool(sums) and turns * self._row(s.body, sums) > TURNS
+        """True if one register takes too many elements of the loop one by one."""
+        iterations = -(-self.max_iterations(s) // max(1, s.lanes))
+        return (
+            bool(sums) and iterations * self._adds_per_iteration(s.body, sums) > MAX_SEQUENTIAL_ADDS
+        )
 
-    def _row(self, body: Iterable[Stmt], sums: Iterable[Register]) -> int:
-        """How many elements one of the registers takes in these statements."""
+    def _adds_per_iteration(self, body: Iterable[Stmt], sums: Iterable[Register]) -> int:
+        """The most elements that one of the registers takes in these statements."""
         body = tuple(body)
-        return max(sum(self._added_by(s, r) for s in body) for r in sums)
+        return max(sum(self._adds_of(s, r) for s in body) for r in sums)
 
-    def _added_by(self, s: Stmt, r: Register) -> int:
-        """How many elements a register takes in a statement; a lane loop gives it its sum."""
+    def _adds_of(self, s: Stmt, r: Register) -> int:
+        """The number of elements that register `r` takes in a statement. A lane loop counts as one.
+        """
         if isinstance(s, For):
-            each = self._row(s.body, (r,))
-            return min(each, 1) if s.lanes else self.turns(s) * each
+            adds = self._adds_per_iteration(s.body, (r,))
+            return min(adds, 1) if s.lanes else self.max_iterations(s) * adds
         if isinstance(s, If):
-            return self._row(s.body, (r,))
+            return self._adds_per_iteration(s.body, (r,))
         return int(isinstance(s, Update) and s.register is r)
 
-    def turns(self, s: For) -> int:
-        """The most turns that a loop can have."""
+    def max_iterations(self, s: For) -> int:
+        """The largest number of iterations of a loop."""
         by_minimum = isinstance(s.stop, Call) and s.stop.op == "minimum"
         stops = s.stop.args if by_minimum and isinstance(s.stop, Call) else (s.stop,)
-        start = Index(*linear(s.start))
-        lengths = [(Index(*linear(stop)) - start).range()[1] for stop in stops]
-        return max(0, min(map(self.machine.most, lengths)))
+        start = Index(*linear_form(s.start))
+        lengths = [(Index(*linear_form(stop)) - start).range()[1] for stop in stops]
+        return max(0, min(map(self.machine.upper_bound, lengths)))
 
 
-def _sums(s: For) -> dict[Register, None]:
-    """The registers from outside to which a loop adds floats."""
+def _float_sums(s: For) -> dict[Register, None]:
+    """The registers assigned outside a loop to which the loop adds floats."""
     inside = list(loop_ir.walk(s.body))
-    own = {x.register for x in inside if isinstance(x, Assign)}
+    assigned_inside = {x.register for x in inside if isinstance(x, Assign)}
     return {x.register: None for x in inside if isinstance(x, Update) and x.op == "add"
-            and x.register.dtype.kind == "f" and x.register not in own}
+            and x.register.dtype.kind == "f" and x.register not in assigned_inside}
 
 
-def _cleared(registers: Replaced) -> list[Stmt]:
+def _clear(registers: Replacements) -> list[Stmt]:
     return [Assign(r, const(0, r.dtype)) for r in registers.values()]
 
 
-def _added(targets: Replaced) -> list[Stmt]:
-    """Adds each register to its target."""
+def _add_registers(targets: Replacements) -> list[Stmt]:
+    """Statements that add each register to its target."""
     return [Update(target, "add", loop_ir.read(r)) for r, target in targets.items()]
 
 
-def _renamed(body: Iterable[Stmt], registers: Replaced) -> Iterable[Stmt]:
-    """Statements that add to other registers."""
+def _redirect(body: Iterable[Stmt], registers: Replacements) -> Iterable[Stmt]:
+    """The statements with sums redirected to other registers."""
     for s in body:
         if isinstance(s, (For, If)):
-            yield replace(s, body=tuple(_renamed(s.body, registers)))
+            yield replace(s, body=tuple(_redirect(s.body, registers)))
         elif isinstance(s, Update) and s.register in registers:
             yield replace(s, register=registers[s.register])
         else:
             yield s
 
 
-def _divisor(turns: int, most: int, lanes: int) -> int:
-    """The size of blocks, which are all equal where that is possible."""
+def _divisor(iterations: int, most: int, lanes: int) -> int:
+    """The block size: the largest that gives equal blocks, or else `most`."""
     sizes = range(most, most // 4, -lanes)
-    return next((n for n in sizes if turns % n == 0), most)
+    return next((n for n in sizes if iterations % n == 0), most)

@@ -1,4 +1,4 @@
-"""Scalars of a formula as expressions of the loop IR, and the builder `k` of formulas."""
+"""Builds expressions of the loop IR from scalar formulas; `ExprBuilder` is the `k` of formulas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"
 
 
 class ExprValue:
-    """An expression with operators; Python numbers beside it adapt to its dtype."""
+    """An expression with operators. Python numbers beside it take its dtype."""
 
     __slots__ = ("expr",)
     __hash__ = None  # type: ignore[assignment]
@@ -63,9 +63,9 @@ for _method, _op in {
 
 
 def call(op: str, *args: Any) -> Any:
-    """The scalar `op` of values and numbers; conditions that are known fold away."""
+    """The scalar operation `op` of values and numbers. Known conditions fold away."""
     if op in ("and", "or") and any(isinstance(a, (bool, np.bool_)) for a in args):
-        return _known_logic(op, *args)
+        return _fold_logic(op, *args)
     if op == "where" and isinstance(args[0], (bool, np.bool_)):
         return args[1] if args[0] else args[2]
     dtype = next((a.dtype for a in reversed(args) if isinstance(a, ExprValue)), None)
@@ -75,7 +75,7 @@ def call(op: str, *args: Any) -> Any:
     return ExprValue(loop_ir.call(op, exprs, BOOL if op in _COMPARISONS else dtype))
 
 
-def _known_logic(op: str, a: Any, b: Any) -> Any:
+def _fold_logic(op: str, a: Any, b: Any) -> Any:
     known, other = (a, b) if isinstance(a, (bool, np.bool_)) else (b, a)
     return other if bool(known) == (op == "and") else known
 
@@ -89,7 +89,7 @@ def _operand(a: Any, dtype: Any) -> Expr:
 
 
 def cast(x: Any, dtype: Any) -> ExprValue:
-    """`x`, a value, an index or a number, as `dtype`."""
+    """`x` as `dtype`; `x` is a value, an index or a number."""
     if isinstance(x, (bool, int, float, complex)):
         return ExprValue(loop_ir.const(x, dtype))
     value = x if isinstance(x, ExprValue) else x.value()
@@ -103,7 +103,7 @@ def cast(x: Any, dtype: Any) -> ExprValue:
 
 
 class ExprBuilder:
-    """The `k` of formulas: every scalar op by its name, and constants."""
+    """The builder `k` of formulas: every scalar operation by its name, and constants."""
 
     cast = staticmethod(cast)
 

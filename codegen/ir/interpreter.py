@@ -1,7 +1,7 @@
-"""Runs a kernel in Python, one scalar after the other: what the loop IR means.
+"""Runs a kernel in Python, one scalar at a time: the reference definition of the loop IR.
 
-Every load and store is checked: indices against their buffers, scratch for being written before it
-is read, registers for being assigned in the block that reads them.
+Every load and store is checked: indices are inside their buffers, scratch is written before it is
+read, and registers are assigned in the block that reads them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run(
     sizes: Mapping[Var, int] | None = None,
     order: Iterable[int] | None = None,
 ) -> None:
-    """Runs all tasks, in `order` if given; `arrays` holds a contiguous array for each argument."""
+    """Runs all tasks, in `order` if given. `arrays` holds a contiguous array for each argument."""
     memory = {b: arrays[b].reshape(-1) for b in kernel.arguments}
     machine = _Machine(kernel, memory)
     body = machine.block(kernel.body)
@@ -81,7 +81,7 @@ class _Machine:
     # Statements
 
     def block(self, body: Iterable[Stmt]) -> Run:
-        """A block of statements; registers first assigned in it end with it."""
+        """Compiles a block of statements. Registers first assigned in the block end with it."""
         runs = [self._statement(s) for s in body]
         own = {s.register for s in body if isinstance(s, Assign)}
 
@@ -95,12 +95,12 @@ class _Machine:
         return block
 
     def _statement(self, s: Stmt) -> Run:
-        make: dict[type, Callable[[Any], Run]] = {
+        handlers: dict[type, Callable[[Any], Run]] = {
             For: self._for, If: self._if, Assign: self._assign,
             Update: self._update, Store: self._store, Transpose: self._transpose,
-            Prefetch: self._prefetch, Mma: self._mma,
+            Prefetch: self._prefetch, Mma: self._multiply_fragments,
         }  # fmt: skip
-        evaluate, action = self._evaluations(expressions(s)), make[type(s)](s)
+        evaluate, action = self._evaluations(expressions(s)), handlers[type(s)](s)
 
         def statement(frame: Frame) -> None:
             for each in evaluate:
@@ -110,7 +110,7 @@ class _Machine:
         return statement
 
     def _for(self, s: For) -> Run:
-        body, start, stop = self.block(s.body), _get(s.start), _get(s.stop)
+        body, start, stop = self.block(s.body), _getter(s.start), _getter(s.stop)
 
         def loop(frame: Frame) -> None:
             for i in range(int(start(frame)), int(stop(frame))):
@@ -120,7 +120,7 @@ class _Machine:
         return loop
 
     def _if(self, s: If) -> Run:
-        body, condition = self.block(s.body), _get(s.condition)
+        body, condition = self.block(s.body), _getter(s.condition)
 
         def branch(frame: Frame) -> None:
             if condition(frame):
@@ -129,7 +129,7 @@ class _Machine:
         return branch
 
     def _assign(self, s: Assign) -> Run:
-        value = _get(s.value)
+        value = _getter(s.value)
 
         def assign(frame: Frame) -> None:
             frame[s.register] = _cast(value(frame), s.register.dtype)
@@ -137,7 +137,7 @@ class _Machine:
         return assign
 
     def _update(self, s: Update) -> Run:
-        value, function, r = _get(s.value), SCALAR[s.op], s.register
+        value, function, r = _getter(s.value), SCALAR[s.op], s.register
 
         def update(frame: Frame) -> None:
             old = self._register(frame, r)
@@ -146,7 +146,7 @@ class _Machine:
         return update
 
     def _store(self, s: Store) -> Run:
-        value, index, array = _get(s.value), _get(s.index), self.memory[s.buffer]
+        value, index, array = _getter(s.value), _getter(s.index), self.memory[s.buffer]
         flags = self.written.get(s.buffer)
 
         def store(frame: Frame) -> None:
@@ -158,7 +158,7 @@ class _Machine:
         return store
 
     def _transpose(self, s: Transpose) -> Run:
-        index, source_index = _get(s.index), _get(s.source_index)
+        index, source_index = _getter(s.index), _getter(s.source_index)
         array, source = self.memory[s.buffer], self.memory[s.source]
         flags = self.written.get(s.buffer)
 
@@ -173,9 +173,9 @@ class _Machine:
 
         return transpose
 
-    def _mma(self, s: Mma) -> Run:
+    def _multiply_fragments(self, s: Mma) -> Run:
         f, sums = s.fragments, self.memory[s.sums]
-        own = [(t, n) for t in range(f.threads) for n in range(f.own)]
+        own = [(t, n) for t in range(f.threads) for n in range(f.products_per_thread)]
         rows, columns = (np.add.outer(first, np.arange(f.depth)) for first in (
             [f.row(t, n) * f.pitch for t, n in own], [f.column(t, n) * f.pitch for t, n in own]))
 
@@ -185,17 +185,17 @@ class _Machine:
 
         return multiply
 
-    def _elements(self, b: Buffer, places: Any) -> Any:
-        """Elements of scratch, as float64."""
-        for at in (places.max(), places.flat[self.written[b][places].argmin()]):
+    def _elements(self, b: Buffer, positions: Any) -> Any:
+        """The elements of scratch at these positions, as float64."""
+        for at in (positions.max(), positions.flat[self.written[b][positions].argmin()]):
             self._require_set(b, self._checked(b, at, "load"))
-        return self.memory[b][places].astype(np.float64)
+        return self.memory[b][positions].astype(np.float64)
 
     def _prefetch(self, s: Prefetch) -> Run:
-        index = _get(s.index)
-        return lambda frame: void(self._checked(s.buffer, index(frame), "prefetch"))
+        index = _getter(s.index)
+        return lambda frame: discard(self._checked(s.buffer, index(frame), "prefetch"))
 
-    # Expressions: each is evaluated once per statement, operands first, and left in the frame
+    # Expressions: each is evaluated once per statement, operands first; the frame holds its value
 
     def _evaluations(self, roots: Iterable[Expr]) -> list[Run]:
         order: dict[Expr, None] = {}
@@ -217,13 +217,13 @@ class _Machine:
         if not isinstance(e, Read):
             return None
         register = e.register
-        return lambda frame: void(self._register(frame, register))
+        return lambda frame: discard(self._register(frame, register))
 
     def _evaluation(self, e: Expr) -> Run:
         if isinstance(e, Load):
             return self._load(e)
         assert isinstance(e, Call), e
-        function, dtype, args = SCALAR[e.op], e.dtype, [_get(x) for x in e.args]
+        function, dtype, args = SCALAR[e.op], e.dtype, [_getter(x) for x in e.args]
 
         def evaluate(frame: Frame) -> None:
             frame[e] = _cast(function(*(a(frame) for a in args)), dtype)
@@ -231,9 +231,9 @@ class _Machine:
         return evaluate
 
     def _load(self, e: Load) -> Run:
-        index, array = _get(e.index), self.memory[e.buffer]
-        mask = _get(e.mask) if e.mask is not None else None
-        other = _get(e.other) if e.other is not None else lambda frame: e.dtype.type(0)
+        index, array = _getter(e.index), self.memory[e.buffer]
+        mask = _getter(e.mask) if e.mask is not None else None
+        other = _getter(e.other) if e.other is not None else lambda frame: e.dtype.type(0)
 
         def load(frame: Frame) -> None:
             if mask is not None and not mask(frame):
@@ -262,11 +262,11 @@ class _Machine:
         return frame[r]
 
 
-def void(value: Any) -> None:
-    """Evaluates and forgets."""
+def discard(value: Any) -> None:
+    """Ignores a value, so that a lambda can return None."""
 
 
-def _get(e: Expr) -> Callable[[Frame], Any]:
+def _getter(e: Expr) -> Callable[[Frame], Any]:
     if isinstance(e, Const):
         value = e.dtype.type(e.value)
         return lambda frame: value

@@ -1,24 +1,24 @@
-"""The loop IR: what every kernel is before it becomes LLVM or CUDA, and what `interpret` runs.
+"""Defines the loop IR, from which LLVM and CUDA code is emitted and which `interpreter` runs.
 
     Kernel = name, buffers, tasks, body           body runs once per task, in any order, in parallel
     Stmt   = For(var, start, stop, body, lanes)   lanes = 0: one after the other; else in lockstep
            | Assign(register, expr)               declare or set
-           | Update(register, op, expr)           register = op(register, expr), order left open
+           | Update(register, op, expr)           register = op(register, expr), in any order
            | Store(buffer, index, expr)
-           | Transpose(target, source, ...)       a square block of one buffer turned into another
-           | Prefetch(buffer, index, ahead, ...)  a hint: what lies ahead is used soon
+           | Transpose(target, source, ...)       a block of one buffer transposed into another
+           | Prefetch(buffer, index, ahead, ...)  a hint: the element ahead is used soon
            | Mma(sums, rows, columns, fragments)  products of tiles added to sums of threads
            | If(condition, body)
     Expr   = Const | Var | Read(register) | Load(buffer, index, mask, other) | Call(op, args)
 
-Meaning, as `interpret` defines it: plain nested loops over scalars. What emitters add:
+Meaning, as `interpreter` defines it: plain nested loops over scalars. Emitters add:
 
-* A `For` with `lanes` is run as vectors (CPU) or threads (GPU); its turns must be independent but
-  for `Update`s of registers assigned outside of it, which become one reduction at its end. A
+* A `For` with `lanes` is run as vectors (CPU) or threads (GPU); its iterations must be independent
+  except for `Update`s of registers assigned outside of it, which become one reduction at its end. A
   register first assigned inside such a loop is private to each lane. Lane loops are not nested.
 * A register ends with the block that first assigns it.
 * `Update` may be reordered and its multiply-adds contracted, all other arithmetic is as written.
-* Buffers are flat and contiguous; an index is an int64 expression counting elements. What stands
+* Buffers are flat and contiguous; an index is an int64 expression counting elements. Arithmetic
   in an index never overflows; `idiv` and `imod` mean floor division by a positive divisor of a
   numerator that is not negative wherever the result is used.
 * A `Load` with a mask reads nothing where the mask is false and yields `other` there.
@@ -50,7 +50,7 @@ BOOL = np.dtype("bool")
 class Buffer:
     """A flat array of `size` elements: an argument of the kernel, or scratch private to a task.
 
-    An argument may begin inside of a larger array and then has what is left of that one.
+    An argument may begin inside a larger array; it then extends to the end of that array.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Load(Expr):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call(Expr):
-    """A scalar operation by name (`codegen.scalar` lists them all with their meaning)."""
+    """A scalar operation by name (`codegen.ir.scalar_ops` lists them all with their meaning)."""
 
     op: str
     args: tuple[Expr, ...]
@@ -175,8 +175,9 @@ class Transpose:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Prefetch:
-    """Nothing but a hint that the element `ahead` of this one is read soon, or written; it may lie
-    behind the buffer."""
+    """A hint that the element `ahead` of this one is read, or written, soon.
+
+    The element may lie past the end of the buffer."""
 
     buffer: Buffer
     index: Expr
@@ -186,12 +187,12 @@ class Prefetch:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Mma:
-    """sums[t * own + n] += the sum over k of rows[i * pitch + k] * columns[j * pitch + k], for each
-    thread t, and i and j the row and the column of its n-th product, as `fragments` have them.
+    """For each thread t: sums[t * count + n] += the sum over k of rows[i * pitch + k] * columns[j *
+    pitch + k].
 
-    Rows and columns are floats of 16 bits, sums float32, which may be added up in any order. It
-    never stands inside a lane loop, and there is code for it on GPUs only.
-    """
+    `fragments` gives the `count` of products of a thread, and the row i and the column j of its
+    n-th product. Rows and columns are 16-bit floats, sums are float32, which may be added up in any
+    order. It never stands inside a lane loop, and only GPUs have code for it."""
 
     sums: Buffer
     rows: Buffer
@@ -210,8 +211,8 @@ Stmt: TypeAlias = "For | Assign | Update | Store | Transpose | Prefetch | Mma | 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Elements of a buffer: that of row i and column j, in element b of a batch, is the one at
-    `first` + b * `batch` + i * `row` + j * `column`."""
+    """Elements of a buffer: row i and column j of batch element b lie at `first` + b * `batch` + i
+    * `row` + j * `column`."""
 
     buffer: Buffer
     first: int
@@ -236,14 +237,13 @@ class Product:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """`tasks` independent runs of `body`, the task number in `task`.
+    """`tasks` independent runs of `body`, with the task number in `task`.
 
     `inputs` are read, `outputs` written; a buffer in both is updated in place, element by element.
-    `scratch` is memory of a task's own with undefined contents at its start. `streamed` are outputs
-    that begin on a cache line and are not read soon. `cost` is an estimate of the whole kernel's
-    work in nanoseconds on one core, for the choice of threads. A `product` is what all of it
-    computes, where a library may do that as well.
-    """
+    `scratch` is private memory of a task, with undefined contents at its start. `streamed` are
+    outputs that begin on a cache line and are not read soon. `cost` is the estimated work of the
+    whole kernel in nanoseconds on one core, for the choice of threads. `product` describes the
+    kernel as a matrix product that a library can compute instead, or is None."""
 
     name: str
     inputs: tuple[Buffer, ...]
@@ -259,7 +259,7 @@ class Kernel:
 
     @property
     def arguments(self) -> tuple[Buffer, ...]:
-        """Every buffer the kernel is called with, each once, in calling order."""
+        """The buffers that the kernel is called with, each once, in calling order."""
         return tuple(dict.fromkeys(self.inputs + self.outputs))
 
 
@@ -271,17 +271,17 @@ _E = TypeVar("_E", bound=Expr)
 
 
 def _intern(key: tuple[Any, ...], kind: type[_E], *fields: Any) -> _E:
-    """The one expression of this key, made of its fields where there is none."""
-    found = _LIVE.get(key)
-    if found is None:
-        with _LOCK:  # its `setdefault` is not one step
-            found = _LIVE.setdefault(key, kind(*fields))
-    return found  # type: ignore[return-value]
+    """The unique expression of this key, created from `fields` if there is none."""
+    expression = _LIVE.get(key)
+    if expression is None:
+        with _LOCK:  # setdefault of a WeakValueDictionary is not atomic
+            expression = _LIVE.setdefault(key, kind(*fields))
+    return expression  # type: ignore[return-value]
 
 
 def const(value: Any, dtype: Any = INT) -> Const:
     """The literal `value` as `dtype`; 0.0 and -0.0, and 1 and True, are told apart."""
-    if dtype is INT and type(value) is int:  # most of them
+    if dtype is INT and type(value) is int:  # the common case
         return _intern(("const", INT, int, value), Const, INT.type(value).item(), INT)
     dtype = np.dtype(dtype)
     value = dtype.type(value).item()
@@ -315,27 +315,28 @@ def children(e: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-_PACKED = {"pair": ("fV", 2), "pair16": ("biu", 2), "quad8": ("biu", 1)}
-"""Operations that make a word: kinds of its elements in memory, and how many bytes these have."""
+_PACK_OPS = {"pair": ("fV", 2), "pair16": ("biu", 2), "quad8": ("biu", 1)}
+"""Operations that pack a word -> (kinds of its elements in memory, their largest size in bytes)."""
 
 
-def elements_of_word(e: Expr) -> list[Load] | None:
-    """The loads of the elements that make a word as they lie in memory; None for all else."""
-    if not isinstance(e, Call) or e.op not in _PACKED:
+def packed_element_loads(e: Expr) -> list[Load] | None:
+    """The loads of a word's elements as they lie in memory, or None for any other expression."""
+    if not isinstance(e, Call) or e.op not in _PACK_OPS:
         return None
-    kinds, most = _PACKED[e.op]
-    whole = kinds == "biu"
-    found = [x.args[0] if whole and isinstance(x, Call) and x.op == "cast" else x for x in e.args]
-    loads = [x for x in found if isinstance(x, Load) and not x.mask]
-    first = loads[0] if len(loads) == len(found) else None
+    kinds, max_bytes = _PACK_OPS[e.op]
+    is_integer = kinds == "biu"
+    operands = [x.args[0] if is_integer and isinstance(x, Call) and x.op == "cast" else x
+                for x in e.args]
+    loads = [x for x in operands if isinstance(x, Load) and not x.mask]
+    first = loads[0] if len(loads) == len(operands) else None
     if first is None or any(x.buffer is not first.buffer for x in loads):
         return None
     kind = first.dtype.kind in "biu"
-    return loads if first.dtype.itemsize <= most and kind is whole else None
+    return loads if first.dtype.itemsize <= max_bytes and kind is is_integer else None
 
 
-def parts(expressions: Iterable[Expr]) -> dict[Expr, None]:
-    """Everything that stands in these expressions, each once."""
+def subexpressions(expressions: Iterable[Expr]) -> dict[Expr, None]:
+    """Every expression in these expressions, each once."""
     seen: dict[Expr, None] = {}
     stack = list(expressions)
     while stack:
@@ -355,7 +356,7 @@ def walk(body: Iterable[Stmt]) -> Iterator[Stmt]:
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:
-    """The expressions that stand directly in a statement, those of nested statements left out."""
+    """The expressions directly in a statement, without those of nested statements."""
     if isinstance(s, For):
         return (s.start, s.stop)
     if isinstance(s, If):

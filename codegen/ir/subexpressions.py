@@ -1,4 +1,4 @@
-"""The subexpressions of a value in the order of their evaluation."""
+"""Orders the subexpressions of a value for evaluation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Callable
 from .loop_ir import Const, Expr, children
 
 
-def unwritten(root: Expr, known: Callable[[Expr], bool]) -> list[Expr]:
-    """What has to be written for a value, operands first; formulas outgrow Python's stack."""
+def evaluation_order(root: Expr, known: Callable[[Expr], bool]) -> list[Expr]:
+    """The subexpressions of `root` that are not yet `known`, operands first.
+
+    It is iterative, because formulas can be deeper than Python's stack."""
     order: dict[Expr, None] = {}
     stack = [root]
     while stack:

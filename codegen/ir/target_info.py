@@ -1,46 +1,51 @@
-"""What the choice of loops needs to know about a processor."""
+"""Describes a processor for the choice of loops."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_LONG = 80.0  # simple operations of an element
+_LONG_BODY_OPS = 80.0  # simple operations per element
 
 
 @dataclass(frozen=True)
 class Machine:
-    """`vector_bytes`: width of a vector register; `registers`: how many there are; `threads`: of
-    the pool; `open`: the prime numbers that stand for sizes known at run time, each with the
-    largest that it stands for; `winograd`: results along a side of the tiles by which convolutions
-    of 3 by 3 are computed, 0 for none; `winograd_training`: the most of them for results whose
-    weights change from call to call, `trains`: whether gradients by weights are computed as well;
-    `dot`: whether products of bfloat16 are made of pairs;
-    `dot16`: whether those of integers of 16 bits are; `dot8`: whether those of integers of 8 bits
-    are made of four; `finer`: how many times smaller than a processor's its tasks are, and how many
-    times more of them there may be; `in_order`: whether kernels run as they come, one after the
-    other; else what need not share memory does not, so that they can be put in another order.
+    """Properties of a target that loops depend on.
+
+    `vector_bytes`: width of a vector register
+    `registers`: number of vector registers
+    `threads`: size of the thread pool
+    `dynamic_sizes`: (prime, upper bound) for each size known at run time only; the prime stands
+        for the size while kernels are lowered
+    `winograd`: results along a side of the tiles of 3 by 3 convolutions, 0 to disable them
+    `winograd_training`: their maximum where the weights change from call to call
+    `training`: whether gradients of weights are computed as well
+    `dot`, `dot16`, `dot8`: whether there are dot products of pairs of bfloat16, of pairs of 16-bit
+        integers, and of four 8-bit integers
+    `task_divisor`: factor by which tasks are smaller, and more numerous, than on a processor
+    `in_order`: whether kernels run one after the other as listed; if not, buffers share memory only
+        where they must, so that kernels can be reordered
     """
 
     vector_bytes: int = 64
     registers: int = 32
     threads: int = 2
-    open: tuple[tuple[int, int], ...] = ()
+    dynamic_sizes: tuple[tuple[int, int], ...] = ()
     winograd: int = 4
     winograd_training: int = 2
-    trains: bool = False
+    training: bool = False
     dot: bool = False
     dot16: bool = False
     dot8: bool = False
-    finer: int = 1
+    task_divisor: int = 1
     in_order: bool = True
 
-    def varies(self, size: int) -> bool:
-        """Whether a size is known at run time only: then loops are to be right for any."""
-        return any(size % prime == 0 for prime, _ in self.open)
+    def is_dynamic(self, size: int) -> bool:
+        """True if a size is known at run time only. Loops must then be right for any size."""
+        return any(size % prime == 0 for prime, _ in self.dynamic_sizes)
 
-    def most(self, size: int) -> int:
-        """The largest that a size can be: what is chosen by it is the same for all sizes."""
-        for prime, largest in self.open:
+    def upper_bound(self, size: int) -> int:
+        """The largest value of a size. Choices based on it are the same for all sizes."""
+        for prime, largest in self.dynamic_sizes:
             times = 0
             while size and size % prime == 0:
                 size, times = size // prime, times + 1
@@ -51,13 +56,15 @@ class Machine:
         """Elements of `itemsize` bytes in a vector."""
         return max(1, self.vector_bytes // itemsize)
 
-    def vectors(self, work: float) -> int:
-        """Vectors of a computation whose temporaries stay in registers. One of so much `work` that
-        the processor never waits for a vector takes fewer: code as fast in half of LLVM's time."""
+    def vectors_in_flight(self, work: float) -> int:
+        """The number of vectors computed at a time, with temporaries in registers.
+
+        An element with much `work` keeps the processor busy with fewer vectors. The code is as
+        fast, and LLVM compiles it in half the time."""
         most = 1 if self.vector_bytes < 32 and self.registers < 32 else self.registers // 8
-        return most if work < _LONG else min(most, 2)
+        return most if work < _LONG_BODY_OPS else min(most, 2)
 
     @property
     def tile_rows(self) -> int:
-        """Rows of a matrix tile two vectors wide whose sums stay in registers."""
+        """Rows of a matrix tile, two vectors wide, whose sums stay in registers."""
         return (self.registers - 4) // 2

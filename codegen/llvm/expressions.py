@@ -16,7 +16,7 @@ from ..ir.loop_ir import (
     Register,
     Var,
     children,
-    elements_of_word,
+    packed_element_loads,
 )
 from . import half, scalar
 from .affine import LANE, Affine, bounds, total
@@ -242,7 +242,7 @@ class LlvmExpressions(IndexValues):
     def _word(self, e: Call) -> Value | None:
         """Neighbours in memory as the one word that they are there, or words side by side; None
         where they are not, or some lanes must not be read."""
-        loads = elements_of_word(e)
+        loads = packed_element_loads(e)
         if loads is None or self.mask():
             return None
         each, first = len(loads), loads[0]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...eager.arrays.dtypes import is_small, summed_in
-from ..ir.scalar_ops import TRANSCENDENTAL, given_by, worked_in
+from ..ir.scalar_ops import TRANSCENDENTAL, compute_dtype, result_dtype
 from . import dot_products, half, math
 from .ir_builder import BITS, LlvmBuilder, Value, constant, suffix, type_of
 from .libm import integer_pow, per_lane
@@ -28,13 +28,13 @@ def apply(k: LlvmBuilder, op: str, args: list[Value], dtypes: list[DType], resul
     if op == "where":
         x, y = (convert(k, a, t, result) for a, t in zip(args[1:], dtypes[1:], strict=True))
         return k.select(convert(k, args[0], dtypes[0], _BOOL), x, y)
-    work = worked_in(op, dtypes)
+    work = compute_dtype(op, dtypes)
     operands = [convert(k, a, t, work) for a, t in zip(args, dtypes, strict=True)]
     if is_small(work) and op in _SMALL:
         return convert(k, _SMALL[op](k, work, *operands), work, result)
     held = summed_in(work)
     value = SCALAR[op](k, held, *operands)
-    return convert(k, value, given_by(op, work), result)
+    return convert(k, value, result_dtype(op, work), result)
 
 
 def convert(k: LlvmBuilder, v: Value, source: DType, to: DType) -> Value:

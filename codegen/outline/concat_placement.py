@@ -1,8 +1,8 @@
-"""Pieces of long concats, and where in them they lie.
+"""Places the operands of long concats in the memory of the result.
 
-The steps of a loop often give an array together. A kernel for each of its pieces, which only copies
-what another kernel has just made, takes as long to start as a small step does; so results of turns
-lie where the concat has them (`compose.py`).
+The iterations of a loop often compute one array together. A kernel that only copies an operand,
+just computed by another kernel, takes as long to launch as a small iteration; so results of region
+instances are written to the memory of the concat (`program/link.py`).
 """
 
 from __future__ import annotations
@@ -11,34 +11,35 @@ from collections.abc import Iterator
 
 from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...eager.arrays.shapes import product
-from ..fusion.fusion import is_pieces
+from ..fusion.materialize import is_split_concat
 
-Pieces = dict[Node, tuple[Node, int]]  # of which concat, and from which of its elements on
-
-
-def concat_operands_of(graph: Graph) -> Pieces:
-    """For values that are pieces of a long concat, that concat and their place in it. Results of
-    the graph have memory of their own."""
-    found: Pieces = {}
-    for whole in graph.nodes():
-        if lies_in_pieces(whole):
-            for piece, at in placements_of(whole):
-                while piece.op == "reshape":
-                    (piece,) = piece.inputs
-                if piece.op not in SPECIAL and piece not in graph.outputs:
-                    found.setdefault(piece, (whole, at))
-    return found
+ConcatPlacements = dict[Node,
+                        tuple[Node, int]]  # operand -> (concat, offset in it)
 
 
-def placements_of(whole: Node) -> Iterator[tuple[Node, int]]:
-    """The pieces of a concat, each with its first element in it."""
-    shape, axis, at = whole.type.shape, whole.params["axis"], 0
-    for piece in whole.inputs:
-        yield piece, at
-        at += piece.type.shape[axis] * product(shape[axis + 1:])
+def concat_operands_of(graph: Graph) -> ConcatPlacements:
+    """The operands of long concats, each with its concat and its offset in it.
+
+    Outputs of the graph are left out: they have memory of their own."""
+    placements: ConcatPlacements = {}
+    for concat in graph.nodes():
+        if is_contiguous_split_concat(concat):
+            for operand, offset in placements_of(concat):
+                while operand.op == "reshape":
+                    (operand,) = operand.inputs
+                if operand.op not in SPECIAL and operand not in graph.outputs:
+                    placements.setdefault(operand, (concat, offset))
+    return placements
 
 
-def lies_in_pieces(node: Node) -> bool:
-    """Whether a node is a long concat in which the elements of each piece lie one behind the
-    other."""
-    return is_pieces(node) and product(node.type.shape[:node.params["axis"]]) == 1
+def placements_of(concat: Node) -> Iterator[tuple[Node, int]]:
+    """The operands of a concat, each with its offset in it."""
+    shape, axis, offset = concat.type.shape, concat.params["axis"], 0
+    for operand in concat.inputs:
+        yield operand, offset
+        offset += operand.type.shape[axis] * product(shape[axis + 1:])
+
+
+def is_contiguous_split_concat(node: Node) -> bool:
+    """True if a node is a split concat whose operands are each contiguous in the result."""
+    return is_split_concat(node) and product(node.type.shape[:node.params["axis"]]) == 1

@@ -1,6 +1,7 @@
-"""Parts of an array that hold nothing but what it was filled with, beside a part that was put in.
+"""Replaces slices that read only the fill value of an array by constants.
 
-The way back of `x[-1]` is such an array, and the way back of a loop reads it step by step.
+The gradient of `x[-1]` is an array of fill with one slice set, and the backward pass of a loop
+reads it one step at a time.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ from ..ir.builder import ExprValue
 from ..ir.inline import Indices, Inliner
 from ..ir.loop_ir import Const, Register
 
-_MOST_VIEWS = 4  # between a slice and what was filled
+_MAX_VIEWS = 4  # between a slice and the filled array
 
 
 def fold_fill_slices(graph: Graph) -> Graph:
-    """The graph whose slices of what was filled are numbers."""
+    """The graph, with each slice that reads only fill as a constant."""
     if not any(n.op == "unslice" for n in graph.nodes()):
         return graph
     return rewrite(graph, [_RULE])
 
 
-def _filled(nodes: Nodes, node: Node) -> Node | None:
-    if not _reads_filled(node):
+def _fold(nodes: Nodes, node: Node) -> Node | None:
+    if not _is_slice_of_unslice(node):
         return None
-    found = Inliner(_opaque).value(node, axis_variables(node.type.shape)).expr
-    if not isinstance(found, Const):
+    value = Inliner(_opaque).value(node, axis_variables(node.type.shape)).expr
+    if not isinstance(value, Const):
         return None
-    number = nodes.const(found.value, node.type.dtype)
-    return nodes.make("broadcast_to", (number,), {"shape": node.type.shape}, node.type, node.site)
+    constant = nodes.const(value.value, node.type.dtype)
+    return nodes.make("broadcast_to", (constant,), {"shape": node.type.shape}, node.type, node.site)
 
 
-def _reads_filled(node: Node) -> bool:
-    """Whether a slice is a view of an array that was filled."""
-    for _ in range(_MOST_VIEWS):
+def _is_slice_of_unslice(node: Node) -> bool:
+    """True if a slice is a view of a filled array."""
+    for _ in range(_MAX_VIEWS):
         (node, *others) = node.inputs
         if node.op == "unslice":
             return True
@@ -47,8 +48,8 @@ def _reads_filled(node: Node) -> bool:
 
 
 def _opaque(node: Node, index: Indices, mask: Any) -> ExprValue | None:
-    known = node.kind == "view" or node.op == "const"
-    return None if known else ExprValue(loop_ir.read(Register("x", node.type.dtype)))
+    inlined = node.kind == "view" or node.op == "const"
+    return None if inlined else ExprValue(loop_ir.read(Register("x", node.type.dtype)))
 
 
-_RULE = Rule("slice(fill beside a part) -> fill", ("slice",), _filled)
+_RULE = Rule("slice(fill beside a part) -> fill", ("slice",), _fold)

@@ -1,8 +1,8 @@
-"""Parts of a graph that repeat: the turns of an unrolled loop, equal layers, updates of parameters.
+"""Finds repeated regions of a graph: iterations of an unrolled loop, or equal layers.
 
-Turns are equal if they compute the same from other values. Where they begin is found by the period
-of what is computed, as a text; that they are equal is then looked at node by node, since their
-inside must be wired in the same way. What they read from outside may be wired as it likes.
+Region instances are equal if they compute the same function of other values. Candidate periods are
+found in the sequence of node labels, as in a text; equality is then checked node by node, since the
+inner edges must agree. Operands from outside may come from anywhere.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import numpy as np
 
 from ...capture.graph.graph import Node, missing_below, params_key
 from ...eager.arrays.shapes import TensorType
-from ..fusion.fusion import row_of
+from ..fusion.fusion import node_key
 from ..fusion.kernel_key import flat_source, offset_of
 from .schedule import Scheduler
 
-FEWEST = 6  # turns that are worth it
-_PERIODS = 12  # lengths of a turn that are tried
-_NEXT = 6  # how often the same op may come in a turn, for its length to be seen
+MIN_REPEATS = 6  # instances
+_MAX_PERIODS_TRIED = 12  # the most frequent ones
+_MAX_REPEATS_OF_OP = 6  # occurrences of an op within one instance, for its period to be found
 
 
 class RegionOperand(NamedTuple):
-    """A value from outside, from one of its elements on."""
+    """A value from outside the region, from element `offset` on."""
 
     node: Node
     offset: int = 0
@@ -35,144 +35,154 @@ class RegionOperand(NamedTuple):
 
 @dataclass(frozen=True)
 class RegionInstance:
-    """`members` are computed together. `rows` say how, and are equal for equal turns; `nodes` are
-    what the rows stand for, `own` the rows of the members, `operands` what they read from outside,
-    `donated` which rows may take the memory of which operand. Numbers are told by `nodes` alone."""
+    """One instance of a repeated region.
+
+    `members`: the nodes computed together
+    `rows`: how they are computed; equal for equal instances
+    `nodes`: the node of each row; constants are in `nodes` alone
+    `member_rows`: the rows of the members
+    `operands`: the values read from outside
+    `donated`: pairs (row, operand); the row may overwrite the operand
+    """
 
     members: Sequence[Node]
     rows: tuple[Any, ...]
     nodes: list[Node]
     operands: list[RegionOperand]
-    own: tuple[int, ...]
+    member_rows: tuple[int, ...]
     donated: tuple[tuple[int, int], ...]
 
     @property
-    def form(self) -> Any:
-        """Equal for equal turns."""
+    def key(self) -> Any:
+        """The structural key, equal for equal instances."""
         return self.rows, self.donated
 
 
-def find_repeated_regions(order: Scheduler) -> list[list[RegionInstance]]:
-    """The turns of all that repeats, none of them overlapping, in order."""
-    if len(order.heavy) < FEWEST:
+def find_repeated_regions(scheduler: Scheduler) -> list[list[RegionInstance]]:
+    """The instances of every repeated region, in order and without overlap."""
+    if len(scheduler.heavy) < MIN_REPEATS:
         return []
-    labels = _labels(order.nodes)
-    found: list[tuple[int, list[RegionInstance]]] = []
+    labels = _labels(scheduler.nodes)
+    regions: list[tuple[int, list[RegionInstance]]] = []
     free = np.ones(len(labels), bool)
-    for start, end, period in _stretches(labels):
+    for start, end, period in _periodic_ranges(labels):
         if not free[start:end].all():
             continue
-        for first, turns in _equal_turns(order, start, end, period):
-            found.append((first, turns))
-            free[first:first + len(turns) * period] = False
-    return [turns for _, turns in sorted(found, key=lambda x: x[0])]
+        for first, instances in _equal_instances(scheduler, start, end, period):
+            regions.append((first, instances))
+            free[first:first + len(instances) * period] = False
+    return [instances for _, instances in sorted(regions, key=lambda x: x[0])]
 
 
-# ---- where turns may be
+# ---- candidate regions
 def _labels(nodes: Sequence[Node]) -> Any:
-    """A number for each node, the same for those that do the same."""
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault((n.op, params_key(n.params), n.type), len(numbers))
+    """An id for each node; nodes with the same op, parameters and type have the same id."""
+    ids: dict[Any, int] = {}
+    return np.array([ids.setdefault((n.op, params_key(n.params), n.type), len(ids))
                      for n in nodes])
 
 
-def _stretches(labels: Any) -> list[tuple[int, int, int]]:
-    """Start, end and period of what has a period, what covers most first."""
-    found = [(start, end, period) for period in _periods(labels)
-             for start, end in _runs(labels[:-period] == labels[period:], (FEWEST - 1) * period)]
+def _periodic_ranges(labels: Any) -> list[tuple[int, int, int]]:
+    """Start, end and period of each periodic range of labels, the longest first."""
+    ranges = [(start, end, period) for period in _periods(labels)
+             for start,
+             end in _runs(labels[:-period] == labels[period:], (MIN_REPEATS - 1) * period)]
     covered = sorted(((end - start + period, start, end + period, period)
-                      for start, end, period in found), key=lambda s: (-s[0], s[3]))
+                      for start, end, period in ranges), key=lambda s: (-s[0], s[3]))
     return [s[1:] for s in covered]
 
 
 def _periods(labels: Any) -> list[int]:
-    """The distances at which the same is done again most often."""
-    order = np.argsort(labels, kind="stable")
-    same, counts = labels[order], Counter[int]()
-    for k in range(1, _NEXT + 1):
-        apart = (order[k:] - order[:-k])[same[k:] == same[:-k]]
-        counts.update(dict(enumerate(np.bincount(apart).tolist())))
-    often = [p for p, n in counts.most_common(_PERIODS) if n >= FEWEST - 1]
-    return sorted(often)
+    """The most frequent distances between equal labels."""
+    sorted_nodes = np.argsort(labels, kind="stable")
+    sorted_labels, counts = labels[sorted_nodes], Counter[int]()
+    for k in range(1, _MAX_REPEATS_OF_OP + 1):
+        distances = (sorted_nodes[k:] - sorted_nodes[:-k])[sorted_labels[k:] == sorted_labels[:-k]]
+        counts.update(dict(enumerate(np.bincount(distances).tolist())))
+    periods = [p for p, n in counts.most_common(_MAX_PERIODS_TRIED) if n >= MIN_REPEATS - 1]
+    return sorted(periods)
 
 
-def _runs(true: Any, least: int) -> Iterator[tuple[int, int]]:
-    """Where at least so many in a row are true."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], true, [0]])))
+def _runs(flags: Any, min_length: int) -> Iterator[tuple[int, int]]:
+    """The ranges in which at least `min_length` flags in a row are true."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags, [0]])))
     for start, end in edges.reshape(-1, 2).tolist():
-        if end - start >= least:
+        if end - start >= min_length:
             yield start, end
 
 
-# ---- which turns are equal
-def _equal_turns(order: Scheduler, start: int, end: int, period: int
+# ---- equal instances
+def _equal_instances(scheduler: Scheduler, start: int, end: int, period: int
                  ) -> Iterator[tuple[int, list[RegionInstance]]]:
-    """Turns in a row that are equal, and the place of the first."""
-    if order.heavy.isdisjoint(order.nodes[start:start + period]):
-        return  # what only has cheap operations runs better as few long kernels
-    begin = start + _best_cut(order, start + (end - start) // period // 2 * period, period)
-    places = range(begin, end - period + 1, period)
-    turns = [region_instance_of(order, order.nodes[p:p + period]) for p in places]
-    for _, group in groupby(zip(places, turns), key=lambda x: x[1].form):
+    """Runs of equal consecutive instances, each with the position of its first node."""
+    if scheduler.heavy.isdisjoint(scheduler.nodes[start:start + period]):
+        return  # a region of cheap operations runs better as a few long kernels
+    first_start = start + _best_cut(scheduler, start + (end - start) // period // 2 * period,
+                                    period)
+    starts = range(first_start, end - period + 1, period)
+    instances = [region_instance_of(scheduler, scheduler.nodes[p:p + period]) for p in starts]
+    for _, group in groupby(zip(starts, instances), key=lambda x: x[1].key):
         equal = list(group)
-        if len(equal) >= FEWEST:
-            yield equal[0][0], [turn for _, turn in equal]
+        if len(equal) >= MIN_REPEATS:
+            yield equal[0][0], [instance for _, instance in equal]
 
 
-def _best_cut(order: Scheduler, middle: int, period: int) -> int:
-    """Where in a period the least goes from one turn to the next: first of what would not lie in
-    memory anyway, then of all."""
+def _best_cut(scheduler: Scheduler, middle: int, period: int) -> int:
+    """The offset in a period at which the least data crosses from one instance to the next.
+
+    Values that would not have memory anyway count first, then all values."""
     costs = np.zeros((period + 1, 2), np.int64)
-    for place in range(max(0, middle - period), middle + period):
-        node = order.nodes[place]
-        near = [at for r in order.readers[node] if (at := order.at[r]) <= place + period]
-        if near:  # it goes over the places from its own to that of its last reader
-            cost = (0 if order.has_memory(node) else node.type.size, node.type.size)
-            costs[max(place + 1 - middle, 0):max(max(near) + 1 - middle, 0)] += cost
+    for position in range(max(0, middle - period), middle + period):
+        node = scheduler.nodes[position]
+        reader_positions = [at for r in scheduler.readers[node]
+                            if (at := scheduler.position[r]) <= position + period]
+        if reader_positions:  # the value is live from its own position to that of its last reader
+            cost = (0 if scheduler.has_memory(node) else node.type.size, node.type.size)
+            costs[max(position + 1 - middle, 0):max(max(reader_positions) + 1 - middle, 0)] += cost
     return int(np.lexsort(costs[:period].T[::-1])[0])
 
 
-def region_instance_of(order: Scheduler, nodes: Sequence[Node],
-                       moving: bool = True) -> RegionInstance:
-    """What nodes compute. With `moving` a slice of an operand is the operand from there on."""
-    return _Reader(order, nodes, moving).turn()
+def region_instance_of(scheduler: Scheduler, nodes: Sequence[Node],
+                       move_slices: bool = True) -> RegionInstance:
+    """The region instance of these nodes. `move_slices`: a slice of an operand becomes an operand
+    offset."""
+    return _Reader(scheduler, nodes, move_slices).build()
 
 
 class _Reader:
-    """Walks through what nodes are computed from, as far as it is not computed elsewhere."""
+    """Walks through the nodes from which the members are computed, up to values from outside."""
 
-    def __init__(self, order: Scheduler, nodes: Sequence[Node], moving: bool) -> None:
-        self.order, self.members, self.moving = order, nodes, moving
-        self.inside, self.shown = set(nodes), order.shown
+    def __init__(self, scheduler: Scheduler, nodes: Sequence[Node], move_slices: bool) -> None:
+        self.scheduler, self.members, self.move_slices = scheduler, nodes, move_slices
+        self.inside, self.shown = set(nodes), scheduler.recomputed
         self.rows: list[Any] = []
         self.nodes: list[Node] = []
         self.numbers: dict[Node, int] = {}
         self.operands: dict[tuple[RegionOperand, TensorType], int] = {}
 
-    def turn(self) -> RegionInstance:
+    def build(self) -> RegionInstance:
         for member in self.members:
             for node in missing_below(member, self.numbers, self._leaf):
-                self.rows.append(self._leaf(node) or row_of(node, self.numbers))
+                self.rows.append(self._leaf(node) or node_key(node, self.numbers))
                 self.numbers[node] = len(self.nodes)
                 self.nodes.append(node)
-        own = tuple(self.numbers[n] for n in self.members)
-        return RegionInstance(self.members, tuple(self.rows), self.nodes, [o
-                                                                           for o,
-                                                                           _ in self.operands], own,
+        member_rows = tuple(self.numbers[n] for n in self.members)
+        return RegionInstance(self.members, tuple(self.rows), self.nodes,
+                              [operand for operand, _ in self.operands], member_rows,
                               tuple(self._donated()))
 
     def _leaf(self, node: Node) -> Any:
-        """The row of what comes from outside; None for what is computed here."""
+        """The row of a value from outside, or None for a node that is computed here."""
         if node not in self.shown:
             return None if node in self.inside else \
-                ("operand", self._number(RegionOperand(node), node.type), node.type)
-        if not self.moving:
+                ("operand", self._operand_number(RegionOperand(node), node.type), node.type)
+        if not self.move_slices:
             return None
         if node.op == "full" or (node.op == "const" and not node.type.shape):
             return "number", node.type
-        return self._part(node) if node.op == "slice" else None
+        return self._slice_row(node) if node.op == "slice" else None
 
-    def _part(self, node: Node) -> Any:
+    def _slice_row(self, node: Node) -> Any:
         """The row of a slice of an operand, whose axes may have been permuted before."""
         (source,), start, step = node.inputs, node.params["start"], node.params["step"]
         axes = tuple(range(len(start)))
@@ -183,18 +193,18 @@ class _Reader:
             return None
         first = [start[axes.index(a)] for a in range(len(axes))]
         operand = RegionOperand(flat, offset_of(tuple(first), source.type.shape))
-        number = self._number(operand, source.type)
+        number = self._operand_number(operand, source.type)
         return "part", axes, step, node.type, number, source.type
 
-    def _number(self, operand: RegionOperand, of: TensorType) -> int:
+    def _operand_number(self, operand: RegionOperand, of: TensorType) -> int:
         return self.operands.setdefault((operand, of), len(self.operands))
 
     def _donated(self) -> Iterator[tuple[int, int]]:
-        """The nodes that may take the memory of an operand which nobody reads after these."""
-        order, values = self.order, Counter(o.node for o, _ in self.operands)
-        for (operand, of), number in self.operands.items():
-            out, whole = order.donated.get(operand.node), not operand.offset
+        """The nodes that may overwrite an operand which has no later reader."""
+        scheduler, values = self.scheduler, Counter(o.node for o, _ in self.operands)
+        for (operand, operand_type), number in self.operands.items():
+            out, is_whole = scheduler.donated.get(operand.node), not operand.offset
             if out in self.inside and values[operand.node] == 1 \
-                    and whole and of == operand.node.type \
-                    and order.last[operand.node] <= order.at[self.members[-1]]:
+                    and is_whole and operand_type == operand.node.type \
+                    and scheduler.last_use[operand.node] <= scheduler.position[self.members[-1]]:
                 yield self.numbers[out], number

@@ -1,10 +1,10 @@
-"""The order in which a graph is computed where it is looked at for what repeats.
+"""Schedules the nodes of a graph so that the iterations of an unrolled loop are contiguous.
 
-Only nodes that may need memory have a place in it: views of one value, what is made of nothing and
-a few indices that are made of an input's are made again wherever they are read. What leads to a
-contraction comes in the order of need; all else, such as the updates of a layer's parameters, as
-soon as what it reads is there, so that the turns of a loop, forward and back, lie one after the
-other with everything that belongs to them.
+Only nodes that may need memory have a position. Views of one value, constants, and a few indices
+computed from an input's indices are recomputed wherever they are read. Nodes that lead to a
+contraction come in the order of need. All others, such as parameter updates of a layer, come as
+soon as their operands are ready, so that each iteration of a loop, forward and backward, is
+contiguous with everything that belongs to it.
 """
 
 from __future__ import annotations
@@ -13,50 +13,54 @@ from collections.abc import Mapping
 
 from ...capture.graph.graph import Graph, Node
 
-HEAVY = ("contract", "composite")
-_FEW = 64  # whole numbers that cost nothing to compute again
+HEAVY_KINDS = ("contract", "composite")
+_MAX_INDEX_ELEMENTS = 64  # integers that cost nothing to compute again
 
 
 class Scheduler:
-    """`nodes` in order, `at` their places, `reads` what each of them reads, views left out, and
-    `last` the place of the last one that reads each value; past the end where it is a result."""
+    """The schedule of a graph.
+
+    `nodes`: the scheduled nodes, in order
+    `position`: their positions
+    `reads`: the values that each of them reads, views left out
+    `last_use`: the position of the last reader of each value, or the end where it is an output
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.outputs = graph, set(graph.outputs)
         self.donated = {graph.inputs[i]: graph.outputs[j] for j, i in graph.donated.items()}
-        every = [*dict.fromkeys((*graph.inputs, *graph.nodes()))]
-        self.shown: set[Node] = set()
-        self.heavy = {n for n in every if n.kind in HEAVY}
-        base = self._bases(every)
-        computed = [n for n in every if n.op != "input" and n not in self.shown]
+        all_nodes = [*dict.fromkeys((*graph.inputs, *graph.nodes()))]
+        self.recomputed: set[Node] = set()
+        self.heavy = {n for n in all_nodes if n.kind in HEAVY_KINDS}
+        base = self._bases(all_nodes)
+        computed = [n for n in all_nodes if n.op != "input" and n not in self.recomputed]
         self.reads = {n: [*dict.fromkeys([b for i in n.inputs if (b := base[i]) is not None])]
                       for n in computed}
-        self.readers = _readers(every, self.reads)
-        self.nodes = self._in_time(self._as_needed(computed))
-        self.at = {n: i for i, n in enumerate(self.nodes)}
-        self.last = {read: i for i, n in enumerate(self.nodes) for read in self.reads[n]}
-        self.last |= dict.fromkeys(self.outputs, len(self.nodes))
+        self.readers = _readers(all_nodes, self.reads)
+        self.nodes = self._as_ready(self._as_needed(computed))
+        self.position = {n: i for i, n in enumerate(self.nodes)}
+        self.last_use = {read: i for i, n in enumerate(self.nodes) for read in self.reads[n]}
+        self.last_use |= dict.fromkeys(self.outputs, len(self.nodes))
 
-    def _bases(self, every: list[Node]) -> dict[Node, Node | None]:
-        """What lies in memory where a node is read; None where nothing does. Notes what is shown.
-        """
+    def _bases(self, all_nodes: list[Node]) -> dict[Node, Node | None]:
+        """The value in memory that each node reads from, or None. Records the recomputed nodes."""
         base: dict[Node, Node | None] = {}
-        for n in every:
+        for n in all_nodes:
             below = {b for i in n.inputs if (b := base[i]) is not None}
-            if n not in self.outputs and (_is_shown(n) or _is_index(n, below)):
-                self.shown.add(n)
+            if n not in self.outputs and (_is_recomputed(n) or _is_small_index(n, below)):
+                self.recomputed.add(n)
                 base[n] = next(iter(below), None)
             else:
                 base[n] = n
         return base
 
     def has_memory(self, node: Node) -> bool:
-        """Whether a value is likely to lie in memory even if all is computed together."""
+        """True if a value is likely to have memory even if all nodes are compiled together."""
         readers = self.readers[node]
         return node in self.outputs or len(readers) != 1 or readers[0] in self.heavy
 
     def _as_needed(self, computed: list[Node]) -> list[Node]:
-        """The nodes, each right before what needs it: what takes longest comes first."""
+        """The nodes, each right before the node that needs it; longer chains come first."""
         depth: dict[Node, int] = dict.fromkeys(self.graph.inputs, 0)
         for n in computed:
             depth[n] = 1 + max([depth[r] for r in self.reads[n]], default=0)
@@ -70,16 +74,17 @@ class Scheduler:
                 done[stack.pop()] = None
         return [n for n in done if n in self.reads]
 
-    def _in_time(self, computed: list[Node]) -> list[Node]:
-        """The nodes, those that lead to something heavy as they come, all others once they can."""
-        leading = self._leading(computed)
-        missing = {n: len(self.reads[n]) for n in computed if n not in leading}
-        after = self._with_overwriting(missing)
+    def _as_ready(self, computed: list[Node]) -> list[Node]:
+        """The nodes that lead to something heavy, in order, and all others as soon as they are
+        ready."""
+        leading_to_heavy = self._leading_to_heavy(computed)
+        missing = {n: len(self.reads[n]) for n in computed if n not in leading_to_heavy}
+        readers = self._readers_with_overwriting(missing)
         done: dict[Node, None] = {}
         stack: list[Node] = []
 
-        def is_there(node: Node) -> None:
-            for r in reversed(after.get(node, ())):
+        def release(node: Node) -> None:
+            for r in reversed(readers.get(node, ())):
                 if r in missing:
                     missing[r] -= 1
                     stack.extend([] if missing[r] else [r])
@@ -89,52 +94,54 @@ class Scheduler:
             while stack:
                 n = stack.pop()
                 done[n] = None
-                is_there(n)
+                release(n)
 
         for n in reversed(self.graph.inputs):
-            is_there(n)
+            release(n)
         ready, stack[:] = stack[::-1], []
         for n in (*ready, *computed):
-            if n in leading or (not missing[n] and n not in done):
+            if n in leading_to_heavy or (not missing[n] and n not in done):
                 finish(n)
         return [*done, *(n for n in computed if n not in done)]
 
-    def _leading(self, computed: list[Node]) -> set[Node]:
-        """The nodes of which something heavy is computed."""
-        found: set[Node] = set()
+    def _leading_to_heavy(self, computed: list[Node]) -> set[Node]:
+        """The nodes from which a heavy node is computed."""
+        leading: set[Node] = set()
         for n in reversed(computed):
-            if any(r in found or r in self.heavy for r in self.readers[n]):
-                found.add(n)
-        return found
+            if any(r in leading or r in self.heavy for r in self.readers[n]):
+                leading.add(n)
+        return leading
 
-    def _with_overwriting(self, missing: dict[Node, int]) -> Mapping[Node, list[Node]]:
-        """`readers`, with what takes the memory of an input after all that read it."""
-        after = dict(self.readers)
+    def _readers_with_overwriting(self, missing: dict[Node, int]) -> Mapping[Node, list[Node]]:
+        """`readers`, with each node that overwrites an input after all that read the input."""
+        readers = dict(self.readers)
         for source, out in self.donated.items():
             for n in self.readers[source]:
                 if out in missing and n is not out:
-                    after[n] = [*after[n], out]
+                    readers[n] = [*readers[n], out]
                     missing[out] += 1
-        return after
+        return readers
 
 
-def _is_shown(node: Node) -> bool:
-    """Whether a node is made again wherever it is read."""
+def _is_recomputed(node: Node) -> bool:
+    """True if a node is recomputed wherever it is read."""
     return node.op == "const" or (node.kind == "view" and len(node.inputs) == 1) \
         or (node.kind == "create" and not node.inputs)
 
 
-def _is_index(node: Node, below: set[Node]) -> bool:
-    """Whether a node is a few whole numbers, or answers, made of those of one input: what turns do
-    with them can be checked before the program runs."""
-    return node.kind in ("pointwise", "view") and node.type.size <= _FEW and len(below) == 1 \
+def _is_small_index(node: Node, below: set[Node]) -> bool:
+    """True if a node is a few integers or booleans computed from those of one input.
+
+    Checks of such indices can run before the program."""
+    return node.kind in ("pointwise",
+                         "view") and node.type.size <= _MAX_INDEX_ELEMENTS and len(below) == 1 \
         and node.type.dtype.kind in "iub" and next(iter(below)).op == "input"
 
 
-def _readers(every: list[Node], reads: Mapping[Node, list[Node]]) -> dict[Node, list[Node]]:
-    """What reads each node or input."""
-    found: dict[Node, list[Node]] = {n: [] for n in every}
-    for n, those in reads.items():
-        for read in those:
-            found[read].append(n)
-    return found
+def _readers(all_nodes: list[Node], reads: Mapping[Node, list[Node]]) -> dict[Node, list[Node]]:
+    """The readers of each node or input."""
+    readers: dict[Node, list[Node]] = {n: [] for n in all_nodes}
+    for n, operands in reads.items():
+        for read in operands:
+            readers[read].append(n)
+    return readers

@@ -64,7 +64,7 @@ def made_in_parts(graph: Graph, native: Callable[[GraphPart], Made], kinds: Lowe
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
     refused: dict[Node, str] = {}
     while True:
-        steps = list(partition(ready, refused, checked, kinds.runs))
+        steps = list(partition(ready, refused, checked, kinds.has_lowering))
         programs: list[Made | None] = []
         for step in steps:
             try:

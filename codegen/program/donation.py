@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...capture.graph.graph import Graph, Node
-from ..fusion.fusion import Group, own_element, reads_of
+from ..fusion.fusion import Group, reads_of, reads_own_element
 from ..fusion.kernel_key import flat_source
 
 
@@ -32,7 +32,7 @@ def _allowed(out: Node, source: Node, group: Group) -> bool:
         return False
     placed = {*group.reads, *group.members}
     where = group.variables()
-    return all(n is not source or own_element(n, index, group, where)
+    return all(n is not source or reads_own_element(n, index, group, where)
                for m in group.members for n, index in reads_of(m, placed))
 
 

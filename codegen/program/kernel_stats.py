@@ -61,7 +61,7 @@ def _add_work(body: tuple[Stmt, ...], times: float, work: Work) -> None:
         if isinstance(s, (For, loop_ir.If)):
             _add_work(s.body, times * (_length(s) if isinstance(s, For) else 1), work)
             continue
-        for e in loop_ir.parts(loop_ir.expressions(s)):
+        for e in loop_ir.subexpressions(loop_ir.expressions(s)):
             _add_expression(e, times, work)
         if isinstance(s, loop_ir.Update):
             work["flops"] += times

@@ -107,7 +107,7 @@ class _Composer:
             where = {**places, **constants, **self._inputs(plan, call)}
             again = lasting.place(where)
             self._add_outputs(plan, call, where)
-            moved = [Launch(x.kernel, tuple([_moved(p, where) for p in x.places]))
+            moved = [Launch(x.kernel, tuple([_moved(p, where) for p in x.views]))
                      for x in launches if x not in again]
             self.launches += [x for x in moved if not self._is_there(x)]
 
@@ -137,9 +137,9 @@ class _Composer:
         """Places in one buffer, which all calls use, for what only one call needs."""
         elsewhere = {**plan.arguments, **dict.fromkeys(lasting, 0)}
         if self.apart:
-            own = dict.fromkeys(p.buffer for x in launches for p in x.places)
+            own = dict.fromkeys(p.buffer for x in launches for p in x.views)
             return _each(b for b in own if b not in elsewhere)
-        slots, size = plan_arena([[p.buffer for p in x.places] for x in launches], elsewhere)
+        slots, size = plan_arena([[p.buffer for p in x.views] for x in launches], elsewhere)
         whole = Buffer("temporaries", _BYTE, size)
         return {b: BufferView(whole, s.offset) for b, s in slots.items() if isinstance(s, Arena)}
 
@@ -205,8 +205,8 @@ class _Composer:
 
     def _is_there(self, launch: Launch) -> bool:
         """Whether a kernel only copies a piece to where it lies."""
-        first = launch.places[0]
-        return list(launch.places) == [first, first] \
+        first = launch.views[0]
+        return list(launch.views) == [first, first] \
             and any(p.buffer is first.buffer for p in self.wholes.values())
 
 

@@ -61,7 +61,7 @@ def _depending_on(uses: Sequence[tuple[Buffers, Buffers]], made: set[Buffer],
 def buffers_of(launch: Launch) -> tuple[Buffers, Buffers]:
     """What a launch reads and what it writes, in the same order in every process."""
     kernel = launch.kernel
-    place = {b: p.buffer for b, p in zip(kernel.arguments, launch.places)}
+    place = {b: p.buffer for b, p in zip(kernel.arguments, launch.views)}
     reads, writes = ({place[b]: None for b in of} for of in (kernel.inputs, kernel.outputs))
     return reads.keys(), writes.keys()
 

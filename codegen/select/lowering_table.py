@@ -1,4 +1,4 @@
-"""Groups -> kernels on buffers. Groups of one form are lowered once."""
+"""Lowers groups to kernels by a back end's table; groups with equal keys are lowered once."""
 
 from __future__ import annotations
 
@@ -12,146 +12,162 @@ from ...capture.passes.decompose import decomposition_of
 from ..cpu.argsort import lower_sort
 from ..cpu.attention.select import attention_kernels, has_kernel
 from ..cpu.gemm.lower import lower_contract
-from ..cpu.loop_nest import lower
+from ..cpu.lower import lower_loops
 from ..cpu.scan import lower_scan
 from ..cpu.scatter_rows import lower_scatter_rows
 from ..cpu.winograd.select import winograd_kernels
 from ..fusion.fusion import Group
-from ..fusion.kernel_key import BufferView, KernelKey, kernel_key_of, shifted
+from ..fusion.kernel_key import BufferView, KernelKey, kernel_key_of, shift_slices
 from ..fusion.launch import Launch
 from ..ir.loop_ir import Buffer, Kernel
 from ..ir.target_info import Machine
 from ..outline.concat_placement import placements_of
 
-Packed = dict[Any, dict[Buffer, BufferView]]  # memory, by what is packed there
+PackedOperands = dict[Any, dict[Buffer, BufferView]]  # (kernel, operands) -> packed buffers
 
 Lower = Callable[..., list[Kernel]]  # lower(group, buffers, machine, name)
 
 
 def _contract(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-              kept: Collection[Buffer] = ()) -> list[Kernel]:
-    tiled = winograd_kernels(group, buffers, machine, name, kept)
-    return lower_contract(group, buffers, machine, name, kept) if tiled is None else tiled
+              persistent: Collection[Buffer] = ()) -> list[Kernel]:
+    tiled = winograd_kernels(group, buffers, machine, name, persistent)
+    return lower_contract(group, buffers, machine, name, persistent) if tiled is None else tiled
 
 
 @dataclass(frozen=True, eq=False)
 class LoweringTable:
-    """How a group of each kind becomes kernels; `contract` is told what is kept, too. Whether a
-    composite has kernels, as a group of its own: it is opened if not. How opaque ops become
-    kernels, by their names; and whether others are opened, where it is known how: they are calls
-    of a library if not."""
+    """How a back end lowers groups to kernels.
+
+    `lower`: the lowering of each group kind; that of `contract` takes the persistent buffers, too
+    `has_kernel`: whether a composite has a kernel of its own; it is decomposed if not
+    `opaque`: the lowerings of opaque ops, by name
+    `decomposes_calls`: whether other opaque ops are decomposed where a decomposition exists; they
+        are library calls if not
+    """
 
     lower: Mapping[str, Lower]
     has_kernel: Callable[[Node, Machine], bool]
     opaque: Mapping[str, Lower] = field(default_factory=dict)
-    opens_calls: bool = False
+    decomposes_calls: bool = False
 
-    def runs(self, call: Node) -> bool:
-        """Whether an opaque node becomes kernels."""
-        return call.op in self.opaque or (self.opens_calls and decomposition_of(call) is not None)
+    def has_lowering(self, call: Node) -> bool:
+        """True if an opaque node becomes kernels."""
+        return call.op in self.opaque or (self.decomposes_calls
+                                          and decomposition_of(call) is not None)
 
-    def of(self, group: Group) -> Lower:
-        """How a group becomes kernels."""
+    def lowering_of(self, group: Group) -> Lower:
+        """The lowering of a group."""
         (node, *_) = group.members
         return self.opaque[node.op] if group.kind == "opaque" else self.lower[group.kind]
 
 
 CPU = LoweringTable({
-    "rows": lower, "columns": lower, "contract": _contract, "scan": lower_scan, "sort": lower_sort,
+    "rows": lower_loops, "columns": lower_loops, "contract": _contract, "scan": lower_scan,
+    "sort": lower_sort,
     "put": lower_scatter_rows, "composite": attention_kernels,
 }, has_kernel)
 
 
 @dataclass(frozen=True)
 class _LoweredKernels:
-    """The kernels of a form, and which of their buffers stand for its places."""
+    """The kernels of a structural key; `numbers` maps their buffers to its views."""
 
     kernels: list[Kernel]
     numbers: Mapping[Buffer, int]
 
-    def launches(self, places: list[BufferView], values: Mapping[Buffer, frozenset[Node]],
-                 packed: Packed) -> list[Launch]:
-        """The kernels on these places. What only they use is new each time, but for what one of
-        them makes of nothing but the same `values` as before: that is among `packed`."""
-        own: dict[Buffer, BufferView] = {}
-        out = []
+    def launches(self, views: list[BufferView], values: Mapping[Buffer, frozenset[Node]],
+                 packed: PackedOperands) -> list[Launch]:
+        """The kernels launched on these views.
+
+        Temporaries get fresh buffers, except packed operands: a kernel that packs the same `values`
+        again reuses the buffers recorded in `packed`."""
+        temporaries: dict[Buffer, BufferView] = {}
+        launches = []
         for kernel in self.kernels:
-            new = {b: BufferView(Buffer(b.name, b.dtype, b.size)) for b in kernel.arguments
-                   if b not in self.numbers and b not in own}
-            if self._packs(kernel, new):
-                read = [places[self.numbers[b]] for b in kernel.inputs]
+            outputs = {b: BufferView(Buffer(b.name, b.dtype, b.size)) for b in kernel.arguments
+                   if b not in self.numbers and b not in temporaries}
+            if self._packs(kernel, outputs):
+                read = [views[self.numbers[b]] for b in kernel.inputs]
                 key = kernel, *[(p, values.get(p.buffer)) for p in read]
                 if key in packed and all(p.buffer in values for p in read):
-                    own |= packed[key]
+                    temporaries |= packed[key]
                     continue
-                packed[key] = new
-            own |= new
-            found = [places[self.numbers[b]] if b in self.numbers else own[b]
+                packed[key] = outputs
+            temporaries |= outputs
+            arguments = [views[self.numbers[b]] if b in self.numbers else temporaries[b]
                      for b in kernel.arguments]
-            out.append(Launch(kernel, tuple(found)))
-        return out
+            launches.append(Launch(kernel, tuple(arguments)))
+        return launches
 
-    def _packs(self, kernel: Kernel, new: Collection[Buffer]) -> bool:
-        """Whether a kernel only reads operands, and writes what no other of these kernels does."""
-        return all(b in self.numbers for b in kernel.inputs) and set(kernel.outputs) == {*new} \
-            and all(sum(b in k.outputs for k in self.kernels) == 1 for b in new)
+    def _packs(self, kernel: Kernel, outputs: Collection[Buffer]) -> bool:
+        """True if a kernel only reads operands, and writes buffers that no other of these kernels
+        writes."""
+        return all(b in self.numbers for b in kernel.inputs) and set(kernel.outputs) == {*outputs} \
+            and all(sum(b in k.outputs for k in self.kernels) == 1 for b in outputs)
 
 
 class KernelCache:
-    """Makes kernels of groups. Those of a form that was met before are made of its kernels."""
+    """Lowers groups to kernels, once per structural key."""
 
-    def __init__(self, machine: Machine, kinds: LoweringTable = CPU) -> None:
-        self.machine, self.kinds = machine, kinds
-        self._made: dict[Any, _LoweredKernels] = {}
+    def __init__(self, machine: Machine, table: LoweringTable = CPU) -> None:
+        self.machine, self.table = machine, table
+        self._lowered: dict[Any, _LoweredKernels] = {}
 
     def launches(self, group: Group, buffers: Mapping[Node, Buffer], name: str,
-                 kept: Collection[Buffer], packed: Packed) -> list[Launch]:
-        """The kernels of a group whose values lie in `buffers`, in order, but for those that pack
-        what was `packed` for a group of the same plan before. What is made of `kept` alone is
-        mostly there already."""
-        places = {n: BufferView(buffers[n]) for n in (*group.reads, *group.members) if n in buffers}
+                 persistent: Collection[Buffer], packed: PackedOperands) -> list[Launch]:
+        """The kernels of a group whose values are in `buffers`, in order.
+
+        Kernels are left out that pack an operand which is `packed` already. Operands made of
+        `persistent` buffers alone are prepacked."""
+        views = {n: BufferView(buffers[n]) for n in (*group.reads, *group.members) if n in buffers}
         if group.kind != "pieces":
-            return self._launches(group, places, name, kept, packed)
-        return [launch for piece, place in pieces(group, places)
-                for launch in self._launches(piece, place, name, kept, packed)]
+            return self._launches(group, views, name, persistent, packed)
+        return [launch for operand_group, operand_views in concat_operand_groups(group, views)
+                for launch in self._launches(operand_group, operand_views, name, persistent,
+                                             packed)]
 
-    def _launches(self, group: Group, places: Mapping[Node, BufferView], name: str,
-                  kept: Collection[Buffer], packed: Packed) -> list[Launch]:
-        form = kernel_key_of(group, places)
-        packs = group.kind == "contract"  # others do not look at what is kept
-        key = form.key, tuple([p.buffer in kept for p in form.places]) if packs else ()
-        if key not in self._made:
-            self._made[key] = self._lower(group, places, form, name, kept)
-        return self._made[key].launches(form.places, _values(group, places), packed)
+    def _launches(self, group: Group, views: Mapping[Node, BufferView], name: str,
+                  persistent: Collection[Buffer], packed: PackedOperands) -> list[Launch]:
+        kernel_key = kernel_key_of(group, views)
+        packs = group.kind == "contract"  # no other lowering depends on persistence
+        full_key = kernel_key.key, tuple([p.buffer in persistent
+                                          for p in kernel_key.views]) if packs else ()
+        if full_key not in self._lowered:
+            self._lowered[full_key] = self._lower(group, views, kernel_key, name, persistent)
+        return self._lowered[full_key].launches(kernel_key.views, _values(group, views), packed)
 
-    def _lower(self, group: Group, places: Mapping[Node, BufferView], form: KernelKey, name: str,
-               kept: Collection[Buffer]) -> _LoweredKernels:
-        numbers = {p.buffer: i for i, p in enumerate(form.places)}
-        moved, new = shifted(group, places, form.shifts)
-        values = [n for n in (*group.reads, *group.members) if n in places]
-        buffers = {new.get(n, n): places[n].buffer for n in values}
-        more = (kept,) if group.kind == "contract" else ()
-        return _LoweredKernels(self.kinds.of(group)(moved, buffers, self.machine, name, *more),
+    def _lower(self, group: Group, views: Mapping[Node, BufferView], kernel_key: KernelKey,
+               name: str,
+               persistent: Collection[Buffer]) -> _LoweredKernels:
+        numbers = {p.buffer: i for i, p in enumerate(kernel_key.views)}
+        moved, new = shift_slices(group, views, kernel_key.shifts)
+        values = [n for n in (*group.reads, *group.members) if n in views]
+        buffers = {new.get(n, n): views[n].buffer for n in values}
+        extra_arguments = (persistent,) if group.kind == "contract" else ()
+        return _LoweredKernels(self.table.lowering_of(group)(moved, buffers, self.machine, name,
+                                                             *extra_arguments),
                                numbers)
 
 
-def _values(group: Group, places: Mapping[Node, BufferView]) -> dict[Buffer, frozenset[Node]]:
-    """What lies in each buffer that a group reads and does not write."""
-    written = {places[n].buffer for n in group.members if n in places}
-    found: dict[Buffer, frozenset[Node]] = {}
+def _values(group: Group, views: Mapping[Node, BufferView]) -> dict[Buffer, frozenset[Node]]:
+    """The nodes in each buffer that a group reads and does not write."""
+    written = {views[n].buffer for n in group.members if n in views}
+    values: dict[Buffer, frozenset[Node]] = {}
     for n in group.reads:
-        if n in places and (buffer := places[n].buffer) not in written:
-            found[buffer] = found.get(buffer, frozenset()) | {n}
-    return found
+        if n in views and (buffer := views[n].buffer) not in written:
+            values[buffer] = values.get(buffer, frozenset()) | {n}
+    return values
 
 
-def pieces(
-    group: Group, places: dict[Node, BufferView]
+def concat_operand_groups(
+    group: Group, views: dict[Node, BufferView]
 ) -> Iterator[tuple[Group, Mapping[Node, BufferView]]]:
-    """Each piece of a concat as a group of its own that writes to its part of the whole."""
-    (whole,) = group.members
-    for piece, at in placements_of(whole):
-        copy = Node("alias", (piece,), {}, piece.type, whole.site)
-        own = Group("rows", piece.type.shape, None, [copy], group.reads, layout=whole.type.shape)
-        to = BufferView(places[whole].buffer, places[whole].offset + at)
-        yield own, ChainMap({copy: to}, places)
+    """Each operand of a split concat as a group of its own, which writes to its slice of the
+    result."""
+    (concat,) = group.members
+    for operand, offset in placements_of(concat):
+        copy = Node("alias", (operand,), {}, operand.type, concat.site)
+        group = Group("rows", operand.type.shape, None, [copy], group.reads,
+                      layout=concat.type.shape)
+        target = BufferView(views[concat].buffer, views[concat].offset + offset)
+        yield group, ChainMap({copy: target}, views)

@@ -110,7 +110,7 @@ class Compiler:
         """The program of a graph for all sizes in these ranges; `shapes` are those of inputs.
         CodegenError with the reason where there is none."""
         def lower(known: Graph, sizes: tuple[tuple[int, int], ...]) -> Lowered:
-            return lower_graph(known, replace(self.machine, open=sizes))
+            return lower_graph(known, replace(self.machine, dynamic_sizes=sizes))
 
         largest = {name: most for name, (_, most) in ranges.items()}
         made: DynamicProgram = compile_any_size(graph, largest, lower, self._assembled)
@@ -128,11 +128,11 @@ class Compiler:
         others = self._packed(plan, launches, inputs, held)
         outputs = [plan.buffers[n] for n in plan.graph.outputs[:plan.wanted]]
         places, unwanted = self._table(plan, inputs, held, outputs)
-        slots, arena = plan_arena([[p.buffer for p in x.places] for x in others], places)
-        read = {p.buffer for x in others for p in x.places} | set(outputs)
+        slots, arena = plan_arena([[p.buffer for p in x.views] for x in others], places)
+        read = {p.buffer for x in others for p in x.views} | set(outputs)
         offsets = {b: self.weights.add(a) for b, a in held.items() if b in read}
         slots |= {b: Argument(self.given, offset) for b, offset in offsets.items()}
-        steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in others]
+        steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in others]
         ends = list(itertools.accumulate(map(in_bytes, unwanted), initial=arena))
         copied = [Copied(j, places[b], offsets.get(b, 0)) for j, b in enumerate(outputs)
                   if places[b] != self.given + 2 + j]
@@ -196,14 +196,14 @@ def known_shapes(shapes: Iterable[Sequence[int]]) -> list[Shape]:
 def _run_here(launches: Sequence[Launch], held: Mapping[Buffer, Any], left: Sequence[Buffer]
               ) -> dict[Buffer, Any]:
     """What these launches leave in the buffers `left`."""
-    read = {p.buffer for x in launches for p in x.places}
+    read = {p.buffer for x in launches for p in x.views}
     arrays = {b: np.ascontiguousarray(a) for b, a in held.items() if b in read}
     made = {b: aligned(in_bytes(b)) for b in left}
     for array in made.values():
         array[:] = 0  # the rest of a last vector has to be the same in each build
     numbers = {b: i for i, b in enumerate((*arrays, *made))}
-    slots, arena = plan_arena([[p.buffer for p in x.places] for x in launches], numbers)
-    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    slots, arena = plan_arena([[p.buffer for p in x.views] for x in launches], numbers)
+    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
     table = np.array([address(a) for a in (*arrays.values(), *made.values())], np.uint64)
     own = aligned(arena)
     build(steps, target=host()).run(address(table), address(own))

@@ -142,7 +142,7 @@ def interpreted(graph: Graph, machine: Machine, sizes: dict[str, int], arrays: l
     """What the kernels for any sizes give at these, run by the interpreter."""
     made: Any = compile_any_size(
         graph, dict.fromkeys(sizes, 1),
-        lambda known, unknown: lower_graph(known, replace(machine, open=unknown)),
+        lambda known, unknown: lower_graph(known, replace(machine, dynamic_sizes=unknown)),
         lambda *lowered: lowered)
     plan, launches = made.program
     fixed = bind_sizes(graph, sizes)

@@ -123,9 +123,9 @@ def written(machine: Machine, target: Target) -> str:
     """The assembly of a product for a processor."""
     arrays = [normal(64, 64), normal(64, 64)]
     plan, launches = lower_graph(product(SPECS["nn"], arrays), machine)
-    buffers = dict.fromkeys((*plan.arguments, *(p.buffer for x in launches for p in x.places)))
+    buffers = dict.fromkeys((*plan.arguments, *(p.buffer for x in launches for p in x.views)))
     slots = {b: Argument(i) for i, b in enumerate(buffers)}
-    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
     return assembly(text(steps, "product", target)[0], target)
 
 

@@ -14,7 +14,12 @@ from jobs import together
 import fusewire as fw
 from fusewire.codegen.fusion.fusion import axis_variables
 from fusewire.codegen.ir import affine_index, loop_ir
-from fusewire.codegen.ir.affine_index import as_index, assuming, comparisons, variable
+from fusewire.codegen.ir.affine_index import (
+    as_index,
+    assume_in_bounds,
+    collect_comparisons,
+    variable,
+)
 from fusewire.codegen.ir.target_info import Machine
 from fusewire.codegen.runtime.cpython import entry
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
@@ -38,7 +43,7 @@ def test_what_is_assumed_and_noted_belongs_to_its_thread() -> None:
         return ((i - 3) % 7).expr()
 
     here = affine_index._STATE.machine
-    with (assuming((i - 3,), (7,)), comparisons() as noted,
+    with (assume_in_bounds((i - 3,), (7,)), collect_comparisons() as noted,
           affine_index.lowering_for(Machine(threads=9))):
         own = rest()
         (other, machine), = together(lambda: (rest(), affine_index._STATE.machine))

@@ -12,7 +12,7 @@ import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.codegen.compile import compile_graph, lower_graph
-from fusewire.codegen.cpu.gemm.row_access import _in_one_set
+from fusewire.codegen.cpu.gemm.row_access import _max_rows_per_set
 from fusewire.codegen.cpu.prefetch import _lane_loops
 from fusewire.codegen.ir import loop_ir
 from fusewire.codegen.ir.target_info import Machine
@@ -301,7 +301,7 @@ def test_rows_are_read_where_they_lie_side_by_side(case: str, target: str) -> No
 
 def test_rows_that_drive_each_other_out_of_a_cache_are_packed() -> None:
     """Those a power of two apart lie in few sets of it."""
-    assert [_in_one_set(4 * pitch, 14) for pitch in (784, 512, 1024, 2048)] == [1, 7, 14, 14]
+    assert [_max_rows_per_set(4 * pitch, 14) for pitch in (784, 512, 1024, 2048)] == [1, 7, 14, 14]
 
 
 PIXELS = {  # what is done with the pixels of (2, 6, y, x): whether rows of them are one long row

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusewire.codegen.ir.affine_index import Index, as_index, variable
-from fusewire.codegen.ir.axis_coalescing import linear, merge_axes, whole_numbers
+from fusewire.codegen.ir.axis_coalescing import linear_form, linear_forms, merge_axes
 from fusewire.codegen.ir.builder import ExprValue
-from fusewire.codegen.ir.inline import flat
+from fusewire.codegen.ir.inline import flatten
 from fusewire.codegen.ir.loop_ir import Call, Const, Expr, Var
 from fusewire.codegen.ir.scalar_ops import SCALAR
 
@@ -85,7 +85,7 @@ def test_comparisons_that_are_decided_are_decided_rightly(left: Any, right: Any)
 @given(trees)
 def test_the_linear_form_is_the_index(tree: Any) -> None:
     index = as_index(built(tree, lambda x: VARIABLES[x] if isinstance(x, str) else as_index(x)))
-    terms, constant = linear(index.expr())
+    terms, constant = linear_form(index.expr())
     for at in places()[::9]:
         total = constant + sum(value(e, at) * factor for e, factor in terms.items())
         assert total == value(index.expr(), at)
@@ -97,7 +97,7 @@ def test_the_linear_form_is_the_index(tree: Any) -> None:
 def test_positions_survive_a_reshape(shape: tuple[int, ...], new: tuple[int, ...]) -> None:
     """Flattened and cut again, an index of `new` names the element of `shape` in the same place."""
     names = [variable(f"i{a}", n) for a, n in enumerate(new)]
-    position = flat(tuple(names), new)
+    position = flatten(tuple(names), new)
     element = []
     for n in reversed(shape):
         element.insert(0, position % n)
@@ -111,11 +111,11 @@ def test_positions_survive_a_reshape(shape: tuple[int, ...], new: tuple[int, ...
 def test_what_ranges_decide_vanishes() -> None:
     i, j = variable("i", 4), variable("j", 8)
     x = i * 8 + j
-    assert (x // 8).same(i) and (x % 8).same(j)
-    assert ((x * 2 + 1) // 2).same(x)
+    assert (x // 8).equals(i) and (x % 8).equals(j)
+    assert ((x * 2 + 1) // 2).equals(x)
     assert (x < 32) is True and (x >= 32) is False
-    assert not (j % 3).same(j) and (j % 8).same(j)
-    assert variable("one", 1).same(0)
+    assert not (j % 3).equals(j) and (j % 8).equals(j)
+    assert variable("one", 1).equals(0)
 
 
 def test_equal_indices_are_one_expression() -> None:
@@ -145,7 +145,7 @@ def test_axes_merge_where_everything_steps_through_them_as_one(
 ) -> None:
     names = tuple(variable(f"i{a}", n) for a, n in enumerate(domain))
     found = [sum((n * s for n, s in zip(names, each)), as_index(0)).expr() for each in strides]
-    assert merge_axes(domain, names, whole_numbers(found)) == runs
+    assert merge_axes(domain, names, linear_forms(found)) == runs
 
 
 @settings(max_examples=200, deadline=None)
@@ -159,7 +159,7 @@ def test_merged_axes_are_stepped_through_as_one(domain: list[int], data: Any) ->
         index = sum((n * s for n, s in zip(names, strides)), as_index(40))
         divisor = data.draw(st.integers(1, 6))
         indices.append(data.draw(st.sampled_from([index, index // divisor, index % divisor])))
-    runs = merge_axes(tuple(domain), names, whole_numbers([i.expr() for i in indices]))
+    runs = merge_axes(tuple(domain), names, linear_forms([i.expr() for i in indices]))
     assert [a for run in runs for a in run] == list(range(len(domain)))
     for at in np.ndindex(*domain):
         merged = dict.fromkeys((f"i{a}" for a in range(len(domain))), 0)

@@ -44,9 +44,9 @@ def module_of(name: str, dtype: str, target: Target, size: int = 37) -> str:
     if any(map(why_no_code, graph.nodes())):
         return ""
     plan, launches = lower_graph(graph, machine_of(target))
-    buffers = dict.fromkeys((*plan.arguments, *(p.buffer for x in launches for p in x.places)))
+    buffers = dict.fromkeys((*plan.arguments, *(p.buffer for x in launches for p in x.views)))
     slots = {b: Argument(i) for i, b in enumerate(buffers)}
-    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.places]) for x in launches]
+    steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
     return text(steps, name, target)[0]
 
 

@@ -17,7 +17,7 @@ from sampling import sample
 import fusewire as fw
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.cpu import loop_nest
+from fusewire.codegen.cpu import loop_nest, lower
 from fusewire.codegen.cpu.gemm import lower as contract
 from fusewire.codegen.llvm import step_table
 from fusewire.codegen.runtime.target import named
@@ -37,9 +37,10 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {  # of 12 * 10 numbers
 @pytest.fixture
 def many_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kernels fall into as many tasks as they can, however small, and all threads take part."""
-    whole = loop_nest.chunks
-    for module in (loop_nest, contract):
-        monkeypatch.setattr(module, "chunks", lambda total, _, machine: whole(total, 1, machine))
+    split = loop_nest.split_into_tasks
+    for module in (loop_nest, lower, contract):
+        monkeypatch.setattr(module, "split_into_tasks",
+                            lambda total, _, machine: split(total, 1, machine))
     monkeypatch.setattr(step_table, "_cost", lambda kernel: 1 << 30)
     before = fw.get_num_threads()
     yield

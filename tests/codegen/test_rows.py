@@ -40,8 +40,8 @@ def layer_norm_and_gradients(x: fw.Tensor, w: fw.Tensor, b: fw.Tensor, g: fw.Ten
 @pytest.fixture
 def from_few_rows_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums join rows in arrays small enough for the interpreter."""
-    monkeypatch.setattr(fusion, "_LARGE", 1)
-    monkeypatch.setattr(fusion, "_MANY_ROWS", 20)
+    monkeypatch.setattr(fusion, "_LARGE_ARRAY_ELEMENTS", 1)
+    monkeypatch.setattr(fusion, "_MIN_ROWS_TO_OUTER_REDUCE", 20)
 
 
 @pytest.mark.usefixtures("from_few_rows_on")
@@ -179,7 +179,7 @@ def test_what_lies_in_a_cache_is_not_asked_for() -> None:
 @pytest.mark.parametrize("shape", [(3, 70), (1, 500), (40, 33), (2, 3, 41)])
 def test_asking_ahead_changes_nothing(shape: tuple[int, ...], cpu: str,
                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "_CACHED", 0)
+    monkeypatch.setattr(ahead, "_MAX_CACHED_BYTES", 0)
     x = normal(*shape)
 
     def fn(x: fw.Tensor) -> Any:

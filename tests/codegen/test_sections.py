@@ -103,8 +103,8 @@ def test_loops_in_layers_are_sections_of_sections() -> None:
 @pytest.fixture
 def everything_repeats(monkeypatch: Any) -> None:
     """Three equal turns of anything are a section."""
-    monkeypatch.setattr(repeated_regions, "FEWEST", 3)
-    monkeypatch.setattr(schedule, "HEAVY", ("contract", "composite", "reduce", "pointwise"))
+    monkeypatch.setattr(repeated_regions, "MIN_REPEATS", 3)
+    monkeypatch.setattr(schedule, "HEAVY_KINDS", ("contract", "composite", "reduce", "pointwise"))
 
 
 @pytest.mark.usefixtures("everything_repeats")
@@ -183,7 +183,7 @@ def test_the_order_is_one_in_which_it_can_be_computed(data: Any) -> None:
     assert {o for o in graph.outputs if o.op != "input"} <= set(found.nodes)
     for n in found.nodes:
         for read in found.reads[n]:
-            assert read.op == "input" or found.at[read] < found.at[n]
+            assert read.op == "input" or found.position[read] < found.position[n]
 
 
 # ---- in whole programs

@@ -95,15 +95,15 @@ def test_all_alike_and_already_in_order() -> None:
 
 
 def test_more_than_scratch_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(argsort, "_SCRATCH", 1 << 10)
+    monkeypatch.setattr(argsort, "_MAX_SCRATCH_BYTES", 1 << 10)
     x = drawn((40, 1000), "float64")
     assert_sorted([(x, 1, False, 1000), (x, 1, True, 5), (x[0], 0, False, 1000)])
 
 
 def test_any_number_of_rows_but_of_those_that_are_very_long(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    for scratch in (argsort._SCRATCH, 1 << 10):
-        monkeypatch.setattr(argsort, "_SCRATCH", scratch)
+    for scratch in (argsort._MAX_SCRATCH_BYTES, 1 << 10):
+        monkeypatch.setattr(argsort, "_MAX_SCRATCH_BYTES", scratch)
         compiled = fw.compile(lambda x: fw.argsort(x * 2.0, axis=1))
         for rows in (3, 5, 9, 70, 5, 2, 100):
             x = drawn((rows, 200), "float32", rows)

@@ -30,11 +30,11 @@ def code(fn: Callable[..., Any], *args: fw.Tensor) -> str:
 @pytest.fixture
 def from_few_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """As few elements are enough as begin on a cache line."""
-    monkeypatch.setattr(nontemporal, "_LARGE", SMALLEST)
+    monkeypatch.setattr(nontemporal, "_MIN_STREAMED_BYTES", SMALLEST)
 
 
 def test_results_that_are_streamed_begin_on_a_line() -> None:
-    assert nontemporal._LARGE >= SMALLEST
+    assert nontemporal._MIN_STREAMED_BYTES >= SMALLEST
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[fw.Tensor, ...]]] = {

@@ -86,8 +86,8 @@ def test_every_lowered_size_is_there() -> None:
 
 
 NO_PATHS = {
-    "codegen/cpu/attention/select.py": {"_ON_STACK": "a limit of memory"},
-    "codegen/cpu/attention/panels.py": {"_ON_STACK": "a limit of memory"},
+    "codegen/cpu/attention/select.py": {"_MAX_SCRATCH_ELEMENTS": "a limit of memory"},
+    "codegen/cpu/attention/panels.py": {"_MAX_STACK_ELEMENTS": "a limit of memory"},
     "codegen/program/prepack.py": {"_MOST": "a number of calls"},
     "codegen/eager_jit/row_blocks.py": {"_ROW": "longer rows are NumPy's",
                                         "_DRAWN": "test_large.py lowers it",

@@ -138,7 +138,7 @@ def test_the_transforms_are_exact(size: int) -> None:
         return [sum(a * b for a, b in zip(row, vector)) for row in matrix]
 
     product = [a * b for a, b in zip(times(made.data, d), times(made.weights, g))]
-    assert times(made.back, product) == [sum(g[k] * d[i + k] for k in range(3))
+    assert times(made.output, product) == [sum(g[k] * d[i + k] for k in range(3))
                                          for i in range(size)]
 
 

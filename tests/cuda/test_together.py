@@ -176,7 +176,7 @@ def after(rows: list[tuple[Launch, ...]], buffers: list[Buffer]) -> dict[Buffer,
     for row in rows:
         new = {}
         for x in row:
-            own = dict(zip(x.kernel.arguments, [p.buffer for p in x.places]))
+            own = dict(zip(x.kernel.arguments, [p.buffer for p in x.views]))
             given = tuple([memory[own[b]] for b in x.kernel.inputs])
             for b in x.kernel.outputs:
                 assert own[b] not in new, "written twice at once"

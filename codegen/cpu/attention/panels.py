@@ -1,4 +1,4 @@
-"""Matrices as panels of columns, and products of tiles with them whose sums stay in registers."""
+"""Stores matrices as panels of columns, and multiplies tiles with them, with sums in registers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ..gemm.microkernel import sums_of_products
 from ..gemm.pack_loops import pack_loops
 from .shape import AttentionShape
 
-_ON_STACK = 1 << 16  # elements of a matrix at most
+_MAX_STACK_ELEMENTS = 1 << 16  # of one matrix
 
 
 @dataclass(frozen=True, eq=False)
 class Panels:
-    """A matrix of so many rows and `columns`, in panels: [panel][row][column of the panel]; from
-    element `base` of a buffer on."""
+    """A matrix of `rows` rows and `columns` columns, as [panel][row][column of the panel].
+
+    It begins at element `base` of a buffer."""
 
     buffer: Buffer
     base: Index
@@ -28,28 +29,30 @@ class Panels:
     wide: int  # columns of a panel, two vectors
 
     def place(self, panel: Index, row: Index, lane: Index) -> Expr:
+        """The index of an element in the buffer."""
         return (self.base + (panel * self.rows + row) * self.wide + lane).expr()
 
     def load(self, panel: Index, row: Index, lane: Index) -> Expr:
+        """The load of an element."""
         return loop_ir.load(self.buffer, self.place(panel, row, lane))
 
     def packed(self, element: Callable[[Index, Index], ExprValue]) -> list[Stmt]:
-        """Statements that fill it with element(row, column), and with 0 what is left of the last
-        panel."""
-        whole, rest = divmod(self.columns, self.wide)
-        out: list[Stmt] = []
+        """Statements that fill the matrix with element(row, column), and the rest of the last panel
+        with 0."""
+        full, rest = divmod(self.columns, self.wide)
+        statements: list[Stmt] = []
         if rest:
             (r, row), (j, lane) = counter("r", self.rows), counter("j", self.wide)
-            zero = loop_ir.Store(self.buffer, self.place(as_index(whole), row, lane),
+            zero = loop_ir.Store(self.buffer, self.place(as_index(full), row, lane),
                                  loop_ir.const(0, self.buffer.dtype))
-            out.append(For(r, const(0), const(self.rows), (
+            statements.append(For(r, const(0), const(self.rows), (
                 For(j, const(rest), const(self.wide), (zero,), self.wide // 2),)))
-        for first, count, size in ((0, whole, self.wide), (whole, 1, rest)):
+        for first, count, size in ((0, full, self.wide), (full, 1, rest)):
             if count and size and self.rows:
-                out += self._packed(element, as_index(first), count, size)
-        return out
+                statements += self._pack_panels(element, as_index(first), count, size)
+        return statements
 
-    def _packed(self, element: Callable[[Index, Index], ExprValue], first: Index, count: int,
+    def _pack_panels(self, element: Callable[[Index, Index], ExprValue], first: Index, count: int,
                 size: int
                 ) -> list[Stmt]:
         def store(local: dict[str, Index]) -> loop_ir.Store:
@@ -59,41 +62,45 @@ class Panels:
 
         return pack_loops({"p": count, "r": self.rows, "j": size}, {}, store, self.wide // 2)
 
-    def each(self, body: Callable[[Index, Index], list[Stmt]]) -> list[Stmt]:
-        """Runs body(panel, lane) for all columns, those of a panel as lanes."""
-        whole, rest = divmod(self.columns, self.wide)
-        p, panel = counter("p", whole)
-        out: list[Stmt] = []
-        if whole:
-            out.append(For(p, const(0), const(whole), (lanes(self.wide, self.wide, panel, body),)))
+    def for_each_column(self, body: Callable[[Index, Index], list[Stmt]]) -> list[Stmt]:
+        """Loops that run body(panel, lane) for all columns, with those of a panel as lanes."""
+        full, rest = divmod(self.columns, self.wide)
+        p, panel = counter("p", full)
+        loops: list[Stmt] = []
+        if full:
+            loops.append(For(p, const(0), const(full),
+                           (lane_loop(self.wide, self.wide, panel, body),)))
         if rest:
             vector = self.wide // 2
             width = vector if rest <= vector else self.wide
-            out.append(lanes(rest, width, as_index(whole), body))
-        return out
+            loops.append(lane_loop(rest, width, as_index(full), body))
+        return loops
 
 
-def panels(heads: AttentionShape, name: str, task: Index, rows: int, columns: int) -> Panels:
-    """Memory of a task for such a matrix: on its thread's stack, if there is room."""
-    wide = heads.wide
+def allocate_panels(shape: AttentionShape, name: str, task: Index, rows: int,
+                    columns: int) -> Panels:
+    """Memory of a task for such a matrix: on its thread's stack, if it fits."""
+    wide = shape.panel_width
     size = -(-columns // wide) * rows * wide
-    if size <= _ON_STACK:
-        return Panels(heads.scratch(name, size), as_index(0), rows, columns, wide)
+    if size <= _MAX_STACK_ELEMENTS:
+        return Panels(shape.scratch(name, size), as_index(0), rows, columns, wide)
     tasks = task.range()[1] + 1
-    shared = Buffer(f"{heads.name}_{name}", heads.dtype, tasks * size)
+    shared = Buffer(f"{shape.name}_{name}", shape.dtype, tasks * size)
     return Panels(shared, task * size, rows, columns, wide)
 
 
-def lanes(count: int, width: int, panel: Index, body: Callable[[Index, Index], list[Stmt]]) -> For:
-    """Runs body(panel, lane) for the first columns of a panel."""
+def lane_loop(count: int, width: int, panel: Index,
+              body: Callable[[Index, Index], list[Stmt]]) -> For:
+    """The loop that runs body(panel, lane) for the first columns of a panel."""
     var, lane = counter("j", count)
     return For(var, const(0), const(count), tuple(body(panel, lane)), width)
 
 
-def sums(begin: Sequence[Expr], depth: Index, row: Callable[[int, Index], Expr],
+def tile_sums(begin: Sequence[Expr], depth: Index, row: Callable[[int, Index], Expr],
          column: Callable[[Index], Expr], end: Callable[[int, Expr], list[Stmt]]) -> list[Stmt]:
-    """A tile of sums over k < depth of row(i, k) * column(k), which begin with a value for each
-    row: what end(i, sum) does with them."""
+    """Statements for a tile of sums over k < depth of row(i, k) * column(k).
+
+    The sum of row i starts from `begin[i]`; end(i, sum) uses it."""
     registers = [Register(f"s{i}", e.dtype) for i, e in enumerate(begin)]
     k = Var("k")
     place = atom(k, (0, max(0, depth.range()[1] - 1)))

@@ -1,4 +1,4 @@
-"""Which attentions there are kernels for."""
+"""Selects the attentions that have kernels, and builds these."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from .backward import AttentionBackward
 from .forward import AttentionForward
 from .shape import AttentionShape
 
-_ON_STACK = 1 << 19  # elements of a task's own memory, at most
+_MAX_SCRATCH_ELEMENTS = 1 << 19  # of a task
 _FLOAT, _BOOL = np.dtype("float32"), np.dtype(bool)
 
 
 class _KernelChoice(NamedTuple):
-    """How the kernel of an op is made."""
+    """The lowering of an op."""
 
-    before: int  # inputs before query, key and value
+    before: int  # number of inputs before query, key and value
     make: type[AttentionForward] | type[AttentionBackward]
 
 
-_WAYS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, AttentionForward),
+_KERNELS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, AttentionForward),
                                       "attention_back": _KernelChoice(2, AttentionBackward)}
 
 
 def has_kernel(node: Node, machine: Machine) -> bool:
-    """Whether a composite becomes a kernel of its own; it is opened if not."""
-    if node.op not in _WAYS or machine.open:
+    """True if a composite has a kernel of its own; it is decomposed if not."""
+    if node.op not in _KERNELS or machine.dynamic_sizes:
         return False
-    way = _WAYS[node.op]
-    behind = way.before + 3
-    if any(n.type.dtype != _FLOAT for n in node.inputs[:behind]) or any(
-            n.type.dtype not in (_FLOAT, _BOOL) for n in node.inputs[behind:]):
+    choice = _KERNELS[node.op]
+    mask_input = choice.before + 3
+    if any(n.type.dtype != _FLOAT for n in node.inputs[:mask_input]) or any(
+            n.type.dtype not in (_FLOAT, _BOOL) for n in node.inputs[mask_input:]):
         return False
-    heads = AttentionShape(node, way.before, {}, machine, "")
-    if 0 in (heads.heads, heads.rows, heads.keys, heads.width, heads.values):
+    shape = AttentionShape(node, choice.before, {}, machine, "")
+    if 0 in (shape.heads, shape.rows, shape.keys, shape.width, shape.values):
         return False
-    return sum(b.size for b in way.make(heads).memory if b.scratch) <= _ON_STACK
+    return sum(b.size for b in choice.make(shape).memory if b.scratch) <= _MAX_SCRATCH_ELEMENTS
 
 
 def attention_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
                       ) -> list[Kernel]:
-    """The kernels of a node that has some."""
+    """The kernels of a composite for which `has_kernel` holds."""
     (node,) = group.members
-    way = _WAYS[node.op]
-    return [way.make(AttentionShape(node, way.before, buffers, machine, name)).kernel()]
+    choice = _KERNELS[node.op]
+    return [choice.make(AttentionShape(node, choice.before, buffers, machine, name)).kernel()]

@@ -1,4 +1,4 @@
-"""Which axes of a group whose first member is a contraction are stepped through as one."""
+"""Tests which axes of a contraction group are always stepped through as one."""
 
 from __future__ import annotations
 
@@ -9,39 +9,40 @@ from ....capture.graph.graph import Node
 from ....eager.ops.products.contract import parts
 from ...fusion.fusion import Group
 from ...ir import loop_ir
-from ...ir.affine_index import comparisons, variable
-from ...ir.axis_coalescing import merge_axes, whole_numbers
+from ...ir.affine_index import collect_comparisons, variable
+from ...ir.axis_coalescing import linear_forms, merge_axes
 from ...ir.builder import ExprValue
-from ...ir.inline import Indices, Inliner, flat, load
+from ...ir.inline import Indices, Inliner, flatten, load
 from ...ir.loop_ir import Buffer, Expr, Register
 
 
-def steps_as_one(group: Group, buffers: Mapping[Node, Buffer], axes: list[int],
+def can_coalesce(group: Group, buffers: Mapping[Node, Buffer], axes: list[int],
                  operand: int | None = None) -> bool:
-    """Whether these axes can be stepped through as one by everything that a group whose first
-    member is computed elsewhere reads and stores; and by that member where it reads an operand."""
+    """True if all reads and stores of the epilogue step through these axes as one.
+
+    The reads of an operand of the contraction are included if `operand` is given."""
     if len(axes) == 1:
         return True
     where = group.variables()
 
-    def leaf(node: Node, index: Indices, mask: Any) -> ExprValue | None:
+    def read(node: Node, index: Indices, mask: Any) -> ExprValue | None:
         if node is group.members[0]:
             return ExprValue(loop_ir.read(Register("sum", node.type.dtype)))
-        here = node in buffers and node not in group.members
-        return load(buffers[node], node.type, index, mask) if here else None
+        in_buffer = node in buffers and node not in group.members
+        return load(buffers[node], node.type, index, mask) if in_buffer else None
 
-    with comparisons() as compared:
-        found = [Inliner(leaf).value(m, where).expr for m in group.members]
-        found += [flat(where, group.domain).expr()]
-        found += [] if operand is None else [_element(Inliner(leaf), group, operand)]
-    forms = whole_numbers(found) + [dict(x.terms) for x in compared]
+    with collect_comparisons() as compared:
+        expressions = [Inliner(read).value(m, where).expr for m in group.members]
+        expressions += [flatten(where, group.domain).expr()]
+        expressions += [] if operand is None else [_operand_element(Inliner(read), group, operand)]
+    forms = linear_forms(expressions) + [dict(x.terms) for x in compared]
     runs = merge_axes(group.domain, where, forms)
-    between = range(axes[0], axes[-1] + 1)  # other letters between them would be stepped over
-    alone = all(i in axes or group.domain[i] == 1 for i in between)
-    return alone and any(set(axes) <= set(run) for run in runs)
+    between = range(axes[0], axes[-1] + 1)  # an axis between them would be skipped
+    contiguous = all(i in axes or group.domain[i] == 1 for i in between)
+    return contiguous and any(set(axes) <= set(run) for run in runs)
 
 
-def _element(inline: Inliner, group: Group, operand: int) -> Expr:
+def _operand_element(inline: Inliner, group: Group, operand: int) -> Expr:
     """An element of an operand of the group's contraction."""
     node = group.members[0]
     names, source = parts(node.params["spec"]), node.inputs[operand]

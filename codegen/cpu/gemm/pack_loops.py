@@ -1,36 +1,40 @@
-"""Loops that copy an operand into packed memory, with lanes along what is contiguous."""
+"""Builds loops that copy an operand into packed memory, with lanes along contiguous elements."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...ir import loop_ir
-from ...ir.affine_index import Index, as_index, atom, comparisons, variable
-from ...ir.axis_coalescing import linear, merge_axes, whole_numbers
+from ...ir.affine_index import Index, as_index, atom, collect_comparisons, variable
+from ...ir.axis_coalescing import linear_form, linear_forms, merge_axes
 from ...ir.loop_ir import Expr, For, Stmt, Var, const
 
 
 def pack_loops(
     sizes: dict[str, int], limits: dict[str, Expr], store: Any, vector: int
 ) -> list[Stmt]:
-    """Loops around store(local): letters that are stepped through as one are merged, and the lanes
-    run along what is contiguous in memory, before and after. Where one is contiguous before and
-    another after, square blocks are turned in registers."""
-    letters = list(sizes)
+    """Loops around store(indices).
+
+    Labels that are stepped through as one are merged, and the lanes run along elements that are
+    contiguous before and after. Where different labels are contiguous before and after, square
+    blocks are transposed in registers."""
+    labels = list(sizes)
     separate = {a: variable(a, n) for a, n in sizes.items()}
-    with comparisons() as compared:
+    with collect_comparisons() as compared:
         probe = store(separate)
-    forms = whole_numbers([probe.index, probe.value]) + [dict(x.terms) for x in compared]
-    runs = merge_axes(tuple(sizes.values()), tuple(separate.values()), forms)
-    names = [part for run in runs for part in _limited_first([letters[i] for i in run], limits)]
-    order = sorted(names, key=lambda run: _contiguous(probe, separate, run, sizes, vector))
-    nest = PackNest(order, sizes, limits, store, vector)
-    turned = _turned(probe, separate, nest)
-    return nest.statements() if turned is None else _blocks(nest, *turned)
+    forms = linear_forms([probe.index, probe.value]) + [dict(x.terms) for x in compared]
+    axis_runs = merge_axes(tuple(sizes.values()), tuple(separate.values()), forms)
+    limited_runs = [
+        part for run in axis_runs for part in _split_at_limits([labels[i] for i in run], limits)
+    ]
+    runs = sorted(limited_runs, key=lambda run: _lane_rank(probe, separate, run, sizes, vector))
+    nest = PackNest(runs, sizes, limits, store, vector)
+    transposable = _transposable(probe, separate, nest)
+    return nest.statements() if transposable is None else _transposed_blocks(nest, *transposable)
 
 
-def _limited_first(run: list[str], limits: dict[str, Expr]) -> list[list[str]]:
-    """A run of letters, cut so that one that may end early begins its part."""
+def _split_at_limits(run: list[str], limits: dict[str, Expr]) -> list[list[str]]:
+    """A run of labels, cut so that each label with a dynamic limit begins its part."""
     parts: list[list[str]] = [[]]
     for letter in run:
         if parts[-1] and not isinstance(limits.get(letter, const(0)), loop_ir.Const):
@@ -40,16 +44,16 @@ def _limited_first(run: list[str], limits: dict[str, Expr]) -> list[list[str]]:
 
 
 class PackNest:
-    """Runs of letters as loops, the last one innermost."""
+    """Runs of labels as loops, the last one innermost."""
 
     def __init__(
-        self, order: list[list[str]], sizes: dict[str, int], limits: dict[str, Expr], store: Any,
+        self, runs: list[list[str]], sizes: dict[str, int], limits: dict[str, Expr], store: Any,
         vector: int,
     ) -> None:
-        self.order, self.store, self.vector = order, store, vector
-        self.sizes = [_run_size(run, sizes) for run in order]
-        self.stops = [self._stop(run, sizes, limits) for run in order]
-        self.variables = [Var(run[-1]) for run in order]
+        self.runs, self.store, self.vector = runs, store, vector
+        self.sizes = [_run_size(run, sizes) for run in runs]
+        self.stops = [self._stop(run, sizes, limits) for run in runs]
+        self.variables = [Var(run[-1]) for run in runs]
         self._letters = sizes
 
     @staticmethod
@@ -60,29 +64,30 @@ class PackNest:
         rest = size // sizes[run[0]]
         return loop_ir.call("mul", (limit, const(rest)), loop_ir.INT) if rest > 1 else limit
 
-    def local(self, places: list[Index]) -> dict[str, Index]:
-        """The letters at these places of the runs: a run's last long letter counts all of it."""
-        found = dict.fromkeys(self._letters, as_index(0))
-        for run, place in zip(self.order, places):
+    def label_indices(self, run_indices: list[Index]) -> dict[str, Index]:
+        """The indices of the labels at these indices of the runs. A run's last long label counts
+        all of it."""
+        indices = dict.fromkeys(self._letters, as_index(0))
+        for run, index in zip(self.runs, run_indices):
             long = [a for a in run if self._letters[a] != 1]
-            found[long[-1] if long else run[-1]] = place
-        return found
+            indices[long[-1] if long else run[-1]] = index
+        return indices
 
-    def places(self) -> list[Index]:
-        """The runs' own variables."""
+    def run_indices(self) -> list[Index]:
+        """The indices of the runs' own loop variables."""
         return [atom(v, (0, n - 1)) if n > 1 else as_index(0)
                 for v, n in zip(self.variables, self.sizes)]
 
-    def once(self, n: int) -> bool:
-        """Whether a run needs no loop."""
+    def needs_no_loop(self, n: int) -> bool:
+        """True if a run has exactly one iteration."""
         return self.sizes[n] == 1 and isinstance(self.stops[n], loop_ir.Const)
 
     def statements(self, starts: dict[int, int] | None = None) -> list[Stmt]:
-        """The loops, those of some runs from another place on than their beginning."""
-        body: tuple[Stmt, ...] = (self.store(self.local(self.places())),)
-        last = len(self.order) - 1
+        """The loops; those of some runs begin at `starts` instead of 0."""
+        body: tuple[Stmt, ...] = (self.store(self.label_indices(self.run_indices())),)
+        last = len(self.runs) - 1
         for n in range(last, -1, -1):
-            if self.once(n):
+            if self.needs_no_loop(n):
                 continue
             start = const((starts or {}).get(n, 0))
             lanes = min(self.vector, 1 << (self.sizes[n] - 1).bit_length()) if n == last else 0
@@ -90,22 +95,26 @@ class PackNest:
         return list(body)
 
 
-def _turned(
+def _transposable(
     probe: loop_ir.Store, local: dict[str, Index], nest: PackNest
 ) -> tuple[int, int, int] | None:
-    """The run that is contiguous where it is written, if the innermost one is only where it is
-    read, and long, and both are of known length: then blocks can be turned. And how far apart the
-    rows of a block are, written and read."""
-    value, last = probe.value, len(nest.order) - 1
+    """(run, pitch, source pitch) if blocks of the innermost run and of another run can be
+    transposed.
+
+    The innermost run must be contiguous only where it is read, the other run where it is written,
+    and both must have known sizes. The pitches are the distances of the rows of a block, written
+    and read."""
+    value, last = probe.value, len(nest.runs) - 1
     if not isinstance(value, loop_ir.Load) or value.mask is not None or last < 1 \
             or value.dtype != probe.buffer.dtype:
         return None
     load = value
 
     def factors(n: int) -> tuple[int, int]:
-        var = next((next(iter(local[a].terms)) for a in reversed(nest.order[n])
+        var = next((next(iter(local[a].terms)) for a in reversed(nest.runs[n])
                     if local[a].terms), None)
-        return (0, 0) if var is None else (factor(load.index, var), factor(probe.index, var))
+        return (0, 0) if var is None else (stride_along(load.index, var),
+                                           stride_along(probe.index, var))
 
     def known(n: int) -> bool:
         return isinstance(nest.stops[n], loop_ir.Const)
@@ -119,88 +128,106 @@ def _turned(
     return None
 
 
-def factor(index: Expr, var: Expr) -> int:
-    """How far the index moves with each step of `var`; 0 where that is not always the same."""
-    terms, _ = linear(index)
-    return 0 if any(e is not var and var in loop_ir.parts([e]) for e in terms) else terms.get(var,
-                                                                                              0)
+def stride_along(index: Expr, var: Expr) -> int:
+    """The distance that the index moves with each step of `var`, or 0 where it is not constant."""
+    terms, _ = linear_form(index)
+    return (
+        0
+        if any(e is not var and var in loop_ir.subexpressions([e]) for e in terms)
+        else terms.get(var, 0)
+    )
 
 
-def _blocks(nest: PackNest, other: int, pitch: int, source_pitch: int) -> list[Stmt]:
-    """Blocks of `other` and the innermost run turned, those left of `other` with fewer rows; what
-    is left of the innermost run is copied singly."""
-    w, last = nest.vector, len(nest.order) - 1
-    count, rest = divmod(nest.sizes[other], w)
-    inner = nest.sizes[last] // w
-    out = []
-    for places, rows in (((0, count), w), ((count, count + 1), rest)):
-        if rows and places[0] < places[1]:
-            blocks = {other: places, last: (0, inner)}
-            out += _turning(nest, blocks, rows, pitch, source_pitch)
-    if inner * w < nest.sizes[last]:
-        out += nest.statements(starts={last: inner * w})
-    return out
+def _transposed_blocks(nest: PackNest, other: int, pitch: int, source_pitch: int) -> list[Stmt]:
+    """Loops that transpose blocks of `other` and the innermost run.
+
+    The remainder of `other` has blocks with fewer rows; the remainder of the innermost run is
+    copied."""
+    vector, last = nest.vector, len(nest.runs) - 1
+    count, rest = divmod(nest.sizes[other], vector)
+    inner = nest.sizes[last] // vector
+    statements = []
+    for block_range, rows in (((0, count), vector), ((count, count + 1), rest)):
+        if rows and block_range[0] < block_range[1]:
+            blocks = {other: block_range, last: (0, inner)}
+            statements += _transpose_loops(nest, blocks, rows, pitch, source_pitch)
+    if inner * vector < nest.sizes[last]:
+        statements += nest.statements(starts={last: inner * vector})
+    return statements
 
 
-def _turning(nest: PackNest, blocks: dict[int, tuple[int, int]], rows: int, pitch: int,
+def _transpose_loops(nest: PackNest, blocks: dict[int, tuple[int, int]], rows: int, pitch: int,
              source_pitch: int) -> list[Stmt]:
-    """Loops over these blocks of two runs and all of the others: each block is turned. Its rows are
-    `pitch` apart where they are written, `source_pitch` where they are read."""
-    w, last = nest.vector, len(nest.order) - 1
-    places = nest.places()
+    """Loops over these blocks of two runs, and over all other runs, that transpose each block.
+
+    The rows of a block are `pitch` apart where they are written, `source_pitch` where they are
+    read."""
+    vector, last = nest.vector, len(nest.runs) - 1
+    run_indices = nest.run_indices()
     for n, (start, stop) in blocks.items():
-        places[n] = atom(nest.variables[n], (start, stop - 1)) * w
-    made = nest.store(nest.local(places))
-    body: tuple[Stmt, ...] = (loop_ir.Transpose(
-        made.buffer, made.index, pitch, made.value.buffer, made.value.index, source_pitch, w,
-        rows),)
+        run_indices[n] = atom(nest.variables[n], (start, stop - 1)) * vector
+    store = nest.store(nest.label_indices(run_indices))
+    body: tuple[Stmt, ...] = (
+        loop_ir.Transpose(
+            store.buffer,
+            store.index,
+            pitch,
+            store.value.buffer,
+            store.value.index,
+            source_pitch,
+            vector,
+            rows,
+        ),
+    )
     for n in range(last, -1, -1):
         if n in blocks:
             start, stop = blocks[n]
             body = (For(nest.variables[n], const(start), const(stop), body),)
-        elif not nest.once(n):
+        elif not nest.needs_no_loop(n):
             body = (For(nest.variables[n], const(0), nest.stops[n], body),)
     return list(body)
 
 
-def _contiguous(
+def _lane_rank(
     probe: loop_ir.Store, local: dict[str, Index], run: list[str], sizes: dict[str, int],
                 vector: int
 ) -> tuple[int, int]:
-    """How well a run serves as lanes: read and written at neighbouring places, and long. To read
-    a few elements at once that are written one by one is not worth it."""
+    """A sort key of how well a run serves as lanes: contiguous reads and writes, then length.
+
+    Reading a few elements at once that are written one by one does not pay."""
     var = next((next(iter(local[a].terms)) for a in reversed(run) if local[a].terms), None)
     if var is None:
         return (-1, 0)
     read = reads_along(probe.value, var)
-    written = linear(probe.index)[0].get(var) == 1
+    written = linear_form(probe.index)[0].get(var) == 1
     size = _run_size(run, sizes)
     return (2 * read + written if written or size >= vector // 4 else 0, size)
 
 
 def single_read(e: Expr) -> tuple[loop_ir.Load, int] | None:
-    """Where an expression is read from memory by one load: its first element, and how many; two
-    or four where it is a word of neighbours."""
+    """The first load and the number of elements, if an expression is read by one load, or None.
+
+    A word of two or four neighbours counts as one load."""
     if isinstance(e, loop_ir.Load):
         return e, 1
-    loads = loop_ir.elements_of_word(e)
+    loads = loop_ir.packed_element_loads(e)
     if loads is None:
         return None
-    terms, start = linear(loads[0].index)
-    side_by_side = all(linear(x.index) == (terms, start + n) for n, x in enumerate(loads))
-    return (loads[0], len(loads)) if side_by_side else None
+    terms, start = linear_form(loads[0].index)
+    contiguous = all(linear_form(x.index) == (terms, start + n) for n, x in enumerate(loads))
+    return (loads[0], len(loads)) if contiguous else None
 
 
 def reads_along(e: Expr, var: Expr) -> bool:
-    """Whether all that an expression reads from memory lies side by side along `var`."""
+    """True if all reads of an expression are contiguous along `var`."""
     one = single_read(e)
     reads, width = ([one[0]], one[1]) if one is not None else (loads_of(e), 1)
-    return bool(reads) and all(linear(x.index)[0].get(var, 0) == width for x in reads)
+    return bool(reads) and all(linear_form(x.index)[0].get(var, 0) == width for x in reads)
 
 
 def loads_of(e: Expr) -> list[loop_ir.Load]:
     """Every load in an expression."""
-    return [part for part in loop_ir.parts([e]) if isinstance(part, loop_ir.Load)]
+    return [part for part in loop_ir.subexpressions([e]) if isinstance(part, loop_ir.Load)]
 
 
 def _run_size(run: list[str], sizes: dict[str, int]) -> int:

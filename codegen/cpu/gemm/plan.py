@@ -1,4 +1,7 @@
-"""The sizes of a contraction's loops: what each letter does, blocks, tiles, buffers."""
+"""Plans the loops of a contraction: the roles of its labels, blocks, tiles and buffers.
+
+A label is a letter of the einsum specification; it stands for a dimension.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,26 @@ from ....capture.graph.graph import Node, missing_below
 from ....eager.arrays.dtypes import summed_in
 from ....eager.arrays.shapes import product
 from ....eager.ops.products.contract import parts
-from ...fusion.fusion import WHOLE, Group
+from ...fusion.fusion import Group
+from ...fusion.materialize import WHOLE_OPERAND_KINDS
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
 from ...ir.loop_ir import BOOL, INT, Buffer, Expr, If, Stmt, const
 from ...ir.target_info import Machine
-from .coalesce import steps_as_one
+from .coalesce import can_coalesce
 from .dot_packing import WORD, PackedLanes, lane_packing_for
 
-_BLOCK = 128  # columns of a block
-_DEPTH = 512  # summed elements of a block
-_PAD = 16  # keeps rows of packed blocks out of the same cache sets
-_READING = 1.5  # the columns' share in the time of a tile, in rows
-_MANY_ROWS = 1024
-_LATENCY = 4  # rows below which a tile waits for its own sums
+_MAX_COLUMNS_PER_BLOCK = 128  
+_MAX_DEPTH_PER_BLOCK = 512  
+_PAD_ELEMENTS = 16  # keeps rows of packed blocks in different cache sets
+_COLUMN_READ_COST_ROWS = 1.5  # time to read the columns of a tile, in units of a row's time
+_MAX_ROWS_TO_PREPACK = 1024
+_MIN_ROWS_WITHOUT_STALL = 4  # a tile of fewer rows waits for its own sums
 
 
 @dataclass
 class DimRoles:
-    """The letters of a contraction by what they do, and which operand has the columns."""
+    """The labels of a contraction by role, and the number of the operand that has the rows."""
 
     batch: list[str]
     rows: list[str]
@@ -37,97 +41,116 @@ class DimRoles:
     row_operand: int
     size: dict[str, int]
 
-    def count(self, letters: list[str]) -> int:
-        return int(product(self.size[letter] for letter in letters))
+    def count(self, labels: list[str]) -> int:
+        return int(product(self.size[a] for a in labels))
 
 
-def dim_roles_of(node: Node, lanes: int, row_operand: int, as_one: Callable[[list[str]], bool]
+def dim_roles_of(node: Node, lanes: int, row_operand: int, can_coalesce: Callable[[list[str]], bool]
              ) -> DimRoles:
-    """The letters' roles with this operand as rows. Of the other operand's letters all but as many
-    as fill two vectors count as batch: the rows are multiplied with each of them anew. `as_one`
-    tells which of its letters everything steps through as one."""
+    """The roles of the labels, with operand `row_operand` as rows.
+
+    Of the other operand's labels, only the last ones that fill two vectors are columns. The others
+    count as batch: the rows are multiplied with each of them anew. `can_coalesce` tells whether
+    some of its labels are always stepped through as one."""
     names = parts(node.params["spec"])
     size = {a: n for letters, i in zip(names, node.inputs) for a, n in zip(letters, i.type.shape)}
-    mine, other, out = names[row_operand], names[1 - row_operand], names[2]
-    batch = [a for a in out if a in mine and a in other]
-    columns = [a for a in out if a in other and a not in mine]
-    roles = DimRoles(batch, [a for a in out if a in mine and a not in other], columns,
+    row_labels, column_labels, out = names[row_operand], names[1 - row_operand], names[2]
+    batch = [a for a in out if a in row_labels and a in column_labels]
+    columns = [a for a in out if a in column_labels and a not in row_labels]
+    roles = DimRoles(batch, [a for a in out if a in row_labels and a not in column_labels], columns,
                      [a for a in names[0] if a not in out], row_operand, size)
-    _join_last(roles, 2 * lanes, as_one)
+    _coalesce_columns(roles, 2 * lanes, can_coalesce)
     while len(columns) > 1 and roles.count(columns[1:]) >= 2 * lanes:
         batch.append(columns.pop(0))
     return roles
 
 
-def _join_last(roles: DimRoles, wide: int, as_one: Callable[[list[str]], bool]) -> None:
-    """Makes one letter of the last ones of the columns where the very last alone would leave
-    vectors half empty, such as 28 pixels of a row. The others are of size 1 then."""
+def _coalesce_columns(
+    roles: DimRoles, wide: int, can_coalesce: Callable[[list[str]], bool]
+) -> None:
+    """Merges the last column labels into one where the last alone would leave vectors half empty.
+
+    An example are 28 pixels of a row. The other labels then have size 1."""
     columns, size = roles.columns, roles.size
     if len(columns) < 2 or size[columns[-1]] % wide == 0:
         return
-    first = next((n for n in range(len(columns) - 1) if as_one(columns[n:])), len(columns) - 1)
-    joined = columns[first:]
-    last, count = [a for a in joined if size[a] > 1 or a == joined[0]][-1], roles.count(joined)
-    roles.batch += [a for a in joined if a != last]
+    first = next(
+        (n for n in range(len(columns) - 1) if can_coalesce(columns[n:])), len(columns) - 1
+    )
+    coalesced = columns[first:]
+    last, count = (
+        [a for a in coalesced if size[a] > 1 or a == coalesced[0]][-1],
+        roles.count(coalesced),
+    )
+    roles.batch += [a for a in coalesced if a != last]
     columns[first:] = [last]
-    size.update(dict.fromkeys(joined, 1) | {last: count})
+    size.update(dict.fromkeys(coalesced, 1) | {last: count})
 
 
-def words_of(node: Node, roles: DimRoles, machine: Machine) -> tuple[PackedLanes, str] | None:
-    """The words in which elements are packed, and the summed letter whose neighbours they hold;
-    None where the processor has none for them, or no letter is of whole words."""
-    for word in lane_packing_for(node, roles.row_operand, machine):
+def choose_lane_packing(
+    node: Node, roles: DimRoles, machine: Machine
+) -> tuple[PackedLanes, str] | None:
+    """The lane packing of the elements, and the summed label whose neighbours share a word.
+
+    None where the processor has no instruction for them, or no label is a multiple of a word."""
+    for packing in lane_packing_for(node, roles.row_operand, machine):
         for a in reversed(roles.summed):
-            if roles.size[a] % word.count == 0 and not machine.varies(roles.size[a]):
-                return word, a
+            if roles.size[a] % packing.count == 0 and not machine.is_dynamic(roles.size[a]):
+                return packing, a
     return None
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """`count` rows of a tile, from number `start` on, of which only `left` may be there."""
+    """`count` rows of a tile.
+
+    `tile`: number of the tile
+    `start`: number of the first row
+    `remaining`: how many of the rows exist, or None if all do
+    """
 
     tile: Index
     count: int
     start: Index
-    left: Index | None = None
+    remaining: Index | None = None
 
     def number(self, i: Index | int, rows: int) -> Index:
-        """The number of row i among all `rows`."""
-        here = self.start + i
-        return here if self.left is None else atom(here.expr(), (0, rows - 1))
+        """The number of row `i` among all `rows`."""
+        number = self.start + i
+        return number if self.remaining is None else atom(number.expr(), (0, rows - 1))
 
-    def there(self, i: int) -> Index:
-        """A row of the tile that can be read as row i: the last one in the place of one that is not
-        there."""
-        if self.left is None or i == 0:
+    def readable_row(self, i: int) -> Index:
+        """The row of the tile that is read as row `i`: a missing row is replaced by the last
+        existing one."""
+        if self.remaining is None or i == 0:
             return as_index(i)
-        last = loop_ir.call("sub", (self.left.expr(), const(1)), INT)
+        last = loop_ir.call("sub", (self.remaining.expr(), const(1)), INT)
         return atom(loop_ir.call("minimum", (const(i), last), INT), (0, i))
 
-    def only(self, i: int, body: list[Stmt]) -> list[Stmt]:
-        """Statements for row i, run if it is there."""
-        if self.left is None or i == 0:
+    def if_present(self, i: int, body: list[Stmt]) -> list[Stmt]:
+        """The statements for row `i`, run if the row exists."""
+        if self.remaining is None or i == 0:
             return body
-        return [If(loop_ir.call("gt", (self.left.expr(), const(i)), BOOL), tuple(body))]
+        return [If(loop_ir.call("gt", (self.remaining.expr(), const(i)), BOOL), tuple(body))]
 
-    def packed(self) -> Expr:
-        """How many of them there are to pack."""
-        if self.left is None:
+    def packed_count(self) -> Expr:
+        """The number of rows to pack."""
+        if self.remaining is None:
             return const(self.count)
-        return loop_ir.call("minimum", (const(self.count), self.left.expr()), INT)
+        return loop_ir.call("minimum", (const(self.count), self.remaining.expr()), INT)
 
 
-def is_persistent(operand: Node, buffers: Mapping[Node, Buffer], kept: Collection[Buffer]) -> bool:
-    """Whether an operand depends on nothing but what is kept."""
-    def has_home(node: Node) -> bool:  # one without a buffer here is in a part that is not read
-        return node in buffers or node.kind in ("reduce", *WHOLE)
+def is_persistent(operand: Node, buffers: Mapping[Node, Buffer],
+                  persistent: Collection[Buffer]) -> bool:
+    """True if an operand depends on persistent buffers alone."""
+    def is_leaf(node: Node) -> bool:  # a leaf without a buffer belongs to a part that is not read
+        return node in buffers or node.kind in ("reduce", *WHOLE_OPERAND_KINDS)
 
-    read: dict[Node, None] = {}
-    for node in missing_below(operand, read, has_home):
-        read[node] = None
-    found = {buffers[n] for n in read if n in buffers}
-    return bool(found) and found.issubset(kept)
+    visited: dict[Node, None] = {}
+    for node in missing_below(operand, visited, is_leaf):
+        visited[node] = None
+    read_buffers = {buffers[n] for n in visited if n in buffers}
+    return bool(read_buffers) and read_buffers.issubset(persistent)
 
 
 class Contraction:
@@ -135,36 +158,37 @@ class Contraction:
 
     def __init__(
         self, group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str,
-        row_operand: int, kept: Collection[Buffer] = (),
+        row_operand: int, persistent: Collection[Buffer] = (),
     ) -> None:
-        """`kept`: what mostly is the same in every call of the program."""
+        """`persistent`: buffers that are usually the same in every call of the program."""
         self.group, self.buffers, self.machine, self.name = group, buffers, machine, name
         self.node = group.members[0]
         self.dtype = summed_in(self.node.type.dtype)
         self.vector = machine.lanes(self.dtype.itemsize)
-        self.letters = parts(self.node.params["spec"])
+        self.labels = parts(self.node.params["spec"])
         self.roles = dim_roles_of(self.node, self.vector, row_operand,
-                                  self._as_one(1 - row_operand))
-        self.words = words_of(self.node, self.roles, machine)
-        self.packed = self.dtype
-        if self.words is not None:
-            word, letter = self.words
-            self.packed = WORD
-            self.roles.size[letter] //= word.count
-        self.kept = [is_persistent(n, buffers, kept) for n in self.node.inputs]
-        self.side_by_side = False  # whether the summed elements of a row lie so, and are packed so
-        self.direct = False  # whether tiles read their rows where these lie
+                                  self._coalescing_test(1 - row_operand))
+        self.lane_packing = choose_lane_packing(self.node, self.roles, machine)
+        self.packed_dtype = self.dtype
+        if self.lane_packing is not None:
+            packing, label = self.lane_packing
+            self.packed_dtype = WORD
+            self.roles.size[label] //= packing.count
+        self.persistent = [is_persistent(n, buffers, persistent) for n in self.node.inputs]
+        # whether the summed elements of a row are contiguous, also packed
+        self.k_contiguous = False
+        self.reads_unpacked = False  # whether tiles read rows from the operand, without packing
         self._choose_blocks()
 
-    def _as_one(self, operand: int) -> Callable[[list[str]], bool]:
-        """Tells whether letters of an operand are stepped through as one, there and in the
+    def _coalescing_test(self, operand: int) -> Callable[[list[str]], bool]:
+        """A test of whether labels of an operand are stepped through as one, in it and in the
         epilogue."""
-        def as_one(letters: list[str]) -> bool:
-            axes = [self.letters[2].index(a) for a in letters]
-            return not self.machine.open and \
-                steps_as_one(self.group, self.buffers, axes, operand)
+        def test(labels: list[str]) -> bool:
+            axes = [self.labels[2].index(a) for a in labels]
+            return not self.machine.dynamic_sizes and \
+                can_coalesce(self.group, self.buffers, axes, operand)
 
-        return as_one
+        return test
 
     def _choose_blocks(self) -> None:
         roles = self.roles
@@ -175,253 +199,263 @@ class Contraction:
         self._choose_rows()
 
     def _choose_columns(self) -> None:
-        """Blocks of columns: pieces of the first of their letters."""
+        """Chooses blocks of columns: chunks of the first of their labels."""
         roles, wide = self.roles, 2 * self.vector
         inner, first = roles.count(roles.columns[1:]), roles.size[roles.columns[0]]
-        if self.open_columns:
-            self._choose_open_columns(inner, first, wide)
+        if self.dynamic_columns:
+            self._choose_dynamic_columns(inner, first, wide)
             return
-        block = _BLOCK
+        block = _MAX_COLUMNS_PER_BLOCK
         while block > wide and self.batches * -(-self.columns // block) < 2 * self.machine.threads:
-            block //= 2  # more tasks than threads: a thread that comes late delays the others less
+            block //= 2  # with more tasks than threads, a late thread delays the others less
         step = max(1, min(first, -(-block // inner)))
-        blocks = self._even(-(-first // step), first)
+        blocks = self._even_block_count(-(-first // step), first)
         step = -(-first // blocks)
         if inner == 1 and blocks > 1:
             step = min(first, -(-step // wide) * wide)
         self.column_step, self.column_blocks = step, -(-first // step)
-        self.block = step * inner
-        self.pitch = -(-self.block // wide) * wide + _PAD
+        self.columns_per_block = step * inner
+        self.pitch = -(-self.columns_per_block // wide) * wide + _PAD_ELEMENTS
         self._choose_panels(wide)
 
-    def _even(self, blocks: int, most: int) -> int:
-        """So many blocks of columns or a few more, of which no thread gets much more than its
-        part."""
-        def part(count: int) -> float:
+    def _even_block_count(self, blocks: int, most: int) -> int:
+        """The number of blocks, at least `blocks`, that distributes columns most evenly over
+        threads."""
+        def largest_share(count: int) -> float:
             return -(-self.batches * count // self.machine.threads) / count
 
-        return min(range(blocks, max(blocks, min(most, blocks * 5 // 4)) + 1), key=part)
+        return min(range(blocks, max(blocks, min(most, blocks * 5 // 4)) + 1), key=largest_share)
 
-    def _choose_open_columns(self, inner: int, first: int, wide: int) -> None:
-        """Blocks of a size that does not depend on how many columns there are."""
-        self.column_step = max(1, _BLOCK // inner // wide) * wide
+    def _choose_dynamic_columns(self, inner: int, first: int, wide: int) -> None:
+        """Chooses blocks of a size that does not depend on the number of columns."""
+        self.column_step = max(1, _MAX_COLUMNS_PER_BLOCK // inner // wide) * wide
         self.column_blocks = -(-first // self.column_step)
-        self.block = self.column_step * inner
-        self.pitch = self.block + _PAD
+        self.columns_per_block = self.column_step * inner
+        self.pitch = self.columns_per_block + _PAD_ELEMENTS
         alone = len(self.roles.columns) == 1
-        self.cut = self.roles.columns[0] if alone else None
-        self.panel = wide if alone else self.pitch
+        self.panel_label = self.roles.columns[0] if alone else None
+        self.panel_width = wide if alone else self.pitch
 
     @property
     def column_count(self) -> Index:
-        """How many blocks of columns there are."""
+        """The number of blocks of columns."""
         first = self.roles.size[self.roles.columns[0]]
-        if not self.open_columns:
+        if not self.dynamic_columns:
             return as_index(self.column_blocks)
-        return quotient(first, self.column_step - 1, self.column_step)
+        return dynamic_quotient(first, self.column_step - 1, self.column_step)
 
     def _choose_panels(self, wide: int) -> None:
-        """How wide the panels are in which a block of columns lies, each of them one stream for the
-        tiles that read it; and the letter that is cut into them. A block whose letters cannot be
-        cut is a single panel."""
+        """Chooses the panel width, and the label that is split into panels.
+
+        A block of columns is packed in panels; each is one stream for the tiles that read it. A
+        block whose labels cannot be split is a single panel."""
         long = [a for a in self.roles.columns if self.roles.size[a] > 1] or self.roles.columns
-        whole = self.roles.size[long[-1]] % wide == 0
-        self.cut = long[-1] if whole or long[-1] == self.roles.columns[0] else None
-        self.panel = self.pitch if self.cut is None else wide
+        divides = self.roles.size[long[-1]] % wide == 0
+        self.panel_label = long[-1] if divides or long[-1] == self.roles.columns[0] else None
+        self.panel_width = self.pitch if self.panel_label is None else wide
 
     def _choose_rows(self) -> None:
-        """Tiles of rows, and shares of them where there would be too few tasks."""
-        if self.machine.varies(self.rows):
-            self.tile, self.share, self.shares = self.machine.tile_rows, self.rows, 1
+        """Chooses tiles of rows, and chunks of rows where there would be too few tasks."""
+        if self.machine.is_dynamic(self.rows):
+            self.tile, self.rows_per_chunk, self.row_chunks = self.machine.tile_rows, self.rows, 1
             return
-        self.tile = tile_rows(self.rows, self.machine.tile_rows)
-        shares = 1
-        while shares * self.batches * self.column_blocks < self.machine.threads and \
-                self.rows // (shares * 2) >= 2 * self.tile:
-            shares *= 2  # each share packs the columns anew: no more of them than threads
-        self.share = -(-self.rows // shares // self.tile) * self.tile
-        self.shares = -(-self.rows // self.share)
+        self.tile = choose_tile_rows(self.rows, self.machine.tile_rows)
+        chunks = 1
+        while chunks * self.batches * self.column_blocks < self.machine.threads and \
+                self.rows // (chunks * 2) >= 2 * self.tile:
+            chunks *= 2  # each chunk packs the columns anew, so no more chunks than threads
+        self.rows_per_chunk = -(-self.rows // chunks // self.tile) * self.tile
+        self.row_chunks = -(-self.rows // self.rows_per_chunk)
 
     def _choose_depth(self) -> None:
-        """Blocks of the summed axes: pieces of the first of them."""
+        """Chooses blocks of the summed axes: chunks of the first of them."""
         summed = self.roles.summed
         first = self.roles.size[summed[0]]
         rest = self.roles.count(summed[1:])
-        limit = 2 * _DEPTH if self.machine.most(self.depth) <= 2 * _DEPTH else _DEPTH
+        limit = (
+            2 * _MAX_DEPTH_PER_BLOCK
+            if self.machine.upper_bound(self.depth) <= 2 * _MAX_DEPTH_PER_BLOCK
+            else _MAX_DEPTH_PER_BLOCK
+        )
         self.depth_step = max(1, min(first, limit // rest))
         self.depth_blocks = -(-first // self.depth_step)
-        if not self.machine.varies(first):
+        if not self.machine.is_dynamic(first):
             self.depth_step = -(-first // self.depth_blocks)
         self.block_depth = self.depth_step * rest
 
     @property
     def depth_count(self) -> Index:
-        """How many blocks of the summed axes there are."""
+        """The number of blocks of the summed axes."""
         first = self.roles.size[self.roles.summed[0]]
-        if self.depth_blocks == 1 or not self.machine.varies(first):
+        if self.depth_blocks == 1 or not self.machine.is_dynamic(first):
             return as_index(self.depth_blocks)
-        return quotient(first, self.depth_step - 1, self.depth_step)
+        return dynamic_quotient(first, self.depth_step - 1, self.depth_step)
 
     @property
     def tasks(self) -> int:
-        return self.batches * self.column_blocks * self.shares
+        return self.batches * self.column_blocks * self.row_chunks
 
     # ---- memory
 
     @property
     def scratch(self) -> tuple[Buffer, ...]:
-        """The memory that a task needs for itself."""
-        own = [] if self.kept_columns else [self.packed_columns]
-        own += [] if self.shared or self.direct else [self.packed_rows]
+        """The scratch buffers of a task."""
+        own = [] if self.prepacks_columns else [self.packed_columns]
+        own += [] if self.packs_rows_once or self.reads_unpacked else [self.packed_rows]
         own += [self.sums] if self.depth_blocks > 1 else []
         return tuple(own)
 
     @property
-    def kept_columns(self) -> bool:
-        """Whether the columns are packed beforehand, all of them, as that need not be done in every
-        call; where there are many rows, packing takes little of the time, but memory."""
-        return self.kept[1 - self.roles.row_operand] and self.rows <= _MANY_ROWS
+    def prepacks_columns(self) -> bool:
+        """True if all columns are packed once, as they are the same in most calls.
+
+        With many rows packing takes little of the time, but the packed columns take memory."""
+        return self.persistent[1 - self.roles.row_operand] and self.rows <= _MAX_ROWS_TO_PREPACK
 
     @cached_property
     def packed_columns(self) -> Buffer:
-        if not self.kept_columns:
-            return Buffer("columns", self.packed, self.column_area, scratch=True)
-        return Buffer(f"{self.name}_columns", self.packed, self.column_areas * self.column_area)
+        if not self.prepacks_columns:
+            return Buffer("columns", self.packed_dtype, self.column_block_size, scratch=True)
+        return Buffer(f"{self.name}_columns", self.packed_dtype,
+                      self.packed_column_blocks * self.column_block_size)
 
     @property
-    def column_area(self) -> int:
-        """How many elements a packed block of columns takes, for one block of the sums."""
-        return -(-self.block // self.panel) * self.panel * self.block_depth
+    def column_block_size(self) -> int:
+        """The elements of a packed block of columns, for one block of the summed axes."""
+        return -(-self.columns_per_block // self.panel_width) * self.panel_width * self.block_depth
 
     @property
-    def column_areas(self) -> int:
-        """How many such blocks there are."""
-        batches = self.roles.count(self.own_batch(1 - self.roles.row_operand))
+    def packed_column_blocks(self) -> int:
+        """The number of packed blocks of columns."""
+        batches = self.roles.count(self.batch_labels_of(1 - self.roles.row_operand))
         return batches * self.column_blocks * self.depth_blocks
 
-    def place(self, k: Index, column: Index) -> Index:
-        """Where an element of the block of columns is packed."""
-        panel, lane = column // self.panel, column % self.panel
-        return panel * (self.block_depth * self.panel) + k * self.panel + lane
+    def packed_column_index(self, k: Index, column: Index) -> Index:
+        """The index of an element in a packed block of columns."""
+        panel, lane = column // self.panel_width, column % self.panel_width
+        return panel * (self.block_depth * self.panel_width) + k * self.panel_width + lane
 
     @cached_property
     def packed_rows(self) -> Buffer:
-        return Buffer("rows", self.packed, self.row_area, scratch=True)
+        return Buffer("rows", self.packed_dtype, self.row_tile_size, scratch=True)
 
     @cached_property
-    def shared(self) -> bool:
-        """Whether many tasks use the same rows: they are packed once, by a kernel of its own."""
-        if (self.open and self.row_batches > 1) or self.open_columns:
-            return self.kept[self.roles.row_operand]
+    def packs_rows_once(self) -> bool:
+        """True if many tasks use the same rows: a kernel of its own packs them once."""
+        if (self.dynamic_rows and self.row_batches > 1) or self.dynamic_columns:
+            return self.persistent[self.roles.row_operand]
         repeats = self.batches // self.row_batches
-        return repeats * self.column_blocks >= 4 or self.kept[self.roles.row_operand]
+        return repeats * self.column_blocks >= 4 or self.persistent[self.roles.row_operand]
 
     @cached_property
     def shared_rows(self) -> Buffer:
-        """The tiles of rows of every batch element, each `row_area` apart."""
-        size = self.row_batches * -(-self.rows // self.tile) * self.row_area
-        return Buffer(f"{self.name}_rows", self.packed, size)
+        """The packed tiles of rows of every batch element, each `row_tile_size` elements long."""
+        size = self.row_batches * -(-self.rows // self.tile) * self.row_tile_size
+        return Buffer(f"{self.name}_rows", self.packed_dtype, size)
 
     @property
-    def open(self) -> bool:
-        """Whether the number of rows is known at run time only."""
-        return self.machine.varies(self.rows)
+    def dynamic_rows(self) -> bool:
+        """True if the number of rows is known at run time only."""
+        return self.machine.is_dynamic(self.rows)
 
     @property
-    def open_columns(self) -> bool:
-        """Whether the number of columns is known at run time only."""
-        return self.machine.varies(self.columns)
+    def dynamic_columns(self) -> bool:
+        """True if the number of columns is known at run time only."""
+        return self.machine.is_dynamic(self.columns)
 
     @property
     def full_tiles(self) -> Index:
-        """Tiles of rows that are all there, in one element of the batch."""
-        return self._divided(0)
+        """The number of full tiles of rows, in one element of the batch."""
+        return self._rows_divided(0)
 
     @property
     def row_tiles(self) -> Index:
-        """Tiles of rows in one element of the batch."""
-        return self._divided(self.tile - 1)
+        """The number of tiles of rows, in one element of the batch."""
+        return self._rows_divided(self.tile - 1)
 
-    def _divided(self, more: int) -> Index:
-        if not self.open:
+    def _rows_divided(self, more: int) -> Index:
+        if not self.dynamic_rows:
             return as_index((self.rows + more) // self.tile)
-        return quotient(self.rows, more, self.tile)
+        return dynamic_quotient(self.rows, more, self.tile)
 
     def tile_of(self, number: Index) -> RowPlan:
-        """A tile of rows that are all there."""
+        """A full tile of rows."""
         return RowPlan(number, self.tile, number * self.tile)
 
     @property
-    def pieces(self) -> list[int]:
-        """How many rows there may be in what is computed behind the tiles, where that is open."""
+    def rest_row_counts(self) -> list[int]:
+        """The sizes of partial tiles for which there is code, where the number of rows is dynamic.
+        """
         parts = [-(-(self.tile - 1) * part // 3) for part in (1, 2, 3)]
         return sorted({*parts} - {0}, reverse=True)
 
-    def rest(self) -> RowPlan | None:
-        """The rows behind the tiles, as they are packed."""
+    def rest_rows_packed(self) -> RowPlan | None:
+        """The rows after the full tiles, as they are packed, or None."""
         left = self.rows % self.tile
         start = self.full_tiles * self.tile
-        if self.open:
+        if self.dynamic_rows:
             rest = loop_ir.call("imod", (const(self.rows), const(self.tile)), INT)
             return RowPlan(self.full_tiles, self.tile, start, atom(rest, (0, self.tile - 1)))
         return RowPlan(self.full_tiles, left, start) if left else None
 
-    def rest_rows(self) -> Iterator[tuple[RowPlan, Expr]]:
-        """The rows behind the tiles, as they are computed: in a piece that has room for them; and
-        whether it is that piece."""
-        rest = self.rest()
-        if rest is None or rest.left is None:
+    def rest_rows_computed(self) -> Iterator[tuple[RowPlan, Expr]]:
+        """The rows after the full tiles, as they are computed: partial tiles, each with its
+        condition."""
+        rest = self.rest_rows_packed()
+        if rest is None or rest.remaining is None:
             yield from [] if rest is None else [(rest, const(1, BOOL))]
             return
-        for size, smaller in zip(self.pieces, [*self.pieces[1:], 0]):
-            there = loop_ir.call("and", (
-                loop_ir.call("gt", (rest.left.expr(), const(smaller)), BOOL),
-                loop_ir.call("le", (rest.left.expr(), const(size)), BOOL)), BOOL)
-            yield replace(rest, count=size), there
+        for size, smaller in zip(self.rest_row_counts, [*self.rest_row_counts[1:], 0]):
+            condition = loop_ir.call("and", (
+                loop_ir.call("gt", (rest.remaining.expr(), const(smaller)), BOOL),
+                loop_ir.call("le", (rest.remaining.expr(), const(size)), BOOL)), BOOL)
+            yield replace(rest, count=size), condition
 
     @property
-    def row_area(self) -> int:
-        """How many elements a packed tile of rows takes."""
-        return self.tile * self.row_pitch if self.side_by_side else self.row_pitch
+    def row_tile_size(self) -> int:
+        """The elements of a packed tile of rows."""
+        return self.tile * self.row_pitch if self.k_contiguous else self.row_pitch
 
     @property
     def row_pitch(self) -> int:
-        """How many elements there are from one packed row to the next, or in all of a tile."""
-        depth = self.depth if self.shared else self.block_depth
-        size = depth if self.side_by_side else self.tile * depth
-        return size + (0 if self.machine.varies(depth) else _PAD)
+        """The elements from one packed row to the next, or of a whole tile where rows are
+        interleaved."""
+        depth = self.depth if self.packs_rows_once else self.block_depth
+        size = depth if self.k_contiguous else self.tile * depth
+        return size + (0 if self.machine.is_dynamic(depth) else _PAD_ELEMENTS)
 
-    def row_place(self, k: Index, row: Index) -> Index:
-        """Where an element of a tile of rows is packed."""
-        return row * self.row_pitch + k if self.side_by_side else k * self.tile + row
+    def packed_row_index(self, k: Index, row: Index) -> Index:
+        """The index of an element in a packed tile of rows."""
+        return row * self.row_pitch + k if self.k_contiguous else k * self.tile + row
 
-    def own_batch(self, operand: int) -> list[str]:
-        """The batch letters that an operand has."""
-        return [a for a in self.roles.batch if a in self.letters[operand]]
+    def batch_labels_of(self, operand: int) -> list[str]:
+        """The batch labels of an operand."""
+        return [a for a in self.roles.batch if a in self.labels[operand]]
 
     @property
-    def row_letters(self) -> list[str]:
-        """The batch letters that the rows' operand has."""
-        return self.own_batch(self.roles.row_operand)
+    def row_batch_labels(self) -> list[str]:
+        """The batch labels of the rows' operand."""
+        return self.batch_labels_of(self.roles.row_operand)
 
     @property
     def row_batches(self) -> int:
-        return self.roles.count(self.row_letters)
+        return self.roles.count(self.row_batch_labels)
 
     @cached_property
     def sums(self) -> Buffer:
-        rows = -(-self.share // self.tile) * self.tile  # those that are not there have sums as well
+        # missing rows of a tile have sums, too
+        rows = -(-self.rows_per_chunk // self.tile) * self.tile
         return Buffer("sums", self.dtype, rows * self.pitch, scratch=True)
 
 
-def quotient(number: int, more: int, divisor: int) -> Index:
-    """(number + more) // divisor as an expression, for a number known at run time only."""
+def dynamic_quotient(number: int, more: int, divisor: int) -> Index:
+    """(number + more) // divisor as an expression, for a dynamic number."""
     total = loop_ir.call("add", (const(number), const(more)), INT) if more else const(number)
     return atom(loop_ir.call("idiv", (total, const(divisor)), INT), (0, (number + more) // divisor))
 
 
-def divided(number: Index, count: Index) -> tuple[Index, Index]:
-    """A number's quotient and remainder by a count that may be known at run time only."""
+def divmod_by(number: Index, count: Index) -> tuple[Index, Index]:
+    """The quotient and the remainder of a number by a count that may be dynamic."""
     if not count.terms:
         return number // count.const, number % count.const
     high = number.range()[1]
@@ -430,10 +464,12 @@ def divided(number: Index, count: Index) -> tuple[Index, Index]:
     return parts[0], parts[1]
 
 
-def tile_rows(rows: int, most: int) -> int:
-    """How many rows a tile has, of which the last has what is left over."""
+def choose_tile_rows(rows: int, most: int) -> int:
+    """The number of rows of a tile; the last tile has the remaining rows."""
     def time(tile: int) -> float:
-        whole, rest = divmod(rows, tile)
-        return whole * (tile + _READING) + (max(rest, _LATENCY) + _READING if rest else 0)
+        full, rest = divmod(rows, tile)
+        return full * (tile + _COLUMN_READ_COST_ROWS) + (
+            max(rest, _MIN_ROWS_WITHOUT_STALL) + _COLUMN_READ_COST_ROWS if rest else 0
+        )
 
     return rows if rows <= most else min(range(most, most // 2, -1), key=time)

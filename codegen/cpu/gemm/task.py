@@ -1,4 +1,4 @@
-"""One task's part of a contraction: its batch element, its block of columns, its share of rows."""
+"""Describes one task of a contraction: its batch element, block of columns and chunk of rows."""
 
 from __future__ import annotations
 
@@ -9,67 +9,79 @@ from ....capture.graph.graph import Node
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, atom
 from ...ir.builder import ExprValue
-from ...ir.inline import Indices, Inliner, flat, in_memory
+from ...ir.inline import Indices, Inliner, flatten, memory_reader
 from ...ir.loop_ir import Expr, If, Stmt, const
 from ...ir.target_info import Machine
 from .plan import Contraction
 
 
 class TaskPart:
-    """Which elements a task works on, and how those of the operands are read."""
+    """The elements that a task works on, and how it reads those of the operands."""
 
-    def __init__(self, of: Contraction, fixed: dict[str, Index], block: Index, share: Index
-                 ) -> None:
-        """`fixed`: the element of the batch, letter by letter."""
-        self.of, self.roles, self.fixed = of, of.roles, fixed
-        self.block, self.share = block, share
+    def __init__(
+        self, of: Contraction, batch_index: dict[str, Index], block: Index, row_chunk: Index
+    ) -> None:
+        """`batch_index`: the element of the batch, by label."""
+        self.of, self.roles, self.batch_index = of, of.roles, batch_index
+        self.block, self.row_chunk = block, row_chunk
         self.first_column = block * of.column_step
-        self.column_stop = stop(self.first_column, of.column_step,
+        self.column_stop = clipped_count(self.first_column, of.column_step,
                                 of.roles.size[of.roles.columns[0]], of.machine)
         self.inner_columns = of.roles.count(of.roles.columns[1:])
 
     # ---- elements
-    def position(self, letters: list[str], local: dict[str, Index]) -> Index:
-        """The indices of several letters as one, the last counting fastest."""
-        return flat(tuple(local[a] for a in letters), [self.roles.size[a] for a in letters])
+    def position(self, labels: list[str], indices: dict[str, Index]) -> Index:
+        """The indices of several labels as one index, the last label counting fastest."""
+        return flatten(tuple(indices[a] for a in labels), [self.roles.size[a] for a in labels])
 
     def operand(self, number: int, where: dict[str, Index]) -> ExprValue:
-        """An element of an operand, read through the views before it, or a word of them."""
-        if self.of.words is None:
-            return self._one(number, where)
-        word, letter = self.of.words
-        first = where[letter] * word.count
-        return ExprValue(word.of([self._one(number, where | {letter: first + n}).expr
-                                  for n in range(word.count)]))
+        """An element of an operand, or a packed word of elements, read through the views before it.
+        """
+        if self.of.lane_packing is None:
+            return self._element(number, where)
+        packing, label = self.of.lane_packing
+        first = where[label] * packing.count
+        return ExprValue(
+            packing.pack_elements(
+                [
+                    self._element(number, where | {label: first + n}).expr
+                    for n in range(packing.count)
+                ]
+            )
+        )
 
-    def _one(self, number: int, where: dict[str, Index]) -> ExprValue:
+    def _element(self, number: int, where: dict[str, Index]) -> ExprValue:
         node = self.of.node.inputs[number]
-        return Inliner(self.leaf).value(node, tuple(where[a] for a in self.of.letters[number]))
+        return Inliner(self.read).value(node, tuple(where[a] for a in self.of.labels[number]))
 
-    def leaf(self, node: Node, index: Indices, mask: Any) -> ExprValue | None:
-        """An element of what lies in memory."""
-        return in_memory(self.of.buffers, self.of.group.members)(node, index, mask)
+    def read(self, node: Node, index: Indices, mask: Any) -> ExprValue | None:
+        """Reads an element in memory, or returns None."""
+        return memory_reader(self.of.buffers, self.of.group.members)(node, index, mask)
 
     # ---- blocks of the summed axes
     def depth_block(self, number: Index) -> tuple[Index, Expr]:
-        """The first of the summed elements in a block, in steps of their first letter, and how many
-        there are."""
+        """The first index of a block of summed elements, in steps of their first label, and the
+        count."""
         first = number * self.of.depth_step
-        return first, stop(first, self.of.depth_step, self.roles.size[self.roles.summed[0]],
-                           self.of.machine)
+        return first, clipped_count(
+            first, self.of.depth_step, self.roles.size[self.roles.summed[0]], self.of.machine
+        )
 
     def column_base(self, number: Index) -> Index:
-        """Where the block of columns begins among the packed ones, for a block of the sums."""
+        """The index of the task's block of columns among the packed ones, for block `number` of the
+        depth."""
         of = self.of
-        if not of.kept_columns:
+        if not of.prepacks_columns:
             return as_index(0)
-        letters = of.own_batch(1 - self.roles.row_operand)
-        batch = self.position(letters, self.fixed) if letters else as_index(0)
-        return ((batch * of.column_blocks + self.block) * of.depth_blocks + number) * of.column_area
+        labels = of.batch_labels_of(1 - self.roles.row_operand)
+        batch = self.position(labels, self.batch_index) if labels else as_index(0)
+        return (
+            (batch * of.column_blocks + self.block) * of.depth_blocks + number
+        ) * of.column_block_size
 
     # ---- panels of the block's columns
-    def whole_panels(self) -> Expr:
-        """How many whole panels the block has."""
+    def full_panels(self) -> Expr:
+        """The number of full panels of the block."""
         wide = 2 * self.of.vector
         if isinstance(self.column_stop, loop_ir.Const):
             return const(int(self.column_stop.value) * self.inner_columns // wide)
@@ -77,53 +89,53 @@ class TaskPart:
         return loop_ir.call("idiv", (columns, const(wide)), loop_ir.INT)
 
     def last_panel(self) -> Index:
-        """The number, in the last block, of the panel that is not whole."""
+        """The number of the partial panel in the last block."""
         of = self.of
-        if of.open_columns:
-            return atom(self.whole_panels(), (0, of.block // (2 * of.vector)))
+        if of.dynamic_columns:
+            return atom(self.full_panels(), (0, of.columns_per_block // (2 * of.vector)))
         before = (of.column_blocks - 1) * of.column_step
         return as_index((of.columns - before * self.inner_columns) // (2 * of.vector))
 
     def rest_columns(self) -> tuple[int, Expr] | None:
-        """How many columns at most, and how many, that panel has; None if all are whole."""
-        wide = 2 * self.of.vector
-        if not self.of.open_columns:
-            rest = self.of.columns % wide
+        """(upper bound, count) of the columns of the partial panel, or None if there is none."""
+        panel_width = 2 * self.of.vector
+        if not self.of.dynamic_columns:
+            rest = self.of.columns % panel_width
             return (rest, const(rest)) if rest else None
         columns = times(self.column_stop, self.inner_columns)
-        return wide, loop_ir.call("imod", (columns, const(wide)), loop_ir.INT)
+        return panel_width, loop_ir.call("imod", (columns, const(panel_width)), loop_ir.INT)
 
     def in_last_block(self, body: list[Stmt]) -> list[Stmt]:
-        """Statements that only the last block of columns runs."""
-        if self.of.open_columns or self.of.column_blocks == 1:
-            return body  # or there is no such panel in another one
+        """The statements, run by the last block of columns only."""
+        if self.of.dynamic_columns or self.of.column_blocks == 1:
+            return body  # there is only one block, or the count of other blocks is 0
         last = loop_ir.call("eq", (self.block.expr(), const(self.of.column_blocks - 1)),
                             loop_ir.BOOL)
-        return only(last, body)
+        return if_true(last, body)
 
 
-def only(condition: Expr, body: Sequence[Stmt]) -> list[Stmt]:
-    """Statements that run where a condition holds."""
+def if_true(condition: Expr, body: Sequence[Stmt]) -> list[Stmt]:
+    """The statements, run where a condition holds."""
     return list(body) if isinstance(condition, loop_ir.Const) else [If(condition, tuple(body))]
 
 
-def stop(first: Index, step: int, size: int, machine: Machine) -> Expr:
-    """How many of `step` there are from `first` on before `size`."""
-    if not machine.varies(size) and first.range()[1] + step <= size:
+def clipped_count(first: Index, step: int, size: int, machine: Machine) -> Expr:
+    """`step`, or the smaller number of elements from `first` to `size`."""
+    if not machine.is_dynamic(size) and first.range()[1] + step <= size:
         return const(step)
     return loop_ir.call("minimum", (const(step), (size - first).expr()), loop_ir.INT)
 
 
 def times(e: Expr, factor: int) -> Expr:
-    """A multiple of a number."""
+    """The product of an expression and a number."""
     return loop_ir.call("mul", (e, const(factor)), loop_ir.INT) if factor > 1 else e
 
 
-def decode(position: Index, letters: list[str], size: dict[str, int]) -> dict[str, Index]:
-    """A position as the indices of several letters, the last counting fastest."""
-    out: dict[str, Index] = {}
-    for n, letter in enumerate(reversed(letters)):
-        last = n == len(letters) - 1
-        out[letter] = position if last else position % size[letter]
-        position = position if last else position // size[letter]
-    return out
+def decode(position: Index, labels: list[str], size: dict[str, int]) -> dict[str, Index]:
+    """A position as the indices of several labels, the last counting fastest."""
+    indices: dict[str, Index] = {}
+    for n, label in enumerate(reversed(labels)):
+        last = n == len(labels) - 1
+        indices[label] = position if last else position % size[label]
+        position = position if last else position // size[label]
+    return indices

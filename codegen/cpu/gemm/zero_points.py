@@ -1,11 +1,10 @@
-"""Products of small integers with one factor without signs, of which processors multiply four at
-once (`words.py`).
+"""Rewrites products of 8-bit integers so that one factor is unsigned, as dot instructions need it.
 
     sum of (x - z) w  =  sum of x w  -  z (sum of w)                x from 0 to 255, z a number
     sum of x w        =  sum of (x + 128) w  -  128 (sum of w)      x from -128 to 127
 
-Sums of int32 wrap around, so both sides are equal to the bit. The sums of a weight that stays are
-made once.
+Sums of int32 wrap around, so both sides are equal to the bit. The sums of persistent weights are
+computed once. `dot_packing` selects the instructions.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from ....eager.ops.shape.view import permute_dims, reshape
 from .value_ranges import fits
 
 _INT32, _INT16, _INT8, _UINT8 = (np.dtype(t) for t in ("int32", "int16", "int8", "uint8"))
-_FEWEST = 8  # rows and columns from which on it is worth the sums
+_MIN_ROWS_AND_COLUMNS = 8  # with fewer, the sums cost more than they save
 
 
 class _Shifted(NamedTuple):
-    """A factor as `base` less `less`, a scalar if it is not None; `signed`: that base has signs."""
+    """A factor as `base` minus `less`, a scalar or None. `signed`: whether the base is signed."""
 
     base: Node
     less: Node | None
@@ -37,38 +36,40 @@ class _Shifted(NamedTuple):
 
 
 def split_zero_points(graph: Graph) -> Graph:
-    """The graph in which products of integers of 8 bits have a factor without signs."""
+    """The graph in which products of 8-bit integers have an unsigned factor."""
     if not any(n.op == "contract" and n.type.dtype == _INT32 for n in graph.nodes()):
         return graph
     return rewrite(graph, [_RULE])
 
 
-def _product(nodes: Nodes, node: Node) -> Node | None:
+def _split_product(nodes: Nodes, node: Node) -> Node | None:
     if any(n.type.dtype != _INT32 for n in (node, *node.inputs)) or not _is_worth(node):
         return None
-    ways = [(i, node.inputs[i], node.inputs[1 - i]) for i in (0, 1)]
-    if any(fits(x, _UINT8) and fits(w, _INT8) for _, x, w in ways):
+    orders = [(i, node.inputs[i], node.inputs[1 - i]) for i in (0, 1)]
+    if any(fits(x, _UINT8) and fits(w, _INT8) for _, x, w in orders):
         return None
-    for i, x, w in ways:
-        found = _shifted(nodes, x) if fits(w, _INT8) and not _repeats(w) else None
-        if found is not None:
-            given = (found.base, w) if found.less is None else (found.base, w, found.less)
-            how = {"spec": node.params["spec"], "first": i == 0, "signed": found.signed}
-            return build(nodes, _opened, given, how, node.site)
+    for i, x, w in orders:
+        shifted = _shifted_factor(nodes, x) if fits(w, _INT8) and not _repeats_elements(w) else None
+        if shifted is not None:
+            operands = (
+                (shifted.base, w) if shifted.less is None else (shifted.base, w, shifted.less)
+            )
+            params = {"spec": node.params["spec"], "first": i == 0, "signed": shifted.signed}
+            return build(nodes, _decomposed_product, operands, params, node.site)
     return None
 
 
 def _is_worth(node: Node) -> bool:
-    """Whether there are many rows and columns, and every summed letter is one of both factors."""
+    """True if there are many rows and columns, and both factors have all summed labels."""
     left, right, out = parts(node.params["spec"])
-    size = dict(zip(left, node.inputs[0].type.shape)) | dict(zip(right, node.inputs[1].type.shape))
-    summed = {*left, *right} - {*out}
-    counts = [np.prod([size[a] for a in out if a not in other], initial=1)
+    sizes = dict(zip(left, node.inputs[0].type.shape)) | dict(zip(right, node.inputs[1].type.shape))
+    summed_labels = {*left, *right} - {*out}
+    counts = [np.prod([sizes[a] for a in out if a not in other], initial=1)
               for other in (left, right)]
-    return summed <= {*left} & {*right} and min(counts) >= _FEWEST
+    return summed_labels <= {*left} & {*right} and min(counts) >= _MIN_ROWS_AND_COLUMNS
 
 
-def _shifted(nodes: Nodes, x: Node) -> _Shifted | None:
+def _shifted_factor(nodes: Nodes, x: Node) -> _Shifted | None:
     base, less = x, None
     inner = x.inputs[0] if x.op == "permute_dims" else x
     if inner.op == "subtract" and not inner.inputs[1].type.shape:
@@ -76,34 +77,40 @@ def _shifted(nodes: Nodes, x: Node) -> _Shifted | None:
         base = base if inner is x else nodes.apply("permute_dims", (base,), x.params, x.site)
     if fits(base, _UINT8):
         return None if less is None else _Shifted(base, less, False)
-    return _Shifted(base, less, True) if fits(base, _INT8) and not _repeats(base) else None
+    return _Shifted(base, less, True) if fits(base, _INT8) and not _repeats_elements(base) else None
 
 
-def _repeats(x: Node) -> bool:
-    """Whether a view shows elements several times, as windows do: to change or to add them up
-    takes as long as the product."""
-    whole = x.type.size
+def _repeats_elements(x: Node) -> bool:
+    """True if a view shows elements several times, as windows do.
+
+    To shift or to add them up then takes as long as the product."""
+    size = x.type.size
     while x.kind == "view" and len(x.inputs) == 1:
         (x,) = x.inputs
-    return bool(x.type.size < whole)
+    return bool(x.type.size < size)
 
 
-def _opened(x: Tensor, w: Tensor, *less: Tensor, spec: str, first: bool, signed: bool) -> Tensor:
-    """The product of `x` less a number with `w`, `x` being the `first` factor or the second."""
+def _decomposed_product(
+    x: Tensor, w: Tensor, *less: Tensor, spec: str, first: bool, signed: bool
+) -> Tensor:
+    """The product of `x` less a number with `w`, where `x` is the first factor if `first`, else the
+    second."""
     left, right, out = parts(spec)
-    own = right if first else left
-    if signed:  # in memory as bytes
+    w_labels = right if first else left
+    if signed:  # stored as bytes
         x = cast(cast(cast(x, _INT16) + 128, _UINT8), _INT32)
-    summed = tuple(a for a, letter in enumerate(own) if letter not in out)
+    summed = tuple(a for a, label in enumerate(w_labels) if label not in out)
     sums = sum_along(w, axis=summed, dtype=_INT32)
-    kept = [letter for letter in own if letter in out]
-    order = [letter for letter in out if letter in own]
-    sums = permute_dims(sums, tuple(kept.index(letter) for letter in order))
-    sizes = dict(zip(kept, (w.shape[a] for a, letter in enumerate(own) if letter in out)))
-    sums = reshape(sums, tuple(sizes.get(letter, 1) for letter in out))
+    outer_labels = [label for label in w_labels if label in out]
+    order = [label for label in out if label in w_labels]
+    sums = permute_dims(sums, tuple(outer_labels.index(label) for label in order))
+    sizes = dict(
+        zip(outer_labels, (w.shape[a] for a, label in enumerate(w_labels) if label in out))
+    )
+    sums = reshape(sums, tuple(sizes.get(label, 1) for label in out))
     offset = less[0] + 128 if less and signed else less[0] if less else 128
     both = (x, w) if first else (w, x)
     return contract(*both, spec) - sums * offset
 
 
-_RULE = Rule("(x - z) w -> x w - z (sum of w)", ("contract",), _product)
+_RULE = Rule("(x - z) w -> x w - z (sum of w)", ("contract",), _split_product)

@@ -1,4 +1,4 @@
-"""Whether a group is computed by tiles."""
+"""Selects the contractions that are computed by Winograd tiles."""
 
 from __future__ import annotations
 
@@ -16,17 +16,25 @@ from .weight_gradient import WeightGradient
 
 
 def winograd_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str,
-                     kept: Collection[Buffer] = ()) -> list[Kernel] | None:
-    """The kernels of a group that begins with a convolution of 3 by 3, where tiles are worth
-    while; None for all others. `kept`: what mostly is the same in every call of the program."""
+                     persistent: Collection[Buffer] = ()) -> list[Kernel] | None:
+    """The kernels of a group that begins with a 3 by 3 convolution, or None where tiles do not pay.
+
+    `persistent`: buffers that are usually the same in every call of the program."""
     node = group.members[0]
-    if group.kind != "contract" or not machine.winograd or machine.open or machine.lanes() < 4 \
-            or node.type.dtype != np.float32:
+    if (
+        group.kind != "contract"
+        or not machine.winograd
+        or machine.dynamic_sizes
+        or machine.lanes() < 4
+        or node.type.dtype != np.float32
+    ):
         return None
     for operand in (0, 1):
-        found = conv_roles_of(node, operand)
-        if found is not None:
-            of = Convolution(group, buffers, machine, name, operand, found[0], kept)
-            return (WeightGradient
-                    if found[1] else ConvKernel)(of).kernels() if of.is_worth() else None
+        matched = conv_roles_of(node, operand)
+        if matched is not None:
+            convolution = Convolution(
+                group, buffers, machine, name, operand, matched[0], persistent
+            )
+            lowering = WeightGradient if matched[1] else ConvKernel
+            return lowering(convolution).kernels() if convolution.is_worth() else None
     return None

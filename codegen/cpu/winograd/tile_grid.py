@@ -1,4 +1,4 @@
-"""Results of images as tiles, and these as blocks: what one task works on."""
+"""Divides the results of images into tiles, and the tiles into blocks, one per task."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ Block3 = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TileGrid:
-    """Images with `space` results each, tiles of `step` by `step` of them, and blocks of so many
-    images, rows of tiles, and tiles of a row."""
+    """Tiles of `step` by `step` results of images, and blocks of tiles.
+
+    `space`: rows and columns of results of an image
+    `block`: images, rows of tiles, and tiles of a row in a block
+    """
 
     images: int
     space: tuple[int, int]
@@ -24,14 +27,14 @@ class TileGrid:
     block: Block3
 
     @cached_property
-    def whole(self) -> Block3:
-        """All images, rows of tiles, and tiles of a row."""
+    def tile_counts(self) -> Block3:
+        """(images, rows of tiles, tiles of a row)."""
         return (self.images, *tiles_of(self.space, self.step))
 
     @cached_property
     def blocks(self) -> Block3:
-        """How many blocks there are, along the same axes."""
-        a, b, c = (-(-n // size) for n, size in zip(self.whole, self.block))
+        """The number of blocks along the same axes."""
+        a, b, c = (-(-n // size) for n, size in zip(self.tile_counts, self.block))
         return a, b, c
 
     @property
@@ -41,34 +44,34 @@ class TileGrid:
 
     @property
     def block_tiles(self) -> int:
-        """The tiles of a block."""
+        """The number of tiles of a block."""
         a, b, c = self.block
         return a * b * c
 
 
 def tiles_of(space: tuple[int, int], step: int) -> tuple[int, int]:
-    """How many tiles cover so many results, in rows and columns."""
+    """The numbers of tiles that cover so many results, in rows and columns."""
     return -(-space[0] // step), -(-space[1] // step)
 
 
-def even_blocks(whole: Block3, most: int) -> Block3:
-    """Blocks of at most so many tiles, all of nearly the same size."""
-    return _blocks(whole, most, even_part)
+def even_blocks(tile_counts: Block3, most: int) -> Block3:
+    """Blocks of at most `most` tiles, all of nearly the same size."""
+    return _blocks(tile_counts, most, even_part)
 
 
-def full_blocks(whole: Block3, most: int) -> Block3:
-    """Blocks of at most so many tiles, none of which is missing."""
-    return _blocks(whole, most,
+def full_blocks(tile_counts: Block3, most: int) -> Block3:
+    """Blocks of at most `most` tiles, none of them partial."""
+    return _blocks(tile_counts, most,
                    lambda count, most: next(n for n in range(most, 0, -1) if count % n == 0))
 
 
 def even_part(count: int, most: int) -> int:
-    """How large parts of nearly equal size are, of which none is larger than `most`."""
+    """The size of parts of nearly equal size, at most `most`."""
     return -(-count // -(-count // most))
 
 
-def _blocks(whole: Block3, most: int, part: Callable[[int, int], int]) -> Block3:
-    images, rows, columns = whole
+def _blocks(tile_counts: Block3, most: int, part: Callable[[int, int], int]) -> Block3:
+    images, rows, columns = tile_counts
     if columns > most:
         return 1, 1, part(columns, most)
     if rows * columns > most:
@@ -77,25 +80,26 @@ def _blocks(whole: Block3, most: int, part: Callable[[int, int], int]) -> Block3
 
 
 class TileBlock:
-    """One block of a grid, by its number: where it begins, and how much of it is there."""
+    """One block of a grid, by its number: its first tile, and its size where it is partial."""
 
     def __init__(self, grid: TileGrid, number: Index) -> None:
         _, rows, columns = grid.blocks
         self.grid, self.number = grid, number
-        places = number // (rows * columns), number // columns % rows, number % columns
-        self.first = tuple(place * size for place, size in zip(places, grid.block))
+        positions = number // (rows * columns), number // columns % rows, number % columns
+        self.first = tuple(position * size for position, size in zip(positions, grid.block))
 
     def count(self, axis: int) -> Expr:
-        """How many images, rows of tiles, tiles of a row there are of a whole block's."""
-        return least(self.grid.block[axis], self.grid.whole[axis] - self.first[axis])
+        """The number of images, rows of tiles, or tiles of a row in the block."""
+        return clipped_count(self.grid.block[axis], self.grid.tile_counts[axis] - self.first[axis])
 
     def results(self, axis: int) -> Expr:
-        """How many rows, or columns, of results there are of a whole block's."""
+        """The number of rows, or columns, of results in the block."""
         grid, step = self.grid, self.grid.step
-        return least(grid.block[1 + axis] * step, grid.space[axis] - self.first[1 + axis] * step)
+        return clipped_count(grid.block[1 + axis] * step,
+                             grid.space[axis] - self.first[1 + axis] * step)
 
     def counters(self) -> tuple[tuple[loop_ir.Var, Index], ...]:
-        """New variables that count a whole block's images, rows and columns of tiles."""
+        """New variables that count the images, rows and columns of tiles of a full block."""
         return tuple(counter(name, n) for name, n in zip(("i", "r", "q"), self.grid.block))
 
     def tile(self, image: Index, row: Index, column: Index) -> Index:
@@ -104,8 +108,8 @@ class TileBlock:
         return (image * rows + row) * columns + column
 
 
-def least(count: int, left: Index) -> Expr:
-    """The smaller one of a count and what is left."""
-    if left.range()[0] >= count:
+def clipped_count(count: int, remaining: Index) -> Expr:
+    """The smaller one of a count and the remainder."""
+    if remaining.range()[0] >= count:
         return const(count)
-    return loop_ir.call("minimum", (const(count), left.expr()), loop_ir.INT)
+    return loop_ir.call("minimum", (const(count), remaining.expr()), loop_ir.INT)

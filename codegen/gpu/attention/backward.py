@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 from ....capture.graph.graph import Node
 from ...cpu.attention.scores import LOG2E
-from ...cpu.attention.shape import AttentionShape, least
+from ...cpu.attention.shape import AttentionShape, smaller
 from ...cpu.partition_work import buffers_of
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
@@ -100,7 +100,7 @@ class AttentionBackward:
             value = online.top.load(thread, i) + call("log2", total)
             value = call("where", some[i], value, -NEVER) if some else value
             row = first + thread.row + i
-            place = unit * rows.count + least(row, rows.count - 1)
+            place = unit * rows.count + smaller(row, rows.count - 1)
             alone = call("and", row < rows.count, call("eq", thread.place.value(), 0))
             found += guarded(alone, [loop_ir.Store(self.logs, place.expr(), value.expr)])
         body = (*online.begin(), For(number, const(0), count, tuple(online.step(columns))),
@@ -139,13 +139,13 @@ class AttentionBackward:
         """How much a row takes of a key, from their score. One behind the last row takes nothing:
         its own score, 0, may be far above those of that row."""
         masked, _ = self.rows.masked(score, unit, row, key)
-        log = self.of_row(self.logs, unit, least(row, self.rows.count - 1))
+        log = self.of_row(self.logs, unit, smaller(row, self.rows.count - 1))
         log = cast(call("where", row < self.rows.count, log, -NEVER), FLOAT)
         return call("exp2", masked - log)  # type: ignore[no-any-return]
 
     def of_score(self, power: ExprValue, product: ExprValue, unit: Index, row: Index) -> ExprValue:
         """The gradient of a score, but for the scale."""
-        along = self.of_row(self.along, unit, least(row, self.rows.count - 1))
+        along = self.of_row(self.along, unit, smaller(row, self.rows.count - 1))
         of_score: ExprValue = power * (product - along)
         return of_score
 
@@ -155,7 +155,7 @@ class AttentionBackward:
         thread = Thread(self.tile)
 
         def store(i: int, column: Index, value: ExprValue) -> Stmt:
-            row = least(first + thread.row + i, count - 1)
+            row = smaller(first + thread.row + i, count - 1)
             value = value if scale == 1 else value * scale
             return loop_ir.Store(self.heads.out, (place(row) + column).expr(), value.expr)
 
@@ -190,7 +190,7 @@ class _Blocks:
             return into.filled(self.tile, self.count[1], first, h.keys,
                                lambda c, e: h.element(node, *head, c, e))
 
-        return [read(self.keys, h.given[1]), read(self.values, h.given[2])]
+        return [read(self.keys, h.operands[1]), read(self.values, h.operands[2])]
 
 
 class _OfQueries(_Blocks):
@@ -254,11 +254,11 @@ class _OfKeys(_Blocks):
         h, thread, wide = self.heads, Thread(self.tile), self.tile.columns
         (g, member), tiles = counter("member", h.groups), -(-h.queries // wide)
         var, number = counter("tile", tiles)
-        begin = least(self.first // wide, tiles) if h.causal else as_index(0)
+        begin = smaller(self.first // wide, tiles) if h.causal else as_index(0)
         step = self._step(self.head * h.groups + member, number * wide)
         each = For(var, begin.expr(), const(tiles), tuple(step))
         cleared = [s for sums in self.sums for s in sums.filled(thread, 0)]
-        body = (*self.read_keys(h.of_group(self.head), self.first), thread.loop(cleared),
+        body = (*self.read_keys(h.key_head(self.head), self.first), thread.loop(cleared),
                 For(g, const(0), const(h.groups), (each,)), *self._stored())
         memory = (*self.memory, *(w.buffer for w in self.weights), *(s.buffer for s in self.sums))
         return self.back.kernel("keys", self.var, h.key_heads * self.blocks, body, memory)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...cpu.attention.shape import AttentionShape, least
-from ...cpu.partition_work import bounds, buffers_of
+from ...cpu.attention.shape import AttentionShape, smaller
+from ...cpu.partition_work import buffers_of, chunk_bounds
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call
@@ -76,7 +76,7 @@ class AttentionForward:
         seen = self.rows.seen(self.first, self.tile.rows)
         count = (seen + (self.tile.columns - 1)) // self.tile.columns
         var, number = counter("tile", self.columns)
-        limits = bounds(self.share, self.each, count)
+        limits = chunk_bounds(self.share, self.each, count)
         body = (*self.online.begin(), thread.loop(self.sums.filled(thread, 0)),
                 For(var, *limits, tuple(self._step(number))), self.online.end(), self._end())
         memory = (*self.online.memory, self.powers.buffer, self.sums.buffer)
@@ -89,7 +89,7 @@ class AttentionForward:
         of_keys, columns = self.rows.keys(self.unit), self.tile.columns
         return [*self.online.step(number, self.powers.store),
                 values.filled(self.tile, columns, number * columns, h.keys,
-                              lambda c, j: h.element(h.given[2], *of_keys, c, j)),
+                              lambda c, j: h.element(h.operands[2], *of_keys, c, j)),
                 self.powers.added(self.sums, values, lambda thread: [
                     self.online.factor.load(thread, i) for i in range(OWN)])]
 
@@ -101,7 +101,7 @@ class AttentionForward:
 
     def _place(self, thread: Thread, i: int) -> Index:
         """The number of one of a thread's rows, among all."""
-        row = least(self.first + thread.row + i, self.rows.count - 1)
+        row = smaller(self.first + thread.row + i, self.rows.count - 1)
         return as_index(row + self.unit * self.rows.count)
 
     def _inside(self, thread: Thread, i: int) -> object:

@@ -61,7 +61,7 @@ class Online:
         h, first = self.heads, number * self.tile.columns
         of_keys = self.rows.keys(self.unit)
         return [self.keys.filled(self.tile, self.tile.columns, first, h.keys,
-                                 lambda c, e: h.element(h.given[1], *of_keys, c, e)),
+                                 lambda c, e: h.element(h.operands[1], *of_keys, c, e)),
                 self._scores(first), self._powers(keep)]
 
     # ---- scores
@@ -173,4 +173,4 @@ def queries_in(into: Block, tile: Tile, count: int, rows: ScoreRows, unit: Index
     """Reads so many rows' queries, scaled."""
     h = rows.heads
     return into.filled(tile, count, first, rows.count, lambda r, e: rows.element(
-        h.given[0], unit, r, e) * (h.scale * LOG2E))
+        h.operands[0], unit, r, e) * (h.scale * LOG2E))

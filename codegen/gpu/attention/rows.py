@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...cpu.attention.scores import LOG2E
-from ...cpu.attention.shape import AttentionShape, least
+from ...cpu.attention.shape import AttentionShape, smaller
 from ...ir.affine_index import Index, as_index
 from ...ir.builder import ExprValue, call, cast
 from ...ir.inline import Indices
@@ -37,7 +37,7 @@ class ScoreRows:
 
     def keys(self, unit: Index) -> Indices:
         """The head of the keys that a unit looks at."""
-        return self.heads.of_group(unit * self.members // self.heads.groups)
+        return self.heads.key_head(unit * self.members // self.heads.groups)
 
     def element(self, node: Any, unit: Index, row: Index, column: Index) -> ExprValue:
         """An element of the queries, or of what is like them."""
@@ -49,19 +49,19 @@ class ScoreRows:
         if not h.causal:
             return as_index(h.keys)
         last = first + rows if self.members == 1 else as_index(h.queries)
-        return least(least(last, h.queries), h.keys)
+        return smaller(smaller(last, h.queries), h.keys)
 
     def masked(self, score: ExprValue, unit: Index, row: Index, key: Index) -> tuple[ExprValue,
                                                                                      Any]:
         """A score under the mask, -inf where there is no such key or it comes later; and whether
         the query may look at it. Of a row behind the last one it is that of the last."""
-        h, row = self.heads, least(row, self.count - 1)
+        h, row = self.heads, smaller(row, self.count - 1)
         inside = key < h.keys
         if h.causal:
             inside = call("and", inside, key <= self.query(row))
         if not h.masked:
             return _one_of(inside, score, NEVER), inside
-        mask = h.mask(self.head(unit, row), self.query(row), least(key, h.keys - 1))
+        mask = h.mask(self.head(unit, row), self.query(row), smaller(key, h.keys - 1))
         if mask.dtype == BOOL:
             seen = call("and", inside, mask)
             return _one_of(seen, score, NEVER), seen

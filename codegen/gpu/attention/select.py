@@ -35,7 +35,7 @@ _WAYS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, tile_of, Att
 
 def has_kernel(node: Node, machine: Machine) -> bool:
     """Whether a composite becomes kernels of its own; it is opened if not."""
-    if node.op not in _WAYS or machine.open:
+    if node.op not in _WAYS or machine.dynamic_sizes:
         return False
     way = _WAYS[node.op]
     behind = way.before + 3

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...cpu.attention.shape import least, up
+from ...cpu.attention.shape import round_up, smaller
 from ...ir import loop_ir
 from ...ir.affine_index import Index, counter
 from ...ir.builder import ExprValue, call
@@ -116,7 +116,7 @@ class Sums(ThreadTile):
 
     def first(self, thread: Thread, share: int) -> Index:
         """The first column of a quad; a thread that has none there takes the last one as well."""
-        return least(thread.column(share), self.quads - 1) * QUAD
+        return smaller(thread.column(share), self.quads - 1) * QUAD
 
     def stores(self, thread: Thread, inside: Callable[[int], Any],
                store: Callable[[int, Index, ExprValue], Stmt]) -> list[Stmt]:
@@ -140,7 +140,7 @@ class Sums(ThreadTile):
 
 def shares_of(tile: Tile, width: int) -> int:
     """How many quads of so many columns a thread has."""
-    return -(-up(width, QUAD) // (QUAD * tile.across))
+    return -(-round_up(width, QUAD) // (QUAD * tile.across))
 
 
 def fits(tile: Tile, width: int) -> bool:
@@ -173,13 +173,13 @@ class Block:
     def filled(self, tile: Tile, rows: int, first: Index, count: int,
                element: Callable[[Index, Index], ExprValue]) -> For:
         """Reads rows from `first` on of a matrix that has `count`; behind its end they are 0."""
-        quads = up(self.width, QUAD) // QUAD
+        quads = round_up(self.width, QUAD) // QUAD
 
         def body(i: Index) -> list[Stmt]:
             var, n = counter("n", QUAD)
             own, column = i // quads, i % quads * QUAD + n
             inside = call("and", first + own < count, column < self.width)
-            value = element(least(first + own, count - 1), least(column, self.width - 1))
+            value = element(smaller(first + own, count - 1), smaller(column, self.width - 1))
             store = loop_ir.Store(self.buffer, (own * self.pitch + column).expr(),
                                   call("where", inside, value, 0.0).expr)
             return [For(var, const(0), const(QUAD), (store,), 0, QUAD)]
@@ -188,7 +188,7 @@ class Block:
 
 
 def pitch(width: int) -> int:
-    return up(width, 8) + 4
+    return round_up(width, 8) + 4
 
 
 def block(name: str, rows: int, *widths: int) -> list[Block]:
@@ -201,7 +201,7 @@ def dots(thread: Thread, rows: Block, columns: Block) -> tuple[list[Stmt], list[
     """Statements for the products of a thread's rows and columns, and registers of them."""
     tile = thread.tile
     sums = [[Register(f"s{i}", FLOAT) for _ in range(tile.each)] for i in range(OWN)]
-    var, k = counter("k", up(rows.width, QUAD))
+    var, k = counter("k", round_up(rows.width, QUAD))
     mine = [Register(f"a{i}", FLOAT) for i in range(OWN)]
     others = [Register(f"b{j}", FLOAT) for j in range(tile.each)]
     step: list[Stmt] = [loop_ir.Assign(r, rows.load(thread.row + i, k)) for i, r in enumerate(mine)]
@@ -209,7 +209,8 @@ def dots(thread: Thread, rows: Block, columns: Block) -> tuple[list[Stmt], list[
     step += [_product(sums[i][j], mine[i], others[j])
              for i in range(OWN) for j in range(tile.each)]
     begin: list[Stmt] = [loop_ir.Assign(r, loop_ir.const(0, FLOAT)) for row in sums for r in row]
-    return [*begin, For(var, const(0), const(up(rows.width, QUAD)), tuple(step), 0, QUAD)], sums
+    return ([*begin, For(var, const(0), const(round_up(rows.width, QUAD)), tuple(step),
+            0, QUAD)], sums)
 
 
 def _product(total: Register, x: Register, y: Register) -> Stmt:

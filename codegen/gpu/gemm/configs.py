@@ -103,7 +103,7 @@ class TensorTile:
     @property
     def sums(self) -> int:
         """Of a thread."""
-        return self.fragments.own
+        return self.fragments.products_per_thread
 
     @property
     def pitch(self) -> int:

@@ -11,12 +11,12 @@ from ....eager.arrays.dtypes import is_small, summed_in
 from ....eager.arrays.shapes import product
 from ....eager.errors import CodegenError
 from ....eager.ops.products.contract import parts
-from ...cpu.gemm.pack_loops import factor
+from ...cpu.gemm.pack_loops import stride_along
 from ...fusion.fusion import Group
 from ...ir import loop_ir
 from ...ir.affine_index import Index, atom, variable
 from ...ir.builder import ExprValue
-from ...ir.inline import Indices, Inliner, in_memory, stores_of, unflat
+from ...ir.inline import Indices, Inliner, memory_reader, stores_of, unflatten
 from ...ir.loop_ir import Buffer, Stmt, const
 from ...ir.target_info import Machine
 from .configs import Sizes
@@ -43,7 +43,7 @@ class GpuContraction:
         self.summed = [a for a in first if a not in out]
         self.depth = self.count(self.summed)
         self.is_plain = is_worth_a_library(self)
-        if self.is_plain and machine.open:  # which is called with numbers
+        if self.is_plain and machine.dynamic_sizes:  # which is called with numbers
             raise CodegenError("a library is to compute a product of this size")
 
     def count(self, letters: list[str]) -> int:
@@ -53,20 +53,20 @@ class GpuContraction:
     @property
     def sizes(self) -> Sizes:
         """What tiles are chosen by."""
-        most = self.machine.most
+        most = self.machine.upper_bound
         read = sum(most(self.buffers[n].size) * n.type.dtype.itemsize for n in self.group.reads)
         batch, rows, columns = (most(self.count(x)) for x in (self.batch, self.rows, self.columns))
         return Sizes(batch, rows, columns, most(self.depth), self.dtype.itemsize, read)
 
     def element(self, operand: int, where: dict[str, Index]) -> ExprValue:
         """An element of an operand, read through the views before it."""
-        inline = Inliner(in_memory(self.buffers, self.group.members))
+        inline = Inliner(memory_reader(self.buffers, self.group.members))
         node = self.node.inputs[operand]
         return inline.value(node, tuple(where[a] for a in self.letters[operand]))
 
     def places(self, letters: list[str], at: Index) -> dict[str, Index]:
         """Where letters are that are counted as one."""
-        return dict(zip(letters, unflat(at, [self.size[a] for a in letters])))
+        return dict(zip(letters, unflatten(at, [self.size[a] for a in letters])))
 
     def nearest(self, letters: list[str], at: Index) -> dict[str, Index]:
         """The same; behind the end, the last ones."""
@@ -76,12 +76,12 @@ class GpuContraction:
         """Whether there is such an element of letters that are counted as one. A count that is
         known at run time only stands there by itself, not with what is added to the index."""
         count = self.count(letters)
-        return (atom(i.expr(), i.range()) if self.machine.varies(count) else i) < count
+        return (atom(i.expr(), i.range()) if self.machine.is_dynamic(count) else i) < count
 
     def stores(self, where: Indices, value: ExprValue) -> list[Stmt]:
         """What the group stores at one element of the result, from the sum there."""
         members = self.group.members
-        return stores_of(members, self.buffers, where, value, in_memory(self.buffers, members))
+        return stores_of(members, self.buffers, where, value, memory_reader(self.buffers, members))
 
     @property
     def is_of_small_floats(self) -> bool:
@@ -94,14 +94,14 @@ class GpuContraction:
         operand's rows or columns lie side by side in memory."""
         mine = self.columns if operand == self.column_operand else self.rows
         local = {a: variable(f"a{a}", self.size[a]) for a in self.size}
-        found = loop_ir.parts([self.element(operand, local).expr])
+        found = loop_ir.subexpressions([self.element(operand, local).expr])
         loads = [e for e in found if isinstance(e, loop_ir.Load)]
 
         def beside(letters: list[str]) -> int:
             last = [a for a in letters if self.size[a] > 1][-1:]
             var = next(iter(local[last[0]].terms)) if last else None
-            near = var is not None and any(factor(e.index, var) == 1 for e in loads)
-            return self.machine.most(self.size[last[0]]) if near else 0
+            near = var is not None and any(stride_along(e.index, var) == 1 for e in loads)
+            return self.machine.upper_bound(self.size[last[0]]) if near else 0
 
         return beside(self.summed) > beside(mine)
 

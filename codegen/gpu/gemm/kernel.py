@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ....eager.arrays.shapes import product
-from ...cpu.partition_work import bounds, buffers_of, sites_of
+from ...cpu.partition_work import buffers_of, chunk_bounds, sites_of
 from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import BUILDER, ExprValue, call, cast
-from ...ir.inline import Indices, flat, unflat
+from ...ir.inline import Indices, flatten, unflatten
 from ...ir.loop_ir import Buffer, For, If, Kernel, Register, Stmt, const
 from .configs import ADDERS, TensorTile, Tile, TileConfig
 from .contraction import GpuContraction, at_most
@@ -96,10 +96,10 @@ class TileKernel:
         var, block = counter("block", blocks)
         column, number = number % self.grid[2], number // self.grid[2]
         row, batch = number % self.grid[1], number // self.grid[1]
-        self.fixed = dict(zip(of.batch, unflat(batch, [of.size[a] for a in of.batch])))
+        self.fixed = dict(zip(of.batch, unflatten(batch, [of.size[a] for a in of.batch])))
         self.first = row * tile.rows, column * tile.columns
         body = [*self.read(0, block), *self.read(1, block), self.multiply()]
-        return [self._clear(), For(var, *bounds(share, each, blocks), tuple(body)),
+        return [self._clear(), For(var, *chunk_bounds(share, each, blocks), tuple(body)),
                 self._finish(share)]
 
     def lanes(self, body: list[Stmt], var: loop_ir.Var) -> For:
@@ -151,7 +151,7 @@ class TileKernel:
         of = self.of
         where = self._element(row, column)
         if self._in_parts:
-            at = share * of.node.type.size + flat(where, of.node.type.shape)
+            at = share * of.node.type.size + flatten(where, of.node.type.shape)
             return [loop_ir.Store(self.partial, at.expr(), value.expr)]
         return of.stores(where, value)
 
@@ -171,8 +171,8 @@ class TileKernel:
         add = loop_ir.Update(total, "add", loop_ir.load(self.partial, (p * size + i).expr()))
         body = (loop_ir.Assign(total, loop_ir.const(0, of.dtype)),
                 For(number, const(0), const(self.shares), (add,), 0, 4),
-                *of.stores(unflat(i, of.node.type.shape), ExprValue(loop_ir.read(total))))
-        loop = (For(lane, *bounds(task, ADDERS, size), body, ADDERS),)
+                *of.stores(unflatten(i, of.node.type.shape), ExprValue(loop_ir.read(total))))
+        loop = (For(lane, *chunk_bounds(task, ADDERS, size), body, ADDERS),)
         return Kernel(of.name + "_total", *buffers_of(loop), (), var, tasks, loop, float(size),
                       sites_of(of.group.members))
 

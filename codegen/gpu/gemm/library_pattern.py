@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....eager.arrays.dtypes import kind
 from ...ir.affine_index import variable
-from ...ir.axis_coalescing import linear
+from ...ir.axis_coalescing import linear_form
 from ...ir.loop_ir import Buffer, Expr, Load, Matrix, Product
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _lies(of: GpuContraction, operand: int) -> _Layout | None:
     source = of.node.inputs[operand].type.dtype
     if not isinstance(e, Load) or e.mask is not None or e.dtype != source:
         return None
-    terms, first = linear(e.index)
+    terms, first = linear_form(e.index)
     letter: dict[Expr, str] = {next(iter(i.terms)): a for a, i in local.items() if i.terms}
     if not set(terms) <= set(letter):
         return None
