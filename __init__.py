@@ -73,6 +73,6 @@ for _public, _module in (("nn.init", nn.init), ("nn.parameter", nn.parameter),
                          ("nn.utils.rnn", nn.utils.rnn), ("optim.optimizer", optim.optimizer)):
     _sys.modules[f"{__name__}.{_public}"] = _module
 
-_again.OURS.update(_OPS)
+_again.BUILTIN_OPS.update(_OPS)
 _hints.install(_sys.modules[__name__])
 _advice.install()

@@ -1,7 +1,7 @@
-"""Graph -> program, one step per line: passes, fuse, lower, plan memory, emit.
+"""Compiles a graph to a program, one step per line: passes, fuse, lower, plan memory, emit.
 
-What has symbolic sizes is compiled once they are known, and where a graph has something for which
-there is no code, only its parts are compiled: every graph gives a program.
+A graph with symbolic sizes is compiled when its sizes are known. If a graph has an op without code,
+only its supported parts are compiled. So every graph gives a program.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ..capture.passes.transpose_matmul import transpose_products
 from ..capture.runtime.metrics import phase
 from ..eager.errors import CodegenError, MemoryShortage
 from ..eager.settings import settings
-from .cache.program_cache import program_of
+from .cache.program_cache import cached_program
 from .cpu.gemm.zero_points import split_zero_points
 from .cpu.nontemporal import use_nontemporal_stores
-from .dynamic.dynamic_program import DynamicProgram, check_places, compile_any_size
+from .dynamic.dynamic_program import DynamicProgram, check_views, compile_any_size
 from .dynamic.specializations import DynamicExecutable, has_symbols
 from .fusion.fusion import Group, fuse
 from .fusion.kernel_key import BufferView
@@ -43,9 +43,9 @@ from .outline.outline import cut_sections
 from .partition.hybrid_executable import HybridExecutable, compile_hybrid
 from .partition.support import why_no_code
 from .program.arena import plan_arena
-from .program.donation import in_place
+from .program.donation import find_donations
 from .program.executable import Executable, Plan, interface_of
-from .program.link import OFTEN, Lowered, lower_sections
+from .program.link import MIN_PRODUCTS_TO_PACK, Lowered, lower_sections
 from .program.native_program import NativeProgram, ProgramStep, Slot, WrittenProgram
 from .program.native_program import write as write_program
 from .program.native_threads import get_num_threads
@@ -57,13 +57,13 @@ from .select.lowering_table import CPU, KernelCache, LoweringTable, PackedOperan
 Program = Executable | HybridExecutable | DynamicExecutable
 
 # Set with CuPy: compiles what is on GPUs, in part or as a whole.
-elsewhere: Callable[[Graph], HybridExecutable | DynamicExecutable] | None = None
+compile_on_devices: Callable[[Graph], HybridExecutable | DynamicExecutable] | None = None
 
 
 def compile_graph(graph: Graph, target: Target | None = None) -> Program:
-    """A callable that takes the graph's inputs as arrays and gives its outputs as arrays."""
-    if elsewhere is not None and is_elsewhere(graph):
-        return elsewhere(graph)
+    """A callable from the graph's inputs to its outputs, as arrays."""
+    if compile_on_devices is not None and is_elsewhere(graph):
+        return compile_on_devices(graph)
     if has_symbols(graph):
         return DynamicExecutable(graph, lambda known: compile_graph(known, target),
                                  lambda graph, least: compile_dynamic(graph, least, target))
@@ -78,8 +78,8 @@ def compile_graph(graph: Graph, target: Target | None = None) -> Program:
 
 
 def compile_native(graph: Graph, target: Target | None = None, checks: bool = True) -> Executable:
-    """A graph as one native program; CodegenError where something in it has no code. Without
-    `checks` its indices are those that somebody else has looked at."""
+    """The graph as one native program. Raises CodegenError if an op has no code. Without `checks`
+    the caller has checked the indices."""
     target = target or host()
     machine = machine_of(target)
 
@@ -88,75 +88,76 @@ def compile_native(graph: Graph, target: Target | None = None, checks: bool = Tr
             plan, launches = lower_graph(graph, machine, checks)
             if target.x86:  # where it was measured
                 launches = use_nontemporal_stores(launches, [plan.buffers[n] for n in plan.results])
-            return _assembled(plan, launches, target)
+            return _assemble(plan, launches, target)
 
-    program, parts = program_of(graph, target, (machine, checks), write)
+    program, parts = cached_program(graph, target, (machine, checks), write)
     return _executable(program, parts)
 
 
 def compile_dynamic(graph: Graph, least: Mapping[str, int],
                     target: Target | None = None) -> DynamicProgram:
-    """A graph as one native program for all sizes up to at least these; CodegenError where code
-    depends on the sizes."""
+    """The graph as one native program for all sizes up to at least `least`. Raises CodegenError if
+    code depends on the sizes."""
     target = target or host()
     machine = machine_of(target)
 
-    def lower(known: Graph, open_sizes: tuple[tuple[int, int], ...]) -> Lowered:
-        return lower_graph(known, replace(machine, dynamic_sizes=open_sizes))
+    def lower(bound: Graph, open_sizes: tuple[tuple[int, int], ...]) -> Lowered:
+        return lower_graph(bound, replace(machine, dynamic_sizes=open_sizes))
 
     def write() -> tuple[WrittenProgram, tuple[Parts, DynamicProgram]]:
         check_supported(graph)
         with phase("lowering"):
-            made = compile_any_size(graph, least, lower,
-                                    lambda plan, launches: _assembled(plan, launches, target))
-            written, parts = made.program
-            return written, (parts, replace(made, program=None))
+            dynamic = compile_any_size(graph, least, lower,
+                                    lambda plan, launches: _assemble(plan, launches, target))
+            written, parts = dynamic.program
+            return written, (parts, replace(dynamic, program=None))
 
     how = machine, sorted(least.items())
-    program, (parts, sized) = program_of(graph, target, how, write)
+    program, (parts, sized) = cached_program(graph, target, how, write)
     return replace(sized, program=_executable(program, parts))
 
 
-def _assembled(plan: Plan, launches: list[Launch], target: Target) -> tuple[WrittenProgram, Parts]:
-    """The program that makes these launches."""
-    kept, launches, arguments = _keep(plan, launches)
+def _assemble(plan: Plan, launches: list[Launch], target: Target) -> tuple[WrittenProgram, Parts]:
+    """The program that runs these launches."""
+    prepacked, launches, arguments = _prepack(plan, launches)
     slots, arena = plan_arena([[p.buffer for p in x.views] for x in launches], arguments)
     steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
-    written = write_program(steps, "program", target, kept=0 if kept is None else kept.steps)
-    return written, Parts(interface_of(plan), arena, kept)
+    written = write_program(steps, "program", target, prologue_steps=0
+                            if prepacked is None else prepacked.steps)
+    return written, Parts(interface_of(plan), arena, prepacked)
 
 
 def _executable(program: NativeProgram, parts: Parts) -> Executable:
-    if parts.kept is None:
+    if parts.prepacked is None:
         return Executable(parts.interface, program, parts.arena)
-    return PrepackedExecutable(parts.interface, program, parts.arena, parts.kept)
+    return PrepackedExecutable(parts.interface, program, parts.arena, parts.prepacked)
 
 
-def _keep(plan: Plan, launches: list[Launch]
+def _prepack(plan: Plan, launches: list[Launch]
           ) -> tuple[PrepackedBuffers | None, list[Launch], dict[Buffer, int]]:
-    """What is kept from call to call, the launches with those first that make it, and all
-    arguments of the program: what is kept stands behind the constants."""
+    """The prepacked buffers of a program, its launches with the prologue first, and all its
+    arguments; the prepacked buffers follow the constants."""
     inputs = [plan.buffers[n] for n in plan.graph.inputs]
     constants = [plan.buffers[n] for n in plan.constants]
-    stay = {inputs[i] for i in plan.graph.kept}
-    first, others = prepacked_launches(launches, {*stay, *constants}, plan.arguments)
-    kept, left = prepacked_part(first, others, inputs)
-    if not left:
+    persistent = {inputs[i] for i in plan.graph.kept}
+    first, others = prepacked_launches(launches, {*persistent, *constants}, plan.arguments)
+    prepacked, prepacked_buffers = prepacked_part(first, others, inputs)
+    if not prepacked_buffers:
         return None, launches, plan.arguments
     results = [b for b in plan.arguments if b not in {*inputs, *constants}]
-    given = dict.fromkeys((*inputs, *constants, *left, *results))
-    return kept, [*first, *others], {b: i for i, b in enumerate(given)}
+    arguments = dict.fromkeys((*inputs, *constants, *prepacked_buffers, *results))
+    return prepacked, [*first, *others], {b: i for i, b in enumerate(arguments)}
 
 
-def slot_of(place: BufferView, slots: Mapping[Buffer, Slot]) -> Slot:
-    """Where a place is when its buffer lies at its slot."""
-    slot = slots[place.buffer]
-    return replace(slot, offset=slot.offset + place.offset * place.buffer.dtype.itemsize)
+def slot_of(view: BufferView, slots: Mapping[Buffer, Slot]) -> Slot:
+    """The slot of a view, from the slot of its buffer."""
+    slot = slots[view.buffer]
+    return replace(slot, offset=slot.offset + view.offset * view.buffer.dtype.itemsize)
 
 
 def machine_of(target: Target, threads: int | None = None) -> Machine:
-    """What the choice of loops needs to know of a target; threads: those of this process, where no
-    other number is given."""
+    """The properties of a target that the choice of loops depends on; `threads` defaults to those
+    of this process."""
     narrow = target.x86 and target.vector_bytes < 64
     return Machine(target.vector_bytes, 16 if narrow else 32, threads or get_num_threads(),
                    winograd=settings.winograd, winograd_training=settings.winograd_training,
@@ -166,59 +167,62 @@ def machine_of(target: Target, threads: int | None = None) -> Machine:
 
 def lower_graph(graph: Graph, machine: Machine, checks: bool = True,
                 kinds: LoweringTable = CPU) -> Lowered:
-    """The kernels of a graph on their buffers, and the plan of its arguments, before any code.
-    `kinds`: how a group of each kind becomes kernels."""
+    """The plan and the launches of a graph, before any code. `kinds`: the lowering table of the
+    back end."""
     machine = replace(machine, training=any(n.op == "conv_weight" for n in graph.nodes()))
     with lowering_for(machine):
         return _lower_parts(graph, KernelCache(machine, kinds), checks, None)
 
 
-def _lower_parts(graph: Graph, lowering: KernelCache, checks: bool, given: Collection[Node] | None
+def _lower_parts(graph: Graph, lowering: KernelCache, checks: bool,
+                 program_inputs: Collection[Node] | None
                  ) -> Lowered:
-    """Lowers what repeats in a graph once. `given` is None for a whole program; for a part of one,
-    its inputs that are arguments of the program."""
-    graph = _joined(graph, lowering.machine)
+    """Lowers a graph; repeated regions are lowered once. `program_inputs` is None for a whole
+    program; for a section, its inputs that are arguments of the program."""
+    graph = _merge_across_iterations(graph, lowering.machine)
     sections = cut_sections(graph)
     if not sections:
-        return _lower_at_once(graph, lowering, checks, given)
-    return lower_sections(graph, sections, graph.inputs if given is None else given,
-                          lambda part, given: _lower_parts(part, lowering, checks, given),
-                          apart=bool(lowering.machine.dynamic_sizes),
+        return _lower_section(graph, lowering, checks, program_inputs)
+    return lower_sections(graph, sections, graph.inputs
+                          if program_inputs is None else program_inputs,
+                          lambda part, inputs: _lower_parts(part, lowering, checks, inputs),
+                          separate=bool(lowering.machine.dynamic_sizes),
                           in_order=lowering.machine.in_order)
 
 
-def _joined(graph: Graph, machine: Machine) -> Graph:
-    """The graph with what goes over many turns as one."""
+def _merge_across_iterations(graph: Graph, machine: Machine) -> Graph:
+    """The graph with ops that span many unrolled iterations merged into one."""
     graph = fold_fill_slices(merge_slices(merge_slice_sums(merge_slice_updates(graph))))
     # along an axis whose size is not known nothing can be put together
     return graph if machine.dynamic_sizes else merge_products(transpose_products(graph))
 
 
-def _lower_at_once(graph: Graph, lowering: KernelCache, checks: bool,
-                   given: Collection[Node] | None) -> Lowered:
+def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
+                   program_inputs: Collection[Node] | None) -> Lowered:
     with phase("passes"):
-        ready, found = extract_checks(run(graph, passes_for(lowering.machine, lowering.table)))
+        ready, checked_values = extract_checks(run(graph, passes_for(lowering.machine,
+                                                                     lowering.table)))
     if not checks:
-        ready, found = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
+        ready, checked_values = replace(ready, outputs=ready.outputs[:len(graph.outputs)]), []
     check_supported(ready, lowering.table)
     if lowering.machine.dynamic_sizes:
-        check_places(ready, lowering.machine)
+        check_views(ready, lowering.machine)
     values, shapes = strip_reshapes(ready)
-    if given is not None:
-        values = with_own_outputs(values, len(graph.outputs), given)
+    if program_inputs is not None:
+        values = copy_passed_through(values, len(graph.outputs), program_inputs)
     groups = fuse(values)
-    plan = plan_values(values, groups, found, shapes, len(graph.outputs))
-    kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
-    kept |= {plan.buffers[n] for n in _often_multiplied(groups) if n in plan.buffers}
+    plan = plan_values(values, groups, checked_values, shapes, len(graph.outputs))
+    persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
+    persistent |= {plan.buffers[n] for n in _shared_factors(groups) if n in plan.buffers}
     packed: PackedOperands = {}  # of this plan alone: another section has its memory elsewhere
     return plan, [launch for number, group in enumerate(groups) for launch in lowering.launches(
-        group, plan.buffers, f"k{number}_{_label(group)}", kept, packed)]
+        group, plan.buffers, f"k{number}_{_label(group)}", persistent, packed)]
 
 
 def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
-    """What a graph goes through before its nodes become groups."""
+    """The passes that run before nodes become groups."""
     return [
-        _opening(machine, kinds),
+        _decomposing(machine, kinds),
         *CLEANING,
         merge_slice_updates,
         merge_slice_sums,
@@ -230,35 +234,35 @@ def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
 
 
 @functools.cache
-def _opening(machine: Machine, kinds: LoweringTable) -> Pass:
-    """The pass that opens composites, but for those that there is a kernel for, and calls."""
+def _decomposing(machine: Machine, kinds: LoweringTable) -> Pass:
+    """The pass that decomposes calls, and composites without a kernel of their own."""
     def decompose(graph: Graph) -> Graph:
-        opened = decompose_composites(graph, lambda node: not kinds.has_kernel(node, machine))
-        return decompose_calls(opened) if kinds.decomposes_calls else opened
+        decomposed = decompose_composites(graph, lambda node: not kinds.has_kernel(node, machine))
+        return decompose_calls(decomposed) if kinds.decomposes_calls else decomposed
 
     return decompose
 
 
-def _often_multiplied(groups: Sequence[Group]) -> list[Node]:
-    """What so many equal products read that it is packed once for all of them, as the weight of
-    each step of a loop."""
+def _shared_factors(groups: Sequence[Group]) -> list[Node]:
+    """The operands that many equal products read, such as the weight of each step of a loop; they
+    are packed once."""
     equal = Counter((n, tuple([(m.op, params_key(m.params), m.type) for m in g.members]))
                     for g in groups if g.kind == "contract" for n in g.reads)
-    return [n for (n, _), count in equal.items() if count >= OFTEN]
+    return [n for (n, _), count in equal.items() if count >= MIN_PRODUCTS_TO_PACK]
 
 
-def with_own_outputs(graph: Graph, wanted: int, given: Collection[Node]) -> Graph:
-    """The graph with copies of inputs and constants in the place of outputs that are such; but for
-    what is only checked, and can be before the program runs."""
+def copy_passed_through(graph: Graph, wanted: int, program_inputs: Collection[Node]) -> Graph:
+    """The graph with copies in place of outputs that are inputs or constants; except values that
+    are only checked, and can be checked before the program runs."""
     nodes, outputs = Nodes(), list(graph.outputs)
     for j, n in enumerate(outputs):
-        if is_preallocated(n) and (j < wanted or n not in given):
+        if is_preallocated(n) and (j < wanted or n not in program_inputs):
             outputs[j] = nodes.make("alias", (n,), {}, n.type, n.site)
     return replace(graph, outputs=tuple(outputs))
 
 
 def check_supported(graph: Graph, kinds: LoweringTable = CPU) -> None:
-    """Raises CodegenError for a value that no native code can be made for, by its line."""
+    """Raises CodegenError, with its line, for a value that has no native code."""
     for node in graph.nodes():
         why = why_no_code(node, kinds.has_lowering)
         if why:
@@ -271,7 +275,7 @@ def _label(group: Group) -> str:
 
 
 def strip_reshapes(graph: Graph) -> tuple[Graph, tuple[Any, ...]]:
-    """The graph without reshapes at its outputs, and the shapes that the outputs are to have."""
+    """The graph without reshapes at its outputs, and the shapes of the original outputs."""
     stripped, shapes = [], []
     for node in graph.outputs:
         shapes.append(node.type.shape)
@@ -284,8 +288,8 @@ def strip_reshapes(graph: Graph) -> tuple[Graph, tuple[Any, ...]]:
 def plan_values(
     graph: Graph, groups: list[Group], checks: list[Check], shapes: tuple[Any, ...], wanted: int
 ) -> Plan:
-    """Buffers for everything that lies in memory: inputs, constants, outputs, and what a group
-    reads from another."""
+    """The buffers of all values in memory: inputs, constants, outputs, and values read across
+    groups."""
     buffers = {n: _buffer(n, n.params["name"]) for n in graph.inputs}
     constants = [n for n in topological(graph.outputs) if n.op == "const" and n.type.shape]
     buffers |= {n: _buffer(n, f"c{i}") for i, n in enumerate(constants)}
@@ -293,14 +297,14 @@ def plan_values(
     members = dict.fromkeys(m for g in groups for m in g.members if m in needed)
     # A check that is made after the program ran must be able to leave everything as it was.
     late = any(graph.outputs[c.output].op != "input" for c in checks)
-    taken = {} if late else in_place(graph, groups)
+    donated = {} if late else find_donations(graph, groups)
     for number, node in enumerate(members):
-        buffers[node] = buffers[taken[node]] if node in taken else _buffer(node, f"b{number}")
-    results = [n for n in dict.fromkeys(graph.outputs) if n in members and n not in taken]
+        buffers[node] = buffers[donated[node]] if node in donated else _buffer(node, f"b{number}")
+    results = [n for n in dict.fromkeys(graph.outputs) if n in members and n not in donated]
     arguments: dict[Buffer, int] = {}
     for node in (*graph.inputs, *constants, *results):
         arguments.setdefault(buffers[node], len(arguments))
-    return Plan(graph, buffers, arguments, constants, results, taken, checks, shapes, wanted)
+    return Plan(graph, buffers, arguments, constants, results, donated, checks, shapes, wanted)
 
 
 def _buffer(node: Node, name: str) -> Buffer:

@@ -1,4 +1,4 @@
-"""`fw.compile`: recording, with native code as what is replayed."""
+"""`fw.compile`: traces functions and replays the traces as native code."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from ..eager.nn.base.module import Module
 from .compile import compile_dynamic, compile_graph
 from .control_vm import arguments
 from .dynamic.specializations import DynamicExecutable
-from .partition.hybrid_executable import call_by_call
+from .partition.hybrid_executable import op_by_op
 from .runtime.cpython.object_layout import LAYOUT
 from .runtime.cpython.profile_hook import NativeObserver
 
 
 @dataclass(frozen=True)
 class CheckedBackend:
-    """Native code that is compared with NumPy as often as `check` says; it can be pickled."""
+    """A back end whose native code is compared with NumPy as often as `check` says; it can be
+    pickled."""
 
     check: str | float
     name: str
@@ -57,19 +58,20 @@ def compile(fn: None = None, *, fullgraph: bool = False,
 def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
             check: str | float | None = None, dynamic: Dynamic = None,
             background: bool = False) -> Any:
-    """`fn`, recorded on its first call and then replayed as one native program.
+    """`fn`, traced on its first call and then replayed as one native program.
 
-    A recording is replayed while nothing that the run read differs. Takes a function, a method, or
-    a module: a module is given back itself, its `forward` compiled. What cannot be recorded runs
-    in Python, its ops in compiled pieces, with one warning that names the line, or raises
-    CaptureError with `fullgraph=True`.
+    A trace is replayed while its guards hold: while nothing that the traced call read has changed.
+    Takes a function, a method, or a module; a module is returned itself, with its `forward`
+    compiled. Code that cannot be traced causes a graph break: it runs in Python, and the operations
+    around it run as compiled subgraphs. One warning names the line; with `fullgraph=True` it raises
+    CaptureError instead.
     With `check`, replays are compared with Python and NumPy, and CheckError names the first
     operation that differs: "first" checks every program once, "always" each call, 0.01 one in 100.
-    Sizes that differ from call to call become symbols by themselves; `dynamic=True` asks for that
+    Sizes that differ from call to call become symbolic automatically; `dynamic=True` asks for that
     from the first call, {"x": [0]} for these axes of these arguments, False rules it out.
-    With `background`, no call waits for code: another thread makes it, and calls are computed op by
-    op until it is there, with eager's bits, so that what a call gives depends on time in its last
-    bits. `wait()` on the compiled function returns when the code is there.
+    With `background`, no call waits for compilation: another thread compiles, and calls run op by
+    op until it is done, with eager's bits, so that the last bits of results depend on time.
+    `wait()` on the compiled function returns when the code is ready.
     Use it bare or with options: `@fw.compile`, `@fw.compile(fullgraph=True)`.
 
     >>> import fusewire as fw
@@ -94,7 +96,7 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
     if check is not None:
         interval(check)  # raises for one that makes no sense
         backend = CheckedBackend(check, getattr(fn, "__name__", type(fn).__name__))
-    return Compiled(fn, backend, fullgraph, check, dynamic, call_by_call if background else None)
+    return Compiled(fn, backend, fullgraph, check, dynamic, op_by_op if background else None)
 
 
 module.compiler = compile

@@ -77,7 +77,7 @@ class Run:
             self._place(buffer)
         table = np.array([a.ctypes.data for a in self.memory.values()], np.uint64)
         build(steps, "guarded", self.target).run(table.ctypes.data, 0)
-        outputs = plan.graph.outputs[:plan.wanted]
+        outputs = plan.graph.outputs[:plan.output_count]
         found = [self.memory[plan.buffers[node]] for node in outputs]
         return [a[:math.prod(s)].reshape(s).copy() for a, s in zip(found, plan.shapes)]
 

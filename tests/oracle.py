@@ -48,7 +48,7 @@ def interpreted(graph: Graph, arrays: Sequence[Any], machine: Machine | None = N
     for kernel, places in ((x.kernel, x.views) for x in launches):
         own = {b: part(memory[p.buffer], p.offset, b) for b, p in zip(kernel.arguments, places)}
         run(kernel, own, order=range(kernel.tasks - 1, -1, -1))
-    outputs = plan.graph.outputs[:plan.wanted]
+    outputs = plan.graph.outputs[:plan.output_count]
     return [memory[plan.buffers[node]].reshape(shape) for node, shape in zip(outputs, plan.shapes)]
 
 

@@ -1,8 +1,8 @@
-"""Programs without their machine code as bytes: what an entry on disk says of how one is called.
+"""Encodes the interface of a program, without its machine code, as bytes for an entry on disk.
 
-The bytes are JSON, and the arrays of constants after it. Reading them makes objects of the classes
-below and runs nothing that the bytes name: an entry can do no more than the machine code that
-belongs to it.
+The bytes are JSON, followed by the arrays of constants. Reading them creates only objects of the
+classes below and runs nothing that the bytes name, so an entry can do no more than the machine code
+that belongs to it.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from ..program.executable import Interface
 from ..program.native_program import ProgramFacts
 from ..program.prepack import PrepackedBuffers
 from ..program.prepacked_executable import Parts
-from .codec import DATA, Kind, Reading, Unsaved, Writing, record
+from .codec import DATA, Codec, Decoder, Encoder, Unsaved, record
 
-PARTS: dict[Any, Kind] = {cls: record(cls) for cls in (Interface, Check, PrepackedBuffers,
+PARTS: dict[Any, Codec] = {cls: record(cls) for cls in (Interface, Check, PrepackedBuffers,
                                                        SizeFormula, DynamicProgram)}
 """The kinds of what programs are called with."""
 
-_KINDS = {**DATA, **PARTS, ProgramFacts: record(ProgramFacts), Parts: record(Parts),
+_CODECS = {**DATA, **PARTS, ProgramFacts: record(ProgramFacts), Parts: record(Parts),
           TensorType: record(TensorType)._replace(key=lambda kind: kind)}  # few, met often
-_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+_DECODE_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+                  ValueError,
            FusewireError)
 
 
 class Damaged(ValueError):
-    """Bytes that are no entry."""
+    """Raised for bytes that are not an intact entry."""
 
 
 def to_bytes(value: Any) -> bytes:
-    """The bytes of a value; empty where something in it has no place in an entry."""
-    to = Writing(_KINDS, None)
+    """The bytes of a value; empty if a part of it cannot be stored."""
+    to = Encoder(_CODECS, None)
     try:
         written = to.value(value)
     except Unsaved:
@@ -50,10 +51,10 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(raw: bytes) -> Any:
-    """The value that `to_bytes` made the bytes of. Damaged where they are no such bytes."""
+    """The value that `to_bytes` encoded. Raises Damaged for other bytes."""
     try:
         return _read(raw)
-    except _FAULTS as error:
+    except _DECODE_ERRORS as error:
         raise Damaged(f"{type(error).__name__}: {error}") from None
 
 
@@ -66,6 +67,6 @@ def _read(raw: bytes) -> Any:
         start += size
     if start != len(data):
         raise ValueError(f"{len(data)} bytes of arrays, of which {start} are named")
-    of = Reading(_KINDS, arrays, None)
+    of = Decoder(_CODECS, arrays, None)
     of.rows(about["rows"])
     return of.value(about["value"])

@@ -1,1 +1,1 @@
-"""Decisions and loops between kernels, as bytecode of a small native virtual machine."""
+"""Lowers control flow between kernels to bytecode of a small native virtual machine."""

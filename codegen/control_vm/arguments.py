@@ -1,4 +1,5 @@
-"""Tensors in, arrays out, if all is as it was: the native half of a call's short way."""
+"""Collects the arrays of a call natively and checks its guards: the native half of the fast path.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +19,14 @@ _HEAD, _RECORD = 4, 6  # words
 _ANY = -1  # a size that only has to be above 0
 
 
-def collector(words: Words, given: Sequence[ExpectedTensor], held: Sequence[ExpectedTensor]
+def collector(words: Words, arguments: Sequence[ExpectedTensor], closure: Sequence[ExpectedTensor]
               ) -> Callable[..., Any] | None:
-    """A function of tensors like `given`: the arrays of all, at their numbers; None where a word or
-    a tensor's type differs. Without native code for it there is no function."""
+    """A function from tensors like `arguments` to the arrays of all, at their numbers; it returns
+    None if a watched word or a tensor's type differs. None if this interpreter has no native code
+    for it."""
     if LAYOUT is None:
         return None
-    both = [*given, *held]
+    both = [*arguments, *closure]
     arrays = sum(number >= 0 for _, number, _ in both)
     sizes: list[int] = []
     start = _HEAD + 2 * len(words) + _RECORD * len(both)
@@ -35,7 +37,7 @@ def collector(words: Words, given: Sequence[ExpectedTensor], held: Sequence[Expe
                     8 * (start + len(sizes)), number]
         sizes += [_ANY if size is None else size for size in shape]
     pairs = [part for pair in words for part in pair]
-    raw = [len(words), len(given), len(held), arrays, *pairs, *records, *sizes]
+    raw = [len(words), len(arguments), len(closure), arrays, *pairs, *records, *sizes]
     packed = b"".join([struct.pack("q" if n < 0 else "Q", n) for n in raw])
-    kept = [(type(t), t._data.dtype) for t, *_ in both]  # their addresses stay taken
-    return function("collect", (packed, tuple([t for t, *_ in held]), kept))
+    referents = [(type(t), t._data.dtype) for t, *_ in both]  # their addresses stay taken
+    return function("collect", (packed, tuple([t for t, *_ in closure]), referents))

@@ -1,6 +1,7 @@
-"""The orders that native code follows through a tree, while they are written, and as it reads them.
+"""Assembles instructions of the control VM, and encodes them for native code.
 
-What they are about has numbers, of which nobody knows at first how they will come to lie: slots.
+While they are written, instructions refer to values by symbolic operands; encoding replaces these
+by addresses.
 """
 
 from __future__ import annotations
@@ -14,60 +15,61 @@ from ..llvm.control_vm import COUNTS, Opcode
 from ..program.arena import padded
 from ..program.executable import Executable
 
-_COPIED = 1 << 18  # bytes: whatever is larger is not copied from one place to another
-_TURN_NANOSECONDS = 50  # what it takes to go from one program to the next, at least
+_MAX_COPY_BYTES = 1 << 18  # larger values are swapped, never copied
+_DISPATCH_NANOSECONDS = 50  # at least, to go from one program to the next
 
 
 class ControlOperand(NamedTuple):
-    """Where a value is: the array of a number, a constant, a result, or a register."""
+    """The location of a value: an array, a constant, a result or a register, with its number."""
 
     kind: str
     number: int
 
 
 class NotNativelyControlled(Exception):
-    """Why the ways of a tree are no native call."""
+    """The reason why control flow is not lowered to native code."""
 
 
 @dataclass
 class ControlAssembler:
-    """Orders, and all that they are about."""
+    """A list of instructions, with the constants, registers, results and programs that they use."""
 
-    written: list[list[Any]] = field(default_factory=list)
-    lists: list[ControlOperand] = field(default_factory=list)
+    instructions: list[list[Any]] = field(default_factory=list)
+    argument_lists: list[ControlOperand] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
     registers: list[int] = field(default_factory=list)  # where in the arena they are
     results: list[Any] = field(default_factory=list)  # shapes and dtypes of arrays
     programs: list[Executable] = field(default_factory=list)
-    top: int = 0  # where in the arena the next register may begin
-    size: int = 0  # bytes of all registers
+    arena_top: int = 0  # where in the arena the next register may begin
+    register_bytes: int = 0  # bytes of all registers
 
     def __len__(self) -> int:
-        return len(self.written)
+        return len(self.instructions)
 
-    def add(self, what: Opcode, *words: Any) -> list[Any]:
-        """One more order, which may be changed."""
-        order = [what, *words, *[0] * (4 - len(words))]
-        self.written.append(order)
-        return order
+    def add(self, opcode: Opcode, *operands: Any) -> list[Any]:
+        """Adds an instruction; returns it, so that its operands can be patched."""
+        instruction = [opcode, *operands, *[0] * (4 - len(operands))]
+        self.instructions.append(instruction)
+        return instruction
 
-    def run(self, program: Executable, given: Sequence[ControlOperand],
+    def run(self, program: Executable, inputs: Sequence[ControlOperand],
             results: Sequence[ControlOperand]
             ) -> list[ControlOperand]:
-        """Runs a program; where its outputs are."""
+        """Adds the run of a program; returns the operands of its outputs."""
         interface, native = program.interface, program.program
-        table = [*given, *map(self.constant, interface.constants), *results]
+        table = [*inputs, *map(self.constant, interface.constants), *results]
         if native.steps:
-            cost = _TURN_NANOSECONDS + round(min(native.cost, 1e15))
-            self.add(Opcode.RUN, native.address, len(self.lists), len(table), cost)
-            self.lists += table
+            cost = _DISPATCH_NANOSECONDS + round(min(native.cost, 1e15))
+            self.add(Opcode.RUN, native.address, len(self.argument_lists), len(table), cost)
+            self.argument_lists += table
             self.programs.append(program)
         return [table[i] for i in interface.outputs]
 
     def copy(self, target: ControlOperand, source: ControlOperand, size: int) -> None:
-        """Copies so many bytes; NotNative where they are too many."""
-        if size > _COPIED:
-            raise NotNativelyControlled(f"{size} bytes would be copied from one place to another")
+        """Adds a copy of `size` bytes. Raises NotNativelyControlled if they are too many."""
+        if size > _MAX_COPY_BYTES:
+            raise NotNativelyControlled(
+                f"{size} bytes would be copied between loop iterations or branches")
         self.add(Opcode.COPY, target, source, size)
 
     def constant(self, array: Any) -> ControlOperand:
@@ -75,49 +77,53 @@ class ControlAssembler:
         return ControlOperand("constant", len(self.constants) - 1)
 
     def register(self, size: int) -> ControlOperand:
-        """Memory of so many bytes."""
-        self.registers.append(self.top)
-        self.top += padded(size)
-        self.size = max(self.size, self.top)
+        """A new register of `size` bytes."""
+        self.registers.append(self.arena_top)
+        self.arena_top += padded(size)
+        self.register_bytes = max(self.register_bytes, self.arena_top)
         return ControlOperand("register", len(self.registers) - 1)
 
 
 class ControlImage:
-    """The orders as native code reads them, and where in the arena everything lies."""
+    """The encoded instructions, and the layout of the arena."""
 
-    def __init__(self, orders: ControlAssembler, loops: int, arrays: int) -> None:
-        first = {"array": 0, "constant": arrays, "result": arrays + len(orders.constants)}
-        first["register"] = arguments = first["result"] + len(orders.results)
-        self._first, registers = first, len(orders.registers)
+    def __init__(self, assembler: ControlAssembler, loops: int, arrays: int) -> None:
+        first = {"array": 0, "constant": arrays, "result": arrays + len(assembler.constants)}
+        first["register"] = arguments = first["result"] + len(assembler.results)
+        self._first_index, registers = first, len(assembler.registers)
         self._counts = arguments, registers, loops
-        self._all = 8 * (COUNTS + loops)
-        self._part = self._all + 8 * (arguments + registers)
-        longest = max((o[3] for o in orders.written if o[0] is Opcode.RUN), default=0)
-        self._start = padded(self._part + 8 * longest)
-        self._inner = self._start + orders.size
-        self.size = padded(self._inner + max((p.arena for p in orders.programs), default=0))
-        self._orders = array.array("q", [self._word(w) for o in orders.written for w in o])
-        self._lists = array.array("q", map(self.number, orders.lists))
-        self._offsets = array.array("q", [self._start + place for place in orders.registers])
+        self._addresses_offset = 8 * (COUNTS + loops)
+        self._arguments_offset = self._addresses_offset + 8 * (arguments + registers)
+        longest = max((o[3] for o in assembler.instructions if o[0] is Opcode.RUN), default=0)
+        self._registers_offset = padded(self._arguments_offset + 8 * longest)
+        self._program_arena_offset = self._registers_offset + assembler.register_bytes
+        self.size = padded(self._program_arena_offset + max((p.arena for p in assembler.programs),
+                                                            default=0))
+        self._instructions = array.array("q", [self._encode(w) for o in assembler.instructions
+                                               for w in o])
+        self._argument_lists = array.array("q", map(self.address_index, assembler.argument_lists))
+        self._offsets = array.array("q", [self._registers_offset + place
+                                          for place in assembler.registers])
 
-    def _word(self, word: Any) -> int:
-        return self.number(word) if isinstance(word, ControlOperand) else int(word)
+    def _encode(self, operand: Any) -> int:
+        return self.address_index(operand) if isinstance(operand, ControlOperand) else int(operand)
 
-    def number(self, slot: ControlOperand) -> int:
-        """The place of a slot among all addresses: of arrays, constants, results, registers."""
-        return self._first[slot.kind] + slot.number
+    def address_index(self, operand: ControlOperand) -> int:
+        """The index of an operand in the address table: arrays, constants, results, registers."""
+        return self._first_index[operand.kind] + operand.number
 
-    def place(self, register: ControlOperand) -> int:
-        """Where a register is in the arena, if no loop exchanges it."""
+    def arena_offset(self, register: ControlOperand) -> int:
+        """The offset of a register in the arena, if no loop swaps it."""
         return self._offsets[register.number]
 
-    def words(self, fresh: bool, budget: int) -> array.array[int]:
-        """The tree as `fusewire_ways` takes it."""
-        parts = map(address_of, (self._orders, self._lists, self._offsets))
-        return array.array("q", [*parts, fresh, budget, *self._counts, self._all, self._part,
-                                 self._inner])
+    def descriptor(self, fresh: bool, budget: int) -> array.array[int]:
+        """The image as `fusewire_ways` takes it."""
+        parts = map(address_of, (self._instructions, self._argument_lists, self._offsets))
+        return array.array("q", [*parts, fresh, budget, *self._counts, self._addresses_offset,
+                                 self._arguments_offset,
+                                 self._program_arena_offset])
 
 
 def address_of(words: array.array[int]) -> int:
-    """Where the words begin."""
+    """The address of the first word."""
     return words.buffer_info()[0]

@@ -1,8 +1,9 @@
-"""The ways through a tree as one native call: decisions and loops inside, no Python in between.
+"""Lowers the control-flow graph of a traced function to one native call, without Python between its
+programs.
 
-Programs of the tree's stages stay as they are; what is made here is a list of orders that says when
-each runs, and on what memory (`llvm/ways.py`). What ends a way is computed into arrays, all else
-lies in an arena. A value that no recorded way knows ends the call with nothing done.
+The compiled programs of the segments stay as they are; instructions of the control VM
+(`llvm/control_vm.py`) say when each runs, and on which memory. Results are computed into arrays,
+other values lie in an arena. A branch outcome that has no trace ends the call with no effects.
 """
 
 from __future__ import annotations
@@ -33,306 +34,320 @@ from .assembler import (
     NotNativelyControlled,
     address_of,
 )
-from .scalars import NUMBER, Known, ScalarArithmetic
+from .scalars import SCALAR_BYTES, LiveValues, ScalarArithmetic
 
-_DEEPEST, _LARGEST = 40, 200  # places below each other, and all of them
-_SPARE = 1 << 20  # bytes of results that a call may make in vain
-_LARGE = 1 << 24  # bytes of an arena, which is kept from call to call
-_LISTENING = 20_000_000  # nanoseconds of work after which Python may look who interrupts it
+_MAX_DEPTH, _MAX_BLOCKS = 40, 200  # of nested blocks; of all blocks
+_MAX_UNUSED_RESULT_BYTES = 1 << 20  # of results of other paths, which a call allocates in vain
+_MAX_ARENA_BYTES = 1 << 24  # of an arena, which persists from call to call
+_SIGNAL_CHECK_NANOSECONDS = 20_000_000  # of work, after which Python may handle signals
 
 
 @dataclass
-class _Carried:
-    """A loop around the present place: its number, where it begins, what it carries, each with its
-    bytes, and the first register that belongs to a turn."""
+class _LoopContext:
+    """An enclosing loop: its number, the index of its header, its phis with their bytes, and the
+    first register that belongs to an iteration."""
 
     number: int
-    head: int
+    head_index: int
     phis: list[tuple[ControlOperand, int]]
-    first: int
+    first_register: int
 
 
 @dataclass
-class _End:
-    """The end of a way: its outputs, each with the shape that it is to have, and its numbers."""
+class _LoweredExit:
+    """An exit of the graph: its outputs with their shapes, and its scalars."""
 
-    leaf: TraceExit
+    trace_exit: TraceExit
     outputs: list[tuple[ControlOperand, tuple[int, ...]]]
-    numbers: dict[ScalarExpr, ControlOperand]
+    scalars: dict[ScalarExpr, ControlOperand]
 
 
 @dataclass
-class _Writer:
-    """Writes the orders for a tree. `numbers` are the places of its tensors among the arrays."""
+class _ControlLowering:
+    """Writes the instructions of a graph. `array_numbers`: the numbers of its tensors among the
+    arrays."""
 
-    numbers: Mapping[Path, int]
-    orders: ControlAssembler = field(default_factory=ControlAssembler)
+    array_numbers: Mapping[Path, int]
+    assembler: ControlAssembler = field(default_factory=ControlAssembler)
     loops: list[Loop] = field(default_factory=list)
-    ends: list[_End] = field(default_factory=list)
+    exits: list[_LoweredExit] = field(default_factory=list)
     overwritten: set[int] = field(default_factory=set)
-    first: list[TraceExit] = field(default_factory=list)  # their conditions are checked first
-    _around: list[_Carried] = field(default_factory=list)
+    checked_first: list[TraceExit] = field(default_factory=list)  # guards run before the call
+    _open_loops: list[_LoopContext] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.counting = ScalarArithmetic(self.orders)
+        self.arithmetic = ScalarArithmetic(self.assembler)
 
-    def write(self, at: Block | None, known: Known, depth: int = 0) -> None:
-        """The orders for a place and what is below; NotNative where something has none."""
-        if depth > _DEEPEST:
-            raise NotNativelyControlled("its decisions are too many below each other")
-        if at is None or any(s.executable is None for s in at.stages):
-            self.orders.add(Opcode.END, UNKNOWN)  # the long way compiles what is met first
+    def lower_block(self, block: Block | None, live: LiveValues, depth: int = 0) -> None:
+        """Writes a block and all blocks below it. Raises NotNativelyControlled if one is
+        unsupported."""
+        if depth > _MAX_DEPTH:
+            raise NotNativelyControlled("its branches are nested too deeply")
+        if block is None or any(s.executable is None for s in block.stages):
+            self.assembler.add(Opcode.RET, UNKNOWN)  # the slow path compiles new segments
             return
-        for stage in at.stages:
-            known = self._stage(stage, known)
-        if isinstance(at, Branch):
-            self._branch(at, known, depth)
-        elif isinstance(at, Loop):
-            self._loop(at, known, depth)
-        elif isinstance(at, BackEdge):
-            self._back(at, known)
-        elif isinstance(at, Exit):
-            self._end(at, known)
+        for stage in block.stages:
+            live = self._lower_segment(stage, live)
+        if isinstance(block, Branch):
+            self._lower_branch(block, live, depth)
+        elif isinstance(block, Loop):
+            self._lower_loop(block, live, depth)
+        elif isinstance(block, BackEdge):
+            self._lower_back_edge(block, live)
+        elif isinstance(block, Exit):
+            self._lower_exit(block, live)
         else:
-            raise NotNativelyControlled(f"{at.site} is done by Python")
+            raise NotNativelyControlled(f"{block.site} runs in Python")
 
     # ---- programs
 
-    def _stage(self, stage: Segment, known: Known) -> Known:
-        program, given = self._program(stage, known)
-        results = [self.orders.register(bytes_of([t])) for t in program.interface.results]
-        return {**known, **dict(zip(stage.wanted, self.orders.run(program, given, results)))}
+    def _lower_segment(self, stage: Segment, live: LiveValues) -> LiveValues:
+        program, inputs = self._program_and_inputs(stage, live)
+        results = [self.assembler.register(bytes_of([t])) for t in program.interface.results]
+        return {**live, **dict(zip(stage.wanted, self.assembler.run(program, inputs, results)))}
 
-    def _program(self, stage: Segment, known: Known) -> tuple[Executable, list[ControlOperand]]:
-        """A stage's program, and where its inputs are."""
+    def _program_and_inputs(self, stage: Segment, live: LiveValues) -> tuple[Executable,
+                                                                             list[ControlOperand]]:
+        """The program of a segment, and the operands of its inputs."""
         program = stage.executable
-        if type(program) is not Executable or program.interface.checks or program.interface.sizes:
+        if type(program) is not Executable or program.interface.has_checks \
+                or program.interface.sizes:
             raise NotNativelyControlled("a part of it is no plain native program of fixed sizes")
-        given = [ControlOperand("array", self.numbers[p]) for p in stage.paths]
+        inputs = [ControlOperand("array", self.array_numbers[p]) for p in stage.paths]
         for node in stage.inputs.numbers:
-            number = self.counting.value(stage.names.numbers[node], known)
-            given.append(self.counting.operand(number, node))
-        return program, [*given, *(known[n] for n in stage.inputs.registers)]
+            number = self.arithmetic.value(stage.names.numbers[node], live)
+            inputs.append(self.arithmetic.operand(number, node))
+        return program, [*inputs, *(live[n] for n in stage.inputs.registers)]
 
     # ---- places
 
-    def _branch(self, at: Branch, known: Known, depth: int) -> None:
-        if at.kind != "bool":
-            where = at.site or "a decision"
-            raise NotNativelyControlled(f"{where} asks for more than true or false")
-        subject, orders = at.subject, self.orders
+    def _lower_branch(self, branch: Branch, live: LiveValues, depth: int) -> None:
+        if branch.kind != "bool":
+            location = branch.site or "a branch"
+            raise NotNativelyControlled(f"{location} branches on more than true or false")
+        subject, assembler = branch.subject, self.assembler
         if isinstance(subject, ScalarExpr):
-            slot = self.counting.value(subject, known)
-            kind = self.counting.kinds[slot].dtype
+            slot = self.arithmetic.value(subject, live)
+            dtype = self.arithmetic.kinds[slot].dtype
         else:
-            slot, kind = known[subject], subject.type.dtype
-        jump = orders.add(Opcode.UNLESS, slot, kind.itemsize, _bits(kind), None)
-        top = orders.top
-        self.write(at.outcomes.get(True), known, depth + 1)
-        jump[4] = len(orders)
-        if not self._around:  # else registers exchange their memory
-            orders.top = top
-        self.write(at.outcomes.get(False), known, depth + 1)
+            slot, dtype = live[subject], subject.type.dtype
+        jump = assembler.add(Opcode.BR_ZERO, slot, dtype.itemsize, _truth_mask(dtype), None)
+        top = assembler.arena_top
+        self.lower_block(branch.outcomes.get(True), live, depth + 1)
+        jump[4] = len(assembler)
+        if not self._open_loops:  # else registers exchange their memory
+            assembler.arena_top = top
+        self.lower_block(branch.outcomes.get(False), live, depth + 1)
 
-    def _loop(self, at: Loop, known: Known, depth: int) -> None:
-        orders, enter, first = self.orders, at.enter, len(self.orders.registers)
-        numbers = [self.counting.value(f, known) for f in enter.formulas]
-        values = [*(known[v] for v in enter.values), *numbers]
-        sizes = [*[bytes_of([p.type]) for p in enter.phis], *[NUMBER] * len(numbers)]
-        phis = [orders.register(size) for size in sizes]
+    def _lower_loop(self, loop: Loop, live: LiveValues, depth: int) -> None:
+        assembler, enter, first = self.assembler, loop.enter, len(self.assembler.registers)
+        numbers = [self.arithmetic.value(f, live) for f in enter.formulas]
+        values = [*(live[v] for v in enter.values), *numbers]
+        sizes = [*[bytes_of([p.type]) for p in enter.phis], *[SCALAR_BYTES] * len(numbers)]
+        phis = [assembler.register(size) for size in sizes]
         for phi, value, size in zip(phis, values, sizes):
-            orders.copy(phi, value, size)
-        self.counting.begin(phis[len(enter.phis):], numbers)
+            assembler.copy(phi, value, size)
+        self.arithmetic.bind_phis(phis[len(enter.phis):], numbers)
         carried = list(zip(phis, sizes))
-        self._around.append(_Carried(len(self.loops), len(orders), carried, first))
-        self.loops.append(at)
-        inside = {**known, **dict(zip((*enter.phis, *enter.symbols), phis))}
-        self.write(at.body, inside, depth + 1)
-        self._around.pop()
+        self._open_loops.append(_LoopContext(len(self.loops), len(assembler), carried, first))
+        self.loops.append(loop)
+        inside = {**live, **dict(zip((*enter.phis, *enter.symbols), phis))}
+        self.lower_block(loop.body, inside, depth + 1)
+        self._open_loops.pop()
 
-    def _back(self, at: BackEdge, known: Known) -> None:
-        if at.ways:
-            raise NotNativelyControlled("gradients go back through its turns")
-        number = self.loops.index(at.loop)
-        loop = next(x for x in self._around if x.number == number)
-        numbers = [self.counting.value(f, known) for f in at.formulas]
-        self.counting.check(numbers, [phi for phi, _ in loop.phis[len(at.values):]])
-        self._carry(loop, [*(known[v] for v in at.values), *numbers])
-        self.orders.add(Opcode.TURN, loop.head, COUNTS + number)
+    def _lower_back_edge(self, edge: BackEdge, live: LiveValues) -> None:
+        if edge.ways:
+            raise NotNativelyControlled("it has a backward through its iterations")
+        number = self.loops.index(edge.loop)
+        loop = next(x for x in self._open_loops if x.number == number)
+        numbers = [self.arithmetic.value(f, live) for f in edge.formulas]
+        self.arithmetic.check_phi_kinds(numbers, [phi for phi, _ in loop.phis[len(edge.values):]])
+        self._assign_phis(loop, [*(live[v] for v in edge.values), *numbers])
+        self.assembler.add(Opcode.LOOP, loop.head_index, COUNTS + number)
 
-    def _carry(self, loop: _Carried, values: Sequence[ControlOperand]) -> None:
-        """Gives the phis their next values, all at once. What the turn itself has made changes
-        places with them; what is from outside, or goes to several, is copied."""
-        now: dict[ControlOperand,
+    def _assign_phis(self, loop: _LoopContext, values: Sequence[ControlOperand]) -> None:
+        """Parallel copy into the phis. Values made in this iteration are swapped in; loop-invariant
+        or repeated values are copied. `moved[r]` is the register that now holds the value of r."""
+        moved: dict[ControlOperand,
                   ControlOperand] = {}  # where what was in a register has come to be
-        given: set[ControlOperand] = set()
+        swapped_values: set[ControlOperand] = set()
         copied = []
         for (phi, size), value in zip(loop.phis, values):
-            if value in given or value.kind != "register" or value.number < loop.first:
+            invariant = value.kind != "register" or value.number < loop.first_register
+            if value in swapped_values or invariant:
                 copied.append((phi, value, size))
                 continue
-            given.add(value)
-            source = now.get(value, value)
+            swapped_values.add(value)
+            source = moved.get(value, value)
             if source != phi:
-                self.orders.add(Opcode.SWAP, phi, source)
-                there = next((s for s, to in now.items() if to == phi), phi)
-                now[there], now[value] = source, phi
+                self.assembler.add(Opcode.SWAP, phi, source)
+                displaced = next((s for s, to in moved.items() if to == phi), phi)
+                moved[displaced], moved[value] = source, phi
         for phi, value, size in copied:
-            self.orders.copy(phi, now.get(value, value), size)
+            self.assembler.copy(phi, moved.get(value, value), size)
 
-    def _end(self, at: Exit, known: Known) -> None:
-        leaf, *others = at.leaves
+    def _lower_exit(self, exit_block: Exit, live: LiveValues) -> None:
+        leaf, *others = exit_block.leaves
         if leaf.own and others:  # else the first one fits all calls that come here
-            raise NotNativelyControlled("the end of a way depends on what Python compares")
+            raise NotNativelyControlled("an exit depends on guards that Python evaluates")
         if leaf.way is not None or leaf.stage is None:
-            raise NotNativelyControlled("gradients go back from its results")
+            raise NotNativelyControlled("its results have a backward")
         if leaf.stage.executable is None:
-            self.orders.add(Opcode.END, UNKNOWN)
+            self.assembler.add(Opcode.RET, UNKNOWN)
             return
-        numbers = {f: self.counting.kept(self.counting.value(f, known)) for f in leaf.formulas}
-        program, given = self._program(leaf.stage, known)
-        self._overwrite(leaf, program, given)
-        made: list[Any] = []
-        results = [self._result(t.shape, t.dtype, made) for t in program.interface.results]
-        found = self.orders.run(program, given, results)
-        for i, (slot, node) in enumerate(zip(found, leaf.stage.wanted)):
+        numbers = {f: self.arithmetic.pinned_copy(self.arithmetic.value(f, live))
+                   for f in leaf.formulas}
+        program, inputs = self._program_and_inputs(leaf.stage, live)
+        self._note_overwritten(leaf, program, inputs)
+        result_types: list[Any] = []
+        results = [self._result_operand(t.shape, t.dtype, result_types)
+                   for t in program.interface.results]
+        outputs = self.assembler.run(program, inputs, results)
+        for i, (slot, node) in enumerate(zip(outputs, leaf.stage.wanted)):
             if slot.kind == "register":
-                found[i] = self._result(node.type.shape, node.type.dtype, made)
-                self.orders.copy(found[i], slot, bytes_of([node.type]))
-        self.orders.add(Opcode.END, len(self.ends))
-        self.ends.append(_End(leaf, list(zip(found, program.interface.shapes)), numbers))
+                outputs[i] = self._result_operand(node.type.shape, node.type.dtype, result_types)
+                self.assembler.copy(outputs[i], slot, bytes_of([node.type]))
+        self.assembler.add(Opcode.RET, len(self.exits))
+        self.exits.append(_LoweredExit(leaf, list(zip(outputs, program.interface.shapes)), numbers))
 
-    def _overwrite(self, leaf: TraceExit, program: Executable,
-                   given: Sequence[ControlOperand]) -> None:
-        """Notes which arrays a way writes over in its last program."""
-        over = {given[i] for i in program.interface.overwritten}
-        if over and leaf.own:
-            self.first.append(leaf)
-        if any(given.count(slot) > 1 for slot in over):
+    def _note_overwritten(self, leaf: TraceExit, program: Executable,
+                   inputs: Sequence[ControlOperand]) -> None:
+        """Notes the arrays that a path overwrites in its last program."""
+        overwritten = {inputs[i] for i in program.interface.overwritten}
+        if overwritten and leaf.own:
+            self.checked_first.append(leaf)
+        if any(inputs.count(slot) > 1 for slot in overwritten):
             raise NotNativelyControlled("an array that it changes is read under two names")
-        self.overwritten |= {slot.number for slot in over}
+        self.overwritten |= {slot.number for slot in overwritten}
 
-    def _result(self, shape: tuple[int, ...], dtype: Any, made: list[Any]) -> ControlOperand:
-        """An array for a result: one that other ends have, where there is one that is left."""
-        made.append((shape, dtype))
-        results = self.orders.results
-        having = [i for i, kind in enumerate(results) if kind == (shape, dtype)]
-        nth = made.count((shape, dtype))
-        if len(having) < nth:
-            having.append(len(results))
+    def _result_operand(self, shape: tuple[int, ...], dtype: Any,
+                result_types: list[Any]) -> ControlOperand:
+        """An array for a result; exits share arrays of equal type."""
+        result_types.append((shape, dtype))
+        results = self.assembler.results
+        same_type = [i for i, kind in enumerate(results) if kind == (shape, dtype)]
+        nth = result_types.count((shape, dtype))
+        if len(same_type) < nth:
+            same_type.append(len(results))
             results.append((shape, dtype))
-        return ControlOperand("result", having[nth - 1])
+        return ControlOperand("result", same_type[nth - 1])
 
 
 def lower_control(root: Block, numbers: Mapping[Path, int]) -> NativeControl | str:
-    """The ways through a tree, whose tensors are at `numbers` among the arrays of a call; or why
-    they are not gone by native code."""
+    """The native control flow of a graph, whose tensors are at `numbers` among the arrays of a
+    call; or the reason why there is none."""
     try:
-        if sum(1 for _ in walk(root)) > _LARGEST:
-            raise NotNativelyControlled("it has too many decisions")
-        written = _Writer(numbers)
-        written.write(root, {})
+        if sum(1 for _ in walk(root)) > _MAX_BLOCKS:
+            raise NotNativelyControlled("it has too many branches")
+        written = _ControlLowering(numbers)
+        written.lower_block(root, {})
         return NativeControl(written, sum(n >= 0 for n in numbers.values()))
     except NotNativelyControlled as why:
         return str(why)
 
 
-def _check_results(written: _Writer) -> None:
-    """NotNative where a call would make much that it does not need: results of other ways."""
-    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in written.orders.results]
+def _check_results(written: _ControlLowering) -> None:
+    """Raises NotNativelyControlled if a call would allocate many results that only other paths
+    need."""
+    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in written.assembler.results]
     needed = [sum(sizes[s.number] for s in {s for s, _ in end.outputs} if s.kind == "result")
-              for end in written.ends]
-    if sum(sizes) - min(needed, default=0) > _SPARE:
-        raise NotNativelyControlled(f"its ways need {sum(sizes)} bytes of results together")
+              for end in written.exits]
+    if sum(sizes) - min(needed, default=0) > _MAX_UNUSED_RESULT_BYTES:
+        raise NotNativelyControlled(f"its paths need {sum(sizes)} bytes of results together")
 
 
 class NativeControl:
-    """A tree that native code goes through. Calls may come from several threads at once."""
+    """A control-flow graph as a native call, which several threads may make at once."""
 
-    def __init__(self, written: _Writer, arrays: int) -> None:
+    def __init__(self, written: _ControlLowering, arrays: int) -> None:
         _check_results(written)
-        orders = written.orders
-        tree = ControlImage(orders, len(written.loops), arrays)
-        if tree.size > _LARGE:
-            raise NotNativelyControlled(f"{tree.size} bytes lie between its programs, "
+        assembler = written.assembler
+        image = ControlImage(assembler, len(written.loops), arrays)
+        if image.size > _MAX_ARENA_BYTES:
+            raise NotNativelyControlled(f"{image.size} bytes lie between its programs, "
                                         "where Python costs little")
-        self.ends, self.first = [end.leaf for end in written.ends], written.first
-        self._size = tree.size
+        self.ends, self.first = [end.trace_exit for end in written.exits], written.checked_first
+        self._arena_bytes = image.size
         self._loops = [(loop, COUNTS + i) for i, loop in enumerate(written.loops)]
-        self._constants = orders.constants
-        self._results = [memory.maker(shape, dtype) for shape, dtype in orders.results]
-        self._outputs = [[(tree.number(slot), shape) for slot, shape in end.outputs]
-                         for end in written.ends]
-        made = [(ControlOperand("result", i), shape) for i, (shape, _) in enumerate(orders.results)]
-        self._straight = {i for i, end in enumerate(written.ends) if end.outputs == made}
-        kinds = written.counting.kinds
-        self._numbers = [[(formula, tree.place(slot), kinds[slot].view, kinds[slot].type)
-                          for formula, slot in end.numbers.items()] for end in written.ends]
+        self._constants = assembler.constants
+        self._results = [memory.maker(shape, dtype) for shape, dtype in assembler.results]
+        self._outputs = [[(image.address_index(slot), shape) for slot, shape in end.outputs]
+                         for end in written.exits]
+        all_results = [(ControlOperand("result", i), shape) for i,
+                       (shape, _) in enumerate(assembler.results)]
+        self._identity_exits = {i for i, end in enumerate(written.exits)
+                                if end.outputs == all_results}
+        kinds = written.arithmetic.kinds
+        self._exit_scalars = [[(formula, image.arena_offset(slot), kinds[slot].view,
+                                kinds[slot].type)
+                          for formula, slot in end.scalars.items()] for end in written.exits]
         self._overwritten = sorted(written.overwritten)
         self._arenas: list[Any] = []
-        short = sum(p.program.cost for p in orders.programs) < SHORT_NANOSECONDS
+        short = sum(p.program.cost for p in assembler.programs) < SHORT_NANOSECONDS
 
         def call(fresh: bool, keeps_lock: bool, overwritten: Sequence[int] = ()) -> Launch:
-            words = tree.words(fresh, SHORT_NANOSECONDS if keeps_lock else _LISTENING)
-            about = NativeCall("fusewire_ways", address_of(words), keeps_lock, arrays,
-                               len(orders.results), overwritten)
-            return launcher(about, orders.constants, kept=(words, tree, orders.programs))
+            descriptor = image.descriptor(fresh, SHORT_NANOSECONDS
+                                          if keeps_lock else _SIGNAL_CHECK_NANOSECONDS)
+            native_call = NativeCall("fusewire_ways", address_of(descriptor), keeps_lock, arrays,
+                               len(assembler.results), overwritten)
+            return launcher(native_call, assembler.constants,
+                            keep_alive=(descriptor, image, assembler.programs))
 
         self._begin = call(True, short, self._overwritten)
-        self._begin_with_own = call(True, short)
-        self._go_on = call(False, False)
+        self._begin_on_copies = call(True, short)
+        self._resume = call(False, False)
 
     def __call__(self, arrays: list[Any], section: Uninterrupted | None = None
                  ) -> tuple[list[Any], int, dict[ScalarExpr, Any]]:
-        """What the call's way ends with, the number of that end, and its numbers; UNKNOWN where it
-        leads to what was not recorded. Until it ends, nothing is written over: the section that
-        its changes belong to may listen to signals."""
+        """The outputs of the exit that the call reaches, its number, and its scalars; UNKNOWN for
+        an outcome that has no trace. Nothing is overwritten before the exit: until then the
+        `section` of the changes may handle signals."""
         results = []
         for make in self._results:  # a comprehension would cost a call
             results.append(make())
-        own = self._take_arena()
-        arena, words = own
+        memory_pair = self._take_arena()
+        arena, header = memory_pair
         try:
             if not self._begin(arrays, results, arena):
                 make_ready(arrays, self._overwritten)
-                self._begin_with_own(arrays, results, arena)
-            while words[ENDED] == UNFINISHED:  # Python looks for signals in between
+                self._begin_on_copies(arrays, results, arena)
+            while header[ENDED] == UNFINISHED:  # Python handles signals in between
                 if section is not None:
                     section.listen()
-                self._go_on(arrays, results, arena)
-            end = words[ENDED]
+                self._resume(arrays, results, arena)
+            end = header[ENDED]
             for loop, word in self._loops:
-                loop.turns += words[word]
-            numbers = self._read(end, arena) if end >= 0 and self._numbers[end] else {}
+                loop.turns += header[word]
+            numbers = self._read_scalars(end, arena) if end >= 0 and self._exit_scalars[end] else {}
         finally:
-            self._arenas.append(own)
-        if end in self._straight:
+            self._arenas.append(memory_pair)
+        if end in self._identity_exits:
             return results, end, numbers
-        return self._found(end, [*arrays, *self._constants, *results]), end, numbers
+        return self._outputs_of(end, [*arrays, *self._constants, *results]), end, numbers
 
-    def _found(self, end: int, everything: list[Any]) -> list[Any]:
-        found = []
+    def _outputs_of(self, end: int, everything: list[Any]) -> list[Any]:
+        outputs = []
         for i, shape in self._outputs[end] if end >= 0 else ():
             array = everything[i]
-            found.append(array if array.shape == shape else array.reshape(shape))
-        return found
+            outputs.append(array if array.shape == shape else array.reshape(shape))
+        return outputs
 
-    def _read(self, end: int, arena: Any) -> dict[ScalarExpr, Any]:
-        """The numbers of an end, as Python's."""
+    def _read_scalars(self, end: int, arena: Any) -> dict[ScalarExpr, Any]:
+        """The scalars of an exit as Python numbers."""
         return {formula: kind(struct.unpack_from(view, arena, place)[0])
-                for formula, place, view, kind in self._numbers[end]}
+                for formula, place, view, kind in self._exit_scalars[end]}
 
     def _take_arena(self) -> Any:
         try:
             return self._arenas.pop()
         except IndexError:
-            arena = aligned(self._size)
+            arena = aligned(self._arena_bytes)
             return arena, memoryview(arena[:8 * (COUNTS + len(self._loops))]).cast("q")
 
 
-def _bits(kind: Any) -> int:
-    """The bits of eight bytes that make a scalar true: all but the sign of a float, whose -0.0 is
-    as false as 0.0."""
+def _truth_mask(kind: Any) -> int:
+    """The bits of eight bytes that make a scalar true: all but the sign of a float, since -0.0 is
+    false."""
     if kind.kind in "biu":
         return -1
     size = kind.itemsize // (2 if kind.kind == "c" else 1)

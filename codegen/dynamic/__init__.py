@@ -1,1 +1,1 @@
-"""Programs for any size, and the specializations of a program by sizes."""
+"""Compiles dynamic-shape programs, and specializes frequent sizes."""

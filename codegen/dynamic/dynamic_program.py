@@ -1,9 +1,9 @@
-"""One native program for all sizes of some axes, up to a capacity that grows when it has to.
+"""Compiles one native program for all sizes of some axes, up to a capacity that grows on demand.
 
-The program is lowered for two sets of sizes, and what differs between them becomes a formula of the
-sizes, which are an argument like any other (see `generalise`). That is right where every size is a
-product of the unknown ones and numbers, and no value is picked out along an axis of unknown size
-but by its own place. All else is refused, with the reason.
+The graph is lowered for two samples of sizes, and numbers that differ become formulas of the sizes,
+which are an argument of the program (see `prime_unification`). That is correct if every size is a
+product of unknown sizes and numbers, and if views read along an axis of unknown size only the
+element at the same index. Other graphs are refused, with the reason.
 """
 
 from __future__ import annotations
@@ -31,11 +31,18 @@ from ..ir.builder import BUILDER, ExprValue
 from ..ir.loop_ir import Buffer
 from ..ir.target_info import Machine
 from ..program.executable import Executable, ExecutableInput, Plan
-from .prime_unification import MOST, SIZES, PrimeSample, SizeFormula, differing, unify_samples
+from .prime_unification import (
+    MAX_DYNAMIC_SIZES,
+    SIZES,
+    PrimeSample,
+    SizeFormula,
+    size_dependent,
+    unify_samples,
+)
 
-_NOT_FOR_THESE = (GraphError, ShapeError, OverflowError)  # what graphs raise at wrong sizes
-_LEAST = 64  # the capacity of a program at first
-_SHAPES = ("shape", "size", "out")  # params of views that say how long axes are
+_SIZE_ERRORS = (GraphError, ShapeError, OverflowError)  # what graphs raise at wrong sizes
+_MIN_CAPACITY = 64  # the capacity of a program at first
+_SHAPE_PARAMS = ("shape", "size", "out")  # params of views that say how long axes are
 
 Sizes = Mapping[str, int]
 Lower = Callable[[Graph, "tuple[tuple[int, int], ...]"], "tuple[Plan, list[Launch]]"]
@@ -47,35 +54,37 @@ class DynamicProgram:
     """A program for all sizes up to `capacity`."""
 
     capacity: Sizes
-    same: Mapping[str, str]  # the name of the size that another one must be equal to, or its own
+    equal_to: Mapping[str,
+                      str]  # the name of the size that another one must be equal to, or its own
     program: Any
     results: list[tuple[SizeFormula, ...]]
     shapes: list[tuple[SizeFormula, ...]]
 
     def maker(self, shape: tuple[int, ...], dtype: Any) -> Callable[[], Any]:
-        """What makes a result."""
+        """A function that allocates a result."""
         return memory.maker(shape, dtype)
 
     def has_room(self, sizes: Sizes) -> bool:
-        """Whether sizes are within the capacity."""
-        return all(n <= self.capacity[name] and n == sizes[self.same[name]]
+        """True if the sizes are within the capacity."""
+        return all(n <= self.capacity[name] and n == sizes[self.equal_to[name]]
                    for name, n in sizes.items())
 
-    def at(self, sizes: Sizes) -> BoundProgram:
-        """The program for one set of sizes."""
-        numbers = [sizes[name] for name in dict.fromkeys(self.same.values())]
+    def bind(self, sizes: Sizes) -> BoundProgram:
+        """The program bound to one set of sizes."""
+        numbers = [sizes[name] for name in dict.fromkeys(self.equal_to.values())]
 
-        def known(shape: tuple[SizeFormula, ...]) -> tuple[int, ...]:
-            return tuple([n.at(numbers) for n in shape])
+        def shape_at(shape: tuple[SizeFormula, ...]) -> tuple[int, ...]:
+            return tuple([n.value(numbers) for n in shape])
 
-        makers = [self.maker(known(shape), of.dtype)
+        makers = [self.maker(shape_at(shape), of.dtype)
                   for shape, of in zip(self.results, self.program.interface.results)]
-        given = ExecutableInput(np.resize(numbers, MOST), makers, tuple(map(known, self.shapes)))
-        return BoundProgram(self.program, given)
+        bound = ExecutableInput(np.resize(numbers, MAX_DYNAMIC_SIZES), makers,
+                                tuple(map(shape_at, self.shapes)))
+        return BoundProgram(self.program, bound)
 
 
 class BoundProgram(NamedTuple):
-    """A program for any size, with one of them."""
+    """A dynamic-shape program bound to one set of sizes."""
 
     program: Executable
     given: ExecutableInput
@@ -94,7 +103,7 @@ class BoundProgram(NamedTuple):
 
     @property
     def memory(self) -> Memory:
-        """What a call takes at most, at the program's capacity."""
+        """The peak memory of a call, at the program's capacity."""
         return self.program.memory
 
     @property
@@ -110,80 +119,82 @@ class BoundProgram(NamedTuple):
 
 def compile_any_size(graph: Graph, least: Sizes, lower: Lower,
                      assemble: Assemble) -> DynamicProgram:
-    """A program for all sizes of a graph up to at least these, as assemble(plan, launches) gives
-    it. lower(graph, open) makes the kernels of a graph of fixed sizes, where some stand for any
-    (see `Machine`). CodegenError with the reason where there is none."""
-    if len(least) > MOST:
-        raise CodegenError(f"more than {MOST} sizes are unknown")
+    """A program for all sizes of a graph up to at least `least`, as assemble(plan, launches) makes
+    it. lower(graph, open) lowers a graph of fixed sizes, of which the `open` ones stand for unknown
+    sizes (see `Machine`). Raises CodegenError with the reason if there is none."""
+    if len(least) > MAX_DYNAMIC_SIZES:
+        raise CodegenError(f"more than {MAX_DYNAMIC_SIZES} sizes are unknown")
     try:
-        return _compiled(graph, least, {name: name for name in least}, lower, assemble)
-    except _NOT_FOR_THESE:  # some have to be equal, and those are now
+        return _compile_with_equal_sizes(graph, least, {name: name for name in least}, lower,
+                                         assemble)
+    except _SIZE_ERRORS:  # some have to be equal, and those are now
         first = {n: name for name, n in reversed([*least.items()])}
-        same = {name: first[n] for name, n in least.items()}
+        equal_to = {name: first[n] for name, n in least.items()}
     try:
-        return _compiled(graph, least, same, lower, assemble)
-    except _NOT_FOR_THESE as error:
+        return _compile_with_equal_sizes(graph, least, equal_to, lower, assemble)
+    except _SIZE_ERRORS as error:
         raise CodegenError(f"not for all sizes: {error}") from error
 
 
-def _compiled(graph: Graph, least: Sizes, same: Mapping[str, str], lower: Lower,
+def _compile_with_equal_sizes(graph: Graph, least: Sizes, equal_to: Mapping[str, str], lower: Lower,
               assemble: Assemble) -> DynamicProgram:
-    """The program where sizes are the `same` as those of other names, or their own."""
-    names = [*dict.fromkeys(same.values())]
-    sample = sample_of(graph, {name: least[name] for name in names})
-    check_numbers(graph)
+    """The program if each size equals the size that `equal_to` names."""
+    names = [*dict.fromkeys(equal_to.values())]
+    sample = prime_sample_of(graph, {name: least[name] for name in names})
+    check_size_constants(graph)
     plans, launches = [], []
     for primes in sample:
-        known = dict(zip(names, primes))
-        fixed = bind_sizes(graph, {name: known[same[name]] for name in least})
-        plan, found = lower(fixed, tuple(zip(primes, sample.large)))
+        prime_of = dict(zip(names, primes))
+        fixed = bind_sizes(graph, {name: prime_of[equal_to[name]] for name in least})
+        plan, sample_launches = lower(fixed, tuple(zip(primes, sample.large)))
         plans.append(plan)
-        launches.append(found)
-    plan, results, shapes = _plan(sample, *plans)
+        launches.append(sample_launches)
+    plan, results, shapes = _dynamic_plan(sample, *plans)
     program = assemble(plan, unify_samples(sample, *launches))
     capacity = dict(zip(names, sample.large))
-    return DynamicProgram({name: capacity[same[name]] for name in least}, same, program, results,
+    return DynamicProgram({name: capacity[equal_to[name]] for name in least}, equal_to, program,
+                          results,
                           shapes)
 
 
 # ---- what can be done
-def sample_of(graph: Graph, least: Sizes) -> PrimeSample:
+def prime_sample_of(graph: Graph, least: Sizes) -> PrimeSample:
     """Prime numbers that stand for the sizes: no other size is a multiple of one of them."""
-    taken = _fixed_sizes(graph)
+    excluded = _fixed_sizes(graph)
 
     def prime(least: int) -> int:
-        found = next(n for n in _primes(least) if not any(m % n == 0 for m in taken))
-        taken.add(found)
-        return found
+        candidate = next(n for n in _primes(least) if not any(m % n == 0 for m in excluded))
+        excluded.add(candidate)
+        return candidate
 
-    large = tuple([prime(max(n, _LEAST)) for n in least.values()])
+    large = tuple([prime(max(n, _MIN_CAPACITY)) for n in least.values()])
     return PrimeSample(large, tuple([prime(n // 3) for n in large]))
 
 
 def _fixed_sizes(graph: Graph) -> set[int]:
-    """The numbers other than 0 in the formulas of all sizes; CodegenError where the size of an axis
-    is no product."""
-    found: set[int] = set()
+    """The non-zero numbers in the formulas of all sizes. Raises CodegenError if the size of an axis
+    is not a product."""
+    sizes: set[int] = set()
     for node in (*graph.inputs, *graph.nodes()):
-        found.update(_plain_numbers((node.type.shape, *node.params.values())))
+        sizes.update(_ints_in((node.type.shape, *node.params.values())))
         for dim in dims_in((node.type.shape, *node.params.values())):
-            found.update(abs(factor) for _, factor in dim.expr.terms)
+            sizes.update(abs(factor) for _, factor in dim.expr.terms)
             if not all(isinstance(a, Symbol) for a in dim.expr.atoms()):
                 raise CodegenError(f"{node.site or node.op}: {dim.expr} comes from a division")
         for dim in dims_in(node.type.shape):
             if len(dim.expr.terms) > 1:
                 raise CodegenError(f"{node.site or node.op}: {dim.expr}, a size of {node.type}, "
                                    "is no product of unknown sizes")
-    return found - {0}
+    return sizes - {0}
 
 
-def _plain_numbers(value: Any) -> Iterator[int]:
-    """The ints in a value, in tuples too."""
+def _ints_in(value: Any) -> Iterator[int]:
+    """The ints in a value and in nested tuples."""
     if type(value) is int:
         yield abs(value)
     elif type(value) is tuple:
         for part in value:
-            yield from _plain_numbers(part)
+            yield from _ints_in(part)
 
 
 def _primes(least: int) -> Iterator[int]:
@@ -195,30 +206,31 @@ def _primes(least: int) -> Iterator[int]:
         n += 1
 
 
-def check_numbers(graph: Graph) -> None:
-    """CodegenError for what may be the same at two sets of sizes and other elsewhere: where views
-    begin, and numbers computed of nothing but sizes, as that is done before there is code."""
-    known = set[Node]()  # numbers that sizes are
+def check_size_constants(graph: Graph) -> None:
+    """Raises CodegenError for numbers that could agree at both samples and differ elsewhere: starts
+    of views, and numbers computed from sizes alone before lowering."""
+    size_constants = set[Node]()  # numbers that sizes are
     for node in graph.nodes():
-        if node.op not in SPECIAL and not _without_choice(node, known):
+        if node.op not in SPECIAL and not _is_size_independent(node, size_constants):
             raise CodegenError(f"{node.site or node.op}: {node.op} depends on an unknown size")
         if node.op in ("const", "full") and any(True for _ in dims_in(node.params["value"])):
-            known.add(node)
+            size_constants.add(node)
 
 
-def _without_choice(node: Node, known: Set[Node]) -> bool:
-    """Whether nothing in a node but shapes and plain values depends on sizes."""
-    if node.inputs and not node.type.shape and not known.isdisjoint(node.inputs) and \
+def _is_size_independent(node: Node, size_constants: Set[Node]) -> bool:
+    """True if nothing in a node but shapes and plain values depends on sizes."""
+    if node.inputs and not node.type.shape and not size_constants.isdisjoint(node.inputs) and \
             all(n.op in ("const", "full") for n in node.inputs):
         return False
     shapes = OPS[node.op].kind not in ("view", "composite")
-    return shapes or not any(True for name, value in node.params.items() if name not in _SHAPES
+    return shapes or not any(True for name, value in node.params.items()
+                             if name not in _SHAPE_PARAMS
                              for _ in dims_in(value))
 
 
-def check_places(graph: Graph, machine: Machine) -> None:
-    """CodegenError for a view that reads, along an axis of unknown size, anything but the element
-    at the same place: what holds for one size need not for another."""
+def check_views(graph: Graph, machine: Machine) -> None:
+    """Raises CodegenError for a view that reads, along an axis of unknown size, another element
+    than that at the same index."""
     for node in graph.nodes():
         if node.op not in SPECIAL and OPS[node.op].kind == "view" and node.op != "reshape":
             if any(machine.is_dynamic(n) for x in (node, *node.inputs) for n in x.type.shape):
@@ -226,45 +238,49 @@ def check_places(graph: Graph, machine: Machine) -> None:
 
 
 def _check_view(node: Node, machine: Machine) -> None:
-    where = tuple(variable(f"i{a}", n) for a, n in enumerate(node.type.shape))
-    own = {w.expr(): (w, n) for w, n in zip(where, node.type.shape) if machine.is_dynamic(n)}
+    variables = tuple(variable(f"i{a}", n) for a, n in enumerate(node.type.shape))
+    dynamic_axes = {w.expr(): (w, n) for w, n in zip(variables, node.type.shape)
+                    if machine.is_dynamic(n)}
     types = [i.type for i in node.inputs]
 
     def at(number: int, index: Any) -> Any:
         return atom(loop_ir.load(Buffer("taken", loop_ir.INT, 1), loop_ir.const(0)))
 
     with collect_comparisons() as compared:
-        sources = OPS[node.op].meaning(BUILDER, where, types, at, **node.params)
-    plain = not any(own.keys() & c.terms.keys() and c.const and not machine.is_dynamic(c.const)
+        sources = OPS[node.op].meaning(BUILDER, variables, types, at, **node.params)
+    elementwise = not any(dynamic_axes.keys() & c.terms.keys() and c.const
+                          and not machine.is_dynamic(c.const)
                     for c in compared)
     for source in sources:
-        places = [(as_index(i), n) for i, n in zip(source.index, types[source.input].shape)
+        source_indices = [(as_index(i), n) for i, n in zip(source.index, types[source.input].shape)
                   if machine.is_dynamic(n)]
-        plain &= all(any(p.equals(w) and n == m for w, m in own.values()) for p, n in places)
+        elementwise &= all(any(p.equals(w) and n == m for w, m in dynamic_axes.values()) for p,
+                           n in source_indices)
         if isinstance(source.mask, ExprValue):
-            plain &= own.keys().isdisjoint(loop_ir.subexpressions([source.mask.expr]))
-    if not plain:
+            elementwise &= dynamic_axes.keys().isdisjoint(loop_ir.subexpressions([source.mask.expr]))
+    if not elementwise:
         raise CodegenError(f"{node.site or node.op}: {node.op} along an axis of unknown size")
 
 
 # ---- the plan for any size
-def _plan(sample: PrimeSample, large: Plan, small: Plan
+def _dynamic_plan(sample: PrimeSample, large: Plan, small: Plan
           ) -> tuple[Plan, list[tuple[SizeFormula, ...]], list[tuple[SizeFormula, ...]]]:
-    """The plan with the sizes as one more input, and the shapes of results and outputs."""
-    same = [(len(p.results), len(p.constants), len(p.taken), p.checks, p.wanted) for p in
+    """The plan with the sizes as one more input, and the shape formulas of results and outputs."""
+    interfaces = [(len(p.results), len(p.constants), len(p.donated), p.checks, p.output_count)
+                  for p in
             (large, small)]
-    if same[0] != same[1]:
-        raise differing("what the program is called with")
+    if interfaces[0] != interfaces[1]:
+        raise size_dependent("what the program is called with")
     for a, b in zip(large.constants, small.constants):
         if not np.array_equal(evaluate_node(a, []), evaluate_node(b, [])):
-            raise differing("constants")
+            raise size_dependent("constants")
     results = [sample.shape(a.type.shape, b.type.shape)
                for a, b in zip(large.results, small.results)]
-    shapes = [sample.shape(a, b) for a, b in zip(large.shapes, small.shapes)][:large.wanted]
-    sizes = Node("input", (), {"name": "sizes"}, TensorType((MOST,), SIZES.dtype))
+    shapes = [sample.shape(a, b) for a, b in zip(large.shapes, small.shapes)][:large.output_count]
+    sizes = Node("input", (), {"name": "sizes"}, TensorType((MAX_DYNAMIC_SIZES,), SIZES.dtype))
     graph = replace(large.graph, inputs=(*large.graph.inputs, sizes))
     inputs = [large.buffers[n] for n in large.graph.inputs]
-    given = dict.fromkeys((*inputs, SIZES, *large.arguments))
+    arguments = dict.fromkeys((*inputs, SIZES, *large.arguments))
     plan = replace(large, graph=graph, buffers={**large.buffers, sizes: SIZES}, sizes=sample.large,
-                   arguments={b: i for i, b in enumerate(given)})
+                   arguments={b: i for i, b in enumerate(arguments)})
     return plan, results, shapes

@@ -1,11 +1,12 @@
-"""A graph with symbolic sizes: one program for all of them, and code of its own for a frequent one.
+"""Runs a graph with symbolic sizes: one dynamic-shape program, and specializations for frequent
+sizes.
 
-The second set of sizes that is met makes a program for any (see `anysize`), which is nearly as fast
-as code for fixed sizes; a set that is met very often then gets such code as well. Where no program
-can be for any size, the first meeting with a set runs op by op, in the time that eager takes and
-about 1 ms more, and it gets code when it is met again; the more sets have code, the more often
-another one must have been met, as making code takes far longer than a call without it. Counts
-decide, not times, so that a run of a program gives the same bits as the last one.
+The second set of sizes triggers a dynamic-shape program (see `dynamic_program`), which is nearly as
+fast as code for fixed sizes; a set that is used very often then gets its own program. If the graph
+has no dynamic-shape program, the first call with new sizes runs op by op, in the time that eager
+takes plus about 1 ms, and later calls get code. The threshold grows with the number of programs,
+since compiling takes far longer than a call without code. Counts decide, not times, so that results
+are reproducible bit by bit.
 """
 
 from __future__ import annotations
@@ -24,19 +25,20 @@ from ...capture.sizes.size_expr import Expr, Symbol
 from ...capture.sizes.symbolic_dim import formula
 from ...eager.errors import CodegenError, FusewireError, GraphError
 from ...eager.fork_safety import held_while_forking
-from ..partition.hybrid_executable import call_by_call
+from ..partition.hybrid_executable import op_by_op
 from .dynamic_program import DynamicProgram
 
-__all__ = ["LIMIT", "DynamicExecutable", "has_symbols"]
+__all__ = ["MAX_SPECIALIZATIONS", "DynamicExecutable", "has_symbols"]
 
-LIMIT = 64  # sets of sizes that are kept; the least used one makes room
-AGAIN = 2  # the meeting with a set of sizes at which it gets code, for the first
-EACH = 4  # that do; for the next so many it is one later, and so on
-OPENED = 8  # programs for any size, each for twice the size of the last one
-OFTEN = 500  # the meeting at which it gets code of its own beside a program for any size
+MAX_SPECIALIZATIONS = 64  # of one graph; the least used one is evicted
+SPECIALIZE_AFTER_CALLS = 2  # before a set of sizes gets its own program; one call more
+PROGRAMS_PER_EXTRA_CALL = 4  # for every so many programs that exist
+MAX_DYNAMIC_PROGRAMS = 8  # dynamic-shape programs; each has twice the capacity of the last
+# Calls before sizes that run a dynamic-shape program get their own program.
+SPECIALIZE_DYNAMIC_AFTER_CALLS = 500
 
 _LOCK = held_while_forking(threading.RLock())
-_MAKING = held_while_forking(threading.RLock())
+_COMPILE_LOCK = held_while_forking(threading.RLock())
 
 
 class Specialization(Protocol):
@@ -55,11 +57,11 @@ class Specialization(Protocol):
 
 _Cost = tuple[float, Costs, int]  # seconds, their parts, and the peak memory of a call
 Backend = Callable[[Graph], Specialization]
-ForAny = Callable[[Graph, Mapping[str, int]], DynamicProgram]
+CompileDynamic = Callable[[Graph, Mapping[str, int]], DynamicProgram]
 
 
 class SizeBinding(NamedTuple):
-    """Where a size is found: an input's axis has `scale` times it, plus `offset`."""
+    """The input axis that determines a size: its length is `scale` times the size plus `offset`."""
 
     input: int
     axis: int
@@ -68,35 +70,37 @@ class SizeBinding(NamedTuple):
 
 
 class SpecializationState:
-    """What is known of one set of sizes: how often it was met, and what runs it."""
+    """One set of sizes: how often it was used, and the program that runs it."""
 
-    __slots__ = ("any", "compiled", "empty", "job", "look", "program", "sizes", "uses")
+    __slots__ = ("compiled", "dynamic_program", "empty", "job", "next_check", "program", "sizes",
+                 "uses")
 
     def __init__(self, sizes: Mapping[str, int], empty: bool) -> None:
-        """empty: it never gets code, as some of its values have no elements: eager refuses, say,
-        their maximum."""
+        """empty: some values have no elements, so it never gets code: eager raises for, say, their
+        maximum."""
         self.sizes, self.empty = sizes, empty
         self.program: Specialization | None = None
         self.uses, self.compiled = 0, False  # compiled: for just these sizes
-        self.look = math.inf if empty else 0  # from which use on there may be better code
-        self.any: DynamicProgram | None = None
-        self.job: Job[None] | None = None  # of another thread, which looks for better code
+        self.next_check = math.inf if empty else 0  # use from which on there may be better code
+        self.dynamic_program: DynamicProgram | None = None
+        self.job: Job[None] | None = None  # of the compile thread
 
     @property
-    def at(self) -> str:
-        return in_words(self.sizes)
+    def sizes_text(self) -> str:
+        return format_sizes(self.sizes)
 
     @property
     def title(self) -> str:
-        how = "as native code" if self.compiled else \
-            "op by op" if self.any is None else \
-            f"as native code for sizes up to {in_words(self.any.capacity)}"
-        later = ", until another thread has made code" if self.job and self.job.is_awaited else ""
-        return f"{self.at}: met {self.uses} times, runs {how}{later}"
+        how = "specialized program" if self.compiled else \
+            "op by op" if self.dynamic_program is None else \
+            f"dynamic-shape program, capacity {format_sizes(self.dynamic_program.capacity)}"
+        later = " until another thread has compiled it" if self.job and self.job.is_awaited else ""
+        calls = f"{self.uses} call{'' if self.uses == 1 else 's'}"
+        return f"{self.sizes_text}: {calls}, {how}{later}"
 
 
 class SeenSizes(NamedTuple):
-    """A set of sizes as it is kept elsewhere: shapes of inputs, and code for just these sizes."""
+    """A set of sizes for export: shapes of inputs, and the program for exactly these sizes."""
 
     shapes: tuple[Any, ...]
     sizes: dict[str, int]
@@ -106,149 +110,154 @@ class SeenSizes(NamedTuple):
 
 
 class DynamicExecutable:
-    """Programs by sizes, made as they are met. Calls may come from several threads at once."""
+    """Programs by sizes, compiled on demand. Several threads may call it at once."""
 
-    def __init__(self, graph: Graph, backend: Backend, for_any: ForAny | None = None,
+    def __init__(self, graph: Graph, backend: Backend, for_any: CompileDynamic | None = None,
                  checked: Callable[[Graph, Specialization], Specialization] | None = None) -> None:
-        """backend(graph) compiles a graph of fixed sizes, for_any(graph, sizes) one for any sizes
-        up to at least these, if that can be; checked(graph, program) puts a check around such a
-        program. CodegenError where an input's shape does not tell what a size is."""
-        self.graph, self._backend, self._for_any, self._checked = graph, backend, for_any, checked
-        self.any: DynamicProgram | None = None
-        self.refusal = "" if for_any is not None else "nobody can make one"  # of such a program
-        self.compile_seconds, self._made, self._opened = 0.0, 0, 0
+        """backend(graph) compiles a graph of fixed sizes. for_any(graph, sizes) compiles a
+        dynamic-shape program for sizes up to at least these. checked(graph, program) wraps such a
+        program in a check. Raises CodegenError if no input's shape determines a size."""
+        self.graph, self._backend = graph, backend
+        self._compile_any, self._checked = for_any, checked
+        self.dynamic_program: DynamicProgram | None = None
+        self.refusal = "" if for_any is not None else "there is no compiler for one"
+        self.compile_seconds, self._specialized_count, self._dynamic_count = 0.0, 0, 0
         # Is told what making code took, and the memory that a call of it takes.
         self.spent: Callable[[float, Costs, int], None] = _ignore
         self.jobs: Jobs | None = None  # where code is made that calls do not wait for
-        self._places = find_places(graph)
-        self._varying = [i for i, n in enumerate(graph.inputs)
+        self._bindings = find_size_bindings(graph)
+        self._dynamic_inputs = [i for i, n in enumerate(graph.inputs)
                          if any(formula(size).number is None for size in n.type.shape)]
         self._variants: dict[tuple[Any, ...], SpecializationState] = {}
-        self._least = {name: size.least for name, size in _names(graph).items()}
-        self._lengths = {formula(n) for node in (*graph.inputs, *graph.nodes())
+        self._min_sizes = {name: size.least for name, size in _named_sizes(graph).items()}
+        self._axis_sizes = {formula(n) for node in (*graph.inputs, *graph.nodes())
                          for n in node.type.shape}
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
-        """The outputs for these inputs. GraphError for shapes that the graph is not for."""
-        key = tuple([arrays[i].shape for i in self._varying])
-        variant = self._variants.get(key) or self._meet(key, arrays)
+        """The outputs for these inputs. Raises GraphError for shapes that do not fit the graph."""
+        key = tuple([arrays[i].shape for i in self._dynamic_inputs])
+        variant = self._variants.get(key) or self._first_use(key, arrays)
         variant.uses += 1
-        if variant.uses >= variant.look:
+        if variant.uses >= variant.next_check:
             self._improve_later(variant, self.jobs) if self.jobs else self._improve_now(variant)
         return (variant.program or self._by_ops(variant))(arrays)
 
-    def _meet(self, key: Any, arrays: list[Any]) -> SpecializationState:
+    def _first_use(self, key: Any, arrays: list[Any]) -> SpecializationState:
         with _LOCK:
             if key not in self._variants:
                 sizes = self.sizes_of(arrays)
-                if len(self._variants) >= LIMIT:
+                if len(self._variants) >= MAX_SPECIALIZATIONS:
                     least = min(self._variants, key=lambda k: self._variants[k].uses)
                     del self._variants[least]
-                empty = any(length.value(sizes) == 0 for length in self._lengths)
+                empty = any(length.value(sizes) == 0 for length in self._axis_sizes)
                 self._variants[key] = SpecializationState(sizes, empty)
             return self._variants[key]
 
     def _by_ops(self, variant: SpecializationState) -> Specialization:
-        """A program that needs no code."""
-        program: Specialization = call_by_call(bind_sizes(self.graph, variant.sizes))
+        """A program that runs op by op."""
+        program: Specialization = op_by_op(bind_sizes(self.graph, variant.sizes))
         with _LOCK:
             variant.program = variant.program or program
             return variant.program
 
     def _improve_now(self, variant: SpecializationState) -> None:
-        with _MAKING:
-            made = self._improve(variant)
-        self._tell(made)  # outside of the lock: who listens may hold locks too
+        with _COMPILE_LOCK:
+            costs = self._improve(variant)
+        self._report_costs(costs)  # outside of the lock: who listens may hold locks too
 
     def _improve_later(self, variant: SpecializationState, jobs: Jobs) -> None:
-        """The same by the other thread, if it is time. Raises what went wrong there."""
+        """Improves a set of sizes on the compile thread, if it is time. Raises an error of that
+        thread."""
         job = variant.job
         if job is not None:
             job.look()
         if job is not None and job.is_awaited:
             go_on()
-        elif self._is_time(variant):
-            variant.job = jobs.begin(lambda: self._tell(self._improve(variant)))
+        elif self._should_improve(variant):
+            variant.job = jobs.begin(lambda: self._report_costs(self._improve(variant)))
 
-    def _tell(self, made: list[_Cost]) -> None:
-        for cost in made:
+    def _report_costs(self, costs: list[_Cost]) -> None:
+        for cost in costs:
             self.compile_seconds += cost[0]
             self.spent(*cost)
 
-    def _is_time(self, variant: SpecializationState) -> bool:
-        """Whether there can be better code for a set of sizes now."""
-        return self._opens(variant) or self._deserves_own(variant)
+    def _should_improve(self, variant: SpecializationState) -> bool:
+        """True if there can be better code for a set of sizes now."""
+        return self._should_use_dynamic(variant) or self._should_specialize(variant)
 
-    def _opens(self, variant: SpecializationState) -> bool:
-        several = len(self._variants) > 1 or self.any is not None
-        return variant.any is None and several and self._may_open(variant)
+    def _should_use_dynamic(self, variant: SpecializationState) -> bool:
+        several = len(self._variants) > 1 or self.dynamic_program is not None
+        return variant.dynamic_program is None and several and self._can_use_dynamic(variant)
 
-    def _deserves_own(self, variant: SpecializationState) -> bool:
-        again = AGAIN if variant.any is None else OFTEN
-        return variant.uses >= again + self._made // EACH and not variant.compiled
+    def _should_specialize(self, variant: SpecializationState) -> bool:
+        threshold = SPECIALIZE_AFTER_CALLS if variant.dynamic_program is None \
+            else SPECIALIZE_DYNAMIC_AFTER_CALLS
+        extra = self._specialized_count // PROGRAMS_PER_EXTRA_CALL
+        return variant.uses >= threshold + extra and not variant.compiled
 
     def _improve(self, variant: SpecializationState) -> list[_Cost]:
-        """Makes code for a set of sizes that has none of its own, if it is time, and tells what
-        that took."""
-        made = []
-        if self._opens(variant):
-            made.append(self._open(variant))
-        if self._deserves_own(variant):
-            made.append(self._compile(variant))
-        variant.look = math.inf if variant.compiled else 0 if variant.any is None else OFTEN
-        return list(filter(None, made))
+        """Compiles better code for a set of sizes, if it is time; returns the costs."""
+        costs = []
+        if self._should_use_dynamic(variant):
+            costs.append(self._use_dynamic(variant))
+        if self._should_specialize(variant):
+            costs.append(self._specialize(variant))
+        variant.next_check = math.inf if variant.compiled else \
+            0 if variant.dynamic_program is None else SPECIALIZE_DYNAMIC_AFTER_CALLS
+        return list(filter(None, costs))
 
-    def _may_open(self, variant: SpecializationState) -> bool:
-        """Whether there is a program for any size with room for these, or one can be tried."""
-        return (not self.refusal and self._opened < OPENED) or (
-            self.any is not None and self.any.has_room(variant.sizes))
+    def _can_use_dynamic(self, variant: SpecializationState) -> bool:
+        """True if a dynamic-shape program has room for these sizes, or one can be compiled."""
+        return (not self.refusal and self._dynamic_count < MAX_DYNAMIC_PROGRAMS) or (
+            self.dynamic_program is not None and self.dynamic_program.has_room(variant.sizes))
 
-    def _open(self, variant: SpecializationState) -> _Cost | None:
-        """Lets a set of sizes run the program for any size, and tells what making that took."""
+    def _use_dynamic(self, variant: SpecializationState) -> _Cost | None:
+        """Switches a set of sizes to the dynamic-shape program; returns the cost of compiling it.
+        """
         cost = None
-        if self.any is None or not self.any.has_room(variant.sizes):
-            cost = self._make_open(variant.sizes)
-        if self.any is not None and self.any.has_room(variant.sizes):
-            program: Specialization = self.any.at(variant.sizes)
+        if self.dynamic_program is None or not self.dynamic_program.has_room(variant.sizes):
+            cost = self._compile_dynamic(variant.sizes)
+        if self.dynamic_program is not None and self.dynamic_program.has_room(variant.sizes):
+            program: Specialization = self.dynamic_program.bind(variant.sizes)
             if self._checked is not None:
                 program = self._checked(bind_sizes(self.graph, variant.sizes), program)
             with _LOCK:
-                variant.any, variant.program = self.any, program
+                variant.dynamic_program, variant.program = self.dynamic_program, program
         return cost
 
-    def _make_open(self, least: Mapping[str, int]) -> _Cost:
-        assert self._for_any is not None
-        self._opened += 1
-        if self.any is not None:  # what grew once will grow again
-            room = self.any.capacity
+    def _compile_dynamic(self, least: Mapping[str, int]) -> _Cost:
+        assert self._compile_any is not None
+        self._dynamic_count += 1
+        if self.dynamic_program is not None:  # what grew once will grow again
+            room = self.dynamic_program.capacity
             least = {name: max(room[name], 2 * n if n > room[name] else 0)
                      for name, n in least.items()}
         start, costs = time.perf_counter(), Costs()
         try:
             with making(f"any {', '.join(least)}", costs):
-                self.any = self._for_any(self.graph, least)
+                self.dynamic_program = self._compile_any(self.graph, least)
         except FusewireError as error:
             self.refusal = str(error).splitlines()[0]
-        peak = 0 if self.any is None else self.any.program.memory.peak
+        peak = 0 if self.dynamic_program is None else self.dynamic_program.program.memory.peak
         return time.perf_counter() - start, costs, peak
 
-    def _compile(self, variant: SpecializationState) -> _Cost:
-        """Makes code for just these sizes."""
+    def _specialize(self, variant: SpecializationState) -> _Cost:
+        """Compiles a program for exactly these sizes."""
         start, costs = time.perf_counter(), Costs()
-        with making(variant.at, costs):
+        with making(variant.sizes_text, costs):
             program = self._backend(bind_sizes(self.graph, variant.sizes))
         with _LOCK:
             variant.program, variant.compiled = program, True
-            self._made += 1
+            self._specialized_count += 1
         return time.perf_counter() - start, costs, program.memory.peak
 
     def sizes_of(self, arrays: list[Any]) -> dict[str, int]:
         """The named sizes, read off the arrays' shapes."""
         sizes = {name: (arrays[at.input].shape[at.axis] - at.offset) // at.scale
-                 for name, at in self._places.items()}
-        for i in self._varying:
+                 for name, at in self._bindings.items()}
+        for i in self._dynamic_inputs:
             wanted = tuple(formula(n).value(sizes) for n in self.graph.inputs[i].type.shape)
-            if arrays[i].shape != wanted or any(n < self._least[name]
+            if arrays[i].shape != wanted or any(n < self._min_sizes[name]
                                                 for name, n in sizes.items()):
                 raise GraphError(f"input {i} has shape {arrays[i].shape}, where the recording is "
                                  f"for {self.graph.inputs[i].type}")
@@ -256,84 +265,87 @@ class DynamicExecutable:
 
     # ---- what is there, to be taken elsewhere
     def prepare(self) -> None:
-        """Makes the program for any size, with room for all sizes met, if it is not there and can
-        be."""
-        met = [v.sizes for v in self._variants.values()]
-        if met and not self.refusal:
-            most = {name: max(sizes[name] for sizes in met) for name in met[0]}
-            with _MAKING:
-                cost = None if self.any is not None and self.any.has_room(most) \
-                    else self._make_open(most)
-            self._tell([] if cost is None else [cost])
+        """Compiles the dynamic-shape program, with room for all sizes seen, if it is missing and
+        possible."""
+        seen = [v.sizes for v in self._variants.values()]
+        if seen and not self.refusal:
+            largest = {name: max(sizes[name] for sizes in seen) for name in seen[0]}
+            with _COMPILE_LOCK:
+                cost = None if self.dynamic_program is not None \
+                    and self.dynamic_program.has_room(largest) \
+                    else self._compile_dynamic(largest)
+            self._report_costs([] if cost is None else [cost])
 
-    def met(self) -> tuple[str, int, list[SeenSizes]]:
-        """Why there is no program for any size, how many have code of their own, and the sets of
-        sizes met so far."""
-        found = [SeenSizes(key, dict(v.sizes), v.empty, v.uses, v.program if v.compiled else None)
+    def seen_sizes(self) -> tuple[str, int, list[SeenSizes]]:
+        """The reason why there is no dynamic-shape program, the number of specializations, and the
+        sets of sizes seen so far."""
+        seen = [SeenSizes(key, dict(v.sizes), v.empty, v.uses, v.program if v.compiled else None)
                  for key, v in self._variants.items()]
-        return self.refusal, self._made, found
+        return self.refusal, self._specialized_count, seen
 
-    def begin(self, sized: DynamicProgram | None, refusal: str, made: int,
-              known: Iterable[SeenSizes]) -> None:
-        """Begins with a program for any size, and with what `met` gave."""
-        self.any, self.refusal, self._made = sized, refusal, made
-        self._opened = int(sized is not None)
-        for shapes, sizes, empty, uses, program in known:
+    def restore(self, sized: DynamicProgram | None, refusal: str, specialized: int,
+              seen: Iterable[SeenSizes]) -> None:
+        """Starts with a dynamic-shape program, and with the result of `seen_sizes`."""
+        self.dynamic_program, self.refusal, self._specialized_count = sized, refusal, specialized
+        self._dynamic_count = int(sized is not None)
+        for shapes, sizes, empty, uses, program in seen:
             variant = self._variants[shapes] = SpecializationState(sizes, empty)
             variant.uses, variant.program, variant.compiled = uses, program, program is not None
-            variant.look = math.inf if variant.compiled else variant.look
+            variant.next_check = math.inf if variant.compiled else variant.next_check
 
     # ---- insight
     @property
     def variants(self) -> list[SpecializationState]:
-        """The sets of sizes met so far, most used first."""
+        """The sets of sizes seen so far, most used first."""
         return sorted(self._variants.values(), key=lambda v: -v.uses)
 
     @property
-    def _programs(self) -> list[tuple[dict[str, int], Specialization]]:
-        """The programs that have code, and the sizes that each is for, or the largest ones."""
-        found: dict[Any, tuple[dict[str, int], Specialization]] = {}
+    def _compiled_programs(self) -> list[tuple[dict[str, int], Specialization]]:
+        """The compiled programs, each with its sizes or its capacity."""
+        programs: dict[Any, tuple[dict[str, int], Specialization]] = {}
         for v in self.variants:
-            if v.program is not None and (v.compiled or v.any is not None):
-                sizes = v.sizes if v.compiled or v.any is None else \
-                    v.any.capacity
-                found.setdefault(v if v.compiled else v.any, (dict(sizes), v.program))
-        return list(found.values())
+            if v.program is not None and (v.compiled or v.dynamic_program is not None):
+                sizes = v.sizes if v.compiled or v.dynamic_program is None else \
+                    v.dynamic_program.capacity
+                programs.setdefault(v if v.compiled else v.dynamic_program,
+                                    (dict(sizes), v.program))
+        return list(programs.values())
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per kernel of every program that has code, with its `sizes`: those of a program for
-        any size are its largest."""
-        return [{**row, "sizes": sizes} for sizes, program in self._programs
+        """A row per kernel of every compiled program, with its `sizes`: the capacity of a
+        dynamic-shape program."""
+        return [{**row, "sizes": sizes} for sizes, program in self._compiled_programs
                 for row in program.rows()]
 
     @property
     def memory(self) -> Memory:
-        """What a call takes at the sizes, of those met so far, at which that is most."""
+        """The memory of a call at those sizes, of all seen so far, that take most."""
         nothing = Memory(0, 0, 0)
-        found = [v.program.memory for v in self.variants if v.program is not None]
-        return max(found, key=lambda m: m.peak, default=nothing)
+        memories = [v.program.memory for v in self.variants if v.program is not None]
+        return max(memories, key=lambda m: m.peak, default=nothing)
 
     def explain(self) -> str:
         """The sets of sizes, with the kernels of each program that has code."""
         titles = [v.title for v in self.variants]
-        if self.refusal and self._for_any is not None:
-            titles.append(f"no program for any size: {self.refusal}")
-        tables = [f"{in_words(sizes)}\n{program.explain()}" for sizes, program in self._programs]
+        if self.refusal and self._compile_any is not None:
+            titles.append(f"no dynamic-shape program: {self.refusal}")
+        tables = [f"{format_sizes(sizes)}\n{program.explain()}" for sizes,
+                  program in self._compiled_programs]
         return "\n".join([*titles, *tables])
 
     @property
     def code(self) -> str:
         """The generated code of the most used set of sizes that has some."""
-        return next((program.code for _, program in self._programs), "")
+        return next((program.code for _, program in self._compiled_programs), "")
 
     @property
     def assembly(self) -> str:
         """The machine code of the most used set of sizes that has some, as text."""
-        return next((program.assembly for _, program in self._programs), "")
+        return next((program.assembly for _, program in self._compiled_programs), "")
 
 
-def in_words(sizes: Mapping[str, int]) -> str:
-    """`n = 3, m = 4`."""
+def format_sizes(sizes: Mapping[str, int]) -> str:
+    """Formats sizes as `n = 3, m = 4`."""
     return ", ".join(f"{name} = {n}" for name, n in sizes.items())
 
 
@@ -342,21 +354,21 @@ def _ignore(seconds: float, costs: Costs, peak: int) -> None:
 
 
 # ---- where sizes are found
-def find_places(graph: Graph) -> dict[str, SizeBinding]:
-    """For each named size where it is found: an axis that it is, or else one it follows from."""
-    axes = [(i, axis, _line(formula(size))) for i, node in enumerate(graph.inputs)
+def find_size_bindings(graph: Graph) -> dict[str, SizeBinding]:
+    """The binding of each named size: an axis of that length, or else one it follows from."""
+    axes = [(i, axis, _linear_size(formula(size))) for i, node in enumerate(graph.inputs)
             for axis, size in enumerate(node.type.shape)]
-    known = [(line[0], SizeBinding(i, axis, *line[1:])) for i, axis, line in axes
+    candidates = [(line[0], SizeBinding(i, axis, *line[1:])) for i, axis, line in axes
              if line is not None]
-    plain = {name: at for name, at in reversed(known) if at[2:] == (1, 0)}
-    found = {name: at for name, at in reversed(known)} | plain
-    missing = _names(graph).keys() - found.keys()
+    plain = {name: at for name, at in reversed(candidates) if at[2:] == (1, 0)}
+    bindings = {name: at for name, at in reversed(candidates)} | plain
+    missing = _named_sizes(graph).keys() - bindings.keys()
     if missing:
         raise CodegenError(f"no input's shape tells the size {', '.join(sorted(missing))}")
-    return found
+    return bindings
 
 
-def _line(size: Expr) -> tuple[str, int, int] | None:
+def _linear_size(size: Expr) -> tuple[str, int, int] | None:
     """(name, scale, offset) of a size scale * name + offset; None for any other formula."""
     offset = sum(c for monomial, c in size.terms if not monomial)
     rest = [term for term in size.terms if term[0]]
@@ -366,7 +378,7 @@ def _line(size: Expr) -> tuple[str, int, int] | None:
     return (atom.name, scale, offset) if isinstance(atom, Symbol) and power == 1 else None
 
 
-def _names(graph: Graph) -> dict[str, Symbol]:
+def _named_sizes(graph: Graph) -> dict[str, Symbol]:
     """The named sizes of a graph."""
     nodes = (*graph.inputs, *graph.nodes())
     return {s.name: s for n in nodes for dim in dims_in((n.type.shape, *n.params.values()))

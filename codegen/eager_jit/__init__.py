@@ -1,1 +1,1 @@
-"""Native code for single eager ops on large arrays."""
+"""Compiles single eager ops on large arrays to native code."""

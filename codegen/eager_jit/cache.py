@@ -1,8 +1,8 @@
-"""Programs for kinds of calls: made when first asked for, later ones only where that pays.
+"""Caches compiled programs of eager ops, and limits how many are compiled.
 
-The programs of ops stay, and making one takes as long as hundreds of calls. So an op has some at
-once; where its shapes change more often than that, a call has to come as many times as there are
-programs before it gets one.
+Programs are never evicted, and compiling one takes as long as hundreds of calls. So an op compiles
+its first programs at once; after that, a call must occur as often as there are programs before it
+gets one.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from ...capture.heap.code_tracker import unobserved
 from ...eager.errors import CodegenError
 from ...eager.fork_safety import held_while_forking
 
-_AT_ONCE = 32  # programs of one op
-_WAITING = 1 << 12  # kinds of calls that are counted
+_FREE_PROGRAMS_PER_OP = 32  # compiled at the first call
+_MAX_COUNTED_KEYS = 1 << 12
 
 
 class SpecializationCache:
     """The programs of some ops, by all that their code depends on."""
 
-    def __init__(self, at_once: int = _AT_ONCE) -> None:
-        self.at_once = at_once
-        self.made: dict[Hashable, Any] = {}
+    def __init__(self, at_once: int = _FREE_PROGRAMS_PER_OP) -> None:
+        self.free_programs = at_once
+        self.programs: dict[Hashable, Any] = {}
         self.counts: Counter[str] = Counter()  # of programs, by their ops
-        self._asked: Counter[Hashable] = Counter()
+        self._requests: Counter[Hashable] = Counter()
         self._lock = held_while_forking(threading.RLock())
 
     def get(self, key: Hashable, name: str, make: Callable[[], Any]) -> Any:
-        """What `make()` gave for this key of the op of this name; None for a call that has not
-        come often enough, and where no code could be made."""
+        """The result of `make()` for this key of the op `name`; None for a call that has not
+        occurred often enough, or if compilation failed."""
         with self._lock:
-            if key not in self.made:
+            if key not in self.programs:
                 if not self._is_due(key, name):
                     return None
                 self.counts[name] += 1
-                made = None
+                program = None
                 with unobserved(), contextlib.suppress(CodegenError):
-                    made = make()
-                self.made[key] = made
-            return self.made[key]
+                    program = make()
+                self.programs[key] = program
+            return self.programs[key]
 
     def _is_due(self, key: Hashable, name: str) -> bool:
         count = self.counts[name]
-        if count < self.at_once:
+        if count < self.free_programs:
             return True
-        if len(self._asked) >= _WAITING:
-            self._asked.clear()
-        self._asked[key] += 1
-        if self._asked[key] < count:
+        if len(self._requests) >= _MAX_COUNTED_KEYS:
+            self._requests.clear()
+        self._requests[key] += 1
+        if self._requests[key] < count:
             return False
-        del self._asked[key]
+        del self._requests[key]
         return True

@@ -1,7 +1,7 @@
-"""Ops as native code for exactly their sizes: what has no rows, or takes several kernels.
+"""Compiles eager ops for exactly their shapes: ops without rows, and ops of several kernels.
 
-Products and convolutions come to this where NumPy takes long for them, which their sizes tell: so
-equal calls have equal bits. Factors of a product are read in the order in which they lie in memory.
+Products and convolutions are compiled if NumPy takes long for them. Only their sizes decide this,
+so equal calls have equal bits. Factors of a product are read in their memory order.
 """
 
 from __future__ import annotations
@@ -19,35 +19,36 @@ from ...eager.errors import CodegenError
 from ...eager.ops.products.contract import parts
 from ...eager.settings import settings
 from ..compile import compile_native
-from ..program.native_call import ProgramCall, contiguous
+from ..program.native_call import ProgramCall, with_contiguous_inputs
 from .cache import SpecializationCache
 
 Call = Callable[[Sequence[Any]], Any]
 
-WORTH = 1 << 15  # nanoseconds that NumPy takes, from which on an op that tells has its own code
+MIN_NUMPY_NANOSECONDS = 1 << 15  # shorter calls of ops that estimate their time stay in NumPy
 
 
 def is_long(op: Op, types: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether NumPy takes long for an op that tells how long."""
-    return op.work is not None and op.work(*types, **params) >= WORTH
+    """True if NumPy takes long for an op that estimates its time."""
+    return op.work is not None and op.work(*types, **params) >= MIN_NUMPY_NANOSECONDS
 
 
-def call_at_once(op: Op, types: Sequence[Any], params: dict[str, Any], programs: SpecializationCache
+def call_for_shapes(op: Op, types: Sequence[Any], params: dict[str, Any],
+                    programs: SpecializationCache
                  ) -> Call | None:
-    """A function of arrays of these types to the op's result; None where there is no code."""
+    """A function from arrays of these types to the op's result; None if it has no code."""
     if op.kind == "contract":
         return _product(op, types, params, programs)
-    return _made(op, types, params, programs)
+    return _cached_call(op, types, params, programs)
 
 
-def _made(op: Op, types: Sequence[Any], params: dict[str, Any],
+def _cached_call(op: Op, types: Sequence[Any], params: dict[str, Any],
           programs: SpecializationCache) -> Call | None:
     key = (op.name, settings.winograd, settings.winograd_training, *types,
            *[(k, param_key(v)) for k, v in params.items()])
-    if op.work is not None and observing() and key not in programs.made:
+    if op.work is not None and observing() and key not in programs.programs:
         return None  # what is recorded gets code as a whole
-    found: Call | None = programs.get(key, op.name, lambda: _compiled(op, types, params))
-    return found
+    call: Call | None = programs.get(key, op.name, lambda: _compiled(op, types, params))
+    return call
 
 
 def _compiled(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Call | None:
@@ -55,30 +56,32 @@ def _compiled(op: Op, types: Sequence[TensorType], params: dict[str, Any]) -> Ca
     inputs = tuple([nodes.input(f"x{i}", t) for i, t in enumerate(types)])
     out = nodes.apply(op.name, inputs, params)
     try:
-        made = compile_native(Graph(inputs, (out,)))
+        executable = compile_native(Graph(inputs, (out,)))
     except CodegenError:
         return None
-    if not made.is_plain:
-        return lambda arrays: made([np.ascontiguousarray(x) for x in arrays])[0]
-    constants = made.interface.constants
-    return contiguous(ProgramCall(made.program, len(inputs), [out.type], constants,
-                                  arena=made.arena))
+    if not executable.is_plain:
+        return lambda arrays: executable([np.ascontiguousarray(x) for x in arrays])[0]
+    constants = executable.interface.constants
+    return with_contiguous_inputs(ProgramCall(executable.program, len(inputs), [out.type],
+                                              constants,
+                                  arena=executable.arena))
 
 
 # ---- products
 def _product(op: Op, types: Sequence[TensorType], params: dict[str, Any],
              programs: SpecializationCache
              ) -> Call | None:
-    """The same of a product, by a program for each order of axes that its factors come in."""
+    """The function of a product, with one program for each memory order of its factors."""
     calls: dict[Any, Call] = {}
 
     def run(arrays: Sequence[Any]) -> Any:
-        orders = tuple([None if x.flags.c_contiguous else order_of(x) for x in arrays])
+        orders = tuple([None if x.flags.c_contiguous else memory_order(x) for x in arrays])
         call = calls.get(orders)
         if call is None:
-            turned = {"spec": _turned(params["spec"], orders)}
-            kinds = [TensorType(_view(x, order).shape, x.dtype) for x, order in zip(arrays, orders)]
-            call = _made(op, kinds, turned, programs)
+            transposed_params = {"spec": _permuted_spec(params["spec"], orders)}
+            view_types = [TensorType(_view(x, order).shape, x.dtype) for x,
+                          order in zip(arrays, orders)]
+            call = _cached_call(op, view_types, transposed_params, programs)
             if call is None:
                 return None
             calls[orders] = call
@@ -87,8 +90,8 @@ def _product(op: Op, types: Sequence[TensorType], params: dict[str, Any],
     return run
 
 
-def order_of(x: Any) -> tuple[int, ...] | None:
-    """The order of axes in which the elements of `x` lie side by side; None if there is none."""
+def memory_order(x: Any) -> tuple[int, ...] | None:
+    """The order of axes in which the elements of `x` are contiguous; None if there is none."""
     order = sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
     return tuple(order) if x.transpose(order).flags.c_contiguous else None
 
@@ -97,8 +100,8 @@ def _view(x: Any, order: tuple[int, ...] | None) -> Any:
     return x if order is None else x.transpose(order)
 
 
-def _turned(spec: str, orders: Sequence[tuple[int, ...] | None]) -> str:
-    left, right, out = parts(spec)
+def _permuted_spec(spec: str, orders: Sequence[tuple[int, ...] | None]) -> str:
+    left_axes, right_axes, out = parts(spec)
     factors = [side if order is None else "".join([side[i] for i in order])
-               for side, order in zip((left, right), orders)]
+               for side, order in zip((left_axes, right_axes), orders)]
     return f"{factors[0]},{factors[1]}->{out}"

@@ -1,4 +1,4 @@
-"""Rows added at places known only at run time, as a native kernel: the way back of `take`."""
+"""Adds rows at indices known only at run time, by a native kernel: the backward of `take`."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from ..ir.loop_ir import (
 )
 from ..ir.target_info import Machine
 from ..partition.support import is_supported
-from ..program.native_call import ProgramCall, contiguous
+from ..program.native_call import ProgramCall, with_contiguous_inputs
 from ..program.native_program import Argument, NativeProgram, ProgramStep, build
 from ..runtime.target import host
 
-_ANY = 1 << 40  # elements of a buffer whose size is known only when the program runs
+_UNKNOWN_ELEMENTS = 1 << 40  # size of a buffer that has its real size only at run time
 
 
 def add_at(
     types: Sequence[TensorType], out: TensorType, params: dict[str, Any]
 ) -> Callable[[Sequence[Any]], Any] | None:
-    """A function of values and places, to zeros to which rows of the values are added at their
-    places; None for other axes than the first.
+    """A function from values and indices to zeros with the rows of the values added at their
+    indices; None for other axes than the first.
 
-    Rows are added in their order, so that results do not depend on the number of threads.
+    Rows are added in order, so that results do not depend on the number of threads.
     """
     places = types[1]
     if params["axis"] != 0 or places.dtype != INT or not is_supported(out.dtype) \
@@ -50,7 +50,7 @@ def add_at(
         return None
     program = _program(out.dtype, product(out.shape[1:]))
     counts = np.array([places.size, out.shape[0]])
-    return contiguous(ProgramCall(program, 2, [out], [counts]))
+    return with_contiguous_inputs(ProgramCall(program, 2, [out], [counts]))
 
 
 @functools.cache
@@ -69,8 +69,9 @@ def add_rows(dtype: DType, width: int, machine: Machine) -> Kernel:
     lanes = machine.lanes(dtype.itemsize)
     tasks = max(1, min(machine.threads, width // lanes))
     columns = -(-width // tasks)
-    values, places = Buffer("values", dtype, _ANY), Buffer("places", INT, _ANY)
-    counts, out = Buffer("counts", INT, 2), Buffer("out", dtype, _ANY)
+    values = Buffer("values", dtype, _UNKNOWN_ELEMENTS)
+    places = Buffer("places", INT, _UNKNOWN_ELEMENTS)
+    counts, out = Buffer("counts", INT, 2), Buffer("out", dtype, _UNKNOWN_ELEMENTS)
     task, n, column, row = Var("task"), Var("n"), Var("column"), Var("row")
     start = Register("start", INT)
     first = _times(task, columns)

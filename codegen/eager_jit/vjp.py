@@ -1,9 +1,9 @@
-"""The way back of one op on large arrays as one native program, however many ops its rule has.
+"""Compiles the vjp of one op on large arrays to one native program, however many ops its rule has.
 
-The rule runs once, on nodes; what it needs of the gradient, the result and the inputs are the
-inputs of a graph. Where these are the same elements of all of them, code for a block of elements
-does for any size; else there is code for one shape, as long as the rule only combines elements in
-place and along axes. Everything else goes op by op.
+The rule is traced once on nodes; the values that it reads of the gradient, the result and the
+inputs are the inputs of a graph. If the rule is elementwise, code for a block of elements serves
+any size. Otherwise there is code for one shape, as long as the rule only combines elements in place
+and along axes. All other rules run op by op.
 """
 
 from __future__ import annotations
@@ -28,40 +28,41 @@ from ..compile import compile_native
 from ..program.executable import Executable
 from ..program.native_call import ProgramCall
 from .cache import SpecializationCache
-from .row_blocks import block_of, built, is_spread
+from .row_blocks import block_of, compile_block, is_broadcast
 
-_MOVED = ("reshape", "broadcast_to", "expand_dims", "squeeze")  # views that computing reads through
-_KNOWN_MOST = 1 << 12
+_READ_THROUGH_VIEWS = ("reshape", "broadcast_to", "expand_dims",
+                       "squeeze")  # views that computing reads through
+_MAX_PLANS = 1 << 12
 
 Values = Sequence[Any]  # the gradient, the result and the inputs: arrays and numbers
 Run = Callable[[list[Any]], list[Any] | None]
 
 
 class VjpRule(NamedTuple):
-    """A rule on nodes: its graph, the values that are its inputs, and for each gradient the output
-    that it is; a value itself as what is not computed counts from -1 down; or None."""
+    """A traced rule: its graph, the values that it reads, and the output of each gradient. A
+    gradient that is one of the values itself counts from -1 down; None if there is none."""
 
     graph: Graph
-    read: tuple[int, ...]
-    gives: tuple[int | None, ...]
+    reads: tuple[int, ...]
+    outputs: tuple[int | None, ...]
 
 
 class VjpPlan(NamedTuple):
-    """A rule that can run: which values it reads, which of these stand everywhere."""
+    """A compiled rule: the values that it reads, and which of them are broadcast."""
 
     run: Run
-    read: tuple[int, ...]
-    spread: tuple[bool, ...]
-    gives: tuple[int | None, ...]
+    reads: tuple[int, ...]
+    broadcast: tuple[bool, ...]
+    outputs: tuple[int | None, ...]
 
 
-_WAYS: dict[Any, VjpPlan | None] = {}
+_PLANS: dict[Any, VjpPlan | None] = {}
 _ELEMENTS, _SHAPED = SpecializationCache(), SpecializationCache(8)
 
 
 def run(entry: Entry, needs: tuple[bool, ...], g: Any) -> list[Any] | None:
-    """The gradients by an entry's inputs, None where not needed; None where it is better left to
-    the ops of its rule."""
+    """The gradients of an entry's inputs, None where not needed; None if the rule's ops are as
+    good."""
     values = (g, entry.out, *entry.arrays)
     op, params = entry.op, entry.params
     if not settings.compile or op.kind in ("contract", "put", "opaque", "view"):
@@ -70,17 +71,17 @@ def run(entry: Entry, needs: tuple[bool, ...], g: Any) -> list[Any] | None:
     if key is None:
         return None
     try:
-        way = _WAYS[key]
+        plan = _PLANS[key]
     except KeyError:
-        way = _way(op, params, needs, values, key)
-    return None if way is None else _ran(way, values)
+        plan = _make_plan(op, params, needs, values, key)
+    return None if plan is None else _run_plan(plan, values)
 
 
 def _key(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values) -> Any:
     parts: list[Any] = [op, needs]
     for x in values:
         if type(x) is np.ndarray:
-            parts += x.shape, x.dtype, is_spread(x)
+            parts += x.shape, x.dtype, is_broadcast(x)
         elif isinstance(x, (bool, int, float, complex)):
             parts.append(param_key(x))
         else:  # what stands for an array
@@ -90,51 +91,51 @@ def _key(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values
     return tuple(parts)
 
 
-def _ran(way: VjpPlan, values: Values) -> list[Any] | None:
-    given = []
-    for i, spread in zip(way.read, way.spread):
+def _run_plan(plan: VjpPlan, values: Values) -> list[Any] | None:
+    operands = []
+    for i, spread in zip(plan.reads, plan.broadcast):
         x = values[i]
         if spread:
             x = x[(0,) * x.ndim + (...,)]  # an array without axes
         elif not (x.flags.c_contiguous and x.flags.aligned):
             return None
-        given.append(x)
-    found = way.run(given)
-    if found is None:
+        operands.append(x)
+    gradients = plan.run(operands)
+    if gradients is None:
         return None
-    return [None if i is None else found[i] if i >= 0 else values[-1 - i] for i in way.gives]
+    return [None if i is None else gradients[i] if i >= 0 else values[-1 - i] for i in plan.outputs]
 
 
 # ---- how a rule can run
-def _way(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values, key: Any
+def _make_plan(op: Op, params: dict[str, Any], needs: tuple[bool, ...], values: Values, key: Any
          ) -> VjpPlan | None:
-    """How the rule of an op runs on values of these types, from now on; None: not at once."""
-    spread = tuple([isinstance(x, np.ndarray) and is_spread(x) for x in values])
+    """The plan for the rule of an op on values of these types; None if it is not compiled now."""
+    spread = tuple([isinstance(x, np.ndarray) and is_broadcast(x) for x in values])
     types = [TensorType(x.shape, x.dtype) if isinstance(x, np.ndarray) else x for x in values]
     rule = None
     if OPS.get(op.name) is op and not any(isinstance(t, TensorType) and is_small(t.dtype)
                                           for t in types):
         rule = _traced(op, params, needs, types, spread)
-    if rule is None or not _pays(rule, types):
-        return _remembered(key, None)
-    made = _by_element(op, params, needs, types, spread) or _by_shape(rule, key)
-    if made is None:
-        return None if key not in _SHAPED.made else _remembered(key, None)
-    run, rule = made
-    return _remembered(key, VjpPlan(run, rule.read, tuple([spread[i] for i in rule.read]),
-                                    rule.gives))
+    if rule is None or not _is_worth_compiling(rule, types):
+        return _remember(key, None)
+    compiled = _compile_by_block(op, params, needs, types, spread) or _compile_by_shape(rule, key)
+    if compiled is None:
+        return None if key not in _SHAPED.programs else _remember(key, None)
+    run, rule = compiled
+    return _remember(key, VjpPlan(run, rule.reads, tuple([spread[i] for i in rule.reads]),
+                                    rule.outputs))
 
 
-def _remembered(key: Any, way: VjpPlan | None) -> VjpPlan | None:
-    if len(_WAYS) >= _KNOWN_MOST:
-        _WAYS.clear()
-    _WAYS[key] = way
-    return way
+def _remember(key: Any, plan: VjpPlan | None) -> VjpPlan | None:
+    if len(_PLANS) >= _MAX_PLANS:
+        _PLANS.clear()
+    _PLANS[key] = plan
+    return plan
 
 
 def _traced(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
             spread: tuple[bool, ...]) -> VjpRule | None:
-    """The rule on nodes, composites opened; None where it does more than compute."""
+    """The rule as a graph with composites decomposed; None if it does more than compute."""
     nodes = Nodes()
     inputs: dict[Node, int] = {}
     operands = []
@@ -147,48 +148,48 @@ def _traced(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequ
         operands.append(t)
     try:
         with building(Builder(nodes)), no_grad():
-            found: Any = op.vjp(needs, *operands, **params)  # type: ignore[misc]
-            found = [None if gx is None or not need else sum_to(gx, t.shape)._data.node
-                     for gx, need, t in zip(found, needs, types[2:])]
+            gradients: Any = op.vjp(needs, *operands, **params)  # type: ignore[misc]
+            gradients = [None if gx is None or not need else sum_to(gx, t.shape)._data.node
+                     for gx, need, t in zip(gradients, needs, types[2:])]
     except FusewireError:
         return None
-    graph = decompose(Graph(tuple(inputs), tuple([n for n in found if n is not None])))
-    return _rule(graph, [n is not None for n in found], {n: inputs[n] for n in inputs})
+    graph = decompose(Graph(tuple(inputs), tuple([n for n in gradients if n is not None])))
+    return _rule(graph, [n is not None for n in gradients], {n: inputs[n] for n in inputs})
 
 
 def _rule(graph: Graph, gives: list[bool], inputs: dict[Node, int]) -> VjpRule | None:
-    """The rule of an opened graph; its outputs are only what it computes."""
+    """The rule of a decomposed graph; its outputs are only the computed ones."""
     numbers = {n.params["name"]: i for n, i in inputs.items()}
     computed = tuple(dict.fromkeys([n for n in graph.outputs if n.op != "input"]))
     reached = topological(computed)
     if not all(map(_only_computes, reached)):
         return None
     read = tuple([n for n in graph.inputs if n in set(reached)])
-    places: dict[Node, int] = {n: i for i, n in enumerate(computed)}
-    places |= {n: -1 - numbers[n.params["name"]] for n in graph.outputs if n.op == "input"}
+    output_of: dict[Node, int] = {n: i for i, n in enumerate(computed)}
+    output_of |= {n: -1 - numbers[n.params["name"]] for n in graph.outputs if n.op == "input"}
     outputs = iter(graph.outputs)
     return VjpRule(Graph(read, computed), tuple([numbers[n.params["name"]] for n in read]),
-                   tuple([places[next(outputs)] if given else None for given in gives]))
+                   tuple([output_of[next(outputs)] if given else None for given in gives]))
 
 
 def _only_computes(node: Node) -> bool:
     if node.kind == "view":
-        return node.op in _MOVED
+        return node.op in _READ_THROUGH_VIEWS
     return node.kind in ("input", "const", "pointwise", "reduce") \
         or (node.kind == "create" and not OPS[node.op].draws)
 
 
-def _pays(rule: VjpRule, types: Sequence[Any]) -> bool:
-    """Whether the rule passes over so many elements as a large op does."""
+def _is_worth_compiling(rule: VjpRule, types: Sequence[Any]) -> bool:
+    """True if the rule passes over as many elements as a large op."""
     ops = [OPS[n.op] for n in topological(rule.graph.outputs)
            if n.kind in ("pointwise", "reduce") and n.type.shape]
     size = max([t.size for t in types if isinstance(t, TensorType)])
     return bool(sum([op.passes for op in ops]) * size >= dispatch.LARGE)
 
 
-def _by_element(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
+def _compile_by_block(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequence[Any],
                 spread: tuple[bool, ...]) -> tuple[Run, VjpRule] | None:
-    """Code for a block of elements, where all values have one shape or one element."""
+    """Code for a block of elements, if all values have one shape or one element."""
     shape = types[0].shape
     if op.kind != "pointwise" or not all(t.shape == shape for t in types
                                          if isinstance(t, TensorType)):
@@ -199,25 +200,25 @@ def _by_element(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: 
     if rule is None:
         return None
     outputs = [TensorType(shape, n.type.dtype) for n in rule.graph.outputs]
-    strides = [0 if spread[i] else types[i].dtype.itemsize for i in rule.read]
+    strides = [0 if spread[i] else types[i].dtype.itemsize for i in rule.reads]
     strides += [t.dtype.itemsize for t in outputs]
     key = (op, needs, block, spread, *[t.dtype if isinstance(t, TensorType) else param_key(t)
                                        for t in types],
            *[(k, param_key(v)) for k, v in params.items()])
-    program = _ELEMENTS.get(key, op.name, lambda: built(rule.graph, block, strides,
+    program = _ELEMENTS.get(key, op.name, lambda: compile_block(rule.graph, block, strides,
                                                         f"{op.name}_back"))
     if program is None:
         return None
-    return ProgramCall(program, len(rule.read), outputs, rows=types[0].size), rule
+    return ProgramCall(program, len(rule.reads), outputs, rows=types[0].size), rule
 
 
-def _by_shape(rule: VjpRule, key: Any) -> tuple[Run, VjpRule] | None:
-    """Code for these shapes only."""
-    program = _SHAPED.get(key, key[0].name, lambda: _whole(rule.graph))
+def _compile_by_shape(rule: VjpRule, key: Any) -> tuple[Run, VjpRule] | None:
+    """Code for exactly these shapes."""
+    program = _SHAPED.get(key, key[0].name, lambda: _compile(rule.graph))
     return None if program is None else (program, rule)
 
 
-def _whole(graph: Graph) -> Executable | None:
+def _compile(graph: Graph) -> Executable | None:
     try:
         return compile_native(graph)
     except FusewireError:

@@ -1,7 +1,8 @@
-"""Index arithmetic as sums: 3*i + j + 5 is {i: 3, j: 1} and 5, with what is known of i and j.
+"""Represents index arithmetic as sums: 3*i + j + 5 is {i: 3, j: 1} and 5, with the bounds of i and
+j.
 
-The sum shows how an index moves along the lanes (not at all, by one, or otherwise), lets its parts
-be computed in front of the loops that they do not depend on, and proves most divisions away.
+A sum shows how an index moves along the lanes: not at all, by one, or otherwise. Its parts are
+computed in front of the loops that they do not depend on, and its bounds prove most divisions away.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ UNKNOWN = 1 << 63
 
 
 class Atom(NamedTuple):
-    """Something that sums are made of: low <= value <= high, and a multiple of `multiple`."""
+    """A term of a sum: a value with low <= value <= high, which is a multiple of `multiple`."""
 
     value: Value
     low: int = -UNKNOWN
@@ -84,10 +85,10 @@ def divide(a: Affine, divisor: int, atoms: Mapping[str, Atom]) -> Division:
     quotient = Affine(whole, least // divisor)
     constant = a.constant - least // divisor * divisor
     terms = sorted(others.terms.items(), key=lambda t: abs(t[1]) * atoms[t[0]].multiple)
-    for kept in range(len(terms), -1, -1):
-        rest = Affine(dict(terms[kept:]), 0)
+    for remainder_terms in range(len(terms), -1, -1):
+        rest = Affine(dict(terms[remainder_terms:]), 0)
         step = math.gcd(divisor, multiple(rest, atoms))
-        low = Affine(dict(terms[:kept]), constant % step)
+        low = Affine(dict(terms[:remainder_terms]), constant % step)
         least, greatest = bounds(low, atoms)
         if least >= 0 and greatest < step:
             return Division(quotient, Affine(rest.terms, constant - constant % step), low)

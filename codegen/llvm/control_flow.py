@@ -1,4 +1,4 @@
-"""Branches and loops as basic blocks, with a phi for every register that they change."""
+"""Emits branches and loops as basic blocks, with a phi for every register that they change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .expressions import LlvmExpressions
 from .ir_builder import LlvmModule, Value
 
 Stored = frozenset[Buffer]
-Turns = Callable[[Affine, list[Value]], list[Value]]  # index, registers before -> registers after
+LoopBody = Callable[[Affine, list[Value]],
+                    list[Value]]  # index, registers before -> registers after
 
 
 def stored(body: tuple[Stmt, ...]) -> Stored:
@@ -64,12 +65,13 @@ class LlvmControlFlow(LlvmExpressions):
         stores = self.regions[-1].stored
         self.close()
         alive = self._alive.pop()
-        self.registers = {r: self.settled(v) for r, v in self.registers.items() if r in alive}
+        self.registers = {r: self.to_outer_level(v) for r, v in self.registers.items()
+                          if r in alive}
         for buffer in stores:
             self.changed(buffer)
 
-    def settled(self, v: Value) -> Value:
-        """A value from a region just closed, which now belongs to the region around it."""
+    def to_outer_level(self, v: Value) -> Value:
+        """A value of a region just closed, which now belongs to the enclosing region."""
         return v._replace(level=self.depth) if v.level > self.depth else v
 
     def _number(self) -> int:
@@ -81,7 +83,8 @@ class LlvmControlFlow(LlvmExpressions):
     def branch(
         self, condition: Value, start: list[Value], stores: Stored, body: Callable[[], list[Value]]
     ) -> list[Value]:
-        """What `body` returns if a scalar condition holds, else `start`."""
+        """Returns the values of `body` if a scalar condition holds, else `start`, merged by phis.
+        """
         number = self._number()
         self.enter(stores, pinned=True)
         origin = self.label
@@ -92,15 +95,15 @@ class LlvmControlFlow(LlvmExpressions):
         last = self.label
         self.leave()
         self.block(f"join{number}")
-        return [self._joined(s, origin, e, last) for s, e in zip(start, ends, strict=True)]
+        return [self._phi(s, origin, e, last) for s, e in zip(start, ends, strict=True)]
 
-    def _joined(self, a: Value, origin: str, b: Value, last: str) -> Value:
+    def _phi(self, a: Value, origin: str, b: Value, last: str) -> Value:
         name = self.fresh()
         self.raw(f"{name} = phi {a.full} [{a.text}, %{origin}], [{b.text}, %{last}]")
         return Value(name, a.type, a.lanes, self.depth)
 
     def round_down(self, start: Affine, stop: Affine, step: int) -> Affine:
-        """Where the last whole step from start to stop ends."""
+        """The end of the last whole step from start to stop."""
         trips = total(stop, start, -1)
         if step == 1:
             return stop
@@ -111,24 +114,27 @@ class LlvmControlFlow(LlvmExpressions):
         most = max(bounds(trips, self.atoms)[1], 0)
         return total(start, self.atom(whole, 0, most, step))
 
-    def stretch(
-        self, low: Affine, high: Affine, step: int, start: list[Value], stores: Stored, turns: Turns
+    def counted_loop(
+        self, low: Affine, high: Affine, step: int, start: list[Value], stores: Stored,
+        body: LoopBody
     ) -> list[Value]:
-        """Runs `turns` for low, low + step, ... below high; it is a loop only if there are many."""
+        """Runs `body` for low, low + step, ... below high; emits a loop only for several
+        iterations."""
         trips = total(high, low, -1)
         if trips.terms:
             some = self.compare("slt", self.sum_value(low), self.sum_value(high))
             return self.branch(
-                some, start, stores, lambda: self._loop(low, high, step, start, stores, turns)
+                some, start, stores, lambda: self._loop(low, high, step, start, stores, body)
             )
         if trips.constant <= 0:
             return start
         if trips.constant <= step:
-            return turns(low, start)
-        return self._loop(low, high, step, start, stores, turns)
+            return body(low, start)
+        return self._loop(low, high, step, start, stores, body)
 
     def _loop(
-        self, low: Affine, high: Affine, step: int, start: list[Value], stores: Stored, turns: Turns
+        self, low: Affine, high: Affine, step: int, start: list[Value], stores: Stored,
+        body: LoopBody
     ) -> list[Value]:
         """A loop that runs at least once."""
         number = self._number()
@@ -141,21 +147,21 @@ class LlvmControlFlow(LlvmExpressions):
         phis: list[str] = []  # written when the ends are known
         self.lines.append(phis)
         inner = [Value(self.fresh(), v.type, v.lanes, self.depth) for v in start]
-        ends = turns(self._counter(i, low, high, step), inner)
+        ends = body(self._induction_variable(i, low, high, step), inner)
         ends = [self.wide(e, v.lanes) for v, e in zip(start, ends, strict=True)]
         self.raw(f"{following} = add nsw i64 {i}, {step}")
         self.raw(f"%c{number} = icmp slt i64 {following}, {last.text}")
         self.raw(f"br i1 %c{number}, label %loop{number}, label %done{number}")
-        back = self.label
-        phis.append(f"  {i} = phi i64 [{first.text}, %{origin}], [{following}, %{back}]")
+        latch = self.label
+        phis.append(f"  {i} = phi i64 [{first.text}, %{origin}], [{following}, %{latch}]")
         for v, p, e in zip(start, inner, ends, strict=True):
-            phis.append(f"  {p.text} = phi {v.full} [{v.text}, %{origin}], [{e.text}, %{back}]")
+            phis.append(f"  {p.text} = phi {v.full} [{v.text}, %{origin}], [{e.text}, %{latch}]")
         self.leave()
         self.block(f"done{number}")
-        return [self.settled(e) for e in ends]
+        return [self.to_outer_level(e) for e in ends]
 
-    def _counter(self, name: str, low: Affine, high: Affine, step: int) -> Affine:
-        """The variable of a loop, with what its bounds say about it."""
+    def _induction_variable(self, name: str, low: Affine, high: Affine, step: int) -> Affine:
+        """The induction variable of a loop, with the range that its bounds imply."""
         least, most = bounds(low, self.atoms)[0], bounds(high, self.atoms)[1] - step
         divisor = math.gcd(multiple(low, self.atoms), step)
         return self.atom(Value(name, "i64", 0, self.depth), least, most, divisor)

@@ -1,10 +1,11 @@
-"""Decisions and loops between programs as one native function, which follows a list of orders.
+"""Defines the control VM: a native function that executes branches and loops between compiled
+programs.
 
-It calls the programs of a tree one after the other, on memory that lies in one arena, and goes
-where the values say. All about a tree is data: nothing is compiled for it. Values that have no
-array of Python's are in registers: addresses in a table, so that a loop hands on what it carries by
-exchanging two of them. A loop may never end: after work for some time the function returns, and
-goes on in the next call, so that Python gets to hear of Ctrl-C.
+It interprets the instructions of one traced function and calls its programs, whose values lie in
+one arena. All about a function is data: nothing is compiled for it. Values that are not in NumPy
+arrays are in registers: addresses in a table, so that a loop updates its phis by swapping two
+addresses. A loop may never end: after a time budget the VM returns to Python, which handles Ctrl-C,
+and the next call resumes it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from .python_scalars import NUMBERS
 
 
 class Opcode(IntEnum):
-    """What there is to do; each order is five words, this number and four others."""
+    """The instructions of the VM; each is five words, the opcode and four operands."""
 
-    RUN = 0  # a program; where the numbers of its arguments are listed, how many; nanoseconds
-    UNLESS = 1  # the number of a scalar, its bytes, the bits of a byte that count; where to go if 0
-    SWAP = 2  # two numbers of registers
-    COPY = 3  # the numbers of target and source; bytes
-    TURN = 4  # the head of the loop; which word counts its turns
-    NUMBER = 5  # an operation on numbers; the numbers of its target and of what it takes
-    END = 6  # the number of the end
+    RUN = 0  # program, start of its argument list, length of the list, nanoseconds
+    BR_ZERO = 1  # scalar, its bytes, mask of the bits that count, target if they are 0
+    SWAP = 2  # two registers, which exchange their addresses
+    COPY = 3  # target, source, bytes
+    LOOP = 4  # loop header, word that counts the iterations
+    SCALAR = 5  # scalar operation, target, operands
+    RET = 6  # number of the exit
 
 
 POSITION, ENDED, COUNTS = range(3)  # words at the start of the arena; counts of turns follow
@@ -32,7 +33,7 @@ UNKNOWN, UNFINISHED = -1, -2  # as the end: the way was not recorded; work is le
 # A tree: orders, lists of arguments, where registers begin in the arena; whether to begin anew;
 # nanoseconds after which to return; counts of arguments, of registers, of loops; and where in the
 # arena there are the addresses of all, those of the arguments of one program, and its own arena.
-WAYS = f"""{NUMBERS}
+CONTROL_VM = f"""{NUMBERS}
 %ways = type {{ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64}}
 
 declare void @fusewire_run(ptr, ptr, ptr)
@@ -102,11 +103,11 @@ next:
   %d = load i64, ptr %d.place
   switch i64 %what, label %end [
     i64 {Opcode.RUN.value}, label %run
-    i64 {Opcode.UNLESS.value}, label %unless
+    i64 {Opcode.BR_ZERO.value}, label %unless
     i64 {Opcode.SWAP.value}, label %swap
     i64 {Opcode.COPY.value}, label %copy
-    i64 {Opcode.TURN.value}, label %turn
-    i64 {Opcode.NUMBER.value}, label %number
+    i64 {Opcode.LOOP.value}, label %turn
+    i64 {Opcode.SCALAR.value}, label %number
   ]
 run:
   %list = getelementptr i64, ptr %lists, i64 %b

@@ -1,8 +1,9 @@
-"""Statements of the loop IR as LLVM IR: one function per kernel, `task(buffers, task number)`.
+"""Emits statements of the loop IR as LLVM IR: one function per kernel, `task(buffers, task
+number)`.
 
-Registers are SSA values; the writer makes the phis itself, since no LLVM pass will. A lane loop
-runs as vectors of exactly `lanes` elements: whole ones first, `unroll` of them at a time, then one
-under a mask for what is left.
+Registers are SSA values. The emitter creates the phis itself, since no LLVM pass runs. A lane loop
+runs as vectors of exactly `lanes` elements: whole vectors first, `unroll` at a time, then one
+masked vector for the remainder.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from ..ir.loop_ir import (
 )
 from . import dot_products, masked_stores, scalar
 from .affine import LANE, Affine, Atom, multiple, total
-from .control_flow import LlvmControlFlow, Turns, stored
+from .control_flow import LlvmControlFlow, LoopBody, stored
 from .expressions import SPARE, memory_type
 from .index_values import Lane
 from .ir_builder import LlvmModule, Value, constant, lane_numbers, listed
-from .transpose import transposing
+from .transpose import transpose_function
 
 _BOOL = np.dtype(bool)
 _DOTS = {"dot2": dot_products.plus_dot, "dot16": dot_products.plus_dot16,
          "dot8": dot_products.plus_dot8}
-_LINE = 64  # bytes of a cache line
-_STREAMED = 32  # bytes of a vector that is worth a store past the caches
-_NEAR = 1 << 14  # bytes that are soon reached, half of the innermost cache
+_CACHE_LINE_BYTES = 64
+_MIN_STREAMED_BYTES = 32  # of a vector, for a non-temporal store
+_NEAR_BYTES = 1 << 14  # prefetches less far ahead go to the innermost cache; half its size
 _SPARE_LINE = "@fw.spare = internal constant [2 x i64] zeroinitializer, align 16"
 
 
@@ -49,7 +50,7 @@ def task_function(kernel: Kernel, name: str, module: LlvmModule) -> str:
 
 
 class LlvmEmitter(LlvmControlFlow):
-    """Writes statements at the present point of the function."""
+    """Writes statements at the current point of the function."""
 
     def function(self, kernel: Kernel, name: str) -> str:
         """The whole function."""
@@ -114,7 +115,7 @@ class LlvmEmitter(LlvmControlFlow):
         self.set(r, new if mask is None else self.select(mask, new, self.registers[r]))
 
     def _combined(self, s: Update, old: Value) -> Value:
-        """The register and the value put together, a product added in one instruction."""
+        """The reduction of a register and a value; a product is added in one instruction."""
         e, dtype = s.value, s.register.dtype
         if s.op == "add" and dtype.kind == "f" and isinstance(e, Call) and e.op == "mul":
             if all(x.dtype == dtype for x in (e, *e.args)):
@@ -137,9 +138,9 @@ class LlvmEmitter(LlvmControlFlow):
         else:
             uniform, varying = self.parts(index)
             value = self.wide(value, self.lane.lanes)
-            if self._streams(buffer, uniform, varying):
-                place = self.pointer(buffer, uniform).typed
-                self.raw(f"store {value.typed}, {place}, align {self._aligned(size)}, "
+            if self._is_nontemporal(buffer, uniform, varying):
+                address = self.pointer(buffer, uniform).typed
+                self.raw(f"store {value.typed}, {address}, align {self._best_alignment(size)}, "
                          "!nontemporal !{i32 1}")
             elif varying == {LANE: 1}:
                 self._store_row(value, self.pointer(buffer, uniform), size)
@@ -149,17 +150,17 @@ class LlvmEmitter(LlvmControlFlow):
                 masked_stores.by_intrinsic(self, "scatter", value, at, size, mask)
         self.changed(buffer)
 
-    def _streams(self, buffer: Buffer, uniform: Affine, varying: dict[str, int]) -> bool:
-        """Whether a vector goes past the caches: it must be whole, and so begin where that can."""
+    def _is_nontemporal(self, buffer: Buffer, uniform: Affine, varying: dict[str, int]) -> bool:
+        """True if a vector store bypasses the caches: it must be unmasked and aligned."""
         if buffer not in self._streamed or varying != {LANE: 1} or self.mask() is not None:
             return False
         size = buffer.dtype.itemsize
-        wanted, first = self._aligned(size), multiple(uniform, self.atoms) * size
-        return wanted >= _STREAMED and first % wanted == 0
+        wanted, first = self._best_alignment(size), multiple(uniform, self.atoms) * size
+        return wanted >= _MIN_STREAMED_BYTES and first % wanted == 0
 
-    def _aligned(self, size: int) -> int:
-        """Where a vector of elements of this size begins at best: what divides its address."""
-        return min(self.lanes() * size, _LINE)
+    def _best_alignment(self, size: int) -> int:
+        """The alignment in bytes that a vector of elements of this size can have at best."""
+        return min(self.lanes() * size, _CACHE_LINE_BYTES)
 
     def _store_row(self, value: Value, p: Value, size: int) -> None:
         mask = self.mask()
@@ -174,20 +175,20 @@ class LlvmEmitter(LlvmControlFlow):
     # Hints
 
     def _prefetch(self, s: Prefetch) -> None:
-        """Asks for every cache line of a vector; a vector of scattered elements is left alone."""
+        """Prefetches every cache line of a vector of contiguous elements; ignores other vectors."""
         if self.mask() is not None:
             return
         uniform, varying = self.parts(self.affine(s.index))
         if self.lane is None or varying != {LANE: 1}:
             return
-        if s.writes and self._streams(s.buffer, uniform, varying):
+        if s.writes and self._is_nontemporal(s.buffer, uniform, varying):
             return
         self.module.declare("void", "llvm.prefetch.p0", ("ptr", "i32", "i32", "i32"))
-        here, size = self.pointer(s.buffer, uniform), s.buffer.dtype.itemsize
-        cache = 3 if s.ahead * size <= _NEAR else 2  # 3 is the innermost
-        for line in range(0, self.lane.lanes * size, _LINE):
-            text = f"getelementptr i8, {here.typed}, i64 {s.ahead * size + line}"
-            p = self.place(text, "ptr", 0, here.level)
+        row, size = self.pointer(s.buffer, uniform), s.buffer.dtype.itemsize
+        cache = 3 if s.ahead * size <= _NEAR_BYTES else 2  # 3 is the innermost
+        for line in range(0, self.lane.lanes * size, _CACHE_LINE_BYTES):
+            text = f"getelementptr i8, {row.typed}, i64 {s.ahead * size + line}"
+            p = self.place(text, "ptr", 0, row.level)
             numbers = f"i32 {s.writes:d}, i32 {cache}, i32 1"
             self.raw(f"call void @llvm.prefetch.p0({p.typed}, {numbers})")
 
@@ -197,7 +198,7 @@ class LlvmEmitter(LlvmControlFlow):
         if self.lane is not None:
             raise ValueError("a block cannot be transposed inside a lane loop")
         size = s.buffer.dtype.itemsize
-        name = transposing(self.module, memory_type(s.buffer), s.size, s.rows, size)
+        name = transpose_function(self.module, memory_type(s.buffer), s.size, s.rows, size)
         source = self.pointer(s.source, self.affine(s.source_index))
         target = self.pointer(s.buffer, self.affine(s.index))
         self.raw(f"call void @{name}({source.typed}, i64 {s.source_pitch * size}, "
@@ -247,8 +248,8 @@ class LlvmEmitter(LlvmControlFlow):
             raise ValueError(f"the bounds of the loop over {s.var.name} differ between lanes")
         return start, stop
 
-    def _turn(self, s: For, index: Affine) -> None:
-        """One run of a loop's body."""
+    def _iteration(self, s: For, index: Affine) -> None:
+        """Writes one iteration of a loop's body."""
         self.enter(stored(s.body))
         self.bind(s.var, index)
         self.statements(s.body)
@@ -259,14 +260,14 @@ class LlvmEmitter(LlvmControlFlow):
         carried, stores = self.carried(s.body), stored(s.body)
 
         def run(low: Affine, high: Affine, copies: int) -> None:
-            def turns(index: Affine, values: list[Value]) -> list[Value]:
+            def iterations(index: Affine, values: list[Value]) -> list[Value]:
                 self.set_all(carried, values)
                 for copy in range(copies):
-                    self._turn(s, total(index, Affine({}, copy)))
+                    self._iteration(s, total(index, Affine({}, copy)))
                 return self.get_all(carried)
 
             values = self.get_all(carried)
-            self.set_all(carried, self.stretch(low, high, copies, values, stores, turns))
+            self.set_all(carried, self.counted_loop(low, high, copies, values, stores, iterations))
 
         middle = self.round_down(start, stop, s.unroll)
         run(start, middle, s.unroll)
@@ -291,35 +292,38 @@ class LlvmEmitter(LlvmControlFlow):
     def _lanes(
         self, s: For, start: Affine, stop: Affine, values: list[Value], reduced: dict[Register, str]
     ) -> list[Value]:
-        """All turns of a lane loop; returns its reduced registers, still one value per lane."""
+        """Writes all iterations of a lane loop; returns the reduced registers, one value per lane.
+        """
         trips, stores = total(stop, start, -1), stored(s.body)
         unroll = s.unroll if trips.terms or trips.constant >= s.unroll * s.lanes else 1
         if unroll > 1:
             middle = self.round_down(start, stop, unroll * s.lanes)
-            turns = self._vectors(s, unroll, list(reduced))
-            parts = self.stretch(start, middle, unroll * s.lanes, values * unroll, stores, turns)
-            values, start = self._added(parts, unroll, reduced), middle
+            body = self._vectors(s, unroll, list(reduced))
+            parts = self.counted_loop(start, middle, unroll * s.lanes, values * unroll, stores,
+                                      body)
+            values, start = self._combined_copies(parts, unroll, reduced), middle
         whole = self.round_down(start, stop, s.lanes)
-        turns = self._vectors(s, 1, list(reduced))
-        values = self.stretch(start, whole, s.lanes, values, stores, turns)
-        return self._rest(s, whole, stop, values, list(reduced))
+        body = self._vectors(s, 1, list(reduced))
+        values = self.counted_loop(start, whole, s.lanes, values, stores, body)
+        return self._remainder(s, whole, stop, values, list(reduced))
 
-    def _vectors(self, s: For, copies: int, reduced: list[Register]) -> Turns:
-        """The turns of `copies` vectors, each with reduced registers of its own."""
+    def _vectors(self, s: For, copies: int, reduced: list[Register]) -> LoopBody:
+        """Returns the body of a loop over `copies` vectors, each with its own reduced registers."""
         count = len(reduced)
 
-        def turns(index: Affine, values: list[Value]) -> list[Value]:
+        def iterations(index: Affine, values: list[Value]) -> list[Value]:
             ends = []
             for copy in range(copies):
                 self.set_all(reduced, values[copy * count : (copy + 1) * count])
-                self._turn(s, total(index, Affine({LANE: 1}, copy * s.lanes)))
+                self._iteration(s, total(index, Affine({LANE: 1}, copy * s.lanes)))
                 ends += self.get_all(reduced)
             return ends
 
-        return turns
+        return iterations
 
-    def _added(self, parts: list[Value], copies: int, reduced: dict[Register, str]) -> list[Value]:
-        """The registers of several copies put together, as a tree."""
+    def _combined_copies(self, parts: list[Value], copies: int,
+                         reduced: dict[Register, str]) -> list[Value]:
+        """The reduced registers of several copies, combined as a tree."""
         count = len(reduced)
         rows = [parts[c * count : (c + 1) * count] for c in range(copies)]
         while len(rows) > 1:
@@ -334,17 +338,17 @@ class LlvmEmitter(LlvmControlFlow):
             for (r, op), x, y in zip(reduced.items(), a, b, strict=True)
         ]
 
-    def _rest(
+    def _remainder(
         self, s: For, start: Affine, stop: Affine, values: list[Value], reduced: list[Register]
     ) -> list[Value]:
-        """The last turns, too few for a whole vector."""
+        """Writes the last iterations, which do not fill a vector, under a mask."""
         assert self.lane is not None
         lane, rest = self.lane, total(stop, start, -1)
 
         def body() -> list[Value]:
             self.set_all(reduced, values)
             lane.tail = self._first_lanes(rest)
-            self._turn(s, total(start, Affine({LANE: 1})))
+            self._iteration(s, total(start, Affine({LANE: 1})))
             lane.tail = None
             return self.get_all(reduced)
 
@@ -355,23 +359,23 @@ class LlvmEmitter(LlvmControlFlow):
         return self.branch(some, values, stored(s.body), body)
 
     def _first_lanes(self, count: Affine) -> Value:
-        """The mask of that many lanes."""
+        """The mask of the first `count` lanes."""
         lanes = self.lanes()
         if not count.terms:
             return listed([n < count.constant for n in range(lanes)], "i1")
-        few = masked_stores.opaque(self, self.integer(self.sum_value(count), "i32"))
-        return self.compare("ult", lane_numbers(lanes), few)
+        opaque_count = masked_stores.opaque(self, self.integer(self.sum_value(count), "i32"))
+        return self.compare("ult", lane_numbers(lanes), opaque_count)
 
 
 def _reductions(s: For, registers: list[Register]) -> dict[Register, str]:
-    """register -> operation, for the registers from outside that a lane loop changes."""
-    found: dict[Register, str] = {}
+    """register -> operation, for the outer registers that a lane loop changes."""
+    operations: dict[Register, str] = {}
     for x in walk(s.body):
         if isinstance(x, (Assign, Update)) and x.register in registers:
             op = x.op if isinstance(x, Update) else "Assign"
-            if found.setdefault(x.register, op) != op or op == "Assign":
+            if operations.setdefault(x.register, op) != op or op == "Assign":
                 raise ValueError(
                     f"register {x.register.name} from outside is changed in the lane loop over "
                     f"{s.var.name}: there it can only be reduced, by Updates with one operation"
                 )
-    return found
+    return operations

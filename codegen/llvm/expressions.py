@@ -1,4 +1,4 @@
-"""Expressions of the loop IR as LLVM values: scalars, or vectors inside a lane loop."""
+"""Emits expressions of the loop IR as LLVM values: scalars, or vectors inside a lane loop."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .affine import LANE, Affine, bounds, total
 from .index_values import COMPARE, IndexValues, Remembered, fits32, is_sum
 from .ir_builder import LlvmModule, Value, constant, suffix, type_of, vector
 
-_NEAR = 4  # elements from lane to lane, above which they are read one by one
-_DEEP = 40  # a deeper expression is evaluated from its leaves, to spare Python's stack
+_MAX_STRIDE_ELEMENTS = 4  # between lanes; with a larger stride each lane is gathered
+_MAX_RECURSION_DEPTH = 40  # deeper expressions are evaluated bottom-up, without recursion
 
 
 class LlvmExpressions(IndexValues):
-    """Turns expressions into values at the present point of the program."""
+    """Emits expressions at the current point of the function."""
 
     def __init__(self, module: LlvmModule) -> None:
         super().__init__(module)
@@ -47,21 +47,21 @@ class LlvmExpressions(IndexValues):
         hit: Value | None = self.recall(self._memo, e)
         if hit is not None:
             return hit
-        if self._facts[e].depth > _DEEP:
+        if self._facts[e].depth > _MAX_RECURSION_DEPTH:
             self._from_leaves(e)
         made = self._make(e)
         return self.remember(self._memo, e, made, made.level)  # type: ignore[no-any-return]
 
     def _from_leaves(self, e: Expr) -> None:
         """Evaluates the sub-expressions of `e` first, the shallow before the deep."""
-        order, stack = {e: None}, [e]  # in an order that is the same in every process
+        pending, stack = {e: None}, [e]  # in an order that is the same in every process
         while stack:
             top = stack.pop()
             below = (top.mask, top.other) if isinstance(top, Load) else children(top)
-            new = [x for x in below if x is not None and x not in order and not is_sum(x)]
-            order.update(dict.fromkeys(new))
+            new = [x for x in below if x is not None and x not in pending and not is_sum(x)]
+            pending.update(dict.fromkeys(new))
             stack.extend(new)
-        for x in sorted(order, key=lambda x: self._facts[x].depth):
+        for x in sorted(pending, key=lambda x: self._facts[x].depth):
             if x is not e and not isinstance(x, Const) and self.recall(self._memo, x) is None:
                 made = self._make(x)
                 self.remember(self._memo, x, made, made.level)
@@ -78,7 +78,7 @@ class LlvmExpressions(IndexValues):
             return self.sum_value(self.affine(e))
         if e.op in COMPARE and all(x.dtype == INT for x in e.args):
             return self._compare_sums(e.op, *map(self.affine, e.args))
-        if (word := self._word(e)) is not None:
+        if (word := self._packed_word(e)) is not None:
             return word
         args = [self.value(x) for x in e.args]
         return scalar.apply(self, e.op, args, [x.dtype for x in e.args], e.dtype)
@@ -120,19 +120,20 @@ class LlvmExpressions(IndexValues):
         return self._step(self.pointer(buffer, uniform), buffer, offset)
 
     def mask(self) -> Value | None:
-        """The lanes in which the present statement runs; None for all."""
+        """The mask of the lanes in which the current statement runs; None for all lanes."""
         if self.lane is None:
             return None
         return self.both(self.lane.tail, self.lane.guard)
 
     def both(self, a: Value | None, b: Value | None) -> Value | None:
-        """The lanes of two masks."""
+        """The intersection of two masks."""
         if a is None or b is None:
             return a or b
         return self.binary("and", a, b)
 
     def memory_level(self, buffer: Buffer, *values: Value) -> int:
-        """Where a load may stand: after all stores to its buffer, and inside of branches."""
+        """The outermost level for a load: after all stores to its buffer, and inside its branches.
+        """
         level = max(self.regions[-1].pin, *(v.level for v in values))
         for depth in range(self.depth, level, -1):
             if buffer in self.regions[depth].stored:
@@ -140,7 +141,7 @@ class LlvmExpressions(IndexValues):
         return level
 
     def load(self, e: Load) -> Value:
-        """The element that `e` names, for each lane if its index or its mask differs there."""
+        """The loaded element, or one per lane if its index or its mask differs between lanes."""
         index = self.affine(e.index)
         mask = None if e.mask is None else self.value(e.mask)
         if mask is not None and mask.text in ("true", "false"):
@@ -156,44 +157,46 @@ class LlvmExpressions(IndexValues):
         if varying == {LANE: 1}:
             return self._load_row(e, index, mask)
         step = varying.get(LANE, 0) if len(varying) == 1 else 0
-        if 1 < step <= _NEAR and self._fits_apart(e, mask):
-            return self._load_apart(e, index, mask, step)
+        if 1 < step <= _MAX_STRIDE_ELEMENTS and self._can_load_strided(e, mask):
+            return self._load_strided(e, index, mask, step)
         return self._gather(e, index, mask)
 
-    def _fits_apart(self, e: Load, mask: Value | None) -> bool:
-        """Whether neighbouring elements can be read under a mask, of which some are taken."""
+    def _can_load_strided(self, e: Load, mask: Value | None) -> bool:
+        """True if a masked load of the whole span, of which some elements are used, is allowed and
+        cheap."""
         vector_bytes, size = self.module.target.vector_bytes, e.buffer.dtype.itemsize
         usual = e.buffer.dtype.kind in "fi" and size in (4, 8)
-        whole = self.lanes() * size in (32, 64) and self.lanes() * size <= vector_bytes
-        few = mask is None or not mask.text.startswith("%") or vector_bytes == 64
-        return self.module.target.x86 and usual and whole and few and not self.other(e).lanes
+        full_vector = self.lanes() * size in (32, 64) and self.lanes() * size <= vector_bytes
+        cheap_mask = mask is None or not mask.text.startswith("%") or vector_bytes == 64
+        return self.module.target.x86 and usual and full_vector and cheap_mask \
+            and not self.other(e).lanes
 
-    def _load_apart(self, e: Load, index: Affine, mask: Value | None, step: int) -> Value:
-        """Elements `step` apart, as all that lie from the first to the last of them; what is
-        between them, and may be behind the end, is masked."""
+    def _load_strided(self, e: Load, index: Affine, mask: Value | None, step: int) -> Value:
+        """Loads elements `step` apart by one masked load of the whole span. The elements between
+        them, and those behind the end of the buffer, are masked off."""
         lanes, p = self.lanes(), self.pointer(e.buffer, self.parts(index)[0])
         kind, size = memory_type(e.buffer), e.buffer.dtype.itemsize
         wide, full = lanes * step, vector(kind, lanes * step)
-        taken = self._apart(mask or constant(True, "i1", lanes), step)
+        spread_mask = self._spread_mask(mask or constant(True, "i1", lanes), step)
         other = self.wide(self.other(e), wide)
         name = f"llvm.masked.load.{suffix(other)}.p0"
-        self.module.declare(full, name, ["ptr", "i32", taken.full, full])
-        text = f"call {full} @{name}({p.typed}, i32 {size}, {taken.typed}, {other.typed})"
-        found = self._fetch(e.buffer, text, wide, p, taken, other)
+        self.module.declare(full, name, ["ptr", "i32", spread_mask.full, full])
+        text = f"call {full} @{name}({p.typed}, i32 {size}, {spread_mask.typed}, {other.typed})"
+        elements = self._fetch(e.buffer, text, wide, p, spread_mask, other)
         numbers = ", ".join(f"i32 {n * step}" for n in range(lanes))
-        text = f"shufflevector {found.typed}, {full} poison, <{lanes} x i32> <{numbers}>"
-        return self.place(text, kind, lanes, found.level)
+        text = f"shufflevector {elements.typed}, {full} poison, <{lanes} x i32> <{numbers}>"
+        return self.place(text, kind, lanes, elements.level)
 
-    def _apart(self, mask: Value, step: int) -> Value:
-        """A mask with `step` - 1 lanes that are off behind each of its own."""
+    def _spread_mask(self, mask: Value, step: int) -> Value:
+        """The mask with `step` - 1 off lanes inserted behind each lane."""
         numbers = [n // step if n % step == 0 else mask.lanes for n in range(mask.lanes * step)]
-        places = ", ".join(f"i32 {n}" for n in numbers)
+        indices = ", ".join(f"i32 {n}" for n in numbers)
         text = f"shufflevector {mask.typed}, {mask.full} zeroinitializer, " \
-            f"<{len(numbers)} x i32> <{places}>"
+            f"<{len(numbers)} x i32> <{indices}>"
         return self.place(text, "i1", len(numbers), mask.level)
 
     def other(self, e: Load) -> Value:
-        """What a load yields where its mask is false."""
+        """The value of a load where its mask is false."""
         return constant(0, type_of(e.dtype)) if e.other is None else self.value(e.other)
 
     def _fetch(self, buffer: Buffer, text: str, lanes: int, *values: Value) -> Value:
@@ -203,19 +206,19 @@ class LlvmExpressions(IndexValues):
         return self._from_memory(value, buffer)
 
     def _from_memory(self, value: Value, buffer: Buffer) -> Value:
-        """An element as it is in registers."""
+        """Converts an element from its memory format to its register format."""
         if is_small(buffer.dtype):
             return half.from_memory(self, value, buffer.dtype)
         return self.compare("ne", value, 0) if buffer.dtype.kind == "b" else value
 
     def to_memory(self, value: Value, buffer: Buffer) -> Value:
-        """A value as an element of the buffer, whose dtype it has."""
+        """Converts a value from its register format to the buffer's memory format."""
         if is_small(buffer.dtype):
             return half.to_memory(self, value, buffer.dtype)
         return self.integer(value, "i8", signed=False) if buffer.dtype.kind == "b" else value
 
     def _load_one(self, e: Load, index: Affine, mask: Value | None) -> Value:
-        """A scalar load; where it must not happen it reads the spare word instead."""
+        """A scalar load; where it is masked off, it reads the spare word instead."""
         p = self.pointer(e.buffer, index)
         safe = p
         for condition in (mask, self._any_guarded()):
@@ -227,28 +230,28 @@ class LlvmExpressions(IndexValues):
         return value if mask is None else self.select(mask, value, self.other(e))
 
     def _any_guarded(self) -> Value | None:
-        """Whether any lane is under the masks of the `If`s around; None when there are none."""
+        """True if any lane is active under the enclosing `If`s; None outside of them."""
         if self.lane is None or self.lane.guard is None:
             return None
         return self.any(self.both(self.lane.tail, self.lane.guard))
 
     def any(self, mask: Value | None) -> Value:
-        """Whether a mask has a lane."""
+        """True if any lane of a mask is set."""
         assert mask is not None
         if not mask.lanes:
             return mask
         return self.call(f"llvm.vector.reduce.or.{suffix(mask)}", [mask], "i1", 0)
 
-    def _word(self, e: Call) -> Value | None:
-        """Neighbours in memory as the one word that they are there, or words side by side; None
-        where they are not, or some lanes must not be read."""
+    def _packed_word(self, e: Call) -> Value | None:
+        """Loads neighbours in memory as one packed word, or one per lane; None if they are not
+        neighbours or the load is masked."""
         loads = packed_element_loads(e)
         if loads is None or self.mask():
             return None
-        each, first = len(loads), loads[0]
+        count_per_word, first = len(loads), loads[0]
         index = self.affine(first.index)
         uniform, varying = self.parts(index)
-        if varying not in ({}, {LANE: each}) or any(
+        if varying not in ({}, {LANE: count_per_word}) or any(
                 total(self.affine(x.index), index, -1) != Affine({}, n)
                 for n, x in enumerate(loads) if n):
             return None
@@ -256,10 +259,10 @@ class LlvmExpressions(IndexValues):
         p = self.pointer(buffer, uniform)
         level, changed = self.memory_level(buffer, p), self._changed.get(buffer, 0)
         kind, size = memory_type(buffer), buffer.dtype.itemsize
-        count = each * max(1, lanes)
+        count = count_per_word * max(1, lanes)
         text = f"load {vector(kind, count)}, {p.typed}, align {size}"
         both = self.place(text, kind, count, level, (text, changed))
-        if kind == "i8" and each == 2:
+        if kind == "i8" and count_per_word == 2:
             how = "sext" if buffer.dtype.kind == "i" else "zext"
             both = self.place(f"{how} {both.typed} to <{count} x i16>", "i16", count, level)
         return self.place(f"bitcast {both.typed} to {vector('i32', lanes)}", "i32", lanes, level)
@@ -278,7 +281,7 @@ class LlvmExpressions(IndexValues):
         return self._fetch(e.buffer, text, lanes, p, mask, other)
 
     def _passed(self, e: Load) -> Value:
-        """`other` in the form that the buffer has in memory, in each lane."""
+        """The `other` of a masked load in the buffer's memory format, in each lane."""
         return self.wide(self.to_memory(self.other(e), e.buffer), self.lanes())
 
     def _gather(self, e: Load, index: Affine, mask: Value | None) -> Value:
@@ -291,8 +294,8 @@ class LlvmExpressions(IndexValues):
         number = self.sum_value(index, "i32" if fits32(*bounds(index, self.atoms)) else "i64")
         safe = self.integer(self.select(mask, self.wide(number, lanes), 0), "i64")
         p = self._step(self.pointers[e.buffer], e.buffer, safe)
-        found = self._gather_from(e, p, constant(True, "i1", lanes), other)
-        return self.select(mask, found, self.other(e))
+        gathered = self._gather_from(e, p, constant(True, "i1", lanes), other)
+        return self.select(mask, gathered, self.other(e))
 
     def _gather_from(self, e: Load, p: Value, mask: Value, other: Value) -> Value:
         lanes, kind, size = self.lanes(), memory_type(e.buffer), e.buffer.dtype.itemsize
@@ -304,7 +307,7 @@ class LlvmExpressions(IndexValues):
 
 
 def memory_type(buffer: Buffer) -> str:
-    """The LLVM type of an element in memory: a bool is a byte there, a small float its bits."""
+    """The LLVM type of an element in memory: i8 for a bool, i16 for a small float."""
     if is_small(buffer.dtype):
         return "i16"
     kind = type_of(buffer.dtype)

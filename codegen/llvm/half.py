@@ -1,8 +1,8 @@
-"""float16 and bfloat16: 16 bits in memory, a float in registers, which holds nothing but what the
-16 bits can hold.
+"""Converts float16 and bfloat16: 16 bits in memory, and in registers a float that the 16 bits can
+hold exactly.
 
-So operations compute in float32, and what they give is rounded (`rounded`) to the nearest number
-that fits, of two equally near ones to that whose last bit is 0. Nan stays nan.
+Operations compute in float32, and their results are `rounded` to the nearest representable number,
+ties to even. Nan stays nan.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ DType = np.dtype[Any]
 
 _SIGN = 1 << 15
 _QUIET = 1 << 22  # the bit of a nan that is no error
-_ENDLESS = 0x7F800000  # the bits of an infinite float
-_LOST = 13  # bits of a float's fraction that a float16 has not
-_LEAST = 2.0**-14  # smaller numbers of float16 are all 2**-24 apart
+_INFINITY_BITS = 0x7F800000  # the bits of an infinite float
+_DROPPED_FRACTION_BITS = 13  # bits of a float's fraction that a float16 has not
+_MIN_NORMAL = 2.0**-14  # smaller numbers of float16 are all 2**-24 apart
 _RAISED = 0.5  # floats from here to 1 are 2**-24 apart, too
 
 
@@ -32,23 +32,23 @@ def rounded(k: LlvmBuilder, x: Value, to: DType) -> Value:
         return _dropped(k, x, 16)
     if k.module.target.float16:
         return k.cast("fpext", k.cast("fptrunc", x, "half"), "float")
-    usual = _dropped(k, x, _LOST)
+    usual = _dropped(k, x, _DROPPED_FRACTION_BITS)
     size = k.intrinsic("fabs", usual)
     usual = k.select(k.compare("oge", size, 2.0**16), _signed(k, float("inf"), x), usual)
     size = k.intrinsic("fabs", x)
     small = k.binary("fsub", k.binary("fadd", size, _RAISED), _RAISED)
-    return k.select(k.compare("olt", size, _LEAST), _signed(k, small, x), usual)
+    return k.select(k.compare("olt", size, _MIN_NORMAL), _signed(k, small, x), usual)
 
 
 def from_memory(k: LlvmBuilder, x: Value, dtype: DType) -> Value:
-    """What 16 bits stand for."""
+    """The float that 16 bits encode."""
     if dtype == bfloat16:
         return _number(k, k.binary("shl", k.integer(x, "i32", False), 16))
     if k.module.target.float16:
         return k.cast("fpext", k.cast("bitcast", x, "half"), "float")
-    bits = k.binary("shl", k.integer(x, "i32", True), _LOST)
+    bits = k.binary("shl", k.integer(x, "i32", True), _DROPPED_FRACTION_BITS)
     number = k.binary("fmul", _number(k, k.binary("and", bits, 0x8FFFE000)), 2.0**112)
-    endless = k.binary("or", _bits(k, number), _ENDLESS)
+    endless = k.binary("or", _bits(k, number), _INFINITY_BITS)
     special = k.compare("oge", k.intrinsic("fabs", number), 2.0**16)
     return k.select(special, _number(k, endless), number)
 
@@ -60,11 +60,11 @@ def to_memory(k: LlvmBuilder, x: Value, dtype: DType) -> Value:
     if k.module.target.float16:
         return k.cast("bitcast", k.cast("fptrunc", x, "half"), "i16")
     bits, size = _bits(k, x), k.intrinsic("fabs", x)
-    usual = k.binary("sub", k.binary("lshr", _bits(k, size), _LOST), 112 << 10)
+    usual = k.binary("sub", k.binary("lshr", _bits(k, size), _DROPPED_FRACTION_BITS), 112 << 10)
     small = k.binary("and", _bits(k, k.binary("fadd", size, _RAISED)), 0x3FF)
-    fraction = k.binary("and", k.binary("lshr", bits, _LOST), 0x3FF)
+    fraction = k.binary("and", k.binary("lshr", bits, _DROPPED_FRACTION_BITS), 0x3FF)
     usual = k.select(k.compare("olt", size, float("inf")), usual, k.binary("or", fraction, 0x7C00))
-    usual = k.select(k.compare("olt", size, _LEAST), small, usual)
+    usual = k.select(k.compare("olt", size, _MIN_NORMAL), small, usual)
     sign = k.binary("and", k.binary("lshr", bits, 16), _SIGN)
     return k.integer(k.binary("or", usual, sign), "i16")
 
@@ -102,8 +102,8 @@ def _dropped(k: LlvmBuilder, x: Value, count: int) -> Value:
 
 
 def _to_odd(k: LlvmBuilder, x: Value) -> Value:
-    """A double as one of the two floats around it, that with an odd last bit, so that what is
-    rounded once more comes out as if it were rounded only then."""
+    """Rounds a double to float by round-to-odd, so that rounding the result once more gives the
+    correctly rounded number."""
     near = k.cast("fptrunc", x, "float")
     back = k.cast("fpext", near, "double")
     bits = _bits(k, near)

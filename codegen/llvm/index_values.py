@@ -1,4 +1,4 @@
-"""Index expressions of the loop IR as sums, and sums as LLVM values."""
+"""Emits index expressions of the loop IR: rewrites them as sums, and sums as LLVM values."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ COMPARE = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne":
 
 
 class IndexFacts(NamedTuple):
-    """What an expression reads, and how deep it is."""
+    """The registers, variables and buffers that an expression reads, and its depth."""
 
     reads: frozenset[Any]
     depth: int
 
 
 class Remembered(NamedTuple):
-    """The value of an expression, good while its region is open and what it reads is unchanged."""
+    """The value of an expression; valid while its region is open and its operands are unchanged."""
 
     value: Any
     level: int
@@ -33,9 +33,10 @@ class Remembered(NamedTuple):
 
 
 class Lane:
-    """The lane loop that code is being written for.
+    """The lane loop that is being emitted.
 
-    `tail` is the mask of the lanes that exist, `guard` that of the `If`s around; None is all.
+    `tail` is the mask of the lanes that exist, `guard` that of the enclosing `If`s; None is all
+    lanes.
     """
 
     def __init__(self, lanes: int, outer: frozenset[Register], tail: Value | None) -> None:
@@ -46,7 +47,7 @@ class Lane:
 
 
 class IndexValues(LlvmBuilder):
-    """Gives variables their values, and expressions made of them."""
+    """Binds variables to values and emits index expressions."""
 
     def __init__(self, module: LlvmModule) -> None:
         super().__init__(module)
@@ -66,7 +67,7 @@ class IndexValues(LlvmBuilder):
         self._changed[thing] = self.clock
 
     def facts(self, e: Expr) -> IndexFacts:
-        """What `e` reads."""
+        """The facts of `e`, computed once."""
         known = self._facts
         stack = [e]
         while stack:
@@ -120,7 +121,7 @@ class IndexValues(LlvmBuilder):
         self.changed(var)
 
     def atom(self, value: Value, low: int, high: int, step: int = 1) -> Affine:
-        """A value as a sum of its own."""
+        """A value as a sum of one term."""
         self.atoms[value.text] = Atom(value, low, high, step)
         return Affine({value.text: 1})
 
@@ -150,8 +151,8 @@ class IndexValues(LlvmBuilder):
             return self._product(e.op, x, y)
         if isinstance(e, Call) and e.op == "cast" and e.args[0].dtype.kind in "biu":
             value = self.value(e.args[0])
-            kept = scalar.convert(self, value, e.args[0].dtype, INT)
-            return self._opaque(kept, *_limits(e.args[0].dtype))
+            remainder = scalar.convert(self, value, e.args[0].dtype, INT)
+            return self._opaque(remainder, *_limits(e.args[0].dtype))
         if isinstance(e, Call) and e.op in ("where", "maximum", "minimum"):
             ends = [bounds(self.affine(x), self.atoms) for x in e.args[-2:]]
             value = self._opaque_value(e)
@@ -159,7 +160,7 @@ class IndexValues(LlvmBuilder):
         return self._opaque(self._opaque_value(e), -UNKNOWN, UNKNOWN)
 
     def _opaque_value(self, e: Expr) -> Value:
-        """The value of an expression that is not a sum itself."""
+        """The value of an expression that is not index arithmetic, as a term."""
         if isinstance(e, Call):
             args = [self.value(x) for x in e.args]
             return scalar.apply(self, e.op, args, [x.dtype for x in e.args], e.dtype)
@@ -171,8 +172,8 @@ class IndexValues(LlvmBuilder):
                 return Affine({}, int(value.text))
             self.atoms[value.text] = Atom(value, low, high)
             return Affine({value.text: 1})
-        known = self.atoms.get(value.text, Atom(value, low, high))
-        self.atoms[value.text] = known._replace(value=value)  # its level may have changed
+        current = self.atoms.get(value.text, Atom(value, low, high))
+        self.atoms[value.text] = current._replace(value=value)  # its level may have changed
         return Affine({value.text: 1})
 
     def _product(self, op: str, x: Affine, y: Affine) -> Affine:
@@ -183,7 +184,7 @@ class IndexValues(LlvmBuilder):
         )
 
     def quotient(self, a: Affine, divisor: int, remainder: bool) -> Affine:
-        """floor(a / divisor), or what remains, for a sum that is not negative."""
+        """floor(a / divisor), or the remainder, of a non-negative sum."""
         whole, rest, low = divide(a, divisor, self.atoms)
         if not rest.terms:  # then rest is a constant, and low fills the rest of the divisor
             whole = total(whole, Affine({}, rest.constant // divisor))
@@ -214,7 +215,7 @@ class IndexValues(LlvmBuilder):
         return any(name == LANE or self.atoms[name].value.lanes for name in a.terms)
 
     def _compare_sums(self, op: str, x: Affine, y: Affine) -> Value:
-        """x op y, decided by bounds where they suffice, else with what varies on the left."""
+        """x op y, decided by bounds if they suffice, else with the varying terms on the left."""
         d = total(x, y, -1)
         low, high = bounds(d, self.atoms)
         decided = _decide(op, low, high)
@@ -246,7 +247,7 @@ class IndexValues(LlvmBuilder):
         return self.binary("add", result, self.integer(value, kind))
 
     def parts(self, a: Affine) -> tuple[Affine, dict[str, int]]:
-        """The part of a sum that is the same in all lanes, and the terms of the other."""
+        """The part of a sum that is the same in all lanes, and the varying terms."""
         same: dict[str, int] = {}
         other: dict[str, int] = {}
         for name, coefficient in a.terms.items():
@@ -287,12 +288,12 @@ class IndexValues(LlvmBuilder):
 
 
 def fits32(low: int, high: int) -> bool:
-    """Whether all values between fit into 32 bits."""
+    """True if all values of the range fit into 32 bits."""
     return low >= -(1 << 31) and high < 1 << 31
 
 
 def is_sum(e: Expr) -> bool:
-    """Whether `e` is index arithmetic."""
+    """True if `e` is index arithmetic."""
     if not isinstance(e, Call) or e.dtype != INT or e.op not in _SUMS:
         return False
     return all(x.dtype == INT for x in e.args)
@@ -308,7 +309,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def _decide(op: str, low: int, high: int) -> bool | None:
-    """The truth of d op 0 for low <= d <= high, when that is known."""
+    """True or False if d op 0 is decided by low <= d <= high, else None."""
     if op in ("gt", "le"):
         known = _decide("lt", -high, -low)
         return known if op == "gt" or known is None else not known

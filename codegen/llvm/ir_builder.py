@@ -1,9 +1,10 @@
-"""Writes LLVM IR as text: values, regions of code, and instructions that find their own place.
+"""Writes LLVM IR as text: values, nested regions of code, and instructions that are hoisted as they
+are written.
 
-Every value knows its *level*: how deep in the nest of open regions (loops, branches) the things lie
-that it is made of. An instruction is written at the level of its operands, that is in front of all
-regions that it does not depend on, and the same instruction of the same operands is written once.
-So loop invariants are hoisted and common sub-expressions merged while the text is written.
+Every value has a *level*: the depth of the innermost open region (loop, branch) that its operands
+belong to. An instruction is written at the level of its operands, in front of all regions that it
+does not depend on, and the same instruction with the same operands is written once. So loop
+invariants are hoisted and common sub-expressions merged while the text is written.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def lane_numbers(lanes: int, kind: str = "i32") -> Value:
 
 
 class LlvmModule:
-    """What the functions of one module share: declarations, helper functions, libm symbols."""
+    """The state that the functions of one module share: declarations, helper functions, libm
+    symbols."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -112,7 +114,8 @@ class LlvmModule:
 
 
 class LlvmRegion:
-    """An open loop body, branch or block: what stands before it, what it writes, what is known."""
+    """An open loop body, branch or block: its preheader, its text, and the values available in it.
+    """
 
     _identities = itertools.count()
 
@@ -180,7 +183,7 @@ class LlvmBuilder:
         self.lines.append("  " + text)
 
     def place(self, text: str, kind: str, lanes: int, level: int, key: Any = None) -> Value:
-        """The value of an instruction, written at its level unless it is known there already."""
+        """The value of an instruction, written at its level unless an equal one is available."""
         region = self.regions[level]
         hit = region.known.get(key or text)
         if hit is None:
@@ -192,7 +195,7 @@ class LlvmBuilder:
         return hit
 
     def emit(self, text: str, kind: str, lanes: int, level: int) -> Value:
-        """As `place` for arithmetic, which is not moved in front of a branch when it is costly."""
+        """Like `place`, but a costly instruction is not hoisted out of a branch."""
         if kind in FLOATS:
             level = max(level, self.regions[-1].pin)
         return self.place(text, kind, lanes, level)

@@ -1,4 +1,5 @@
-"""Tells which kernels are the same but for names and identities, so that they can share code."""
+"""Computes structural keys of kernels, so that kernels that differ only in names share their code.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from ..ir.loop_ir import (
 
 
 def signature(kernel: Kernel) -> tuple[Any, ...]:
-    """A key that two kernels have in common exactly if their code is the same."""
+    """A structural key: two kernels have equal keys exactly if their code is equal."""
     return _Reader().kernel(kernel)
 
 

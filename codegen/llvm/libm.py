@@ -1,4 +1,4 @@
-"""Functions out of line: calls of the C library for each lane, and helpers that branch inside."""
+"""Calls functions out of line: the C library for each lane, and helpers that contain branches."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def _lane_by_lane(helper: str, symbol: str, xs: list[Value]) -> str:
     kind, full = xs[0].type, xs[0].full
     head = ", ".join(f"{full} %x{j}" for j in range(len(xs)))
     lines = [f"define internal {full} @{helper}({head}) #0 {{"]
-    made = "poison"
+    result = "poison"
     for i in range(xs[0].lanes):
         for j in range(len(xs)):
             lines.append(f"  %e{i}_{j} = extractelement {full} %x{j}, i64 {i}")
         args = ", ".join(f"{kind} %e{i}_{j}" for j in range(len(xs)))
         lines.append(f"  %c{i} = call {kind} @{symbol}({args})")
-        lines.append(f"  %r{i} = insertelement {full} {made}, {kind} %c{i}, i64 {i}")
-        made = f"%r{i}"
-    return "\n".join([*lines, f"  ret {full} {made}", "}"])
+        lines.append(f"  %r{i} = insertelement {full} {result}, {kind} %c{i}, i64 {i}")
+        result = f"%r{i}"
+    return "\n".join([*lines, f"  ret {full} {result}", "}"])
 
 
 def outlined(k: LlvmBuilder, name: str, xs: list[Value], write: Callable[..., Value]) -> Value:
@@ -53,7 +53,8 @@ def outlined(k: LlvmBuilder, name: str, xs: list[Value], write: Callable[..., Va
 
 
 def corrected(k: LlvmBuilder, fast: Value, wrong: Value, slow: Callable[[], Value]) -> Value:
-    """`fast`, but `slow()` in the lanes that are `wrong`, computed only if there are any."""
+    """`fast`, except in the lanes that are `wrong`: there `slow()`, computed only if there are any.
+    """
     some = wrong
     if wrong.lanes:
         some = k.call(f"llvm.vector.reduce.or.{suffix(wrong)}", [wrong], "i1", 0)

@@ -1,9 +1,9 @@
-"""Vectors stored under a mask, in forms that LLVM compiles right.
+"""Stores vectors under a mask, in forms that LLVM compiles correctly.
 
-LLVM 22 makes a scalar store of a masked store whose mask has a single lane. On AVX-512, where the
+LLVM 22 makes a scalar store of a masked store whose mask has a single lane. On AVX-512, if the
 elements were narrowed from wider integers, it stores the wide integer: four bytes in place of two,
-over whatever lies behind. So a mask that is known to have one lane becomes a scalar store here, and
-LLVM gets no other mask that it could find to be constant.
+over the bytes behind. So a mask that is known to have one lane becomes a scalar store here, and all
+other masks are hidden from LLVM's constant folding.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def by_intrinsic(k: LlvmBuilder, kind: str, value: Value, p: Value, size: int, m
 
 
 def opaque(k: LlvmBuilder, x: Value) -> Value:
-    """The same scalar integer, of which LLVM knows nothing; this takes no instruction."""
+    """The same scalar integer, hidden from LLVM's optimizer; this takes no instruction."""
     if not k.module.target.x86:
         return x
     return k.place(f'call {x.type} asm "", "=r,0"({x.typed})', x.type, 0, x.level)
 
 
 def unknown(k: LlvmBuilder, mask: Value, size: int) -> Value:
-    """The same mask, of which LLVM knows no lane, where elements of `size` bytes are stored."""
+    """The same mask, hidden from LLVM's optimizer, for a store of elements of `size` bytes."""
     if size == _WIDEST or not k.module.target.x86:
         return mask
     on = k.compare("ne", opaque(k, constant(1, "i32")), 0)

@@ -1,9 +1,10 @@
-"""Functions of floats: those of float32 here, of float64 in `math64`, the rest from the C library.
+"""Emits functions of floats: float32 here, float64 in `math64`, the others as calls of the C
+library.
 
-Results lie within 4 units in the last place, with nan, infinities, zeros of both signs and
-subnormals as NumPy has them. Without fused multiply-add the splittings below are not exact: then,
-too, the C library is called. Arguments are reduced with a number that pushes the integer part into
-the low bits, which needs no conversion instruction: x * c + MAGIC.
+Results lie within 4 units in the last place, with nan, infinities, signed zeros and subnormals as
+in NumPy. Without fused multiply-add the splittings below are not exact, and the C library is called
+as well. Arguments are reduced with a number that pushes the integer part into the low bits, which
+needs no conversion instruction: x * c + MAGIC.
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ def _sin_cos(k: LlvmBuilder, r: Value) -> tuple[Value, Value]:
 
 
 def _wave(name: str, shift: int) -> Function:
-    """sin, or cos as sin a quarter turn further."""
+    """sin, or cos as sin shifted by a quarter turn."""
 
     def write(k: LlvmBuilder, x: Value) -> Value:
         r, n = _quarter_turns(k, x)
@@ -254,7 +255,7 @@ def _atan2(k: LlvmBuilder, y: Value, x: Value) -> Value:
 
 
 def _asin_parts(k: LlvmBuilder, x: Value) -> tuple[Value, Value]:
-    """Whether |x| > 1/2, and asin(|x|), or of sqrt((1 - |x|) / 2) if so."""
+    """The condition |x| > 1/2, and asin(|x|), or of sqrt((1 - |x|) / 2) if it holds."""
     t = k.intrinsic("fabs", x)
     large = k.compare("ogt", t, 0.5)
     s = k.select(large, fma(k, t, -0.5, 0.5), k.binary("fmul", t, t))

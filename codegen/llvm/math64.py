@@ -1,4 +1,4 @@
-"""Mathematical functions of float64, and what they share with float32."""
+"""Emits mathematical functions of float64, and the helpers that they share with float32."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def clamp(k: LlvmBuilder, x: Value, low: float, high: float) -> Value:
 
 
 def log_special(k: LlvmBuilder, x: Value, result: Value) -> Value:
-    """The result of a logarithm, put right where x is 0, infinite, negative or nan."""
+    """The result of a logarithm, corrected for 0, infinite, negative and nan arguments."""
     infinite = k.compare("ueq", x, float("inf"))
     result = k.select(infinite, k.binary("fadd", x, x), result)
     result = k.select(k.compare("olt", x, 0.0), float("nan"), result)
@@ -52,7 +52,7 @@ def log_special(k: LlvmBuilder, x: Value, result: Value) -> Value:
 
 
 def log1p_of(k: LlvmBuilder, x: Value, log: Function) -> Value:
-    """log(1 + x), with what rounding the sum has lost added again."""
+    """log(1 + x), corrected by the rounding error of the sum."""
     u = k.binary("fadd", x, 1.0)
     lost = k.binary("fdiv", k.binary("fsub", x, k.binary("fsub", u, 1.0)), u)
     lost = k.select(k.compare("ord", lost, lost), lost, 0.0)  # of infinity and of -1

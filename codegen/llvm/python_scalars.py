@@ -1,7 +1,9 @@
-"""Python's arithmetic of ints and floats, as one native function of an operation's number.
+"""Implements Python's arithmetic of ints, floats and bools as one native function with an operation
+number.
 
-Ints have 64 bits, floats 64, bools are ints. An operation says whether it could be done: where
-Python would raise, or an int would be larger, it could not. What is no operation here is Python's.
+Ints and floats have 64 bits; bools are ints. The function returns False if Python would raise or
+the int result exceeds 64 bits; then Python computes it. Operations that are missing here are
+Python's as well.
 """
 
 from __future__ import annotations

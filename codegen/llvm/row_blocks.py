@@ -1,4 +1,4 @@
-"""A program for a block of rows, run over any number of rows: sizes that code need not know.
+"""Runs a program that was compiled for a block of rows over any number of rows.
 
 Rows are independent of each other, so blocks are tasks. The last block ends with the last row and
 overlaps the one before it: rows computed twice get the same values twice.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """How a program of `block` rows moves on: by `strides` bytes per row in each argument."""
+    """The rows of a block, and the `strides` in bytes from row to row of each argument."""
 
     block: int
     strides: Sequence[int]

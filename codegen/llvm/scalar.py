@@ -1,6 +1,7 @@
-"""The scalar operations of the loop IR as LLVM instructions, one row each, for scalars and vectors.
+"""Emits the scalar operations of the loop IR as LLVM instructions, one row each, for scalars and
+vectors.
 
-A row is called with the builder, the dtype that the operands have, and the operands.
+A row is called with the builder, the dtype of the operands, and the operands.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ def apply(k: LlvmBuilder, op: str, args: list[Value], dtypes: list[DType], resul
     operands = [convert(k, a, t, work) for a, t in zip(args, dtypes, strict=True)]
     if is_small(work) and op in _SMALL:
         return convert(k, _SMALL[op](k, work, *operands), work, result)
-    held = summed_in(work)
-    value = SCALAR[op](k, held, *operands)
+    operand_dtype = summed_in(work)
+    value = SCALAR[op](k, operand_dtype, *operands)
     return convert(k, value, result_dtype(op, work), result)
 
 
 def convert(k: LlvmBuilder, v: Value, source: DType, to: DType) -> Value:
-    """A value as another dtype, as NumPy's astype where that is defined."""
+    """A value as another dtype, with the semantics of NumPy's astype where that is defined."""
     if source == to:
         return v
     if is_small(to):
@@ -127,7 +128,7 @@ def of_float(name: str) -> Row:
 
 
 def classify(predicate: str, integers: bool) -> Row:
-    """A row that compares |x| with infinity; `integers` is the answer for integers."""
+    """A row that compares |x| with infinity; `integers` is the result for integers."""
 
     def row(k: LlvmBuilder, t: DType, x: Value) -> Value:
         if t.kind != "f":
@@ -297,7 +298,7 @@ _SMALL: dict[str, Row] = {"nextafter": half.following}
 
 
 def identity(op: str, dtype: DType) -> Value:
-    """The value that leaves every other unchanged under `op`; -0.0 for sums of floats."""
+    """The identity element of `op`; -0.0 for sums of floats."""
     dtype, kind = summed_in(dtype), type_of(dtype)
     if op == "add":
         return constant(-0.0 if dtype.kind == "f" else 0, kind)

@@ -1,9 +1,10 @@
-"""The steps of a program as a table of constants, and the native loop that goes through it.
+"""Writes the steps of a program as a table of constants, and the native loop that executes the
+table.
 
-A step is a task function, how many tasks there are, what they take, and where its buffers are: text
-and code of a program grow with its kernels, not with how often each of them runs. All else that
-runs programs is one for all of them and lies beside the thread pool: LLVM takes a millisecond for
-the smallest function, a quarter of what it takes for a small kernel.
+A step is a task function, its number of tasks, their cost, and the slots of its buffers. So the
+code of a program grows with its kernels, not with the number of steps. The loop itself is compiled
+once, beside the thread pool: LLVM takes a millisecond for the smallest function, a quarter of the
+time for a small kernel.
 """
 
 from __future__ import annotations
@@ -43,27 +44,27 @@ Slot = Argument | Arena
 
 @dataclass(frozen=True)
 class ProgramStep:
-    """One kernel of a program, with a place for each of its arguments."""
+    """One kernel of a program, with a slot for each of its arguments."""
 
     kernel: Kernel
     slots: Sequence[Slot]
 
 
 def program_text(calls: Sequence[tuple[ProgramStep, str]], rows: RowBlocks, kept: int) -> str:
-    """The constants `program`, of steps, each with its task function, and how it goes over rows;
-    and `later`, the program without its first `kept` steps."""
-    places: list[str] = []
+    """The constant `program`: its steps, each with its task function, and its row blocks; and the
+    constant `later`: the program without its first `kept` steps."""
+    slot_texts: list[str] = []
     records = []
     for step, task in calls:
-        first = len(places)
-        places += [f"{{i64, i64}} {{i64 {i}, i64 {at}}}" for i, at in map(_words, step.slots)]
-        numbers = (step.kernel.tasks, _cost(step.kernel), first, len(places))
+        first = len(slot_texts)
+        slot_texts += [f"{{i64, i64}} {{i64 {i}, i64 {at}}}" for i, at in map(_words, step.slots)]
+        numbers = (step.kernel.tasks, _cost(step.kernel), first, len(slot_texts))
         fields = ", ".join(f"i64 {n}" for n in numbers)
         records.append(f"%step {{ptr @{task}, {fields}}}")
-    most = max((len(step.slots) for step, _ in calls), default=0)
+    max_slots = max((len(step.slots) for step, _ in calls), default=0)
     return _TYPES + _PROGRAM.format(
-        most=max(most, 1), records=", ".join(records), count=len(records), kept=kept,
-        places=", ".join(places), slots=len(places), block=rows.block,
+        most=max(max_slots, 1), records=", ".join(records), count=len(records), kept=kept,
+        places=", ".join(slot_texts), slots=len(slot_texts), block=rows.block,
         cost=max(int(rows.cost), 1), arguments=len(rows.strides),
         strides=", ".join(f"i64 {n}" for n in rows.strides))
 
@@ -73,7 +74,7 @@ def _words(slot: Slot) -> tuple[int, int]:
 
 
 def _cost(kernel: Kernel) -> int:
-    """What the tasks take in nanoseconds; 0 where they are not worth a second thread."""
+    """The cost of the tasks in nanoseconds; 0 if they are not worth a second thread."""
     return 0 if kernel.cost < PARALLEL_NANOSECONDS else min(int(kernel.cost), 1 << 60)
 
 
@@ -84,7 +85,7 @@ _TYPES = """%step = type {ptr, i64, i64, i64, i64}
 %program = type {ptr, ptr, i64, i64, i64, i64, ptr, i64, i64}
 """
 
-BLOCK_PLACE = 24
+BLOCK_ROWS_OFFSET = 24
 """Bytes from the beginning of a program to the rows of its block."""
 
 _PROGRAM = """
@@ -101,9 +102,9 @@ _PROGRAM = """
 
 
 def loop_text(more: str = "") -> str:
-    """`fusewire_steps` as LLVM IR, with `more` parameters, which it hands on to who runs the tasks
-    of a step on several threads: `fusewire_parallel`, as `fusewire_serial`, is defined elsewhere.
-    """
+    """`fusewire_steps` as LLVM IR. Its additional parameters `more` are passed on to
+    `fusewire_parallel`, which runs the tasks of a step on several threads; that and
+    `fusewire_serial` are defined elsewhere."""
     return _TYPES + _LOOP.replace(" MORE", more)
 
 

@@ -1,1 +1,1 @@
-"""Graphs with ops that have no kernel: native parts and library calls."""
+"""Partitions graphs with ops that have no kernel into native parts and library calls."""

@@ -1,6 +1,6 @@
-"""A graph as native programs and calls of a library between them.
+"""Runs a graph as native programs and library calls between them.
 
-A call runs an op as eager does, so that for what has no code the values are those of eager.
+A library call evaluates an op as eager does, with the same values.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ...eager.errors import CodegenError, FusewireError, MemoryShortage
 from ..ir.target_info import Machine
 from ..program.kernel_stats import bytes_of, kernel_table
 from ..select.lowering_table import CPU, LoweringTable
-from .partition import GraphPart, LibraryCall, Step, only_shows, partition
+from .partition import GraphPart, LibraryCall, Step, is_free_view, partition
 from .support import why_no_code
 
 Run = Callable[[list[Any]], Sequence[Any]]
-Made = TypeVar("Made")
+CompiledPart = TypeVar("CompiledPart")
 
 
 class NativePart(Protocol):
-    """What a part is compiled to."""
+    """The compiled form of a part."""
 
     def __call__(self, arrays: list[Any]) -> list[Any]: ...
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]: ...
@@ -48,24 +48,25 @@ class NativePart(Protocol):
 def compile_hybrid(graph: Graph, native: Callable[[GraphPart], NativePart],
                    kinds: LoweringTable = CPU
                   ) -> HybridExecutable:
-    """The graph with everything compiled by `native`, as `kinds`, that it can compile."""
-    ready, steps, programs, checks = made_in_parts(graph, native, kinds)
+    """Compiles all parts of a graph that `native` can compile; `kinds` tells which ops have
+    kernels."""
+    ready, steps, programs, checks = compile_parts(graph, native, kinds)
     return HybridExecutable(ready, steps, programs, checks, len(graph.outputs))
 
 
-def made_in_parts(graph: Graph, native: Callable[[GraphPart], Made], kinds: LoweringTable
-                  ) -> tuple[Graph, list[Step], list[Made | None], list[Check]]:
-    """The graph as it is cut, its steps with what `native` makes of those that are parts, and the
-    checks of its values. A part that `native` refuses by a CodegenError is cut again."""
+def compile_parts(graph: Graph, native: Callable[[GraphPart], CompiledPart], kinds: LoweringTable
+                  ) -> tuple[Graph, list[Step], list[CompiledPart | None], list[Check]]:
+    """The partitioned graph, its steps with the programs of its parts, and its checks. A part for
+    which `native` raises CodegenError is partitioned again."""
     with phase("passes"):
-        opened = decompose_composites(graph, lambda node: not (
+        decomposed = decompose_composites(graph, lambda node: not (
             why_no_code(node) or kinds.has_kernel(node, Machine())))
-        ready, checks = extract_checks(opened)
+        ready, checks = extract_checks(decomposed)
     checked = {n for c in checks if (n := ready.outputs[c.output]).op != "input"}
     refused: dict[Node, str] = {}
     while True:
         steps = list(partition(ready, refused, checked, kinds.has_lowering))
-        programs: list[Made | None] = []
+        programs: list[CompiledPart | None] = []
         for step in steps:
             try:
                 programs.append(native(step) if isinstance(step, GraphPart) else None)
@@ -80,20 +81,20 @@ def made_in_parts(graph: Graph, native: Callable[[GraphPart], Made], kinds: Lowe
 
 
 def _without_code(part: GraphPart) -> list[Node]:
-    """The nodes of a part that some back ends have kernels for: others refuse it for these."""
+    """The nodes of a part that only some back ends have kernels for."""
     return [n for n in part.members if why_no_code(n)]
 
 
-def call_by_call(graph: Graph) -> HybridExecutable:
-    """The graph without any code: op by op, in the time that eager takes."""
+def op_by_op(graph: Graph) -> HybridExecutable:
+    """The graph without compiled code: op by op, in the time that eager takes."""
     steps = [LibraryCall(n, "it runs for the first time") for n in graph.nodes()
              if n.op not in SPECIAL]
     return HybridExecutable(graph, steps, [None] * len(steps), [], len(graph.outputs))
 
 
 class Action(NamedTuple):
-    """A step on numbered values: which it reads and makes, which nobody reads after it, and which
-    have to be looked at when it is done."""
+    """A step on numbered values: those it reads and makes, those that are dead after it, and those
+    that are checked after it."""
 
     run: Run
     reads: tuple[int, ...]
@@ -103,66 +104,67 @@ class Action(NamedTuple):
 
 
 class HybridExecutable:
-    """Steps in order: native programs and calls. Calls may come from several threads at once."""
+    """Steps in order: native programs and library calls. Several threads may call it at once."""
 
     def __init__(self, graph: Graph, steps: Sequence[Step], programs: Sequence[NativePart | None],
                  checks: Sequence[Check], wanted: int) -> None:
         self.graph, self.steps, self.programs = graph, list(steps), list(programs)
-        self.checks, self.wanted = list(checks), wanted
-        constants = [n for n in _read(graph, steps) if n.op == "const"]
-        made = [n for step in steps for n in step.makes]
-        place = {n: i for i, n in enumerate([*graph.inputs, *constants, *made])}
-        self._rest = [evaluate_node(n, []) for n in constants] + [None] * len(made)
-        self._outputs = [place[n] for n in graph.outputs[:wanted]]
-        self._values = list(place)
-        looked = [(place[graph.outputs[c.output]], c) for c in _distinct(checks)]
-        self._before = [(i, c) for i, c in looked if i < len(graph.inputs)]
-        self._taken = _taken(steps, place)
-        self._actions = _actions(steps, programs, place, looked, set(self._outputs))
+        self.checks, self.output_count = list(checks), wanted
+        constants = [n for n in _values_read(graph, steps) if n.op == "const"]
+        computed = [n for step in steps for n in step.makes]
+        value_numbers = {n: i for i, n in enumerate([*graph.inputs, *constants, *computed])}
+        self._initial_values = [evaluate_node(n, []) for n in constants] + [None] * len(computed)
+        self._outputs = [value_numbers[n] for n in graph.outputs[:wanted]]
+        self._values = list(value_numbers)
+        numbered_checks = [(value_numbers[graph.outputs[c.output]], c) for c in _distinct(checks)]
+        self._input_checks = [(i, c) for i, c in numbered_checks if i < len(graph.inputs)]
+        self._donated = _donated_inputs(steps, value_numbers)
+        self._actions = _actions(steps, programs, value_numbers, numbered_checks,
+                                 set(self._outputs))
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
-        """The outputs for these inputs; IndexError for indices out of range."""
-        for i, check in self._before:
+        """The outputs for these inputs. Raises IndexError for indices out of range."""
+        for i, check in self._input_checks:
             check.require(arrays[i])
-        values = [*arrays, *self._rest]
-        for i in self._taken:
+        values = [*arrays, *self._initial_values]
+        for i in self._donated:
             arrays[i] = None  # only who holds an array alone may write over it
         for action in self._actions:
-            given = [values[i] for i in action.reads]
+            operands = [values[i] for i in action.reads]
             for i in action.dead:
                 values[i] = None
-            for i, array in zip(action.makes, action.run(given)):
+            for i, array in zip(action.makes, action.run(operands)):
                 values[i] = array
             for i, check in action.checks:
                 check.require(values[i])
         return [values[i] for i in self._outputs]
 
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
-        """A row per kernel and per call, with median times on made-up inputs. The row of a call
-        has a `why`: the reason why it is no native code."""
-        found: list[dict[str, Any]] = []
+        """A row per kernel and per library call, with median times on made-up inputs. The row of a
+        call has a `why`: the reason why it has no native code."""
+        rows: list[dict[str, Any]] = []
         for step, program in zip(self.steps, self.programs):
             if program is not None:
-                found += program.rows(repeats)
+                rows += program.rows(repeats)
             elif isinstance(step, LibraryCall):
-                found.append({**_facts(step), "seconds": _seconds(step, repeats)})
-        return found
+                rows.append({**_call_row(step), "seconds": _seconds(step, repeats)})
+        return rows
 
     @property
     def memory(self) -> Memory:
-        """What a call takes; its arena is what lies between inputs and results at the worst, with
-        the arena of the program that runs then."""
+        """The memory of a call; its arena is the peak of intermediate values together with the
+        arena of the running program."""
         sizes = [bytes_of([n.type]) for n in self._values]
-        given = set(range(len(sizes) - sum(len(a.makes) for a in self._actions)))
+        inputs = set(range(len(sizes) - sum(len(a.makes) for a in self._actions)))
         outputs, results, between, worst = set(self._outputs), 0, 0, 0
         for step, program, action in zip(self.steps, self.programs, self._actions):
             inner = sum(sizes[i] for i in action.makes if i not in outputs)
-            made = _made(step) if program is None else program.memory.results
-            between += min(inner, made)
-            results += max(made - inner, 0)
+            allocated = _allocated_bytes(step) if program is None else program.memory.results
+            between += min(inner, allocated)
+            results += max(allocated - inner, 0)
             worst = max(worst, between + (0 if program is None else program.memory.arena))
-            between -= sum(sizes[i] for i in action.dead if i not in given)
-        return Memory(sum(sizes[i] for i in given), results, worst)
+            between -= sum(sizes[i] for i in action.dead if i not in inputs)
+        return Memory(sum(sizes[i] for i in inputs), results, worst)
 
     def explain(self) -> str:
         """Kernels and calls as a table."""
@@ -189,38 +191,38 @@ def _distinct(checks: Sequence[Check]) -> list[Check]:
     return list({(c.output, c.low, c.size): c for c in reversed(checks)}.values())[::-1]
 
 
-def _read(graph: Graph, steps: Sequence[Step]) -> list[Node]:
-    """Everything that steps read or that is an output, once."""
+def _values_read(graph: Graph, steps: Sequence[Step]) -> list[Node]:
+    """All nodes that are read by a step or are outputs, once each."""
     return list(dict.fromkeys([n for step in steps for n in step.reads] + list(graph.outputs)))
 
 
-def _taken(steps: Sequence[Step], place: Mapping[Node, int]) -> list[int]:
-    """The inputs that a part may write over."""
-    return [place[step.reads[i]] for step in steps if isinstance(step, GraphPart)
+def _donated_inputs(steps: Sequence[Step], value_numbers: Mapping[Node, int]) -> list[int]:
+    """The numbers of the inputs that a part may overwrite."""
+    return [value_numbers[step.reads[i]] for step in steps if isinstance(step, GraphPart)
             for i in step.graph.donated.values()]
 
 
 def _actions(
-    steps: Sequence[Step], programs: Sequence[NativePart | None], place: Mapping[Node, int],
-    looked: Sequence[tuple[int, Check]], outputs: set[int],
+    steps: Sequence[Step], programs: Sequence[NativePart | None], value_numbers: Mapping[Node, int],
+    numbered_checks: Sequence[tuple[int, Check]], outputs: set[int],
 ) -> list[Action]:
-    """The steps with the places of their values, and what they let go."""
-    found: list[Action] = []
-    kept = set(outputs)
+    """The steps with the numbers of their values and of those that die."""
+    actions: list[Action] = []
+    live = set(outputs)
     for step, program in zip(reversed(steps), reversed(programs)):
-        reads, makes = ([place[n] for n in nodes] for nodes in (step.reads, step.makes))
-        checks = tuple((i, c) for i, c in looked if i in makes)
-        dead = tuple(i for i in dict.fromkeys(reads) if i not in kept)
-        run: Run = program if program is not None else _caller(step)
-        found.append(Action(run, tuple(reads), tuple(makes), dead, checks))
-        kept |= set(reads)
-    return found[::-1]
+        reads, makes = ([value_numbers[n] for n in nodes] for nodes in (step.reads, step.makes))
+        checks = tuple((i, c) for i, c in numbered_checks if i in makes)
+        dead = tuple(i for i in dict.fromkeys(reads) if i not in live)
+        run: Run = program if program is not None else _library_runner(step)
+        actions.append(Action(run, tuple(reads), tuple(makes), dead, checks))
+        live |= set(reads)
+    return actions[::-1]
 
 
-def _caller(step: Step) -> Run:
-    """One op on arrays, as eager runs it."""
+def _library_runner(step: Step) -> Run:
+    """A function that evaluates one op on arrays, as eager does."""
     assert isinstance(step, LibraryCall)
-    op, params, facts = OPS[step.node.op], dict(step.node.params), _facts(step)
+    op, params, facts = OPS[step.node.op], dict(step.node.params), _call_row(step)
 
     def run(arrays: list[Any]) -> Sequence[Any]:
         return (evaluate(op, tuple([Tensor(a) for a in arrays]), params)._data,)
@@ -238,30 +240,30 @@ def _name(call: LibraryCall) -> str:
 
 
 def comment(step: Step) -> str:
-    """What a call does in the place of code, by line, and why."""
+    """The text that stands for a library call in a listing: op, line and reason."""
     assert isinstance(step, LibraryCall)
     return f"{_name(step)} {step.node.site}: {step.why}"
 
 
-def _facts(call: LibraryCall) -> dict[str, Any]:
-    """The row of a call without its time; how fast it could be is not known."""
+def _call_row(call: LibraryCall) -> dict[str, Any]:
+    """The row of a library call without its time; its limit is unknown."""
     node = call.node
     moved = bytes_of([n.type for n in (node, *node.inputs)])
     return {"name": _name(call), "line": node.site, "bytes": moved, "flops": 0,
             "tasks": 1, "limit": 0.0, "why": call.why}
 
 
-def _made(step: Step) -> int:
-    """Bytes that are new after a call."""
-    return bytes_of(n.type for n in step.makes if not only_shows(n))
+def _allocated_bytes(step: Step) -> int:
+    """The bytes that a library call allocates."""
+    return bytes_of(n.type for n in step.makes if not is_free_view(n))
 
 
 def _seconds(call: LibraryCall, repeats: int) -> float:
-    """The median time of a call on made-up inputs; 0 where it refuses them."""
+    """The median time of a library call on made-up inputs; 0 if it refuses them."""
     arrays = [evaluate_node(n, []) if n.op == "const" else
               (np.zeros if n.type.dtype.kind in "iu" else np.ones)(n.type.shape, n.type.dtype)
               for n in call.reads]
-    run, times = _caller(call), []
+    run, times = _library_runner(call), []
     for _ in range(repeats):
         start = time.perf_counter()
         try:

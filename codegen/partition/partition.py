@@ -1,12 +1,10 @@
-"""Which parts of a graph become native code, and which nodes stay calls of a library.
+"""Partitions a graph into parts that become native code and nodes that stay library calls.
 
-Calls and parts take turns: at an odd level stand calls, at an even one a part, and everything is
-put at the lowest level that it can have. So there are as many parts as there are calls that wait
-for each other with native code in between, no part waits for itself, and each is as large as can
-be. A part is of one device; where a level has several, the CPU's comes first, as others may read
-numbers that it makes, and it reads nothing of theirs but by a call. Views of something that is no
-larger are made where they are read: by each part again, and by NumPy, which mostly moves nothing
-then, for a call.
+Calls and parts alternate: odd levels hold calls, even levels hold a part, and each node has the
+lowest possible level. So parts are as few and as large as possible, and no part depends on itself.
+A part is on one device; on a level with several, the CPU's part comes first, since others may read
+its numbers, and it reads theirs only by a call. A view that is no larger than its base is made
+where it is read: again in each part, and for a call by NumPy, mostly without a copy.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from ...eager.core.op import OPS
 from .support import why_no_code
 
 TOO_LITTLE = "so little work that code of its own would not pay"
-FEW = 2  # small nodes, at most so many of which are not worth native code between calls
+MAX_NODES_LEFT_TO_LIBRARY = 2  # small nodes between calls; more become a native part
 
 
 class LibraryCall(NamedTuple):
-    """A node that a library computes, and why."""
+    """A node that a library computes, and the reason."""
 
     node: Node
     why: str
@@ -41,8 +39,8 @@ class LibraryCall(NamedTuple):
 
 
 class GraphPart(NamedTuple):
-    """Nodes that become one native program. Its graph's inputs stand for `reads`, in order, its
-    outputs for `makes`."""
+    """Nodes that become one native program. The inputs of its graph correspond to `reads`, its
+    outputs to `makes`."""
 
     graph: Graph
     reads: tuple[Node, ...]
@@ -56,16 +54,16 @@ Step = LibraryCall | GraphPart
 
 def partition(graph: Graph, refused: Mapping[Node, str], checked: Collection[Node],
               runs: Callable[[Node], bool]) -> list[Step]:
-    """The steps of a graph in an order in which they can run. `refused`: nodes for which there is
-    no code though their kind has some; `checked`: what may turn out to be out of range; `runs`:
-    whether there is code for an opaque one."""
+    """The steps of a graph in an order in which they can run. `refused`: nodes whose compilation
+    failed. `checked`: values that may be out of range. `runs`: tells if an opaque node has a
+    kernel."""
     nodes = graph.nodes()
-    places = placement_of(nodes)
+    placements = placement_of(nodes)
     no_code = {n: why for n in nodes if n.op not in SPECIAL and (why := why_no_code(n, runs))
-               and not (n.op == "transfer" and places[n.inputs[0]] is None)}
+               and not (n.op == "transfer" and placements[n.inputs[0]] is None)}
     no_code |= refused
     while True:
-        plan = _Levels(graph, nodes, no_code, places)
+        plan = _LevelAssignment(graph, nodes, no_code, placements)
         small = [n for members in plan.parts().values() if not plan.is_worth_it(members)
                  for n in members]
         if not small:
@@ -73,52 +71,54 @@ def partition(graph: Graph, refused: Mapping[Node, str], checked: Collection[Nod
         no_code |= dict.fromkeys(small, TOO_LITTLE)
 
 
-class _Levels:
-    """Who computes each node, and at which level."""
+class _LevelAssignment:
+    """Assigns each node to native code or a library, and to a level."""
 
     def __init__(self, graph: Graph, nodes: Sequence[Node], no_code: Mapping[Node, str],
-                 places: Mapping[Node, Placement]) -> None:
+                 placements: Mapping[Node, Placement]) -> None:
         self.nodes, self.no_code, self.outputs = nodes, no_code, set(graph.outputs)
-        self.device = {n: place or CPU for n, place in places.items()}
+        self.device = {n: place or CPU for n, place in placements.items()}
         self.base: dict[Node, Node | None] = {}
         for n in nodes:
-            self.base[n] = self._base(n)
-        self.called = self._find_called()
+            self.base[n] = self._memory_base(n)
+        self.called = self._find_library_nodes()
         self.level: dict[Node, int] = {}
         for n in nodes:
             if n in self.called:
-                self.level[n] = max((self._after(i) for i in n.inputs), default=-1)
+                self.level[n] = max((self._level_of_call_reading(i) for i in n.inputs), default=-1)
             elif n.op not in SPECIAL and (self.base[n] is n or n in self.outputs):
-                self.level[n] = max((self._before(self.base[i]) for i in n.inputs), default=0)
+                self.level[n] = max((self._level_of_part_reading(self.base[i]) for i in n.inputs),
+                                    default=0)
 
-    def _base(self, node: Node) -> Node | None:
-        """What has to be in memory for a node to be read: itself, the node it is a view of, or
-        nothing where it is made of nothing."""
+    def _memory_base(self, node: Node) -> Node | None:
+        """The node that must be in memory to read this one: itself, or the base of a view; None if
+        it has no inputs."""
         if node.op == "input" or node in self.no_code:
             return node
         if not node.inputs:
             return None
-        return self.base[node.inputs[0]] if only_shows(node) else node
+        return self.base[node.inputs[0]] if is_free_view(node) else node
 
-    def _find_called(self) -> set[Node]:
-        """What a library computes: nodes without code, and views of it or for it."""
-        called, readers = set(self.no_code), users(self.nodes)
+    def _find_library_nodes(self) -> set[Node]:
+        """The nodes that a library computes: those without code, and views of them or for them."""
+        library_nodes, readers = set(self.no_code), users(self.nodes)
         for n in reversed(self.nodes):
-            base = self.base[n]
-            if n.op in SPECIAL or base is n:
+            memory_base = self.base[n]
+            if n.op in SPECIAL or memory_base is n:
                 continue
-            in_memory = base is None or base.op == "input" or base in called
-            if (n in self.outputs and in_memory) or any(r in called for r in readers[n]):
-                called.add(n)
-        return called
+            in_memory = memory_base is None or memory_base.op == "input" \
+                or memory_base in library_nodes
+            if (n in self.outputs and in_memory) or any(r in library_nodes for r in readers[n]):
+                library_nodes.add(n)
+        return library_nodes
 
-    def _after(self, node: Node) -> int:
+    def _level_of_call_reading(self, node: Node) -> int:
         """The level of a call that reads `node`."""
         if node.op in SPECIAL:
             return -1
         return self.level[node] if node in self.called else self.level[node] + 1
 
-    def _before(self, node: Node | None) -> int:
+    def _level_of_part_reading(self, node: Node | None) -> int:
         """The level of native code that reads `node`."""
         if node is None or node.op in SPECIAL:
             return 0
@@ -126,21 +126,21 @@ class _Levels:
 
     def parts(self) -> dict[tuple[int, str], list[Node]]:
         """The nodes of each part, by its level and device."""
-        found: dict[tuple[int, str], list[Node]] = {}
+        members: dict[tuple[int, str], list[Node]] = {}
         for n, level in self.level.items():
             if n not in self.called:
-                found.setdefault((level, self.device[n]), []).append(n)
-        return found
+                members.setdefault((level, self.device[n]), []).append(n)
+        return members
 
     def is_worth_it(self, members: Iterable[Node]) -> bool:
-        """Whether code for these nodes gains anything over calls of a library."""
+        """True if native code for these nodes gains anything over library calls."""
         work = [n for n in members if self.base[n] is n]
-        return len(work) > FEW or any(
+        return len(work) > MAX_NODES_LEFT_TO_LIBRARY or any(
             self.device[n] != CPU or v.type.size >= LARGE for n in work for v in (n, *n.inputs))
 
     def steps(self) -> list[Step]:
-        """Calls and parts by their levels."""
-        wanted, parts = self._wanted(), self.parts()
+        """Calls and parts in the order of their levels."""
+        wanted, parts = self._read_elsewhere(), self.parts()
         calls: dict[int, list[Step]] = {}
         for n in self.nodes:
             if n in self.called:
@@ -154,8 +154,8 @@ class _Levels:
                       for device, members in sorted(here.items(), key=lambda x: x[0] != CPU)]
         return found
 
-    def _wanted(self) -> set[Node]:
-        """What is read outside of the step that computes it."""
+    def _read_elsewhere(self) -> set[Node]:
+        """The nodes that are read outside of the step that computes them."""
         found = set(self.outputs)
         for n, level in self.level.items():
             read = n.inputs if n in self.called else [self.base[i] for i in n.inputs]
@@ -172,19 +172,19 @@ class _Levels:
             if n not in needed:
                 needed.add(n)
                 stack.extend(n.inputs if n in inside or self.base[n] is not n else ())
-        made, new, reads = Nodes(), dict[Node, Node](), list[Node]()
+        part_nodes, new, reads = Nodes(), dict[Node, Node](), list[Node]()
         for n in self.nodes:
             if n in needed and (n in inside or self.base[n] is not n):
-                new[n] = made.make(n.op, [new[i] for i in n.inputs], n.params, n.type, n.site)
+                new[n] = part_nodes.make(n.op, [new[i] for i in n.inputs], n.params, n.type, n.site)
             elif n in needed:
-                new[n] = made.input(f"x{len(reads)}", n.type, self.device[n])
+                new[n] = part_nodes.input(f"x{len(reads)}", n.type, self.device[n])
                 reads.append(n)
         graph = Graph(tuple(new[n] for n in reads), tuple(new[n] for n in makes))
         return GraphPart(graph, tuple(reads), makes, tuple(members), device)
 
 
-def only_shows(node: Node) -> bool:
-    """Whether a node is a view of one other that is no larger, and so costs no memory to keep."""
+def is_free_view(node: Node) -> bool:
+    """True if a node is a view of one other that is no larger, and so costs no memory to keep."""
     return node.kind == "view" and len(node.inputs) == 1 \
         and node.type.size >= node.inputs[0].type.size
 
@@ -193,19 +193,19 @@ def only_shows(node: Node) -> bool:
 def _with_donations(
     steps: Sequence[Step], graph: Graph, checked: Collection[Node]
 ) -> list[Step]:
-    """The steps, their parts allowed to write over inputs that nothing reads afterwards.
+    """The steps, whose parts may overwrite inputs that nothing reads afterwards.
 
-    Only parts after which nothing can fail: whoever gets an error finds everything as it was.
+    Only parts after which nothing can fail get donations: after an error the inputs are unchanged.
     """
-    found: list[Step] = []
+    result: list[Step] = []
     safe, read_later = True, set(graph.outputs)
     for step in reversed(steps):
         safe = safe and not _may_fail(step, checked)
         if isinstance(step, GraphPart) and safe:
             step = step._replace(graph=_donating(step, graph, read_later))
         read_later.update(step.reads)
-        found.append(step)
-    return found[::-1]
+        result.append(step)
+    return result[::-1]
 
 
 def _donating(part: GraphPart, graph: Graph, read_later: Collection[Node]) -> Graph:
@@ -218,7 +218,7 @@ def _donating(part: GraphPart, graph: Graph, read_later: Collection[Node]) -> Gr
 
 
 def _may_fail(step: Step, checked: Collection[Node]) -> bool:
-    """Whether a step can end in an error for some values."""
+    """True if a step can raise for some values."""
     if any(n in checked for n in step.makes):
         return True
     if isinstance(step, GraphPart):

@@ -1,4 +1,4 @@
-"""For which values and ops native code can be made."""
+"""Tells which dtypes and ops native code supports."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _KINDS = {("f", 2), ("f", 4), ("f", 8), ("b", 1)} | {(k, n) for k in "iu" for n 
 
 
 def is_supported(dtype: Any) -> bool:
-    """Whether native code can be made for values of this dtype."""
+    """True if native code supports this dtype."""
     return (kind(dtype), dtype.itemsize) in _KINDS
 
 
 def why_no_code(node: Node, runs: Callable[[Node], bool] = lambda call: False) -> str:
-    """The reason why no native code can be made for a node; an empty text where it can. `runs`:
-    whether an opaque one becomes kernels all the same."""
+    """The reason why a node has no native code; empty if it has. `runs` tells if an opaque node has
+    a kernel."""
     for dtype in (node.type.dtype, *(i.type.dtype for i in node.inputs)):
         if not is_supported(dtype):
             return f"no code can be made for {dtype.name} yet"

@@ -1,4 +1,4 @@
-"""A compiled graph that can be called: arrays in, arrays out."""
+"""Runs a compiled graph: arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -27,45 +27,45 @@ from .native_program import NativeProgram
 
 @dataclass
 class Plan:
-    """What a program is called with, and where in memory the values of its graph are."""
+    """The interface of a program, and the buffers of its values."""
 
     graph: Graph
     buffers: dict[Node, Buffer]
     arguments: dict[Buffer, int]
     constants: list[Node]
     results: list[Node]
-    taken: dict[Node, Node]  # outputs that take an input's memory
+    donated: dict[Node, Node]  # outputs that take an input's memory
     checks: list[Check]
     shapes: tuple[Any, ...]
-    wanted: int  # how many of the graph's outputs the caller asked for
+    output_count: int  # how many of the graph's outputs the caller asked for
     sizes: tuple[int, ...] = ()  # those that stand for any; if there are some, the last input
 
 
 @dataclass(frozen=True)
 class Interface:
-    """What a program is called with. Its table holds inputs, then constants, then results."""
+    """The signature of a program. Its table holds inputs, then constants, then results."""
 
     inputs: list[TensorType]
     constants: list[Any]
     results: list[TensorType]
     outputs: list[int]  # where in the table they are
     overwritten: list[int]  # the inputs whose memory outputs take
-    before: list[tuple[int, Check]]  # inputs that are looked at before the program runs
-    after: list[Check]
+    input_checks: list[tuple[int, Check]]  # inputs that are looked at before the program runs
+    output_checks: list[Check]
     shapes: tuple[Any, ...]  # of the outputs that the caller asked for
     sizes: tuple[int, ...]  # those that stand for any; if there are some, the last input
 
     @property
-    def checks(self) -> bool:
-        """Whether values are looked at around a call."""
-        return bool(self.before or self.after)
+    def has_checks(self) -> bool:
+        """True if values are checked before or after a call."""
+        return bool(self.input_checks or self.output_checks)
 
     @property
-    def straight(self) -> bool:
-        """Whether the outputs are just the results, in their order and shapes."""
+    def identity_outputs(self) -> bool:
+        """True if the outputs are exactly the results, in order and with their shapes."""
         first = len(self.inputs) + len(self.constants)
         return self.outputs == list(range(first, first + len(self.results))) \
-            and not self.after and tuple([t.shape for t in self.results]) == self.shapes
+            and not self.output_checks and tuple([t.shape for t in self.results]) == self.shapes
 
 
 def interface_of(plan: Plan) -> Interface:
@@ -77,15 +77,15 @@ def interface_of(plan: Plan) -> Interface:
     return Interface(
         [n.type for n in inputs], [np.ascontiguousarray(evaluate_node(n, []))
                                    for n in plan.constants],
-        [n.type for n in plan.results], [table[plan.taken.get(n, n)] for n in outputs],
-        sorted(inputs[n] for n in plan.taken.values()), before,
+        [n.type for n in plan.results], [table[plan.donated.get(n, n)] for n in outputs],
+        sorted(inputs[n] for n in plan.donated.values()), before,
         [c for c in plan.checks if outputs[c.output] not in inputs],
-        plan.shapes[:plan.wanted], plan.sizes)
+        plan.shapes[:plan.output_count], plan.sizes)
 
 
 class ExecutableInput(NamedTuple):
-    """What a program for any size is called with: the sizes, as an array; what makes its results;
-    and the shapes of its outputs."""
+    """The arguments that bind a dynamic-shape program: an array of the sizes, functions that
+    allocate the results, and the shapes of the outputs."""
 
     sizes: Any
     results: list[Any]
@@ -100,13 +100,13 @@ class Executable:
         self._overwritten, self._constants = interface.overwritten, interface.constants
         self._results = [memory.maker(t.shape, t.dtype) for t in interface.results]
         self._arenas: list[Any] = []
-        self._straight = interface.straight
+        self._identity_outputs = interface.identity_outputs
         self._launch = self._launcher(program.address, self._constants)
 
     def _launcher(self, program: int, constants: list[Any], same: Mapping[int, Any] = NOTHING
                   ) -> Launch:
-        """launch(arrays, results, arena) runs the `program`, or refuses what needs a closer look:
-        inputs, too, that are not the `same` arrays."""
+        """launch(arrays, results, arena) runs the `program`. It refuses unexpected arrays, which
+        `_slow_call` handles, and inputs other than the `same` arrays."""
         keeps_lock = self.program.cost < SHORT_NANOSECONDS
         call = NativeCall("fusewire_run", program, keeps_lock, len(self.interface.inputs),
                           len(self._results), self._overwritten)
@@ -114,57 +114,58 @@ class Executable:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a call does nothing but run the program, on inputs, constants and results."""
-        return self._straight and not self.interface.checks and not self._overwritten \
+        """True if a call only runs the program on inputs, constants and results."""
+        return self._identity_outputs and not self.interface.has_checks and not self._overwritten \
             and not self.interface.sizes and type(self) is Executable
 
-    def __call__(self, arrays: list[Any], given: ExecutableInput | None = None) -> list[Any]:
-        """The outputs for these inputs; IndexError for indices out of range."""
-        for i, check in self.interface.before:
+    def __call__(self, arrays: list[Any], bound: ExecutableInput | None = None) -> list[Any]:
+        """The outputs for these inputs. Raises IndexError for indices out of range."""
+        for i, check in self.interface.input_checks:
             check.require(arrays[i])
         makers, shapes = self._results, self.interface.shapes
-        if given is not None:
-            arrays.append(given.sizes)
-            makers, shapes = given.results, given.shapes
+        if bound is not None:
+            arrays.append(bound.sizes)
+            makers, shapes = bound.results, bound.shapes
         results = []
         for make in makers:  # a comprehension would cost a call
             results.append(make())
         arena = self._take_arena() if self.arena else None
         try:
             if spans.on or not self._launch(arrays, results, arena):
-                self._closer(arrays, results, arena)
+                self._slow_call(arrays, results, arena)
         finally:
             if arena is not None:
                 self._arenas.append(arena)
-        return results if self._straight else self._found(arrays, results, shapes)
+        return results if self._identity_outputs else self._outputs_of(arrays, results, shapes)
 
-    def _closer(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
-        """Runs what `launch` refused, and what somebody looks at."""
+    def _slow_call(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
+        """Runs a call that `launch` refused or that is being profiled."""
         make_ready(arrays, self._overwritten)
-        self._steps(arrays, results, arena, self._constants)
+        self._run_steps(arrays, results, arena, self._constants)
 
-    def _steps(self, arrays: list[Any], results: list[Any], arena: Any, constants: list[Any],
+    def _run_steps(self, arrays: list[Any], results: list[Any], arena: Any, constants: list[Any],
                first: int = 0) -> None:
-        """Runs the steps from number `first` on: one by one for who looks on."""
+        """Runs the steps from number `first` on, one by one while a profile is open."""
         if not spans.on:
-            call = self.program.later if first else self.program.run
+            call = self.program.run_after_prologue if first else self.program.run
             self.run(arrays, results, arena, constants, call)
             return
         with spans.Span("program", "program", about=self) as span:
             span.parts = self.run(arrays, results, arena, constants,
                                   lambda table, own: self.program.profile(table, own, first))
 
-    def _found(self, arrays: list[Any], results: list[Any], shapes: tuple[Any, ...]) -> list[Any]:
+    def _outputs_of(self, arrays: list[Any], results: list[Any],
+                    shapes: tuple[Any, ...]) -> list[Any]:
         everything = [*arrays, *self._constants, *results]
-        found = [everything[i] for i in self.interface.outputs]
-        for check in self.interface.after:
-            check.require(found[check.output])
+        outputs = [everything[i] for i in self.interface.outputs]
+        for check in self.interface.output_checks:
+            check.require(outputs[check.output])
         return [a if a.shape == shape else a.reshape(shape)
-                for a, shape in zip(found, shapes)]
+                for a, shape in zip(outputs, shapes)]
 
     def rows(self, repeats: int = 7) -> list[dict[str, Any]]:
-        """A row per kernel with its median time on made-up inputs: what a kernel takes depends on
-        its sizes, hardly on the values."""
+        """A row per kernel with its median time on made-up inputs: the time depends on sizes,
+        hardly on values."""
         times, arena = [], self._take_arena()
         for _ in range(repeats):
             arrays = [np.ones(t.shape, t.dtype) for t in self.interface.inputs]
@@ -178,12 +179,12 @@ class Executable:
 
     @functools.cached_property
     def facts(self) -> list[dict[str, Any]]:
-        """What is known of each kernel before it has run: a row of `rows`, without times."""
+        """A row per kernel without its time."""
         return kernel_facts(self.program.kernels)
 
     @property
     def memory(self) -> Memory:
-        """What a call takes."""
+        """The memory of a call."""
         constants = sum(a.nbytes for a in self._constants)
         return Memory(bytes_of(self.interface.inputs) + constants,
                       bytes_of(self.interface.results), self.arena)
@@ -208,14 +209,14 @@ class Executable:
         return self.program.assembly()
 
     def _all_constants(self) -> list[Any]:
-        """What the program is given between inputs and results."""
+        """The arguments between inputs and results."""
         return self._constants
 
     def run(self, arrays: list[Any], results: list[Any], arena: Any, constants: list[Any],
             call: Any) -> Any:
-        """call(table, arena) with the addresses of these arrays: what `launch` does, in Python."""
-        held = [*arrays, *constants, *results]
-        table = array.array("Q", map(address, held))  # a third of what a ctypes array takes
+        """Calls `call(table, arena)` with the addresses of these arrays: `launch` in Python."""
+        table_arrays = [*arrays, *constants, *results]
+        table = array.array("Q", map(address, table_arrays))  # a third of what a ctypes array takes
         return call(table.buffer_info()[0], 0 if arena is None else address(arena))
 
     def _take_arena(self) -> Any:

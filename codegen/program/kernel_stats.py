@@ -1,4 +1,4 @@
-"""What a compiled program consists of: kernels with their lines, bytes, operations and times."""
+"""Reports the kernels of a program with their lines, bytes, operations and times."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Limit = Callable[[float, float, int], float]  # of operations, bytes, bytes of a
 
 
 def kernel_facts(kernels: Sequence[Kernel], limit: Limit = limit) -> list[dict[str, Any]]:
-    """A row per kernel: name, the user's lines, bytes moved, operations, tasks, and the seconds
-    below which it cannot go, by default on this machine, which the first call measures."""
-    known = {k: _facts(k, limit) for k in dict.fromkeys(kernels)}
-    return [known[k] for k in kernels]
+    """A row per kernel: name, user's lines, bytes moved, operations, tasks, and its roofline limit
+    in seconds, by default of this machine, which the first call measures."""
+    rows = {k: _facts(k, limit) for k in dict.fromkeys(kernels)}
+    return [rows[k] for k in kernels]
 
 
 def _facts(kernel: Kernel, limit: Limit) -> dict[str, Any]:
     work: Work = defaultdict(float)
     _add_work(kernel.body, kernel.tasks, work)
-    size = sum(_moved(b, work["read", b]) for b in kernel.inputs) + \
-        sum(_moved(b, work["written", b]) for b in kernel.outputs)
+    size = sum(_bytes_moved(b, work["read", b]) for b in kernel.inputs) + \
+        sum(_bytes_moved(b, work["written", b]) for b in kernel.outputs)
     wide = any(b.dtype.kind == "f" and b.dtype.itemsize == 8 for b in kernel.arguments)
     flops = round(work["flops"])
     return {"name": kernel.name, "line": ", ".join(kernel.sites[:3]), "bytes": size,
             "flops": flops, "tasks": kernel.tasks, "limit": limit(flops, size, 8 if wide else 4)}
 
 
-def at_once(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The row of kernels that run at once, from the rows of each."""
+def merged_row(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The row of kernels that run as one launch, from their rows."""
     lines = ", ".join([*dict.fromkeys(r["line"] for r in rows if r["line"])][:3])
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     sums = {of: sum(r[of] for r in rows) for of in ("bytes", "flops", "tasks", "limit")}
@@ -45,18 +45,18 @@ def at_once(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def bytes_of(types: Iterable[TensorType]) -> int:
-    """What values of these types take in memory."""
+    """The bytes of values of these types."""
     return sum(t.size * t.dtype.itemsize for t in types)
 
 
-def _moved(buffer: Buffer, elements: float) -> int:
-    """Bytes of a buffer that pass the memory, where so many elements are asked for: each once, as
-    what is asked for again is in a cache."""
+def _bytes_moved(buffer: Buffer, elements: float) -> int:
+    """The bytes of a buffer that pass the memory if so many elements are accessed; each element
+    once, since repeated accesses hit a cache."""
     return round(min(buffer.size, elements)) * buffer.dtype.itemsize
 
 
 def _add_work(body: tuple[Stmt, ...], times: float, work: Work) -> None:
-    """Adds what statements do that run so many times, every loop taken at its full length."""
+    """Adds the work of statements that run `times` times; loops count at full length."""
     for s in body:
         if isinstance(s, (For, loop_ir.If)):
             _add_work(s.body, times * (_length(s) if isinstance(s, For) else 1), work)
@@ -75,16 +75,16 @@ def _add_work(body: tuple[Stmt, ...], times: float, work: Work) -> None:
 
 
 def _length(loop: For) -> int:
-    start, stop = (_number(e) for e in (loop.start, loop.stop))
+    start, stop = (_bound_value(e) for e in (loop.start, loop.stop))
     return max(0, stop - start)
 
 
-def _number(e: Expr) -> int:
-    """A bound's value in the first task; of a minimum, the smaller of what is known."""
+def _bound_value(e: Expr) -> int:
+    """The value of a bound in the first task; of a minimum, the smaller of the known operands."""
     if isinstance(e, loop_ir.Const):
         return int(e.value)
     if isinstance(e, Call):
-        values = [_number(a) for a in e.args]
+        values = [_bound_value(a) for a in e.args]
         return {"add": sum(values), "sub": values[0] - values[-1], "minimum": min(values),
                 "mul": values[0] * values[-1], "idiv": values[0] // max(1, values[-1])
                 }.get(e.op, 0)

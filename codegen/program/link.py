@@ -1,7 +1,8 @@
-"""Sections as one program: each is lowered once, and its launches stand for every call of it.
+"""Links outlined sections into one program: each is lowered once, and its launches serve every
+call.
 
-A call puts other memory in the place of the section's buffers: what it was given for inputs, memory
-of its own for outputs. Temporaries are used again by the next call.
+A call binds the section's buffers to other memory: its operands for inputs, new memory for outputs.
+The next call reuses the temporaries.
 """
 
 from __future__ import annotations
@@ -27,232 +28,242 @@ from .prepack import buffers_of, prepacked_launches
 Lowered = tuple[Plan, list[Launch]]
 Lower = Callable[[Graph, Collection[Node]], Lowered]
 
-OFTEN = 8  # products that read the same, from which on it is packed once for all of them
+MIN_PRODUCTS_TO_PACK = 8  # equal products that share an operand, to pack it once for all
 _BYTE = np.dtype(np.uint8)
 
 
-def lower_sections(graph: Graph, sections: Sequence[Section], given: Collection[Node],
-                   lower: Lower, apart: bool, in_order: bool) -> Lowered:
+def lower_sections(graph: Graph, sections: Sequence[Section], program_inputs: Collection[Node],
+                   lower: Lower, separate: bool, in_order: bool) -> Lowered:
     """The plan and the launches of a graph that was cut into sections.
 
-    lower(part, given) does this for one of them. `given` are the inputs that are arguments of the
-    whole program, whose elements can be checked before it runs. Values that lie `apart` are each a
-    buffer of their own, as where sizes, and so places in a common one, are not known. Calls that
-    need not run `in_order` have no temporaries in common.
+    lower(part, inputs) lowers one section. `program_inputs` are the inputs that are arguments of
+    the whole program, whose elements can be checked before it runs. With `separate`, each value has
+    its own buffer, as needed if sizes, and so offsets in a shared one, are unknown. Calls that need
+    not run `in_order` share no temporaries.
     """
-    sections = [s._replace(graph=replace(s.graph, kept=_kept(s, graph))) for s in sections]
-    bodies = _lower_each(sections, given, lower)
-    if any(_fails_late(section, given, plan) for section, (plan, _) in zip(sections, bodies)):
+    sections = [s._replace(graph=replace(s.graph, kept=_persistent_inputs(s, graph)))
+                for s in sections]
+    bodies = _lower_each(sections, program_inputs, lower)
+    if any(_needs_late_check(section, program_inputs, plan) for section,
+           (plan, _) in zip(sections, bodies)):
         graph = replace(graph, donated={})  # nothing may be overwritten before
         sections = [s._replace(graph=replace(s.graph, donated={})) for s in sections]
-        bodies = _lower_each(sections, given, lower)
-    composer = _Composer(graph, apart, in_order)
+        bodies = _lower_each(sections, program_inputs, lower)
+    composer = _Linker(graph, separate, in_order)
     for section, body in zip(sections, bodies):
         composer.add(section, *body)
     return composer.plan(), composer.launches
 
 
-def _lower_each(sections: Sequence[Section], given: Collection[Node], lower: Lower
+def _lower_each(sections: Sequence[Section], program_inputs: Collection[Node], lower: Lower
                 ) -> list[Lowered]:
-    return [lower(s.graph, _always_given(s, given)) for s in sections]
+    return [lower(s.graph, _inputs_always_among(s, program_inputs)) for s in sections]
 
 
-def _kept(section: Section, graph: Graph) -> frozenset[int]:
-    """The inputs of a section that stand for kept inputs of the graph in every call, or for one
-    value in many calls, as the weight of a recurrent layer does."""
-    always = _always_given(section, {graph.inputs[i] for i in graph.kept})
-    if len(section.calls) >= OFTEN:
+def _persistent_inputs(section: Section, graph: Graph) -> frozenset[int]:
+    """The inputs of a section that are persistent inputs of the graph in every call, or one value
+    in many calls, such as the weight of a recurrent layer."""
+    always = _inputs_always_among(section, {graph.inputs[i] for i in graph.kept})
+    if len(section.calls) >= MIN_PRODUCTS_TO_PACK:
         operands = zip(*[c.operands for c in section.calls])
-        always |= {n for n, found in zip(section.graph.inputs, operands) if len({*found}) == 1}
+        always |= {n for n, values in zip(section.graph.inputs, operands) if len({*values}) == 1}
     return frozenset(i for i, n in enumerate(section.graph.inputs) if n in always)
 
 
-def _always_given(section: Section, given: Collection[Node]) -> set[Node]:
-    """The inputs of a section that stand for one of these in every call."""
+def _inputs_always_among(section: Section, nodes: Collection[Node]) -> set[Node]:
+    """The inputs of a section that are bound to one of these nodes in every call."""
     operands = zip(*[c.operands for c in section.calls])
-    return {n for n, found in zip(section.graph.inputs, operands)
-            if all(o.node in given for o in found)}
+    return {n for n, values in zip(section.graph.inputs, operands)
+            if all(o.node in nodes for o in values)}
 
 
-def _fails_late(section: Section, given: Collection[Node], plan: Plan) -> bool:
-    """Whether what a section computes must be checked, when parts of the program have run."""
-    before = _always_given(section, given)
+def _needs_late_check(section: Section, program_inputs: Collection[Node], plan: Plan) -> bool:
+    """True if a check of computed values fails only after parts of the program have run."""
+    before = _inputs_always_among(section, program_inputs)
     return any(plan.graph.outputs[c.output] not in before for c in plan.checks)
 
 
-class _Composer:
-    """Puts the calls of sections together."""
+class _Linker:
+    """Links the calls of sections into one list of launches."""
 
-    def __init__(self, graph: Graph, apart: bool, in_order: bool) -> None:
+    def __init__(self, graph: Graph, separate: bool, in_order: bool) -> None:
         self.graph, self.outputs = graph, set(graph.outputs)
-        self.apart, self.in_order = apart or not in_order, in_order
+        self.separate, self.in_order = separate or not in_order, in_order
         self.launches: list[Launch] = []
         self.owner: dict[Buffer, Node] = {}  # inputs, constants and results, by their memory
-        self.places = {n: self._owned(n, n.params["name"]) for n in graph.inputs}
+        self.views = {n: self._argument_view(n, n.params["name"]) for n in graph.inputs}
         self.constants: dict[Any, Node] = {}
         self.results: list[Node] = []
-        self.taken: dict[Node, Node] = {}
-        self.pieces = {} if apart else concat_operands_of(graph)
-        self.concats = {whole for whole, _ in self.pieces.values()}
-        self.wholes: dict[Node, BufferView] = {}  # those of the concats that have memory already
+        self.donated: dict[Node, Node] = {}
+        self.concat_operands = {} if separate else concat_operands_of(graph)
+        self.concats = {whole for whole, _ in self.concat_operands.values()}
+        self.concat_views: dict[Node,
+                                BufferView] = {}  # those of the concats that have memory already
         self.checks: dict[tuple[Node, Any, str, int], None] = {}
 
     def add(self, section: Section, plan: Plan, launches: Sequence[Launch]) -> None:
         """Adds all calls of a section."""
         lasting = _PersistentBuffers(plan, launches)
-        constants, places = self._constants(plan), dict[Buffer, BufferView]()
+        constants, temporaries = self._constant_views(plan), dict[Buffer, BufferView]()
         for call in section.calls:
-            if not places or not self.in_order:
-                places = self._temporaries(plan, launches, lasting.sources)
-            where = {**places, **constants, **self._inputs(plan, call)}
-            again = lasting.place(where)
-            self._add_outputs(plan, call, where)
-            moved = [Launch(x.kernel, tuple([_moved(p, where) for p in x.views]))
-                     for x in launches if x not in again]
-            self.launches += [x for x in moved if not self._is_there(x)]
+            if not temporaries or not self.in_order:
+                temporaries = self._temporary_views(plan, launches, lasting.sources)
+            views = {**temporaries, **constants, **self._input_views(plan, call)}
+            rerun_unneeded = lasting.bind(views)
+            self._add_outputs(plan, call, views)
+            moved = [Launch(x.kernel, tuple([_rebased(p, views) for p in x.views]))
+                     for x in launches if x not in rerun_unneeded]
+            self.launches += [x for x in moved if not self._is_redundant_copy(x)]
 
     def plan(self) -> Plan:
         """The plan of the whole graph."""
         graph, checks = self.graph, list[Check]()
-        outputs = [self.owner[self.places[n].buffer] for n in graph.outputs]
+        outputs = [self.owner[self.views[n].buffer] for n in graph.outputs]
         for node, *rule in self.checks:
             outputs += [] if node in outputs else [node]
             checks.append(Check(outputs.index(node), *rule))
         buffers, constants = {n: b for b, n in self.owner.items()}, [*self.constants.values()]
-        own = dict.fromkeys(self.results)  # in the order of the outputs: then they are these
+        own = dict.fromkeys(self.results)  # in the order of the outputs if possible
         results = [*dict.fromkeys((*(n for n in outputs if n in own), *own))]
         arguments = {buffers[n]: i for i, n in enumerate((*graph.inputs, *constants, *results))}
         return Plan(replace(graph, outputs=tuple(outputs), donated={}), buffers, arguments,
-                    constants, results, self.taken, checks,
+                    constants, results, self.donated, checks,
                     tuple([n.type.shape for n in graph.outputs]), len(graph.outputs))
 
-    def _owned(self, node: Node, name: str) -> BufferView:
+    def _argument_view(self, node: Node, name: str) -> BufferView:
         """A buffer that is an argument of the program."""
         buffer = Buffer(name, node.type.dtype, node.type.size)
         self.owner[buffer] = node
         return BufferView(buffer)
 
-    def _temporaries(self, plan: Plan, launches: Sequence[Launch], lasting: Collection[Buffer]
+    def _temporary_views(self, plan: Plan, launches: Sequence[Launch], lasting: Collection[Buffer]
                      ) -> dict[Buffer, BufferView]:
-        """Places in one buffer, which all calls use, for what only one call needs."""
+        """Views into one buffer, which all calls share, for the temporaries of a call."""
         elsewhere = {**plan.arguments, **dict.fromkeys(lasting, 0)}
-        if self.apart:
-            own = dict.fromkeys(p.buffer for x in launches for p in x.views)
-            return _each(b for b in own if b not in elsewhere)
+        if self.separate:
+            buffers = dict.fromkeys(p.buffer for x in launches for p in x.views)
+            return _own_buffers(b for b in buffers if b not in elsewhere)
         slots, size = plan_arena([[p.buffer for p in x.views] for x in launches], elsewhere)
-        whole = Buffer("temporaries", _BYTE, size)
-        return {b: BufferView(whole, s.offset) for b, s in slots.items() if isinstance(s, Arena)}
+        temporaries = Buffer("temporaries", _BYTE, size)
+        return {b: BufferView(temporaries, s.offset) for b, s in slots.items()
+                if isinstance(s, Arena)}
 
-    def _constants(self, plan: Plan) -> dict[Buffer, BufferView]:
-        return {plan.buffers[n]: self._constant(n) for n in plan.constants}
+    def _constant_views(self, plan: Plan) -> dict[Buffer, BufferView]:
+        return {plan.buffers[n]: self._constant_view(n) for n in plan.constants}
 
-    def _constant(self, node: Node) -> BufferView:
-        """Where a constant lies; equal ones are one."""
-        known = self.constants.setdefault((params_key(node.params), node.type), node)
-        if known not in self.places:
-            self.places[known] = self._owned(known, f"c{len(self.constants)}")
-        return self.places[known]
+    def _constant_view(self, node: Node) -> BufferView:
+        """The view of a constant; equal constants share it."""
+        representative = self.constants.setdefault((params_key(node.params), node.type), node)
+        if representative not in self.views:
+            self.views[representative] = self._argument_view(representative,
+                                                             f"c{len(self.constants)}")
+        return self.views[representative]
 
-    def _inputs(self, plan: Plan, call: SectionCall) -> dict[Buffer, BufferView]:
-        found = {}
+    def _input_views(self, plan: Plan, call: SectionCall) -> dict[Buffer, BufferView]:
+        views = {}
         for node, operand in zip(plan.graph.inputs, call.operands):
             of, size = operand.node, node.type.dtype.itemsize
-            place = self._constant(of) if of.op == "const" else self.places[of]
-            part = operand.offset * size // place.buffer.dtype.itemsize
-            found[plan.buffers[node]] = BufferView(place.buffer, place.offset + part)
-        return found
+            view = self._constant_view(of) if of.op == "const" else self.views[of]
+            part = operand.offset * size // view.buffer.dtype.itemsize
+            views[plan.buffers[node]] = BufferView(view.buffer, view.offset + part)
+        return views
 
-    def _add_outputs(self, plan: Plan, call: SectionCall, where: dict[Buffer, BufferView]) -> None:
-        """Finds memory for what a call gives, and adds it to `where`."""
-        made = [plan.buffers[n] for n in plan.graph.outputs]
-        whole = {b: n for b, n in zip(made, call.outputs) if n in self.outputs}
+    def _add_outputs(self, plan: Plan, call: SectionCall, views: dict[Buffer, BufferView]) -> None:
+        """Allocates memory for the outputs of a call, and adds it to `views`."""
+        buffers = [plan.buffers[n] for n in plan.graph.outputs]
+        program_outputs = {b: n for b, n in zip(buffers, call.outputs) if n in self.outputs}
         for check in plan.checks:
             of = plan.graph.outputs[check.output].type
-            whole.setdefault(made[check.output], Node("checked", (), {}, of))
-        for buffer, node in whole.items():
-            if buffer not in where:
-                where[buffer] = self._result(node)
-        for buffer, node in zip(made, call.outputs):
-            if buffer not in where and (place := self._in_whole(node)) is not None:
-                where[buffer] = place
-        ends = {b: end for b, end in zip(made, call.last) if b not in where}
-        where |= _each(ends) if self.apart else _frames(ends)
-        for node, buffer in zip(call.outputs, made):
-            self.places[node] = where[buffer]
-        self.taken |= {call.outputs[j]: call.operands[i].node for j, i in _taken(plan)}
+            program_outputs.setdefault(buffers[check.output], Node("checked", (), {}, of))
+        for buffer, node in program_outputs.items():
+            if buffer not in views:
+                views[buffer] = self._result_view(node)
+        for buffer, node in zip(buffers, call.outputs):
+            if buffer not in views and (view := self._view_in_concat(node)) is not None:
+                views[buffer] = view
+        ends = {b: end for b, end in zip(buffers, call.last) if b not in views}
+        views |= _own_buffers(ends) if self.separate else _shared_buffers(ends)
+        for node, buffer in zip(call.outputs, buffers):
+            self.views[node] = views[buffer]
+        self.donated |= {call.outputs[j]: call.operands[i].node for j, i in _donated_pairs(plan)}
         for check in plan.checks:
-            node = self.owner[where[made[check.output]].buffer]
+            node = self.owner[views[buffers[check.output]].buffer]
             self.checks[node, check.size, check.what, check.low] = None
 
-    def _result(self, node: Node) -> BufferView:
-        """Where a result lies, in memory of its own; pieces of it lie there as well."""
-        if node in self.wholes:
-            return self.wholes[node]
+    def _result_view(self, node: Node) -> BufferView:
+        """The view of a result, in memory of its own; operands of a concat result are views into
+        it."""
+        if node in self.concat_views:
+            return self.concat_views[node]
         self.results.append(node)
-        place = self._owned(node, f"b{len(self.results) - 1}")
+        view = self._argument_view(node, f"b{len(self.results) - 1}")
         if node in self.concats:
-            self.wholes[node] = place
-        return place
+            self.concat_views[node] = view
+        return view
 
-    def _in_whole(self, node: Node) -> BufferView | None:
-        """Where a piece of a concat, or a concat of pieces that lie there already, is to lie."""
-        whole, at = self.pieces.get(node, (node, 0))
-        if whole is not node and whole not in self.wholes:
-            self.wholes[whole] = self._result(whole) if whole in self.outputs else \
-                BufferView(Buffer("whole", whole.type.dtype, whole.type.size))
-        place = self.wholes.get(whole)
-        return None if place is None else BufferView(place.buffer, at)
+    def _view_in_concat(self, node: Node) -> BufferView | None:
+        """The view of a concat operand inside its concat, or of a concat whose operands are in
+        place already."""
+        concat, at = self.concat_operands.get(node, (node, 0))
+        if concat is not node and concat not in self.concat_views:
+            self.concat_views[concat] = self._result_view(concat) if concat in self.outputs else \
+                BufferView(Buffer("whole", concat.type.dtype, concat.type.size))
+        view = self.concat_views.get(concat)
+        return None if view is None else BufferView(view.buffer, at)
 
-    def _is_there(self, launch: Launch) -> bool:
-        """Whether a kernel only copies a piece to where it lies."""
+    def _is_redundant_copy(self, launch: Launch) -> bool:
+        """True if a kernel copies a concat operand onto itself."""
         first = launch.views[0]
         return list(launch.views) == [first, first] \
-            and any(p.buffer is first.buffer for p in self.wholes.values())
+            and any(p.buffer is first.buffer for p in self.concat_views.values())
 
 
 class _PersistentBuffers:
-    """What a section makes of kept inputs alone. Calls with other ones have each their own, which
-    outlives them; those with the same, such as the steps of a recurrent layer, share it."""
+    """The buffers that a section computes from persistent inputs alone. Calls with different inputs
+    have separate buffers, which outlive the calls; calls with equal inputs, such as the steps of a
+    recurrent layer, share them."""
 
     def __init__(self, plan: Plan, launches: Sequence[Launch]) -> None:
-        kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
-        given = {*kept, *[plan.buffers[n] for n in plan.constants]}
-        self.first, _ = prepacked_launches(launches, given, plan.arguments)
+        persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
+        available = {*persistent, *[plan.buffers[n] for n in plan.constants]}
+        self.launches, _ = prepacked_launches(launches, available, plan.arguments)
         self.sources: dict[Buffer, dict[Buffer, None]] = {}  # the kept inputs it is made of
-        self._made: dict[Any, BufferView] = {}
-        for launch in self.first:
+        self._views: dict[Any, BufferView] = {}
+        for launch in self.launches:
             reads, writes = buffers_of(launch)
-            found = dict.fromkeys(s for b in reads
-                                  for s in (self.sources.get(b, ()) if b not in kept else (b,)))
+            new_sources = dict.fromkeys(s for b in reads
+                                  for s in (self.sources.get(b, ())
+                                            if b not in persistent else (b,)))
             for b in writes:
-                self.sources[b] = self.sources.get(b, {}) | found
+                self.sources[b] = self.sources.get(b, {}) | new_sources
 
-    def place(self, where: dict[Buffer, BufferView]) -> set[Launch]:
-        """Adds to `where` the places of a call, and gives the launches that need not run again."""
+    def bind(self, views: dict[Buffer, BufferView]) -> set[Launch]:
+        """Adds the persistent buffers of a call to `views`; returns the launches that need not run
+        again."""
         new = set()
         for b, sources in self.sources.items():
-            key = b, *[where[s] for s in sources]
-            if key not in self._made:
-                self._made[key] = BufferView(Buffer(b.name, b.dtype, b.size))
+            key = b, *[views[s] for s in sources]
+            if key not in self._views:
+                self._views[key] = BufferView(Buffer(b.name, b.dtype, b.size))
                 new.add(b)
-            where[b] = self._made[key]
-        return {x for x in self.first if new.isdisjoint(buffers_of(x)[1])}
+            views[b] = self._views[key]
+        return {x for x in self.launches if new.isdisjoint(buffers_of(x)[1])}
 
 
-def _taken(plan: Plan) -> list[tuple[int, int]]:
-    """The outputs that take an input's memory, and these inputs, by their numbers."""
+def _donated_pairs(plan: Plan) -> list[tuple[int, int]]:
+    """(output, input) numbers of the outputs that reuse an input's memory."""
     number = {plan.buffers[n]: i for i, n in enumerate(plan.graph.inputs)}
-    outputs = enumerate(plan.graph.outputs[:plan.wanted])
+    outputs = enumerate(plan.graph.outputs[:plan.output_count])
     return [(j, number[plan.buffers[n]]) for j, n in outputs if plan.buffers[n] in number]
 
 
-def _each(buffers: Iterable[Buffer]) -> dict[Buffer, BufferView]:
-    """A place of its own for each buffer."""
+def _own_buffers(buffers: Iterable[Buffer]) -> dict[Buffer, BufferView]:
+    """A separate buffer for each buffer."""
     return {b: BufferView(Buffer(b.name, b.dtype, b.size)) for b in buffers}
 
 
-def _frames(ends: Mapping[Buffer, int]) -> dict[Buffer, BufferView]:
-    """Places for buffers: those that are needed until the same call lie in one."""
+def _shared_buffers(ends: Mapping[Buffer, int]) -> dict[Buffer, BufferView]:
+    """Views for buffers: those with the same last use share one buffer."""
     sizes: dict[int, int] = {}
     offsets = {}
     for buffer, end in ends.items():
@@ -262,10 +273,10 @@ def _frames(ends: Mapping[Buffer, int]) -> dict[Buffer, BufferView]:
     return {b: BufferView(frames[end], offsets[b]) for b, end in ends.items()}
 
 
-def _moved(place: BufferView, where: Mapping[Buffer, BufferView]) -> BufferView:
-    """A place of a section in the memory of a call."""
-    to = where[place.buffer]
-    if not place.offset:
+def _rebased(view: BufferView, views: Mapping[Buffer, BufferView]) -> BufferView:
+    """A view of the section in the memory of a call."""
+    to = views[view.buffer]
+    if not view.offset:
         return to
-    scale = place.buffer.dtype.itemsize // to.buffer.dtype.itemsize
-    return BufferView(to.buffer, to.offset + place.offset * scale)
+    scale = view.buffer.dtype.itemsize // to.buffer.dtype.itemsize
+    return BufferView(to.buffer, to.offset + view.offset * scale)

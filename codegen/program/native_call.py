@@ -1,4 +1,4 @@
-"""How native code is called with Python's objects: the function for that, and what it is told."""
+"""Calls native programs from Python, by a native function that is bound to its program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .native_program import NativeProgram
 from .native_threads import entry
 
 # References to an array that only its tensor holds: the tensor, the argument list, the question.
-_EXCLUSIVE = 3
+_EXCLUSIVE_REFERENCES = 3
 SHORT_NANOSECONDS = 20_000  # programs that take less keep Python's lock
 
 Launch = Callable[[list[Any], list[Any], Any], bool]
@@ -28,14 +28,14 @@ NOTHING: Mapping[int, Any] = {}
 
 
 class _WatchedWords(bytes):
-    """What native code reads, and the objects that have to stay as long as it may."""
+    """The data that native code reads, and the objects that must outlive it."""
 
-    kept: Any
+    referents: Any
 
 
 class NativeCall(NamedTuple):
-    """What native code is called with: how to run it, where its program is, whether it keeps
-    Python's lock; how many inputs and results there are; which inputs are written over."""
+    """The parameters of a native call: entry point, program address, whether it keeps Python's
+    lock, the numbers of inputs and results, and the overwritten inputs."""
 
     run: str
     program: int
@@ -45,33 +45,34 @@ class NativeCall(NamedTuple):
     overwritten: Sequence[int]
 
 
-def launcher(call: NativeCall, constants: Sequence[Any], same: Mapping[int, Any] = NOTHING,
-             kept: Any = None) -> Launch:
-    """launch(arrays, results, arena) makes the call, or refuses what needs a closer look: inputs,
-    too, that are not the `same` arrays. What is `kept` lives as long."""
+def launcher(call: NativeCall, constants: Sequence[Any], expected: Mapping[int, Any] = NOTHING,
+             keep_alive: Any = None) -> Launch:
+    """launch(arrays, results, arena) makes the call. It returns False, without effects, for arrays
+    that need preparation and for inputs that differ from the `expected` arrays. It keeps
+    `keep_alive` alive."""
     if LAYOUT is None:
         return _refuses
     words = (entry(call.run), call.program, call.keeps_lock, call.inputs, len(constants),
-             call.results, len(call.overwritten), len(same), *map(address, constants),
+             call.results, len(call.overwritten), len(expected), *map(address, constants),
              *call.overwritten,
-             *[word for number, array in same.items() for word in (number, id(array))])
-    held = _WatchedWords(struct.pack(f"{len(words)}Q", *words))
-    held.kept = constants, same, kept
+             *[word for number, array in expected.items() for word in (number, id(array))])
+    record = _WatchedWords(struct.pack(f"{len(words)}Q", *words))
+    record.referents = constants, expected, keep_alive
     try:
-        return function("launch", held)
+        return function("launch", record)
     except CodegenError:  # no memory to make it in
         return _refuses
 
 
 def _refuses(arrays: list[Any], results: list[Any], arena: Any) -> bool:
-    """A call in Python takes its place."""
+    """Refuses every call; the caller then calls the program from Python."""
     return False
 
 
 def make_ready(arrays: list[Any], overwritten: Sequence[int]) -> None:
-    """Copies what is overwritten and not ours alone, and what is not contiguous."""
+    """Copies overwritten arrays that others hold as well, and arrays that are not contiguous."""
     for i in overwritten:
-        if sys.getrefcount(arrays[i]) > _EXCLUSIVE or not memory.is_whole(arrays[i]) \
+        if sys.getrefcount(arrays[i]) > _EXCLUSIVE_REFERENCES or not memory.is_whole(arrays[i]) \
                 or not arrays[i].flags.writeable:
             arrays[i] = arrays[i].copy()
     for i, a in enumerate(arrays):
@@ -80,13 +81,12 @@ def make_ready(arrays: list[Any], overwritten: Sequence[int]) -> None:
 
 
 class ProgramCall:
-    """A program as a function of arrays, to be called by several threads at once: one for a block
-    of rows for so many of them, others as they are. What it reads beside the arrays it is called
-    with are `constants`, behind those."""
+    """A program as a function of arrays, which several threads may call. A program for a block of
+    rows runs on `rows` rows. `constants` are additional arguments behind the arrays."""
 
     def __init__(self, program: NativeProgram, inputs: int, results: Sequence[TensorType],
                  constants: Sequence[Any] = (), rows: int = 0, arena: int = 0) -> None:
-        """arena: the bytes that it works in."""
+        """`arena`: the bytes of its temporaries."""
         self._program, self._rows, self._constants = program, rows, constants
         self._results = [memory.maker(t.shape, t.dtype) for t in results]
         size = max(arena, memory.SMALLEST)  # from which on memory begins on a cache line
@@ -96,10 +96,10 @@ class ProgramCall:
             ("fusewire_run", program.address)
         short = program.nanoseconds(rows) < SHORT_NANOSECONDS
         call = NativeCall(run, about, short, inputs, len(results), ())
-        self._launch = launcher(call, constants, kept=(pair, program))
+        self._launch = launcher(call, constants, keep_alive=(pair, program))
 
     def __call__(self, arrays: list[Any]) -> list[Any] | None:
-        """The results, in memory of their own; None where an input is not contiguous."""
+        """The results, in new memory; None if an input is not contiguous."""
         results = []
         for make in self._results:  # a comprehension would cost a call
             results.append(make())
@@ -108,8 +108,8 @@ class ProgramCall:
             return results
         if not all([a.flags.c_contiguous and a.flags.aligned for a in arrays]):
             return None
-        held = map(address, (*arrays, *self._constants, *results))
-        table = array.array("Q", [self._rows, *held] if self._rows else held)
+        addresses = map(address, (*arrays, *self._constants, *results))
+        table = array.array("Q", [self._rows, *addresses] if self._rows else addresses)
         self._program.run(table.buffer_info()[0], 0 if arena is None else address(arena))
         return results
 
@@ -118,12 +118,12 @@ def _no_arena() -> None:
     return None
 
 
-def contiguous(call: ProgramCall) -> Callable[[Sequence[Any]], Any]:
-    """The one result of a call, whatever its inputs look like in memory: some are copied."""
+def with_contiguous_inputs(call: ProgramCall) -> Callable[[Sequence[Any]], Any]:
+    """A function to the single result of a call, which copies inputs that are not contiguous."""
     def run(arrays: Sequence[Any]) -> Any:
-        found = call([*arrays])
-        if found is None:
-            found = call([np.require(a, requirements=["C", "A"]) for a in arrays])
-        return None if found is None else found[0]
+        results = call([*arrays])
+        if results is None:
+            results = call([np.require(a, requirements=["C", "A"]) for a in arrays])
+        return None if results is None else results[0]
 
     return run

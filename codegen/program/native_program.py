@@ -1,8 +1,7 @@
-"""A list of kernels as one native program, which is run with a table and an arena.
+"""Compiles a list of kernels into one native program, which runs with a table and an arena.
 
-The table holds the addresses of the arguments; buffers inside the program lie in the arena. Equal
-kernels share the function that runs one of their tasks. Long kernels give their tasks to the thread
-pool, short ones run on the caller.
+The table holds the addresses of the arguments; other buffers lie in the arena. Equal kernels share
+their task function. Long kernels give their tasks to the thread pool, short ones run on the caller.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ..llvm.emit import task_function
 from ..llvm.ir_builder import LlvmModule
 from ..llvm.kernel_key import signature
 from ..llvm.row_blocks import WHOLE, RowBlocks
-from ..llvm.step_table import BLOCK_PLACE, Arena, Argument, ProgramStep, Slot, program_text
+from ..llvm.step_table import BLOCK_ROWS_OFFSET, Arena, Argument, ProgramStep, Slot, program_text
 from ..runtime import object_cache
 from ..runtime.jit import Loaded, assembly, c_function, load_object
 from ..runtime.target import Target, host
@@ -34,8 +33,8 @@ _STEPS = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c
 
 
 class WrittenProgram(NamedTuple):
-    """A program as LLVM is given it: its text, the functions of the C library that it calls, and
-    the kernels of its steps."""
+    """A program before compilation: its LLVM IR, the C library functions that it calls, and the
+    kernels of its steps."""
 
     ir: str
     symbols: frozenset[str]
@@ -43,7 +42,7 @@ class WrittenProgram(NamedTuple):
 
 
 class ProgramFacts(NamedTuple):
-    """What is to be known of a program whose object code is there."""
+    """The data of a program beside its object code."""
 
     symbols: frozenset[str]
     steps: int
@@ -56,16 +55,16 @@ class NativeProgram:
     def __init__(self, image: bytes, facts: ProgramFacts, target: Target,
                  write: Callable[[], WrittenProgram]
                  ) -> None:
-        """write() gives what the object code was made of, for who wants to see it."""
+        """`write()` gives the source of the object code, on demand."""
         self.image, self.target, self._write = image, target, write
         self.facts, self.steps, self.cost = facts, facts.steps, facts.cost
         self._code = _load(image, facts.symbols, target)
-        self.address, self.later_address = self._code["program"], self._code["later"]
+        self.address, self.after_prologue_address = self._code["program"], self._code["later"]
         self._run, self._part = _entries()
 
     @functools.cached_property
     def written(self) -> WrittenProgram:
-        """What the object code was made of."""
+        """The source of the object code."""
         return self._write()
 
     @property
@@ -83,25 +82,25 @@ class NativeProgram:
         self._run(self.address, table, arena)
 
     def nanoseconds(self, rows: int) -> float:
-        """What it takes on one core, for so many rows if it is for rows."""
-        block = ctypes.c_int64.from_address(self.address + BLOCK_PLACE).value
+        """The cost on one core; of a program for row blocks, that of `rows` rows."""
+        block = ctypes.c_int64.from_address(self.address + BLOCK_ROWS_OFFSET).value
         return self.cost if not block else -(-rows // block) * self.cost
 
-    def later(self, table: int, arena: int) -> None:
-        """Runs the steps after those whose results are kept."""
-        self._run(self.later_address, table, arena)
+    def run_after_prologue(self, table: int, arena: int) -> None:
+        """Runs the steps after the prologue, whose results are prepacked."""
+        self._run(self.after_prologue_address, table, arena)
 
-    def part(self, table: int, arena: int, first: int, stop: int) -> None:
+    def run_steps(self, table: int, arena: int, first: int, stop: int) -> None:
         """Runs the steps from number `first` on before `stop`."""
         self._part(self.address, table, arena, first, stop)
 
     def profile(self, table: int, arena: int, first: int = 0) -> list[tuple[float, float]]:
-        """Runs the steps from number `first` on; returns when each step began and ended, those
-        before in no time."""
+        """Runs the steps from number `first` on; returns (begin, end) of each step, equal for
+        skipped ones."""
         times = [(time.perf_counter(),) * 2] * first
         for number in range(first, self.steps):
             began = time.perf_counter()
-            self.part(table, arena, number, number + 1)
+            self.run_steps(table, arena, number, number + 1)
             times.append((began, time.perf_counter()))
         return times
 
@@ -112,27 +111,27 @@ class NativeProgram:
 
 def build(
     steps: Sequence[ProgramStep], name: str = "program", target: Target | None = None,
-    rows: RowBlocks = WHOLE, kept: int = 0,
+    rows: RowBlocks = WHOLE, prologue_steps: int = 0,
 ) -> NativeProgram:
-    """Compiles a program for the present processor or another that it can stand in for. Its `run`
-    makes all steps, its `later` those after the first `kept`.
+    """Compiles a program for the present processor, or another that it can stand in for. Its `run`
+    makes all steps, its `run_after_prologue` those after the first `prologue_steps`.
 
     With `rows` the steps are for one block of rows, and the table begins with the number of rows.
     """
     target = target or host()
-    return built(write(steps, name, target, rows, kept), target)
+    return compile_written(write(steps, name, target, rows, prologue_steps), target)
 
 
 def write(steps: Sequence[ProgramStep], name: str, target: Target, rows: RowBlocks = WHOLE,
-          kept: int = 0
+          prologue_steps: int = 0
           ) -> WrittenProgram:
-    """A program as LLVM is given it."""
+    """The LLVM IR of a program, with its symbols and kernels."""
     with phase("lowering"):
-        ir, symbols = text(steps, name, target, rows, kept)
+        ir, symbols = program_ir(steps, name, target, rows, prologue_steps)
         return WrittenProgram(ir, frozenset(symbols), [s.kernel for s in steps])
 
 
-def built(written: WrittenProgram, target: Target) -> NativeProgram:
+def compile_written(written: WrittenProgram, target: Target) -> NativeProgram:
     """The compiled program."""
     image, from_disk = object_cache.compiled(written.ir, target)
     program_made(from_disk)
@@ -141,7 +140,7 @@ def built(written: WrittenProgram, target: Target) -> NativeProgram:
 
 
 def facts_of(written: WrittenProgram) -> ProgramFacts:
-    """What is to be known of a program once it is compiled."""
+    """The facts of a written program."""
     cost = sum(k.cost for k in written.kernels)
     return ProgramFacts(written.symbols, len(written.kernels), cost)
 
@@ -157,10 +156,11 @@ def _entries() -> tuple[Callable[..., None], Callable[..., None]]:
             _STEPS(native_threads.entry("fusewire_steps")))
 
 
-def text(
-    steps: Sequence[ProgramStep], name: str, target: Target, rows: RowBlocks = WHOLE, kept: int = 0
+def program_ir(
+    steps: Sequence[ProgramStep], name: str, target: Target, rows: RowBlocks = WHOLE,
+    prologue_steps: int = 0
 ) -> tuple[str, set[str]]:
-    """The LLVM IR of a program, and the functions of the C library that it calls."""
+    """The LLVM IR of a program, and the C library functions that it calls."""
     module = LlvmModule(target)
     functions: list[str] = []
     numbers: dict[Any, str] = {}
@@ -173,7 +173,7 @@ def text(
                 functions.append(task_function(step.kernel, numbers[key], module))
             tasks[step.kernel] = numbers[key]
         _check(step, name)
-    functions.append(program_text([(s, tasks[s.kernel]) for s in steps], rows, kept))
+    functions.append(program_text([(s, tasks[s.kernel]) for s in steps], rows, prologue_steps))
     return f"; {name}\n" + module.text(functions), module.symbols
 
 

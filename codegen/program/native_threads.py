@@ -1,13 +1,13 @@
-"""The threads that all native programs of this process share.
+"""Runs the thread pool that all native programs of this process share.
 
-One job at a time: task numbers are taken off a shared counter until none are left, by the caller
-and by every worker that comes in time. The caller never waits for a worker that has not started,
-so on a busy machine it loses the help and nothing else. A second caller, or a job inside a
-job, runs alone. Which thread runs a task never changes a result.
+The pool runs one job at a time: the caller and every worker that arrives in time take task numbers
+off a shared counter until none are left. The caller never waits for a worker that has not started,
+so on a busy machine it only loses the help. A second caller, or a job inside a job, runs alone.
+Results never depend on the thread that runs a task.
 
-Workers look for work for a tenth of a millisecond, then sleep. They keep off the processor that the
-caller is on, where the system lets them choose. They are started when first needed, also after a
-fork, and stopped at exit. Without POSIX threads every job runs on its caller.
+Workers poll for work for a tenth of a millisecond, then sleep. They avoid the caller's processor,
+if the system lets them choose. They start on first use, also after a fork, and stop at exit.
+Without POSIX threads every job runs on its caller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from ...eager import fork_safety
 from ...eager.settings import wanted_threads
-from ..llvm.control_vm import WAYS
+from ..llvm.control_vm import CONTROL_VM
 from ..llvm.row_blocks import RUN
 from ..llvm.step_table import loop_text
 from ..runtime import object_cache
@@ -39,7 +39,7 @@ _SETUP = (
     "pthread_mutex_init pthread_cond_init sigfillset"
 ).split()
 _AFFINITY = ["sched_getcpu", "pthread_setaffinity_np"]
-_STACK = 16 << 20  # of a worker: kernels keep their scratch there
+_STACK_BYTES = 16 << 20  # of a worker; kernels allocate scratch there
 _SPIN_SECONDS = 1e-4
 _SIG_SETMASK = 3 if sys.platform == "darwin" else 2
 _ENTRIES = ("fusewire_run", "fusewire_rows", "fusewire_steps")
@@ -58,35 +58,35 @@ def get_num_threads() -> int:
 
 
 def entry(name: str) -> int:
-    """The address of a function that runs programs, which are constants (see `steps.py`).
+    """The address of a native function that runs programs (see `llvm/step_table.py`).
 
     void fusewire_run(program, table, arena)
     void fusewire_rows(a program for rows and their number, table, arena)
     void fusewire_steps(program, table, arena, from, to), of the steps from ... to - 1
-    void fusewire_ways(tree, table, arena), of programs with decisions between them (see `ways.py`)
+    void fusewire_ways(image, table, arena), of programs with control flow (`llvm/control_vm.py`)
     """
     code = _pool().code
-    return code[name] if name in code else _follower(code["fusewire_run"])
+    return code[name] if name in code else _control_vm_entry(code["fusewire_run"])
 
 
 @functools.cache
-def _follower(run: int) -> int:
-    """The function that follows a tree of decisions, made where there is one: it takes as long to
-    compile as all the others."""
+def _control_vm_entry(run: int) -> int:
+    """The address of the control VM. It is compiled on first use: that takes as long as all other
+    functions together."""
     target = host()
-    ir = f"{target.header}{WAYS}attributes #0 = {{ {target.attributes} }}\n"
+    ir = f"{target.header}{CONTROL_VM}attributes #0 = {{ {target.attributes} }}\n"
     return object_cache.loaded(ir, ["fusewire_ways"], {"fusewire_run": run},
                                target)["fusewire_ways"]
 
 
 class _Pool:
-    """The workers and the block of words that they share with callers."""
+    """The workers, and the block of words that they share with callers."""
 
     def __init__(self) -> None:
         self.count = wanted_threads()
         self.lock = threading.Lock()
         self.workers: list[ctypes.c_void_p] = []
-        self.places: list[Any] = []
+        self.worker_buffers: list[Any] = []
         memory = (ctypes.c_int64 * (PoolWord.COUNT + 8))()
         offset = -ctypes.addressof(memory) % 64 // 8
         self._keep: list[Any] = [memory]
@@ -105,11 +105,12 @@ class _Pool:
         target = host()
         text = parallel_text(target.triple, self.affinity) if self.threads else SERIAL
         ir = f"{target.header}{text}\n{loop_text()}{RUN}attributes #0 = {{ {target.attributes} }}\n"
-        own = ["raise", "acquire", "release", "pauses", "worker"] if self.threads else []
+        internal_functions = ["raise", "acquire", "release", "pauses",
+                              "worker"] if self.threads else []
         used = (_NATIVE if self.threads else []) + (_AFFINITY if self.affinity else [])
         imports = {name: c_function(name) for name in used}
         imports["fusewire_pool"] = self.block
-        self.code = object_cache.loaded(ir, [*_ENTRIES, *own], imports, target)
+        self.code = object_cache.loaded(ir, [*_ENTRIES, *internal_functions], imports, target)
 
     def _prepare(self) -> None:
         starter = ctypes.CFUNCTYPE(None)(self.start)
@@ -117,8 +118,8 @@ class _Pool:
         self.words[PoolWord.STARTER] = ctypes.cast(starter, ctypes.c_void_p).value or 0
         began = time.perf_counter()
         self._native("pauses", 1000)
-        each = max(time.perf_counter() - began, 1e-6) / 1000
-        self.words[PoolWord.SPIN] = max(int(_SPIN_SECONDS / each), 100)
+        seconds_per_pause = max(time.perf_counter() - began, 1e-6) / 1000
+        self.words[PoolWord.SPIN] = max(int(_SPIN_SECONDS / seconds_per_pause), 100)
         self.forget()
 
     def _native(self, name: str, *args: int) -> None:
@@ -145,32 +146,32 @@ class _Pool:
         """Starts the workers; called by the native code of a job that holds the pool."""
         attributes = (ctypes.c_int64 * 32)()
         self._c("pthread_attr_init", ctypes.addressof(attributes))
-        self._c("pthread_attr_setstacksize", ctypes.addressof(attributes), _STACK)
+        self._c("pthread_attr_setstacksize", ctypes.addressof(attributes), _STACK_BYTES)
         # Signals are Python's, and its handlers run in the main thread: workers block them all.
         every, before = (ctypes.c_int64 * 16)(), (ctypes.c_int64 * 16)()
         self._c("sigfillset", ctypes.addressof(every))
         self._c("pthread_sigmask", _SIG_SETMASK, ctypes.addressof(every), ctypes.addressof(before))
         for _ in range(self.count - 1 if fork_safety.alone else 0):
             thread = ctypes.c_void_p()
-            place = ctypes.addressof(thread)
+            handle = ctypes.addressof(thread)
             code = self.code["worker"]
-            args = (place, ctypes.addressof(attributes), code, self.block)
+            args = (handle, ctypes.addressof(attributes), code, self.block)
             if self._c("pthread_create", *args) != 0:
                 break
             self.workers.append(thread)
         self._c("pthread_sigmask", _SIG_SETMASK, ctypes.addressof(before), None)
-        self._place()
+        self._publish_workers()
         self.words[PoolWord.TEAM] = 1 + len(self.workers)
 
-    def _place(self) -> None:
-        """Tells native code who the workers are and where they may run: where this thread may."""
+    def _publish_workers(self) -> None:
+        """Tells native code the workers' handles and the processors that this thread may use."""
         handles = (ctypes.c_void_p * max(len(self.workers), 1))(*self.workers)
         allowed = os.sched_getaffinity(0) if self.affinity else set()
         bits = sum(1 << cpu for cpu in allowed if cpu < PROCESSORS)
-        words = ctypes.create_string_buffer(bits.to_bytes(PROCESSORS // 8, sys.byteorder))
-        self.places = [handles, words]
+        processor_bits = ctypes.create_string_buffer(bits.to_bytes(PROCESSORS // 8, sys.byteorder))
+        self.worker_buffers = [handles, processor_bits]
         self.words[PoolWord.HANDLES] = ctypes.addressof(handles)
-        self.words[PoolWord.ALLOWED] = ctypes.addressof(words) if len(allowed) > 1 else 0
+        self.words[PoolWord.ALLOWED] = ctypes.addressof(processor_bits) if len(allowed) > 1 else 0
         self.words[PoolWord.HOME] = 0
 
     def stop(self) -> None:

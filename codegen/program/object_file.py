@@ -1,4 +1,4 @@
-"""LLVM IR text -> an object file for a linker: everything in it is its own but what it exports."""
+"""Compiles LLVM IR to an object file for a linker; all symbols but its exports are internal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from ..runtime.target import Target
 
 
 def object_file(texts: Sequence[str], exports: Collection[str], target: Target) -> bytes:
-    """The object file of some modules as one. What is not among the `exports` no other object sees,
-    nor does it clash with theirs. RuntimeError with LLVM's message for a module that is not valid.
-    """
+    """Links modules into one object file. Only the `exports` are visible to other objects. Raises
+    RuntimeError with LLVM's message for an invalid module."""
     first, *others = map(llvm.parse_assembly, texts)
     for other in others:
         first.link_in(other)
@@ -27,7 +26,7 @@ def object_file(texts: Sequence[str], exports: Collection[str], target: Target) 
 
 
 def _drop_unused(module: Any, machine: Any) -> None:
-    """Takes out what nothing refers to."""
+    """Removes unreferenced functions and globals."""
     options = llvm.create_pipeline_tuning_options(speed_level=0)
     builder = llvm.create_pass_builder(machine, options)
     passes = llvm.create_new_module_pass_manager()

@@ -1,11 +1,10 @@
-"""What a program computes from arrays that stay the same, once: weights packed for products.
+"""Prepacks weights: steps that depend only on persistent inputs and constants run once.
 
-The first steps of a program depend on nothing but inputs that mostly are the same from call to
-call, such as the parameters of a model, and on constants. Once two calls in a row have come with
-the same arrays, what these steps leave is kept with the arrays themselves, and later calls begin
-after them. Arrays do not change; what is held here is not written over by whoever donates it, as it
-is not theirs alone. Where the arrays change all the time, as in training, that is found out ever
-more seldom.
+These steps are the prologue of a program. Persistent inputs, such as the parameters of a model,
+usually are the same arrays in every call. After two calls in a row with the same arrays, the
+results of the prologue are stored with the arrays themselves, and later calls skip it. A held array
+cannot be overwritten by donation, since it has another owner. While the arrays keep changing, as in
+training, the interval between two checks grows.
 """
 
 from __future__ import annotations
@@ -21,15 +20,16 @@ from ..runtime.cpython.data_pointers import aligned
 from .arena import in_bytes
 
 Buffers = KeysView[Buffer]
-_MOST = 1 << 16  # calls after which it is tried again at the latest
+_MAX_SKIPPED_CALLS = 1 << 16  # between two checks
 
 
-def prepacked_launches(launches: Sequence[Launch], given: Collection[Buffer],
+def prepacked_launches(launches: Sequence[Launch], available: Collection[Buffer],
                        results: Collection[Buffer]
               ) -> tuple[list[Launch], list[Launch]]:
-    """The launches that only read what is given, or what such launches made; and the others."""
+    """The launches that read only `available` buffers or results of such launches, and the others.
+    """
     uses = [buffers_of(x) for x in launches]
-    first = _depending_on(uses, set(given), set(results))
+    first = _prologue(uses, set(available), set(results))
     users: dict[Buffer, list[int]] = {}
     last: dict[Buffer, int] = {}  # who of the first writes it last
     for n in first:
@@ -46,48 +46,48 @@ def prepacked_launches(launches: Sequence[Launch], given: Collection[Buffer],
     return [launches[n] for n in first], [x for n, x in enumerate(launches) if n not in first]
 
 
-def _depending_on(uses: Sequence[tuple[Buffers, Buffers]], made: set[Buffer],
+def _prologue(uses: Sequence[tuple[Buffers, Buffers]], available: set[Buffer],
                   results: set[Buffer]) -> dict[int, None]:
-    """The numbers of the launches that read something, and all of it is given or made by such;
-    but for those that write results."""
-    found: dict[int, None] = {}
+    """The numbers of the launches that read something, and only available buffers; except those
+    that write results."""
+    prologue: dict[int, None] = {}
     for n, (reads, writes) in enumerate(uses):
-        if reads and made.issuperset(reads) and not writes & results:
-            found[n] = None
-            made.update(writes)
-    return found
+        if reads and available.issuperset(reads) and not writes & results:
+            prologue[n] = None
+            available.update(writes)
+    return prologue
 
 
 def buffers_of(launch: Launch) -> tuple[Buffers, Buffers]:
-    """What a launch reads and what it writes, in the same order in every process."""
+    """The buffers that a launch reads and writes, in an order that is the same in every process."""
     kernel = launch.kernel
-    place = {b: p.buffer for b, p in zip(kernel.arguments, launch.views)}
-    reads, writes = ({place[b]: None for b in of} for of in (kernel.inputs, kernel.outputs))
+    buffer_at = {b: p.buffer for b, p in zip(kernel.arguments, launch.views)}
+    reads, writes = ({buffer_at[b]: None for b in of} for of in (kernel.inputs, kernel.outputs))
     return reads.keys(), writes.keys()
 
 
 @dataclass(frozen=True)
 class PrepackedBuffers:
-    """The first `steps` of a program read these `inputs`; what they leave to others are arrays of
-    `sizes` bytes."""
+    """The prologue of a program: its first `steps` read these `inputs`; later steps read its
+    results, arrays of `sizes` bytes."""
 
     steps: int
     inputs: tuple[int, ...]
     sizes: tuple[int, ...]
 
     def memory(self) -> list[Any]:
-        """Arrays for what the steps leave."""
+        """New arrays for the results of the prologue."""
         return [aligned(size) for size in self.sizes]
 
 
 def prepacked_part(first: Sequence[Launch], others: Iterable[Launch], inputs: Sequence[Buffer]
               ) -> tuple[PrepackedBuffers, list[Buffer]]:
-    """What is kept of a program that begins with these launches, and its buffers."""
+    """The prologue of a program that begins with these launches, and the buffers that it fills."""
     read = set().union(*[buffers_of(x)[0] for x in first])
     later = set().union(*[buffers_of(x)[0] for x in others])
-    left = dict.fromkeys(b for x in first for b in buffers_of(x)[1] if b in later)
+    prepacked = dict.fromkeys(b for x in first for b in buffers_of(x)[1] if b in later)
     numbers = tuple(i for i, b in enumerate(inputs) if b in read)
-    return PrepackedBuffers(len(first), numbers, tuple(map(in_bytes, left))), list(left)
+    return PrepackedBuffers(len(first), numbers, tuple(map(in_bytes, prepacked))), list(prepacked)
 
 
 def _nothing(arrays: Any) -> tuple[()]:
@@ -95,25 +95,26 @@ def _nothing(arrays: Any) -> tuple[()]:
 
 
 class PrepackWatch:
-    """Tells when arrays have been the same for long enough. Some threads may ask at once: at worst
-    they find it out a little later."""
+    """Detects that persistent inputs stay the same. Several threads may ask at once; at worst they
+    detect it a little later."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
-        self._of: Callable[[Any], Any] = operator.itemgetter(*numbers) if numbers else _nothing
-        self._last: Any = None
-        self._pause = self._left = 0
+        select: Callable[[Any], Any] = operator.itemgetter(*numbers) if numbers else _nothing
+        self._persistent_arrays = select
+        self._last_ids: Any = None
+        self._skips = self._skips_left = 0
 
     def same(self, arrays: Sequence[Any]) -> bool:
-        """Whether a call comes with the same arrays as the one before."""
-        if self._left:
-            self._left -= 1
+        """True if a call has the same arrays as the one before."""
+        if self._skips_left:
+            self._skips_left -= 1
             return False
-        found = self._of(arrays)
-        names = tuple(map(id, found)) if type(found) is tuple else id(found)
-        last, self._last = self._last, names
-        return bool(last == names)
+        persistent = self._persistent_arrays(arrays)
+        ids = tuple(map(id, persistent)) if type(persistent) is tuple else id(persistent)
+        last, self._last_ids = self._last_ids, ids
+        return bool(last == ids)
 
     def changed(self) -> None:
-        """They are others than those that were kept: the next look is later."""
-        self._last = None
-        self._pause = self._left = min(4 * self._pause + 4, _MOST)
+        """Notes that the arrays changed: the next check happens later."""
+        self._last_ids = None
+        self._skips = self._skips_left = min(4 * self._skips + 4, _MAX_SKIPPED_CALLS)

@@ -1,4 +1,4 @@
-"""A program that keeps what it computes from arrays that stay the same."""
+"""Runs a program without its prologue while its persistent inputs are the same arrays."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from .prepack import PrepackedBuffers, PrepackWatch
 
 
 class Parts(NamedTuple):
-    """What a native program becomes an executable with."""
+    """The parts of an executable beside its native program."""
 
     interface: Interface
     arena: int
-    kept: PrepackedBuffers | None
+    prepacked: PrepackedBuffers | None
 
 
 @dataclass
 class _Memory:
-    """What the first steps leave, and the native call that reads it. `same`: the inputs that it
-    was made of, where it was."""
+    """The results of the prologue, and the native call that reads them. `inputs`: the arrays that
+    they were computed from, if they were."""
 
     constants: list[Any]
     launch: Launch
-    same: dict[int, Any]
+    inputs: dict[int, Any]
 
 
 class PrepackedExecutable(Executable):
-    """An executable whose first steps are left out while their inputs are the same arrays."""
+    """An executable that skips its prologue while the persistent inputs are the same arrays."""
 
     def __init__(self, interface: Interface, program: NativeProgram, arena: int,
                  kept: PrepackedBuffers
                  ) -> None:
-        self.kept, self._watch = kept, PrepackWatch(kept.inputs)
+        self.prepacked, self._watch = kept, PrepackWatch(kept.inputs)
         self._free: list[_Memory] = []  # for calls that make all steps
-        self._known: _Memory | None = None
+        self._prepacked_memory: _Memory | None = None
         super().__init__(interface, program, arena)
-        self._launch = self._watching
+        self._launch = self._launch_watching
 
     def _all_constants(self) -> list[Any]:
-        return [*self._constants, *self.kept.memory()]
+        return [*self._constants, *self.prepacked.memory()]
 
     def _take_memory(self) -> _Memory:
         try:
@@ -55,9 +55,9 @@ class PrepackedExecutable(Executable):
             constants = self._all_constants()
             return _Memory(constants, self._launcher(self.program.address, constants), {})
 
-    def _watching(self, arrays: list[Any], results: list[Any], arena: Any) -> bool:
-        """Makes all steps, or begins to keep what the first ones leave."""
-        known = self._keep(arrays, arena) if self._watch.same(arrays) else None
+    def _launch_watching(self, arrays: list[Any], results: list[Any], arena: Any) -> bool:
+        """Runs all steps; prepacks first if the inputs are the same as before."""
+        known = self._run_prologue(arrays, arena) if self._watch.same(arrays) else None
         memory = known or self._take_memory()
         try:
             return memory.launch(arrays, results, arena)
@@ -66,44 +66,45 @@ class PrepackedExecutable(Executable):
                 self._give_back(memory)
 
     def _give_back(self, memory: _Memory) -> None:
-        if self._known is None:
+        if self._prepacked_memory is None:
             self._free.append(memory)
 
-    def _keep(self, arrays: list[Any], arena: Any) -> _Memory | None:
-        """Makes the first steps, if their inputs are as native code reads them."""
-        same = {i: arrays[i] for i in self.kept.inputs}
+    def _run_prologue(self, arrays: list[Any], arena: Any) -> _Memory | None:
+        """Runs the prologue if its inputs are contiguous; returns the prepacked memory."""
+        same = {i: arrays[i] for i in self.prepacked.inputs}
         if not all(a.flags.c_contiguous and a.flags.aligned for a in same.values()):
             self._watch.changed()
             return None
         constants = self._all_constants()
         self.run(arrays, [], arena, constants,
-                 lambda table, place: self.program.part(table, place, 0, self.kept.steps))
-        launch = self._launcher(self.program.later_address, constants, same)
-        known = self._known = _Memory(constants, launch, same)
+                 lambda table, place: self.program.run_steps(table, place, 0, self.prepacked.steps))
+        launch = self._launcher(self.program.after_prologue_address, constants, same)
+        known = self._prepacked_memory = _Memory(constants, launch, same)
         self._launch = launch
         self._free.clear()
         return known
 
-    def _still_known(self, arrays: list[Any]) -> _Memory | None:
-        """What is kept, where it was made from these arrays; else it is let go of. Another thread
-        may have kept something else at any time."""
-        known = self._known
+    def _valid_memory(self, arrays: list[Any]) -> _Memory | None:
+        """The prepacked memory if it was computed from these arrays; otherwise it is dropped.
+        Another thread may replace it at any time."""
+        known = self._prepacked_memory
         if known is not None and known.launch is self._launch and \
-                all(arrays[i] is a for i, a in known.same.items()):
+                all(arrays[i] is a for i, a in known.inputs.items()):
             return known
-        if self._launch != self._watching:
-            self._known, self._launch = None, self._watching
+        if self._launch != self._launch_watching:
+            self._prepacked_memory, self._launch = None, self._launch_watching
             self._watch.changed()
         return None
 
-    def _closer(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
-        known = self._still_known(arrays)
+    def _slow_call(self, arrays: list[Any], results: list[Any], arena: Any) -> None:
+        known = self._valid_memory(arrays)
         if known is None and spans.on and self._watch.same(arrays):
-            known = self._keep(arrays, arena)
+            known = self._run_prologue(arrays, arena)
         memory = known or self._take_memory()
         make_ready(arrays, self._overwritten)
         try:
-            self._steps(arrays, results, arena, memory.constants, self.kept.steps if known else 0)
+            self._run_steps(arrays, results, arena, memory.constants, self.prepacked.steps
+                            if known else 0)
         finally:
             if known is None:
                 self._give_back(memory)
@@ -111,11 +112,11 @@ class PrepackedExecutable(Executable):
     @functools.cached_property
     def facts(self) -> list[dict[str, Any]]:
         rows = kernel_facts(self.kernels)
-        for row in rows[:self.kept.steps]:
-            row["name"] += ", kept"
+        for row in rows[:self.prepacked.steps]:
+            row["name"] += ", prepacked"
         return rows
 
     @property
     def memory(self) -> Memory:
         needed = super().memory
-        return needed._replace(arena=needed.arena + sum(self.kept.sizes))
+        return needed._replace(arena=needed.arena + sum(self.prepacked.sizes))

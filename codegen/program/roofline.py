@@ -1,4 +1,4 @@
-"""What this machine can do, measured when it is first asked for: memory, arithmetic, the limit."""
+"""Measures the memory bandwidth and the arithmetic peak of this machine, when first asked."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ..runtime import object_cache
 from ..runtime.target import host
 from .native_threads import get_num_threads
 
-_TRIES = 40  # many short ones: where others use the processors, some are undisturbed
-_CHAINS = 12  # sums that do not wait for each other: more than latency times units
-_STEPS = 500_000  # about 1 ms
-_MOVED = 1 << 24  # bytes of a try, at least
-_MOST = 1 << 29  # bytes of all tries, about
-_SIZES = (1 << 20, 1 << 23, 1 << 26)  # in the caches, beyond the inner ones, in memory
+_MAX_TRIES = 40  # many short tries: on a busy machine some are undisturbed
+_ACCUMULATORS = 12  # independent sums: more than latency times units
+_STEPS_PER_TRY = 500_000  # about 1 ms
+_MIN_BYTES_PER_TRY = 1 << 24
+_MAX_BYTES = 1 << 29  # of all tries, about
+_MEASURED_BYTES = (1 << 20, 1 << 23, 1 << 26)  # in the caches, beyond the inner ones, in memory
 
 
 def limit(flops: float, size: float, itemsize: int = 4) -> float:
-    """Seconds below which nothing can go that does `flops` operations on numbers of `itemsize`
-    bytes and moves `size` bytes. The first call measures this machine, in a fraction of a second.
-    """
+    """The least seconds for `flops` operations on numbers of `itemsize` bytes and `size` bytes of
+    memory traffic. The first call measures this machine, in a fraction of a second."""
     moving = size / _bandwidth_for(size, get_num_threads()) if size else 0.0
     computing = flops / peak(get_num_threads()) * itemsize / 4 if flops else 0.0
     return max(moving, computing)
 
 
 def _bandwidth_for(size: float, threads: int) -> float:
-    return _usual_bandwidth(max((s for s in _SIZES if s <= size), default=_SIZES[0]), threads)
+    return _usual_bandwidth(max((s for s in _MEASURED_BYTES if s <= size),
+                                default=_MEASURED_BYTES[0]), threads)
 
 
 @functools.cache
@@ -41,12 +41,13 @@ def _usual_bandwidth(size: int, threads: int) -> float:
 
 
 def bandwidth(size: int, threads: int) -> float:
-    """Bytes read and written per second by so many threads, copying `size` bytes' worth of arrays.
+    """Bytes read and written per second by `threads` threads that copy arrays of `size` bytes in
+    all.
 
-    Measured at every call: where others share the memory, it is not the same all day.
+    Measured at every call: other processes that use the memory change it.
     """
     count = max(size // 2 // threads // 4, 1)
-    repeats = max(1, _MOVED // size)
+    repeats = max(1, _MIN_BYTES_PER_TRY // size)
     pairs = [(np.ones(count, np.float32), np.zeros(count, np.float32)) for _ in range(threads)]
 
     def work(number: int) -> None:
@@ -54,8 +55,8 @@ def bandwidth(size: int, threads: int) -> float:
         for _ in range(repeats):
             np.copyto(target, source)
 
-    tries = max(5, min(_TRIES, _MOST // max(size, _MOVED)))
-    return repeats * threads * count * 8 / _together(work, threads, tries)
+    tries = max(5, min(_MAX_TRIES, _MAX_BYTES // max(size, _MIN_BYTES_PER_TRY)))
+    return repeats * threads * count * 8 / _seconds_in_threads(work, threads, tries)
 
 
 @functools.cache
@@ -67,13 +68,14 @@ def peak(threads: int) -> float:
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(
         object_cache.loaded(ir, ["chains"], {}, target)["chains"])
     values = [np.full(lanes, 0.5, np.float32) for _ in range(threads)]
-    seconds = _together(lambda number: run(values[number].ctypes.data, _STEPS), threads, _TRIES)
-    return 2.0 * lanes * _CHAINS * _STEPS * threads / seconds
+    seconds = _seconds_in_threads(lambda number: run(values[number].ctypes.data, _STEPS_PER_TRY),
+                                  threads, _MAX_TRIES)
+    return 2.0 * lanes * _ACCUMULATORS * _STEPS_PER_TRY * threads / seconds
 
 
 def _multiply_adds(lanes: int, attributes: str) -> str:
     """LLVM IR of `chains(values, steps)`: independent sums of vectors, steps long."""
-    vector, chains = f"<{lanes} x float>", range(_CHAINS)
+    vector, chains = f"<{lanes} x float>", range(_ACCUMULATORS)
     name = f"@llvm.fmuladd.v{lanes}f32"
     phis = [f"%c{i} = phi {vector} [%x, %entry], [%d{i}, %loop]" for i in chains]
     steps = [f"%d{i} = call {vector} {name}({vector} %c{i}, {vector} %x, {vector} %x)"
@@ -88,8 +90,8 @@ def _multiply_adds(lanes: int, attributes: str) -> str:
         *stores, "ret void", "}", f"attributes #0 = {{ {attributes} }}", ""])
 
 
-def _together(work: Callable[[int], None], threads: int, tries: int) -> float:
-    """Seconds of the fastest try at work(0), work(1), ..., each on a thread of its own."""
+def _seconds_in_threads(work: Callable[[int], None], threads: int, tries: int) -> float:
+    """Seconds of the fastest try of work(0), work(1), ..., each on its own thread."""
     ready = threading.Barrier(threads)
     began, ended = np.zeros((2, tries, threads))
 

@@ -1,6 +1,6 @@
-"""A file of trace events, as ui.perfetto.dev and chrome://tracing open it.
+"""Writes profiles as Chrome trace events, for ui.perfetto.dev and chrome://tracing.
 
-Each thread has two tracks: what its calls did, one in the other, and the kernels that ran.
+Each thread has two tracks: its calls, nested, and the kernels that ran.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FACTS = ("bytes", "flops", "line", "why")
 
 def write_trace(path: str | os.PathLike[str], calls: Sequence[Span], began: float, steps: Steps
                 ) -> None:
-    """Writes the calls to a file, their times counted from `began`; `steps` gives the kernels that
+    """Writes the calls to a file, with times relative to `began`; `steps` gives the kernels that
     ran in a span."""
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"traceEvents": list(_events(list(calls), began, steps)),

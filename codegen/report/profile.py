@@ -1,4 +1,4 @@
-"""`fw.profile`: where the time of compiled functions goes, call by call and kernel by kernel."""
+"""`fw.profile`: measures the time of compiled functions, call by call and kernel by kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..program.executable import Executable
 from .chrome_trace import write_trace
 
 Table = list[tuple[str, ...]]
-_SHOWN = 20  # kernels that are shown of more
+_MAX_KERNELS_SHOWN = 20
 
 
 def profile() -> Profile:
@@ -45,7 +45,7 @@ def profile() -> Profile:
 
 @dataclass(frozen=True)
 class ProfileStep:
-    """One run of a kernel: when, and the row of what is known of it."""
+    """One run of a kernel: its times, and the row of its facts."""
 
     began: float
     ended: float
@@ -53,29 +53,29 @@ class ProfileStep:
 
 
 class Profile:
-    """What compiled functions did while it was open; `profile()` makes one."""
+    """The calls of compiled functions while it was open; `profile()` makes one."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []  # of calls, in the order in which they ended
         self.began = self.seconds = 0.0
-        self._opened: float | None = None
+        self._opened_at: float | None = None
 
     def __enter__(self) -> Profile:
         if interpreter.STATE.active is not None:
             raise CaptureError("fw.profile() is opened inside of a compiled function, which a "
                                "replay would not repeat", "open it around the call")
-        if self._opened is not None:
+        if self._opened_at is not None:
             raise ArgumentError("this profile is open already", "make another by fw.profile()")
-        self._opened = time.perf_counter()
-        self.began = self.began or self._opened
+        self._opened_at = time.perf_counter()
+        self.began = self.began or self._opened_at
         spans.watch(self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
         spans.unwatch(self._note)
-        if self._opened is not None:
-            self.seconds += time.perf_counter() - self._opened
-        self._opened = None
+        if self._opened_at is not None:
+            self.seconds += time.perf_counter() - self._opened_at
+        self._opened_at = None
 
     def _note(self, span: Span) -> None:
         self.spans.append(span)
@@ -85,14 +85,14 @@ class Profile:
     def calls(self) -> list[dict[str, Any]]:
         """A row per function, longest first: name, line, calls, and the seconds of all of them, of
         Python, kernels, recording and compiling; recordings; programs compiled and from disk."""
-        found: dict[Any, dict[str, Any]] = {}
+        rows: dict[Any, dict[str, Any]] = {}
         for span in list(self.spans):
-            row = found.setdefault((span.name, span.line), _empty_row(span))
+            row = rows.setdefault((span.name, span.line), _empty_row(span))
             row["calls"] += 1
             _add_call(row, span)
-        for row in found.values():
+        for row in rows.values():
             row["python"] = row["seconds"] - sum(row[k] for k in set(_COLUMNS.values()))
-        return sorted(found.values(), key=lambda row: -row["seconds"])
+        return sorted(rows.values(), key=lambda row: -row["seconds"])
 
     def kernels(self) -> list[dict[str, Any]]:
         """A row per kernel, longest first: name, line, calls, the seconds of all of them, and of
@@ -103,17 +103,17 @@ class Profile:
         for step in self._steps():
             facts[id(step.facts)] = step.facts
             times[id(step.facts)].append(step.ended - step.began)
-        found = [{**facts[key], "calls": len(each), "seconds": sum(each),
-                  "median": statistics.median(each)} for key, each in times.items()]
-        return sorted(found, key=lambda row: -row["seconds"])
+        rows = [{**facts[key], "calls": len(durations), "seconds": sum(durations),
+                  "median": statistics.median(durations)} for key, durations in times.items()]
+        return sorted(rows, key=lambda row: -row["seconds"])
 
     def memory(self) -> Memory:
-        """The most that a call of one native program took."""
+        """The peak memory of a call of one native program."""
         programs = [span.about.memory for span in _programs(self.spans)]
         return max(programs, key=lambda m: m.peak, default=Memory(0, 0, 0))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes what happened when as a file of trace events, which ui.perfetto.dev opens."""
+        """Writes a file of trace events, which ui.perfetto.dev opens."""
         write_trace(path, self.spans, self.began, steps_of)
 
     def _steps(self) -> Iterator[ProfileStep]:
@@ -141,10 +141,11 @@ class Profile:
                       f"of {self.seconds * 1e3:.2f} ms"),
                  Part("by function, in ms", rows=_call_table(calls))]
         if kernels:
-            more = len(kernels) - _SHOWN
-            left = [Part(f"and {more} more kernels")] if more > 0 else []
-            table = _kernel_table(kernels[:_SHOWN], sum(row["seconds"] for row in kernels))
-            parts += [Part("by kernel, the median call", left, table),
+            more = len(kernels) - _MAX_KERNELS_SHOWN
+            omitted = [Part(f"and {more} more kernels")] if more > 0 else []
+            table = _kernel_table(kernels[:_MAX_KERNELS_SHOWN], sum(row["seconds"]
+                                                                    for row in kernels))
+            parts += [Part("by kernel, the median call", omitted, table),
                       Part(f"memory of the largest program: {self.memory()}")]
         return Explanation(parts)
 
@@ -170,7 +171,7 @@ def _add_call(row: dict[str, Any], call: Span) -> None:
 
 
 def within(call: Span) -> Iterator[Span]:
-    """What a call did, in order: of what happens while it is recorded or code is made, no more."""
+    """The spans of a call, in order, without those inside recording and compiling."""
     for span in call.inner:
         if span.kind in _COLUMNS:
             yield span
@@ -179,7 +180,7 @@ def within(call: Span) -> Iterator[Span]:
 
 
 def steps_of(span: Span) -> Iterator[ProfileStep]:
-    """The kernels that ran in a span that is a program, or a call of a library in its place."""
+    """The kernels that ran in a span of a program or of a library call."""
     if isinstance(span.about, Executable):
         for (began, ended), facts in zip(span.parts, span.about.facts):
             yield ProfileStep(began, ended, facts)
@@ -212,9 +213,9 @@ def _call_table(rows: Iterable[dict[str, Any]]) -> Table:
 def _kernel_table(rows: Iterable[dict[str, Any]], total: float) -> Table:
     cells: Table = [("kernel", "calls", "us", "share", "KB", "GB/s", "GFLOP/s", "limit", "line")]
     for r in rows:
-        each = max(r["median"], 1e-9)
-        cells.append((r["name"][:40], str(r["calls"]), f"{each * 1e6:.1f}",
+        median = max(r["median"], 1e-9)
+        cells.append((r["name"][:40], str(r["calls"]), f"{median * 1e6:.1f}",
                       f"{r['seconds'] / max(total, 1e-12):.0%}", f"{r['bytes'] / 1e3:.1f}",
-                      f"{r['bytes'] / each / 1e9:.1f}", f"{r['flops'] / each / 1e9:.1f}",
-                      f"{r['limit'] / each:.0%}" if r["limit"] else "-", r["line"]))
+                      f"{r['bytes'] / median / 1e9:.1f}", f"{r['flops'] / median / 1e9:.1f}",
+                      f"{r['limit'] / median:.0%}" if r["limit"] else "-", r["line"]))
     return cells

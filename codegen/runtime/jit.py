@@ -1,7 +1,7 @@
-"""LLVM IR text -> object code -> addresses of functions.
+"""Compiles LLVM IR text to object code and loads it.
 
-Vectors are explicit in our IR and invariants already hoisted, so no IR pass runs: only the code
-generator, which takes a tenth of the time.
+The IR has explicit vectors and hoisted invariants, so no IR pass runs: only the code generator,
+which takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .target import Target
 
 _LOCK = held_while_forking(threading.RLock())
 _NUMBERS = itertools.count()
-_ENGINE = 128  # object files that one engine loads: what it keeps of each goes with the last one
+_OBJECTS_PER_ENGINE = 128  # an engine frees its bookkeeping with its last object file
 _DROPPED: list[Any] = []  # what nobody refers to any more, to be unloaded
 
 
@@ -54,7 +54,7 @@ class Loaded(dict[str, int]):
 def load_object(
     image: bytes, exports: Iterable[str], imports: Mapping[str, int], target: Target
 ) -> Loaded:
-    """An object file, loaded. Whoever calls its functions holds it."""
+    """Loads an object file. The caller must keep the result while it calls its functions."""
     require(len(image))
     with _LOCK:
         _DROPPED.clear()
@@ -64,13 +64,14 @@ def load_object(
         for name, address in imports.items():
             builder.import_symbol(name, address)
         number = next(_NUMBERS)
-        return Loaded(builder.link(_engine(target, number // _ENGINE), f"fusewire{number}"),
+        return Loaded(builder.link(_engine(target, number // _OBJECTS_PER_ENGINE),
+                                   f"fusewire{number}"),
                       exports)
 
 
 @functools.cache
 def _machine(target: Target) -> Any:
-    """What makes code, kept: a new one costs as much as a small program."""
+    """The target machine of LLVM, cached: a new one costs as much as a small program."""
     return target.machine()
 
 
@@ -82,7 +83,7 @@ def _parse(ir: str) -> Any:
 
 @functools.lru_cache(1)
 def _engine(target: Target, number: int) -> Any:
-    """What loads object files. It lives as long as one of these does."""
+    """The engine that loads object files. It lives as long as one of them."""
     return llvm.create_lljit_compiler(target.machine())
 
 
@@ -92,13 +93,13 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
     if sys.platform == "win32":
         return (ctypes.CDLL("ucrtbase"),)
     names = (None, "libm.so.6", "libm.so", "libSystem.dylib")
-    found = []
+    libraries = []
     for name in names:
         try:
-            found.append(ctypes.CDLL(name))
+            libraries.append(ctypes.CDLL(name))
         except OSError:
             continue
-    return tuple(found)
+    return tuple(libraries)
 
 
 @functools.cache

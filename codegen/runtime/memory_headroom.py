@@ -1,4 +1,4 @@
-"""Whether there is memory to make code in: LLVM ends the process where it cannot have any."""
+"""Checks that there is memory to compile: LLVM ends the process if an allocation fails."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-_BASE = 16 << 20  # bytes that the first module takes, many times over
-_EACH = 256  # bytes for each of a module's text or object code: twice the most that was measured
+_BASE_BYTES = 16 << 20  # many times what the first module takes
+# For each byte of a module's text or object code: twice the most that was measured.
+_COMPILER_BYTES_PER_BYTE = 256
 _GROUPS = Path("/sys/fs/cgroup")
 _LIMITS = (("memory.max", "memory.current", "inactive_file"),
            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
 
 
 def require(size: int) -> None:
-    """MemoryShortage where there may not be the memory to make code of so many bytes."""
-    if available() < _BASE + _EACH * size:
+    """Raises MemoryShortage if there may be too little memory to compile `size` bytes."""
+    if available() < _BASE_BYTES + _COMPILER_BYTES_PER_BYTE * size:
         raise MemoryShortage
 
 
 def available() -> int:
-    """The bytes that the process may still take, as far as the system tells."""
+    """The bytes that the process may still allocate, as far as the system tells."""
     return min([*_of_process(), *_of_system(), *_of_groups()], default=1 << 62)
 
 
 def _of_process() -> Iterator[int]:
-    """What its own limits leave."""
+    """The rest of the process's own limits."""
     if resource is None:
         return
     pages = _read(Path("/proc/self/statm")).split()
@@ -45,21 +46,21 @@ def _of_process() -> Iterator[int]:
 
 
 def _of_system() -> Iterator[int]:
-    """What there is in the machine."""
-    told = _numbers(_read(Path("/proc/meminfo")))
-    if "MemAvailable:" in told:
-        yield (told["MemAvailable:"] + told.get("SwapFree:", 0)) * 1024
+    """The memory available in the machine."""
+    fields = _numbers(_read(Path("/proc/meminfo")))
+    if "MemAvailable:" in fields:
+        yield (fields["MemAvailable:"] + fields.get("SwapFree:", 0)) * 1024
 
 
 def _of_groups() -> Iterator[int]:
-    """What the limits of its control groups leave; files that nobody reads make room."""
+    """The rest of the limits of its control groups; cached files count as free."""
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         _, kind, path = line.split(":", 2)
         if kind not in ("", "memory"):
             continue
         root = _GROUPS / kind
-        own = root / path.lstrip("/")
-        for folder in (own, *own.parents):
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
             if not folder.is_relative_to(root):
                 break
             yield from _of_group(folder)
@@ -67,14 +68,14 @@ def _of_groups() -> Iterator[int]:
 
 def _of_group(folder: Path) -> Iterator[int]:
     for limit, usage, files in _LIMITS:
-        most, used = _read(folder / limit).strip(), _read(folder / usage).strip()
-        if most.isdigit() and used.isdigit():
+        maximum, used = _read(folder / limit).strip(), _read(folder / usage).strip()
+        if maximum.isdigit() and used.isdigit():
             reclaimed = _numbers(_read(folder / "memory.stat")).get(files, 0)
-            yield int(most) - int(used) + reclaimed
+            yield int(maximum) - int(used) + reclaimed
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """Lines of a name and a number."""
+    """name -> number, from lines of a name and a number."""
     lines = [line.split() for line in text.splitlines()]
     return {line[0]: int(line[1]) for line in lines if len(line) > 1 and line[1].isdigit()}
 

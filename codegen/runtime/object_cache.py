@@ -1,8 +1,7 @@
-"""Object code kept on disk: what was compiled once, on this machine, is not compiled again.
+"""Caches object code on disk, so that code is compiled once per machine.
 
-An entry's name is a digest of the module's text, which holds all of a program, the processor,
-LLVM's version and how it is called: a changed function has another text. What else is spared where
-a program is met again has entries of its own (`codegen/again.py`).
+The name of an entry is a digest of the module's text, the processor, LLVM's version and the way it
+is called. `cache/program_cache.py` saves the lowering as well.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from ...capture.runtime.metrics import phase
 from . import disk_cache, jit
 from .target import Target
 
-_STAYS: list[jit.Loaded] = []  # threads and functions of Python's refer to it until the end
+_NEVER_FREED: list[jit.Loaded] = []  # threads and functions of Python's refer to it until the end
 
 
 def loaded(
     ir: str, exports: Iterable[str], imports: Mapping[str, int], target: Target
 ) -> jit.Loaded:
-    """The addresses of functions of a module, for good. What it reads of this process, and every
-    function that it calls, are `imports`: an address in its text would be another in the next
-    process."""
+    """Loads a module for good; returns the addresses of its functions. Addresses of this process,
+    including all functions that it calls, must be `imports`: in the text they would change the
+    entry's name with each process."""
     image, _ = compiled(ir, target)
     with phase("loading"):
         code = jit.load_object(image, exports, imports, target)
-    _STAYS.append(code)
+    _NEVER_FREED.append(code)
     return code
 
 
 def compiled(ir: str, target: Target) -> tuple[bytes, bool]:
-    """The object file of a module, and whether it was on disk, made before."""
+    """The object file of a module, and whether it came from disk."""
     name = key(ir, target)
     with phase("loading"):
         image = disk_cache.load(name)
@@ -53,14 +52,14 @@ def key(ir: str, target: Target) -> str:
 
 
 def named(text: str, target: Target) -> str:
-    """A name for what depends on a text, a processor, and LLVM."""
-    versions = llvmlite.__version__, ".".join(map(str, llvm.llvm_version_info)), _ways()
+    """A digest of a text, a processor, and the LLVM version."""
+    versions = llvmlite.__version__, ".".join(map(str, llvm.llvm_version_info)), _jit_source()
     return disk_cache.digest(*versions, target.triple, target.cpu, target.features, text).hex()
 
 
 @functools.cache
-def _ways() -> str:
-    """How LLVM is called, so that a change of that needs no thought for what is stored."""
+def _jit_source() -> str:
+    """The source of the JIT, as part of the digest: a change of it invalidates all entries."""
     try:
         return inspect.getsource(jit)
     except OSError:  # a program without its sources

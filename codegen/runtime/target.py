@@ -1,4 +1,4 @@
-"""The processor that code is made for: its name, its features, and how wide its vectors are."""
+"""Describes the processor that code is compiled for: name, features, vector width."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ llvm.initialize_native_asmprinter()
 
 @dataclass(frozen=True)
 class Target:
-    """A processor; `vector_bytes` is the width of one vector register, `fma` whether it fuses,
-    `float16` whether it converts these by itself: for others LLVM would call a library; `dot`
-    whether it multiplies pairs of bfloat16 and adds both products in one instruction, `dot16`
-    whether it does so with pairs of integers, `dot8` with four integers of 8 bits."""
+    """A processor. `vector_bytes`: the width of a vector register. `fma`: it has fused
+    multiply-add. `float16`: it converts float16 itself, otherwise LLVM would call a library. `dot`:
+    it multiplies pairs of bfloat16 and adds both products in one instruction. `dot16`: the same for
+    pairs of integers. `dot8`: the same for four 8-bit integers."""
 
     triple: str
     cpu: str
@@ -35,7 +35,7 @@ class Target:
 
     @property
     def x86(self) -> bool:
-        """Whether this is an x86-64."""
+        """True if this is an x86-64."""
         return _is_x86(self.triple)
 
     def machine(self, linked: bool = False) -> Any:
@@ -51,8 +51,7 @@ class Target:
 
     @property
     def needs(self) -> frozenset[str]:
-        """The features that code for it may use; CodegenError for a name of which none are
-        known."""
+        """The features that code for it may use. Raises CodegenError for an unknown name."""
         named = frozenset(name[1:] for name in self.features.split(",")
                           if name.startswith("+") and name[1:] not in _TUNING)
         if named:
@@ -128,7 +127,7 @@ _LEVELS = {"x86-64": _V1, "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 
 def features_here() -> frozenset[str]:
     """The features of this machine's processor."""
-    return frozenset(name for name, there in llvm.get_host_cpu_features().items() if there)
+    return frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
 
 
 def _abilities(triple: str, features: Set[str]) -> tuple[int, bool, bool, bool, bool, bool]:

@@ -115,7 +115,7 @@ def _variant(library: Library, program: Native, number: int) -> Iterator[str]:
     symbols = [s for size in sizes for s in size.sizes]
     ends = _ends([len(size.sizes) for size in sizes])
     yield _list(f"kinds.{number}", "%kind", kinds)
-    yield _list(f"shapes.{number}", "%size", [_i64s(size.factor, size.more, first, end)
+    yield _list(f"shapes.{number}", "%size", [_i64s(size.factor, size.offset, first, end)
                                               for size, (first, end) in zip(sizes, ends)])
     yield _list(f"symbols.{number}", "i64", symbols)
     yield _list(f"checks.{number}", "%check", checks)

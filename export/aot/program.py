@@ -114,7 +114,7 @@ class Compiler:
 
         largest = {name: most for name, (_, most) in ranges.items()}
         made: DynamicProgram = compile_any_size(graph, largest, lower, self._assembled)
-        equal = [f"{a} and {b}" for a, b in made.same.items() if a != b]
+        equal = [f"{a} and {b}" for a, b in made.equal_to.items() if a != b]
         if equal:
             raise CodegenError(f"the sizes {', '.join(equal)} have to be equal")
         native = self._native(made.program, made.shapes, made.results, shapes)
@@ -126,7 +126,7 @@ class Compiler:
         held = dict(zip(inputs[self.given:], self.arrays))  # a last input, of sizes, is left out
         held |= {plan.buffers[n]: evaluate_node(n, []) for n in plan.constants}
         others = self._packed(plan, launches, inputs, held)
-        outputs = [plan.buffers[n] for n in plan.graph.outputs[:plan.wanted]]
+        outputs = [plan.buffers[n] for n in plan.graph.outputs[:plan.output_count]]
         places, unwanted = self._table(plan, inputs, held, outputs)
         slots, arena = plan_arena([[p.buffer for p in x.views] for x in others], places)
         read = {p.buffer for x in others for p in x.views} | set(outputs)

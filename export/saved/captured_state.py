@@ -18,7 +18,7 @@ from ...capture.heap.introspection import attributes
 from ...capture.heap.path_reader import Reader
 from ...capture.heap.snapshot import is_plain
 from ...capture.trace.side_effects import SideEffect
-from ...codegen.cache.codec import Unsaved, Writing
+from ...codegen.cache.codec import Encoder, Unsaved
 from ...eager.core.tape import Leaf
 from ...eager.core.tensor import Tensor
 from ...eager.ops.random.generator import default_generator
@@ -126,7 +126,7 @@ class Outside:
                               f"{type(value).__qualname__}", "return a copy of what is in it")
 
     # ---- writing
-    def rows(self, to: Writing) -> tuple[list[Any], list[Any]]:
+    def rows(self, to: Encoder) -> tuple[list[Any], list[Any]]:
         """The objects of the state as rows, and the slots as numbers of rows with their names."""
         heap = _Rows(self, to)
         slots = [[heap.cell(value, name), name] for value, name in self.objects]
@@ -203,7 +203,7 @@ def is_whole(value: Any) -> bool:
 class _Rows:
     """Writes the objects of a state, each once."""
 
-    def __init__(self, outside: Outside, to: Writing) -> None:
+    def __init__(self, outside: Outside, to: Encoder) -> None:
         self._outside, self._to = outside, to
         self.rows: list[Any] = []
         self._numbers: dict[int, int] = {}

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...capture.graph.graph import Graph, Node, topological
-from ...codegen.cache.codec import Kind, Reading, Writing, record
+from ...codegen.cache.codec import Codec, Decoder, Encoder, record
 from ...codegen.cache.program_entry import PARTS
 from ...codegen.compile import compile_dynamic, compile_graph
 from ...codegen.dynamic.specializations import DynamicExecutable, SeenSizes
@@ -22,13 +22,13 @@ from ...eager.arrays.devices import CPU
 from ...eager.errors import CodegenError
 
 
-def _write_program(x: NativeProgram, to: Writing) -> list[Any]:
+def _write_program(x: NativeProgram, to: Encoder) -> list[Any]:
     to.about.made_for(x.target)
     image = to.array(np.frombuffer(x.image, np.uint8), "$code")
     return [image, sorted(x.facts.symbols), x.facts.steps, x.facts.cost]
 
 
-def _read_program(parts: list[Any], of: Reading) -> NativeProgram:
+def _read_program(parts: list[Any], of: Decoder) -> NativeProgram:
     image, symbols, steps, cost = parts
     return NativeProgram(of.array(*image).tobytes(), ProgramFacts(frozenset(symbols), steps, cost),
                          host(),
@@ -40,12 +40,12 @@ def _not_written() -> NoReturn:
                        "ask the function that was saved for its code and its kernels")
 
 
-def _write_executable(x: Executable, to: Writing) -> list[Any]:
+def _write_executable(x: Executable, to: Encoder) -> list[Any]:
     return [to.value(x.interface), to.value(x.program), x.arena]
 
 
-def _read_executable(cls: type[Executable]) -> Callable[[list[Any], Reading], Executable]:
-    def read(parts: list[Any], of: Reading) -> Executable:
+def _read_executable(cls: type[Executable]) -> Callable[[list[Any], Decoder], Executable]:
+    def read(parts: list[Any], of: Decoder) -> Executable:
         made = cls(*map(of.value, parts))
         made.facts = [{"name": f"saved step {i}", "line": "", "bytes": 0, "flops": 0, "tasks": 1,
                        "limit": 0.0} for i in range(made.program.steps)]
@@ -54,12 +54,12 @@ def _read_executable(cls: type[Executable]) -> Callable[[list[Any], Reading], Ex
     return read
 
 
-def _write_keeping(x: PrepackedExecutable, to: Writing) -> list[Any]:
-    return [*_write_executable(x, to), to.value(x.kept)]
+def _write_keeping(x: PrepackedExecutable, to: Encoder) -> list[Any]:
+    return [*_write_executable(x, to), to.value(x.prepacked)]
 
 
 # ---- parts and calls
-def _write_mixed(x: HybridExecutable, to: Writing) -> list[Any]:
+def _write_mixed(x: HybridExecutable, to: Encoder) -> list[Any]:
     order = topological((*x.graph.inputs, *x.graph.outputs,
                          *[n for step in x.steps for n in (*step.reads, *step.makes)]))
     whole = Graph(x.graph.inputs, tuple(order))
@@ -67,17 +67,17 @@ def _write_mixed(x: HybridExecutable, to: Writing) -> list[Any]:
     steps = [_step(step, number, to) for step in x.steps]
     outputs = [number[n] for n in x.graph.outputs]
     return [to.value(whole), outputs, steps, to.value(x.programs),
-            to.value(x.checks), x.wanted]
+            to.value(x.checks), x.output_count]
 
 
-def _step(step: LibraryCall | GraphPart, number: Mapping[Node, int], to: Writing) -> list[Any]:
+def _step(step: LibraryCall | GraphPart, number: Mapping[Node, int], to: Encoder) -> list[Any]:
     if isinstance(step, LibraryCall):
         return [number[step.node], step.why]
     ends = [[number[n] for n in of] for of in (step.reads, step.makes)]
     return [*ends, to.value(dict(step.graph.donated))]
 
 
-def _read_mixed(parts: list[Any], of: Reading) -> HybridExecutable:
+def _read_mixed(parts: list[Any], of: Decoder) -> HybridExecutable:
     whole, outputs, rows, programs, checks, wanted = parts
     graph = of.value(whole)
     order = graph.outputs
@@ -86,7 +86,7 @@ def _read_mixed(parts: list[Any], of: Reading) -> HybridExecutable:
     return HybridExecutable(own, steps, of.value(programs), of.value(checks), wanted)
 
 
-def _read_step(row: list[Any], order: tuple[Node, ...], of: Reading) -> LibraryCall | GraphPart:
+def _read_step(row: list[Any], order: tuple[Node, ...], of: Decoder) -> LibraryCall | GraphPart:
     if len(row) == 2:
         return LibraryCall(order[row[0]], row[1])
     reads, makes = (tuple([order[i] for i in ends]) for ends in row[:2])
@@ -94,23 +94,24 @@ def _read_step(row: list[Any], order: tuple[Node, ...], of: Reading) -> LibraryC
 
 
 # ---- any size
-def _write_sized(x: DynamicExecutable, to: Writing) -> list[Any]:
+def _write_sized(x: DynamicExecutable, to: Encoder) -> list[Any]:
     x.prepare()
-    return list(map(to.value, (x.graph, x.any, *x.met())))
+    return list(map(to.value, (x.graph, x.dynamic_program, *x.seen_sizes())))
 
 
-def _read_sized(parts: list[Any], of: Reading) -> DynamicExecutable:
+def _read_sized(parts: list[Any], of: Decoder) -> DynamicExecutable:
     graph, *known = map(of.value, parts)
     made = DynamicExecutable(graph, compile_graph, compile_dynamic)
-    made.begin(*known)
+    made.restore(*known)
     return made
 
 
-CODE: dict[Any, Kind] = {
+CODE: dict[Any, Codec] = {
     **PARTS, SeenSizes: record(SeenSizes),
-    NativeProgram: Kind("program", _write_program, _read_program, id),
-    Executable: Kind("executable", _write_executable, _read_executable(Executable), id),
-    PrepackedExecutable: Kind("keeping", _write_keeping, _read_executable(PrepackedExecutable), id),
-    HybridExecutable: Kind("mixed", _write_mixed, _read_mixed, id),
-    DynamicExecutable: Kind("sized", _write_sized, _read_sized, id),
+    NativeProgram: Codec("program", _write_program, _read_program, id),
+    Executable: Codec("executable", _write_executable, _read_executable(Executable), id),
+    PrepackedExecutable: Codec("keeping", _write_keeping, _read_executable(PrepackedExecutable),
+                               id),
+    HybridExecutable: Codec("mixed", _write_mixed, _read_mixed, id),
+    DynamicExecutable: Codec("sized", _write_sized, _read_sized, id),
 }

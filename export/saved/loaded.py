@@ -15,7 +15,7 @@ from ...capture.program.stage_planner import walk
 from ...capture.replay.replay import MISSING, UNSEEN, Replay
 from ...capture.runtime import spans
 from ...capture.trace.value_table import ValueTable
-from ...codegen.cache.codec import Reading
+from ...codegen.cache.codec import Decoder
 from ...eager import interpreter
 from ...eager.arrays import devices
 from ...eager.core.tape import is_grad_enabled
@@ -107,14 +107,14 @@ class Loaded:
         self._parameters: list[str] = held["parameters"]
         self._names, self._labels = ValueTable(), [name for _, name in held["slots"]]
         self._names.held[id(default_generator)] = default_generator
-        heap = Heap(held["state"], Reading(KINDS, arrays, None))
+        heap = Heap(held["state"], Decoder(KINDS, arrays, None))
         self._fn = tuple([heap.cell(cell) for cell, _ in held["slots"]])
         self._tensors = heap.tensors
-        reading = Reading(_KINDS, arrays, _Loading(self._fn, self._names))
+        reading = Decoder(_KINDS, arrays, _Loading(self._fn, self._names))
         reading.rows(held["rows"])
         self._programs = [self._program(row, reading) for row in held["programs"]]
 
-    def _program(self, row: list[Any], of: Reading) -> SavedWays:
+    def _program(self, row: list[Any], of: Decoder) -> SavedWays:
         guards, root, grad_enabled, varying = map(of.value, row)
         made = SavedWays(self._fn, self._names, varying, guards, grad_enabled)
         made.root = root

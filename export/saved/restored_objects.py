@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ...codegen.cache.codec import Reading
+from ...codegen.cache.codec import Decoder
 from ...eager.core.tape import Leaf
 from ...eager.core.tensor import Tensor
 from ...eager.nn.base.parameter import Buffer, Parameter
@@ -27,7 +27,7 @@ class Cells:
 class Heap:
     """The objects of a state: each is made when it is first asked for."""
 
-    def __init__(self, rows: list[Any], of: Reading) -> None:
+    def __init__(self, rows: list[Any], of: Decoder) -> None:
         self._rows, self._of = rows, of
         self._made: dict[int, Any] = {}
         self.tensors: dict[str, Tensor] = {}  # by name, without gradients

@@ -16,7 +16,7 @@ from ...capture.replay.compiled_function import Compiled
 from ...capture.replay.replay import MISSING, Replay
 from ...capture.trace.side_effects import SideEffect
 from ...capture.trace.value_table import ValueTable
-from ...codegen.cache.codec import Unsaved, Writing
+from ...codegen.cache.codec import Encoder, Unsaved
 from ...codegen.runtime.target import Target, host
 from ...eager.core.tensor import Tensor
 from ...eager.errors import ExportError
@@ -126,14 +126,14 @@ def save(recorded: Recorded, path: Any) -> None:
     something of it cannot be made again without the function."""
     try:
         saving = Saving(recorded)
-        writing = Writing({**KINDS, **CODE}, saving)
+        writing = Encoder({**KINDS, **CODE}, saving)
         description = _described(recorded, saving, writing)
     except Unsaved as error:
         raise ExportError(f"{recorded.name} cannot be saved: {error.message}", error.help) from None
     file.write(path, writing.arrays, description, saving.target or host(), version())
 
 
-def _described(recorded: Recorded, saving: Saving, writing: Writing) -> dict[str, Any]:
+def _described(recorded: Recorded, saving: Saving, writing: Encoder) -> dict[str, Any]:
     if not saving.programs:
         raise Unsaved(f"nothing is recorded that fits its state as it is now: no longer "
                       f"{saving.failed[0]}", "call it as it is to be called once loaded, then save")
@@ -144,7 +144,7 @@ def _described(recorded: Recorded, saving: Saving, writing: Writing) -> dict[str
             "programs": programs, "state": rows, "slots": slots}
 
 
-def _program(program: Replay, saving: Saving, writing: Writing) -> list[Any]:
+def _program(program: Replay, saving: Saving, writing: Encoder) -> list[Any]:
     if program.casting is not None:
         raise Unsaved("it was recorded under autocast", "convert the model, or call it without")
     if any(is_elsewhere(stage.graph) for stage in program.stages()):

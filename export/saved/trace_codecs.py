@@ -23,7 +23,7 @@ from ...capture.sizes.symbolic_dim import Condition, Dim
 from ...capture.trace.dynamic_inputs import DynamicInputs
 from ...capture.trace.output_spec import Leaving
 from ...capture.trace.side_effects import SideEffect
-from ...codegen.cache.codec import DATA, Kind, Reading, Unsaved, Writing, filled, record
+from ...codegen.cache.codec import DATA, Codec, Decoder, Encoder, Unsaved, filled, record
 from ...eager.core.op import OPS
 from ...eager.core.tape import Entry
 from ...eager.core.tape import Leaf as TapeLeaf
@@ -41,34 +41,34 @@ _NAMES = {cls: name for name, cls in TYPES.items()}
 
 
 # ---- plain values
-def _write_type(x: type, to: Writing) -> list[Any]:
+def _write_type(x: type, to: Encoder) -> list[Any]:
     if x not in _NAMES:
         raise Unsaved(f"the class {x.__qualname__}")
     return [_NAMES[x]]
 
 
-_TYPE = Kind("class", _write_type, lambda parts, of: TYPES[parts[0]])
-_PLAIN: dict[type, Kind] = {
+_TYPE = Codec("class", _write_type, lambda parts, of: TYPES[parts[0]])
+_PLAIN: dict[type, Codec] = {
     **DATA,
-    type: _TYPE, type(Tensor): _TYPE, Params: Kind(
+    type: _TYPE, type(Tensor): _TYPE, Params: Codec(
         "params", lambda x, to: [[k, to.value(v)] for k, v in x.items()],
         lambda parts, of: Params({k: of.value(v) for k, v in parts})),
-    complex: Kind("complex", lambda x, to: [x.real, x.imag], lambda parts, of: complex(*parts)),
-    bytes: Kind("bytes", lambda x, to: [x.hex()], lambda parts, of: bytes.fromhex(parts[0])),
-    bytearray: Kind("bytearray", lambda x, to: [x.hex()],
+    complex: Codec("complex", lambda x, to: [x.real, x.imag], lambda parts, of: complex(*parts)),
+    bytes: Codec("bytes", lambda x, to: [x.hex()], lambda parts, of: bytes.fromhex(parts[0])),
+    bytearray: Codec("bytearray", lambda x, to: [x.hex()],
                     lambda parts, of: bytearray.fromhex(parts[0])),
-    type(...): Kind("ellipsis", lambda x, to: [], lambda parts, of: ...),
-    slice: Kind("slice", lambda x, to: list(map(to.value, (x.start, x.stop, x.step))),
+    type(...): Codec("ellipsis", lambda x, to: [], lambda parts, of: ...),
+    slice: Codec("slice", lambda x, to: list(map(to.value, (x.start, x.stop, x.step))),
                 lambda parts, of: slice(*map(of.value, parts))),
-    range: Kind("range", lambda x, to: [x.start, x.stop, x.step],
+    range: Codec("range", lambda x, to: [x.start, x.stop, x.step],
                 lambda parts, of: range(*parts)),
-    types.MappingProxyType: Kind("mapping", lambda x, to: [to.value(dict(x))],
+    types.MappingProxyType: Codec("mapping", lambda x, to: [to.value(dict(x))],
                                  lambda parts, of: of.value(parts[0])),
 }
 
 
 # ---- paths, numbers, sizes
-def _write_path(path: Path, to: Writing) -> list[Any]:
+def _write_path(path: Path, to: Encoder) -> list[Any]:
     """Its root, and the steps from there."""
     root, *rest = steps(to.about.translated(path))
     return [root.kind, [[step.kind, to.value(_key(step)), step.name] for step in rest]]
@@ -78,7 +78,7 @@ def _key(step: Path) -> Any:
     return step.key.value if step.kind == "item" else step.key
 
 
-def _read_path(parts: list[Any], of: Reading) -> Path:
+def _read_path(parts: list[Any], of: Decoder) -> Path:
     root, rest = parts
     path = Path(root, id(default_generator) if root == "object" else None)
     for kind, key, name in rest:
@@ -89,40 +89,40 @@ def _read_path(parts: list[Any], of: Reading) -> Path:
     return path
 
 
-def _write_formula(x: ScalarExpr, to: Writing) -> list[Any]:
+def _write_formula(x: ScalarExpr, to: Encoder) -> list[Any]:
     for part in x.parts[:-1]:  # each after what it needs: nothing calls itself far
         to.value(part)
     return [x.op, *map(to.value, x.args)]
 
 
-_VALUES: dict[type, Kind] = {
-    Path: Kind("path", _write_path, _read_path, lambda path: path),
-    ScalarExpr: Kind("formula", _write_formula, lambda parts, of: ScalarExpr(
+_VALUES: dict[type, Codec] = {
+    Path: Codec("path", _write_path, _read_path, lambda path: path),
+    ScalarExpr: Codec("formula", _write_formula, lambda parts, of: ScalarExpr(
         parts[0], tuple(map(of.value, parts[1:]))), id),
-    Constant: Kind("constant", lambda x, to: [to.value(x.value)],
+    Constant: Codec("constant", lambda x, to: [to.value(x.value)],
                    lambda parts, of: Constant(of.value(parts[0]))),
-    Expr: Kind("expr", lambda x, to: [to.value(x.terms)],
+    Expr: Codec("expr", lambda x, to: [to.value(x.terms)],
                lambda parts, of: Expr(dict(of.value(parts[0])))),
-    Dim: Kind("dim", lambda x, to: [to.value(x.expr)],
+    Dim: Codec("dim", lambda x, to: [to.value(x.expr)],
               lambda parts, of: of.about.names.sizes.make(of.value(parts[0]))),
     **{cls: record(cls) for cls in (Symbol, Quotient, Condition, DynamicInputs)},
 }
 
 
 # ---- nodes: those of the tree are handles, those of a graph are whole
-def _write_node(x: Node, to: Writing) -> list[Any]:
+def _write_node(x: Node, to: Encoder) -> list[Any]:
     if x not in to.about.names.measures:
         return ["input", [], to.value(Params({"name": x.params.get("name", x.op)})),
                 to.value(x.type)]
     return [x.op, [to.value(i) for i in x.inputs], to.value(x.params), to.value(x.type)]
 
 
-def _read_node(parts: list[Any], of: Reading) -> Node:
+def _read_node(parts: list[Any], of: Decoder) -> Node:
     op, inputs, params, kind = parts
     return Node(op, tuple(map(of.value, inputs)), of.value(params), of.value(kind))
 
 
-def _write_graph(x: Graph, to: Writing) -> list[Any]:
+def _write_graph(x: Graph, to: Encoder) -> list[Any]:
     order = topological((*x.inputs, *x.outputs))
     number = {n: i for i, n in enumerate(order)}
     rows = [[n.op, [number[i] for i in n.inputs], to.value(Params(n.params)), to.value(n.type),
@@ -131,7 +131,7 @@ def _write_graph(x: Graph, to: Writing) -> list[Any]:
     return [rows, *ends, to.value(dict(x.donated)), sorted(x.kept)]
 
 
-def _read_graph(parts: list[Any], of: Reading) -> Graph:
+def _read_graph(parts: list[Any], of: Decoder) -> Graph:
     rows, inputs, outputs, donated, kept = parts
     made, nodes = Nodes(), list[Node]()
     for op, below, params, kind, site in rows:
@@ -142,7 +142,7 @@ def _read_graph(parts: list[Any], of: Reading) -> Graph:
 
 
 # ---- guards, results and changes
-def _write_guard(x: Guard, to: Writing) -> list[Any]:
+def _write_guard(x: Guard, to: Encoder) -> list[Any]:
     try:
         return [to.value(x.path), x.condition, to.value(x.constants), x.says, x.of]
     except Unsaved as error:
@@ -151,26 +151,26 @@ def _write_guard(x: Guard, to: Writing) -> list[Any]:
                       "dicts of these") from None
 
 
-def _write_entry(x: Entry, to: Writing) -> list[Any]:
+def _write_entry(x: Entry, to: Encoder) -> list[Any]:
     if x.arrays is not None:
         raise Unsaved("a tensor that was computed outside of the function")
     return [x.op.name]
 
 
-def _read_entry(parts: list[Any], of: Reading) -> Entry:
+def _read_entry(parts: list[Any], of: Decoder) -> Entry:
     made = Entry(OPS[parts[0]], {}, (), (), None)
     made.arrays = None  # type: ignore[assignment]
     return made
 
 
-def _write_at(x: object_recipes.At, to: Writing) -> list[Any]:
+def _write_at(x: object_recipes.At, to: Encoder) -> list[Any]:
     to.about.hands_out(x.path)
     return [to.value(x.path)]
 
 
-_WAYS: dict[type, Kind] = {
-    Guard: Kind("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
-    Entry: Kind("given up", _write_entry, _read_entry, id),
+_WAYS: dict[type, Codec] = {
+    Guard: Codec("guard", _write_guard, lambda parts, of: Guard(*map(of.value, parts))),
+    Entry: Codec("given up", _write_entry, _read_entry, id),
     **{cls: record(cls) for cls in (
         SideEffect, Leaving, Inputs, LoopEntry, LoopRepeat, DataDependentSize, LoopBackwardEvent,
                                     IterationVjp, mutations.SetArray,
@@ -180,17 +180,17 @@ _WAYS: dict[type, Kind] = {
                                     object_recipes.PassedTensor,
         object_recipes.WithGradient, object_recipes.EdgeOf, object_recipes.NumberOf,
                                     object_recipes.Filled)},
-    object_recipes.At: Kind("At", _write_at, lambda parts,
+    object_recipes.At: Codec("At", _write_at, lambda parts,
                             of: object_recipes.At(of.value(parts[0]))),
-    object_recipes.RebuiltObject: Kind("Made", record(object_recipes.RebuiltObject).write,
+    object_recipes.RebuiltObject: Codec("Made", record(object_recipes.RebuiltObject).write,
                                        record(object_recipes.RebuiltObject).read, id),
-    Graph: Kind("graph", _write_graph, _read_graph),
-    Node: Kind("node", _write_node, _read_node, id),
+    Graph: Codec("graph", _write_graph, _read_graph),
+    Node: Codec("node", _write_node, _read_node, id),
 }
 
 
 # ---- the tree
-def _write_leaf(x: TraceExit, to: Writing) -> list[Any]:
+def _write_leaf(x: TraceExit, to: Encoder) -> list[Any]:
     if x.way is not None:
         raise Unsaved("gradients go back from the result",
                       "record it under fw.no_grad(), or return x.detach()")
@@ -199,7 +199,7 @@ def _write_leaf(x: TraceExit, to: Writing) -> list[Any]:
     return [to.value(part) for part in parts]
 
 
-def _fill_leaf(made: TraceExit, parts: list[Any], of: Reading) -> None:
+def _fill_leaf(made: TraceExit, parts: list[Any], of: Decoder) -> None:
     own, effects, result, leaving, stage = map(of.value, parts)
     TraceExit.__init__(made, own, effects, result, leaving)
 
@@ -210,14 +210,14 @@ def _fill_leaf(made: TraceExit, parts: list[Any], of: Reading) -> None:
     of.later.append(finish)
 
 
-def _write_stage(x: Segment, to: Writing) -> list[Any]:
+def _write_stage(x: Segment, to: Encoder) -> list[Any]:
     names = to.about.names
     numbers = [names.numbers[n] for n in x.inputs.numbers]
     parts = (x.wanted, x.inputs, x.paths, numbers, x.compile())
     return [to.value(part) for part in parts]
 
 
-def _fill_stage(made: Segment, parts: list[Any], of: Reading) -> None:
+def _fill_stage(made: Segment, parts: list[Any], of: Decoder) -> None:
     wanted, inputs, paths, numbers, code = map(of.value, parts)
     names = of.about.names
     names.paths.update(zip(inputs.tensors, paths, strict=True))
@@ -230,11 +230,11 @@ def _no_backend(graph: Graph) -> Any:
     raise AssertionError("a saved stage has its code")
 
 
-def _write_ends(x: Exit, to: Writing) -> list[Any]:
+def _write_ends(x: Exit, to: Encoder) -> list[Any]:
     return [to.value([leaf for leaf in x.leaves if to.about.keeps(leaf)]), to.value(x.stages)]
 
 
-def _fill_ends(made: Exit, parts: list[Any], of: Reading) -> None:
+def _fill_ends(made: Exit, parts: list[Any], of: Decoder) -> None:
     made.leaves, made.stages = map(of.value, parts)
 
 
@@ -242,10 +242,10 @@ def _new(cls: type) -> Any:
     return lambda parts, of: object.__new__(cls)
 
 
-_TREE: dict[type, Kind] = {
-    TraceExit: Kind("leaf", _write_leaf, _new(TraceExit), id, _fill_leaf),
-    Segment: Kind("stage", _write_stage, _new(Segment), id, _fill_stage),
-    Exit: Kind("ends", _write_ends, _new(Exit), id, _fill_ends),
+_TREE: dict[type, Codec] = {
+    TraceExit: Codec("leaf", _write_leaf, _new(TraceExit), id, _fill_leaf),
+    Segment: Codec("stage", _write_stage, _new(Segment), id, _fill_stage),
+    Exit: Codec("ends", _write_ends, _new(Exit), id, _fill_ends),
     Branch: filled(Branch, ("subject", "kind", "site", "outcomes", "stages")),
     SizeBinding: filled(SizeBinding, ("element", "site", "body", "stages")),
     Loop: filled(Loop, ("values", "formulas", "site", "enter", "body", "stages"), turns=0),
@@ -253,4 +253,4 @@ _TREE: dict[type, Kind] = {
     LoopBackward: filled(LoopBackward, ("element", "site", "body", "stages")),
 }
 
-KINDS: dict[Any, Kind] = {**_PLAIN, **_VALUES, **_WAYS, **_TREE}
+KINDS: dict[Any, Codec] = {**_PLAIN, **_VALUES, **_WAYS, **_TREE}

@@ -73,7 +73,7 @@ def test_a_program_for_any_size(disk: Path, lowered: list[Graph]) -> None:
     assert len(lowered) == 2 and found.capacity == made.capacity
     for n in (1, 30):
         arrays = [np.ones((n, 20), np.float32), np.linspace(0, 1, 20, dtype=np.float32)]
-        assert_same_bits(found.at({"n": n})([*arrays]), made.at({"n": n})([*arrays]))
+        assert_same_bits(found.bind({"n": n})([*arrays]), made.bind({"n": n})([*arrays]))
     compile_dynamic(graph, {"n": 500})
     assert len(lowered) == 4
 
@@ -134,7 +134,7 @@ BASE = "x = input()  # float32[4, 6]\ny = input()  # float32[4, 6]\n" \
 
 
 def name(graph: Graph, target: Any = None, how: tuple[Any, ...] = ()) -> str:
-    return again.name_of(graph, target or host(), how)
+    return again.entry_name(graph, target or host(), how)
 
 
 @pytest.mark.parametrize("old, new", [
@@ -220,14 +220,14 @@ def test_any_change_of_the_sources_counts(tmp_path: Path) -> None:
     for place in ("eager/ops/add.py", "capture/fold.py", "codegen/lower.py"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text("MOST = 1")
-    found = [again.sources_in(tmp_path)]
+    found = [again.source_digest_of(tmp_path)]
     for place in ("eager/ops/add.py", "capture/fold.py", "codegen/lower.py"):
         (tmp_path / place).write_text("MOST = 2")
-        found.append(again.sources_in(tmp_path))
+        found.append(again.source_digest_of(tmp_path))
     (tmp_path / "codegen/lower.py").rename(tmp_path / "codegen/raise.py")
-    found.append(again.sources_in(tmp_path))
+    found.append(again.source_digest_of(tmp_path))
     assert len(set(found)) == 5
 
 
 def test_sources_that_are_not_there(tmp_path: Path) -> None:
-    assert again.sources_in(tmp_path) == ""
+    assert again.source_digest_of(tmp_path) == ""

@@ -19,7 +19,7 @@ from fusewire.capture.graph.reference_interpreter import evaluate, evaluate_node
 from fusewire.capture.graph.text import parse
 from fusewire.codegen.compile import compile_dynamic, lower_graph
 from fusewire.codegen.dynamic.dynamic_program import compile_any_size
-from fusewire.codegen.dynamic.prime_unification import MOST, SIZES
+from fusewire.codegen.dynamic.prime_unification import MAX_DYNAMIC_SIZES, SIZES
 from fusewire.codegen.ir.interpreter import run as run_kernel
 from fusewire.codegen.ir.target_info import Machine
 
@@ -118,7 +118,7 @@ def test_a_program_is_right_at_every_size(name: str) -> None:
         arrays = case.arrays(size)
         with np.errstate(all="ignore"):
             wanted = evaluate(bind_sizes(graph, case.sizes(size)), arrays)
-        for got, want in zip(program.at(case.sizes(size))(list(arrays)), wanted):
+        for got, want in zip(program.bind(case.sizes(size))(list(arrays)), wanted):
             assert_same(got, want, 10, f"{name} at {size}")
 
 
@@ -146,7 +146,7 @@ def interpreted(graph: Graph, machine: Machine, sizes: dict[str, int], arrays: l
         lambda *lowered: lowered)
     plan, launches = made.program
     fixed = bind_sizes(graph, sizes)
-    memory = {SIZES: np.resize([*sizes.values()], MOST)}
+    memory = {SIZES: np.resize([*sizes.values()], MAX_DYNAMIC_SIZES)}
     for node, array in zip(plan.graph.inputs, arrays):
         memory[plan.buffers[node]] = array.copy().reshape(-1)
     for node in plan.constants:
@@ -216,14 +216,14 @@ def test_what_is_kept_from_call_to_call_is_kept_for_all_sizes() -> None:
     for size in (3, 9, 3, 30, 66, 1):
         arrays = [case.arrays(size)[0], *weights]
         (want,) = evaluate(bind_sizes(graph, {N: size}), arrays)
-        (got,) = program.at({N: size})(list(arrays))
+        (got,) = program.bind({N: size})(list(arrays))
         assert_same(got, want, 10)
-    assert program.program.kept.steps == 2
+    assert program.program.prepacked.steps == 2
 
 
 def test_a_result_is_as_large_as_its_size() -> None:
     program = compile_dynamic(CASES["pointwise"].graph(), {N: 1000})
-    (out,) = program.at({N: 3})(CASES["pointwise"].arrays(3))
+    (out,) = program.bind({N: 3})(CASES["pointwise"].arrays(3))
     assert out.shape == (3, 20) and out.base is None
 
 
@@ -239,7 +239,7 @@ def test_equal_layers_are_compiled_once_for_any_size() -> None:
     for size in (1, 14, 40):
         arrays = case.arrays(size)
         (want,) = evaluate(bind_sizes(case.graph(), {N: size}), arrays)
-        assert_same(program.at({N: size})(list(arrays))[0], want, 100)
+        assert_same(program.bind({N: size})(list(arrays))[0], want, 100)
 
 
 def test_batches_of_any_size_make_two_programs() -> None:

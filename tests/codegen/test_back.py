@@ -33,10 +33,10 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(engine, "SOME", 1)
     monkeypatch.setattr(dispatch, "large", None)
     monkeypatch.setattr(dispatch, "large_back", run)
-    monkeypatch.setattr(vjp, "_WAYS", {})
+    monkeypatch.setattr(vjp, "_PLANS", {})
     monkeypatch.setattr(vjp, "_ELEMENTS", SpecializationCache(1 << 20))
     monkeypatch.setattr(vjp, "_SHAPED", SpecializationCache(1 << 20))
-    monkeypatch.setattr(row_blocks, "_BLOCK", 8)
+    monkeypatch.setattr(row_blocks, "_BLOCK_ELEMENTS", 8)
     yield done
 
 
@@ -88,7 +88,7 @@ def test_what_only_hands_on_gradients_is_left_alone(everything_is_large: list[st
 def test_code_for_elements_does_for_any_number_of_them(everything_is_large: list[str]) -> None:
     for size in (8, 30, 100):
         differentiated(fw.tanh, (size,))
-    assert len(vjp._ELEMENTS.made) == 1 and len(everything_is_large) == 3
+    assert len(vjp._ELEMENTS.programs) == 1 and len(everything_is_large) == 3
 
 
 def test_a_gradient_that_is_differentiated_goes_op_by_op(everything_is_large: list[str]) -> None:

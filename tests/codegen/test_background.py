@@ -234,8 +234,8 @@ def test_sizes_are_met_while_there_is_no_code(monkeypatch: pytest.MonkeyPatch) -
     def g(x: fw.Tensor) -> fw.Tensor:
         return (fw.tanh(x) * 2).sum(axis=0)
 
-    make = specializations.DynamicExecutable._make_open
-    monkeypatch.setattr(specializations.DynamicExecutable, "_make_open", opened)
+    make = specializations.DynamicExecutable._compile_dynamic
+    monkeypatch.setattr(specializations.DynamicExecutable, "_compile_dynamic", opened)
     compiled = fw.compile(g, background=True, dynamic={"x": [0]})
     given = [fw.linspace(-1, 1, 4 * n).reshape(n, 4) for n in (2, 3, 5, 7, 3, 5, 7, 3)]
     for x in given:
@@ -243,13 +243,13 @@ def test_sizes_are_met_while_there_is_no_code(monkeypatch: pytest.MonkeyPatch) -
     assert entered.wait(60) and compiled.stats.recordings == 1
     assert "another thread makes code" in compiled.explain()
     program = compiled.programs[0].stages()[0].executable
-    assert "op by op, until another thread has made code" in program.explain()
+    assert "op by op until another thread has compiled it" in program.explain()
     go.set()
     compiled.wait()
     for x in given * 2:
         np.testing.assert_allclose(compiled(x).numpy(), g(x).numpy(), rtol=1e-5)
     compiled.wait()
-    assert all(v.any is not None for v in program.variants), program.explain()
+    assert all(v.dynamic_program is not None for v in program.variants), program.explain()
     assert "another thread" not in compiled.explain()
 
 
@@ -329,8 +329,8 @@ def test_an_error_at_sizes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise fw.CodegenError("there is none")
 
     compiled = fw.compile(f, background=True, dynamic=True)
-    monkeypatch.setattr(specializations.DynamicExecutable, "_compile", refuse)
-    monkeypatch.setattr(specializations.DynamicExecutable, "_make_open", refuse)
+    monkeypatch.setattr(specializations.DynamicExecutable, "_specialize", refuse)
+    monkeypatch.setattr(specializations.DynamicExecutable, "_compile_dynamic", refuse)
     with pytest.warns(CaptureWarning, match="there is none"):
         for _ in range(9):
             assert bits(compiled(X)) == bits(f(X))

@@ -30,7 +30,7 @@ from fusewire.codegen.ir.loop_ir import (
 )
 from fusewire.codegen.ir.loop_ir import read as value_of
 from fusewire.codegen.ir.target_info import Machine
-from fusewire.codegen.program.native_program import Argument, ProgramStep, text
+from fusewire.codegen.program.native_program import Argument, ProgramStep, program_ir
 from fusewire.codegen.runtime.jit import assembly
 from fusewire.codegen.runtime.target import Target, host, named
 from fusewire.eager.arrays.dtypes import bfloat16
@@ -126,7 +126,7 @@ def written(machine: Machine, target: Target) -> str:
     buffers = dict.fromkeys((*plan.arguments, *(p.buffer for x in launches for p in x.views)))
     slots = {b: Argument(i) for i, b in enumerate(buffers)}
     steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
-    return assembly(text(steps, "product", target)[0], target)
+    return assembly(program_ir(steps, "product", target)[0], target)
 
 
 @pytest.mark.skipif(not X86, reason="the instruction is one of x86")

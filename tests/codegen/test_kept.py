@@ -38,7 +38,7 @@ def close(got: Any, expected: Any) -> None:
 
 
 def keeps(program: PrepackedExecutable) -> bool:
-    return program._known is not None
+    return program._prepacked_memory is not None
 
 
 SPECS = [("ij,jk->ik", (5, 70), (70, 90)), ("ij,kj->ik", (20, 33), (130, 33)),
@@ -186,7 +186,7 @@ def test_equal_layers_keep_each_its_own() -> None:
         for _ in range(5):
             close(run(x).numpy(), expected)
         stage, = run.programs[0].stages()
-        assert keeps(stage.executable) and stage.executable.kept.steps >= 12
+        assert keeps(stage.executable) and stage.executable.prepacked.steps >= 12
         layers[10].weight = nn.Parameter(fw.from_numpy(normal(48, 48)))
         for _ in range(3):
             close(run(x).numpy(), model(x).numpy())
@@ -221,7 +221,8 @@ def test_equal_layers_with_the_same_weights_share_what_is_kept() -> None:
     for _ in range(4):
         close(run(x).numpy(), layers(x).numpy())
     stage, = run.programs[0].stages()
-    assert keeps(stage.executable) and sum(stage.executable.kept.sizes) <= 4 * first._data.nbytes
+    assert keeps(stage.executable)
+    assert sum(stage.executable.prepacked.sizes) <= 4 * first._data.nbytes
 
 
 def test_what_depends_on_constants_alone_is_kept() -> None:
@@ -242,12 +243,12 @@ def test_two_threads_that_begin_to_keep_at_once() -> None:
     first, second = normal(70, 90, seed=1), normal(70, 90, seed=2)
     for weights in (first, first, second, second):
         program([x, weights])
-    known = program._keep([x, first], None)
-    program._keep([x, second], None)
-    program._known = known
+    known = program._run_prologue([x, first], None)
+    program._run_prologue([x, second], None)
+    program._prepacked_memory = known
     for weights in (first, second, second, first, first):
         close(program([x, weights])[0], x @ weights)
-    assert program._launch == program._watching or keeps(program)
+    assert program._launch == program._launch_watching or keeps(program)
 
 
 def test_threads_with_weights_that_change() -> None:

@@ -36,11 +36,11 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(dispatch, "LARGE", 1)
     monkeypatch.setattr(dispatch, "large", run)
     monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache(1 << 20))
-    monkeypatch.setattr(row_blocks, "_KNOWN", {})
-    monkeypatch.setattr(exact, "WORTH", 0)
-    monkeypatch.setattr(row_blocks, "_BLOCK", 8)
-    monkeypatch.setattr(row_blocks, "_PIECE", 3)
-    monkeypatch.setattr(row_blocks, "_FEW", 3)
+    monkeypatch.setattr(row_blocks, "_CALLS", {})
+    monkeypatch.setattr(exact, "MIN_NUMPY_NANOSECONDS", 0)
+    monkeypatch.setattr(row_blocks, "_BLOCK_ELEMENTS", 8)
+    monkeypatch.setattr(row_blocks, "_REDUCTION_ROW_ELEMENTS", 3)
+    monkeypatch.setattr(row_blocks, "_MIN_REDUCTION_ROWS", 3)
     yield done
 
 
@@ -48,7 +48,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def no_programs_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever other tests compiled, ops here are not refused for being compiled too often."""
     monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache())
-    monkeypatch.setattr(row_blocks, "_KNOWN", {})
+    monkeypatch.setattr(row_blocks, "_CALLS", {})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
@@ -111,10 +111,10 @@ def test_what_stands_before_the_reduced_axes_are_rows() -> None:
 
 def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]) -> None:
     fw.ones(30).tanh()
-    before = len(row_blocks._PROGRAMS.made)
+    before = len(row_blocks._PROGRAMS.programs)
     for count in (31, 8, 100):
         assert fw.zeros(count).tanh().sum().item() == 0
-    fresh = set(list(row_blocks._PROGRAMS.made)[before:])
+    fresh = set(list(row_blocks._PROGRAMS.programs)[before:])
     assert not any("tanh" in key for key in fresh)
     assert everything_is_large.count("tanh") == 4
 
@@ -122,9 +122,9 @@ def test_another_number_of_rows_needs_no_new_code(everything_is_large: list[str]
 def test_another_number_as_operand_needs_no_new_code(everything_is_large: list[str]) -> None:
     x = fw.ones(30)
     x * 0.5
-    before = len(row_blocks._PROGRAMS.made)
+    before = len(row_blocks._PROGRAMS.programs)
     assert (x * 0.25).tolist() == [0.25] * 30
-    assert len(row_blocks._PROGRAMS.made) == before
+    assert len(row_blocks._PROGRAMS.programs) == before
 
 
 def test_shapes_that_always_change_are_left_to_numpy(everything_is_large: list[str],
@@ -148,14 +148,15 @@ def test_a_shape_that_comes_again_gets_its_code_in_the_end(everything_is_large: 
 def test_random_numbers_drawn_often_have_the_same_bits(everything_is_large: list[str], dtype: Any,
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "LARGE", 1 << 17)
-    monkeypatch.setattr(row_blocks, "_DREW", Counter())
+    monkeypatch.setattr(row_blocks, "_NUMBERS_DRAWN", Counter())
 
     def drawn() -> Any:
         return fw.rand(7, 11, 13, dtype=dtype, generator=fw.Generator(3)).numpy()
 
     first = drawn()
     assert not everything_is_large
-    assert all((drawn() == first).all() for _ in range(row_blocks._AMOUNT // row_blocks._CALL))
+    calls = row_blocks._NUMBERS_BEFORE_COMPILING // row_blocks._MIN_NUMBERS_COUNTED_PER_CALL
+    assert all((drawn() == first).all() for _ in range(calls))
     assert set(everything_is_large) == {"uniform"}
 
 
@@ -165,14 +166,14 @@ def test_random_numbers_drawn_often_have_the_same_bits(everything_is_large: list
     lambda n: fw.randint(-3, 1 << 40, (n,), generator=fw.Generator(5))])
 def test_one_program_draws_any_number_of_random_numbers(everything_is_large: list[str], draw: Any,
                                                         monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_blocks, "_DRAWN", 0)
-    monkeypatch.setattr(row_blocks, "_AMOUNT", 0)
+    monkeypatch.setattr(row_blocks, "_MIN_RANDOM_NUMBERS", 0)
+    monkeypatch.setattr(row_blocks, "_NUMBERS_BEFORE_COMPILING", 0)
     sizes = [1, 63, 1023, 1024, 1025, 5000]
     draw(1)
-    before = len(row_blocks._PROGRAMS.made)
+    before = len(row_blocks._PROGRAMS.programs)
     drawn = [draw(n).numpy() for n in sizes]
     native = [op for op in everything_is_large if op in ("uniform", "randint")]
-    assert len(row_blocks._PROGRAMS.made) == before and len(native) == len(sizes) + 1
+    assert len(row_blocks._PROGRAMS.programs) == before and len(native) == len(sizes) + 1
     monkeypatch.setattr(settings, "compile", False)
     for n, found in zip(sizes, drawn):
         np.testing.assert_array_equal(found, draw(n).numpy())

@@ -25,7 +25,7 @@ from fusewire.eager.core.op import OPS
 @pytest.fixture
 def eager_to_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that can have code gets some, however little it is."""
-    monkeypatch.setattr(partition, "FEW", 0)
+    monkeypatch.setattr(partition, "MAX_NODES_LEFT_TO_LIBRARY", 0)
 
 
 def donating(text: str, donated: dict[int, int]) -> Graph:

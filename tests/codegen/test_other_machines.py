@@ -11,11 +11,11 @@ from kinds import KINDS, NUMBERS
 from sampling import sample
 
 from fusewire.codegen.compile import lower_graph, machine_of, slot_of
-from fusewire.codegen.llvm.control_vm import WAYS
+from fusewire.codegen.llvm.control_vm import CONTROL_VM
 from fusewire.codegen.llvm.row_blocks import RUN
 from fusewire.codegen.llvm.step_table import loop_text
 from fusewire.codegen.partition.support import why_no_code
-from fusewire.codegen.program.native_program import Argument, ProgramStep, text
+from fusewire.codegen.program.native_program import Argument, ProgramStep, program_ir
 from fusewire.codegen.runtime import object_cache
 from fusewire.codegen.runtime.cpython import entry, profile_hook
 from fusewire.codegen.runtime.cpython.object_layout import LAYOUT
@@ -47,7 +47,7 @@ def module_of(name: str, dtype: str, target: Target, size: int = 37) -> str:
     buffers = dict.fromkeys((*plan.arguments, *(p.buffer for x in launches for p in x.views)))
     slots = {b: Argument(i) for i, b in enumerate(buffers)}
     steps = [ProgramStep(x.kernel, [slot_of(p, slots) for p in x.views]) for x in launches]
-    return text(steps, name, target)[0]
+    return program_ir(steps, name, target)[0]
 
 
 def check_object(ir: str, system: str) -> None:
@@ -98,7 +98,7 @@ def test_elements_are_computed_in_vectors(name: str) -> None:
 def test_what_runs_programs_becomes_an_object(system: str, follows: bool) -> None:
     target = ARM[system]
     pool = parallel_text(target.triple, affinity=True)
-    body = WAYS if follows else f"{pool}\n{loop_text()}{RUN}"
+    body = CONTROL_VM if follows else f"{pool}\n{loop_text()}{RUN}"
     check_object(f"{target.header}{body}attributes #0 = {{ {target.attributes} }}\n", system)
 
 

@@ -263,11 +263,11 @@ def test_as_many_parameters_are_overwritten_as_in_one_piece(monkeypatch: Any) ->
     """A product that reads a weight comes before its update. The counter of steps, one array that
     all states hold, is not overwritten at all."""
     graph, arrays = training_of(24)
-    taken = lower_graph(graph, Machine())[0].taken
+    taken = lower_graph(graph, Machine())[0].donated
     agrees(graph, arrays, 100.0)
     assert len(graph.donated) == 24 * 2 * 3
     monkeypatch.setattr(compiling, "cut_sections", lambda graph: [])
-    assert len(taken) >= len(lower_graph(graph, Machine())[0].taken) >= 24 * 3
+    assert len(taken) >= len(lower_graph(graph, Machine())[0].donated) >= 24 * 3
 
 
 class Reader(nn.Module):

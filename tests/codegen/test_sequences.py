@@ -35,14 +35,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Every layer runs as programs; gives those that were made."""
     found: list[Any] = []
 
-    class Noted(rnn.Programs):
+    class Noted(rnn.LayerPrograms):
         def __init__(self, what: Any) -> None:
             super().__init__(what)
             found.append(what)
 
-    monkeypatch.setattr(rnn, "_WORTH", 1)
+    monkeypatch.setattr(rnn, "_MIN_MULTIPLICATIONS", 1)
     monkeypatch.setattr(rnn, "_PROGRAMS", SpecializationCache(1 << 20))
-    monkeypatch.setattr(rnn, "Programs", Noted)
+    monkeypatch.setattr(rnn, "LayerPrograms", Noted)
     yield found
 
 
@@ -108,7 +108,7 @@ def test_results_do_not_depend_on_the_number_of_threads(
     try:
         for threads in (1, 2):
             fw.set_num_threads(threads)
-            rnn._PROGRAMS.made.clear()
+            rnn._PROGRAMS.programs.clear()
             found.append([a.tobytes() for a in results(layer, xs, fw.float32)])
     finally:
         fw.set_num_threads(before)
@@ -120,7 +120,7 @@ def test_results_do_not_depend_on_the_number_of_threads(
 def test_long_sequences_go_so_many_steps_at_a_time(
     name: str, packed: bool, made: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rnn, "_MOST_STEPS", 4)
+    monkeypatch.setattr(rnn, "_MAX_STEPS_PER_PROGRAM", 4)
     how, xs = {"bidirectional": True}, inputs(packed=packed, steps=10)
     exact = by_ops(lambda: results(layer_of(name, how, fw.float64), xs, fw.float64))
     assert_near(results(layer_of(name, how, fw.float64), xs, fw.float64), exact, 1e-14)
@@ -195,9 +195,9 @@ def test_small_layers_mixed_dtypes_and_16_bits_are_left_to_ops(
 ) -> None:
     half = layer_of("LSTM", {}, fw.float16)
     half(fw.zeros(STEPS, BATCH, FEATURES, dtype=fw.float16))
-    monkeypatch.setattr(rnn, "_WORTH", 1 << 22)
+    monkeypatch.setattr(rnn, "_MIN_MULTIPLICATIONS", 1 << 22)
     layer_of("LSTM", {}, fw.float32)(fw.zeros(STEPS, BATCH, FEATURES))
-    monkeypatch.setattr(rnn, "_WORTH", 1)
+    monkeypatch.setattr(rnn, "_MIN_MULTIPLICATIONS", 1)
     monkeypatch.setattr(settings, "compile", False)
     layer_of("LSTM", {}, fw.float32)(fw.zeros(STEPS, BATCH, FEATURES))
     assert not made

@@ -15,7 +15,7 @@ from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.text import parse
 from fusewire.codegen.compile import compile_dynamic, compile_graph
 from fusewire.codegen.dynamic import specializations
-from fusewire.codegen.dynamic.specializations import DynamicExecutable, find_places
+from fusewire.codegen.dynamic.specializations import DynamicExecutable, find_size_bindings
 
 ROWS = """
     x = input()  # float32[n, 3]
@@ -44,9 +44,10 @@ def test_the_second_size_makes_a_program_for_any() -> None:
     for n in (2, 2, 3, 1, 67, 2):
         x = random(n, 3)
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
-    assert [(v.sizes["n"], v.compiled, v.any is program.any) for v in program.variants] == \
+    assert [(v.sizes["n"], v.compiled, v.dynamic_program is program.dynamic_program)
+            for v in program.variants] == \
         [(2, True, False), (3, False, True), (1, False, True), (67, False, True)]
-    assert program.any is not None and program.any.capacity == {"n": 67}
+    assert program.dynamic_program is not None and program.dynamic_program.capacity == {"n": 67}
 
 
 def test_a_larger_size_makes_a_program_for_twice_that() -> None:
@@ -54,7 +55,7 @@ def test_a_larger_size_makes_a_program_for_twice_that() -> None:
     for n in (1, 2, 3, 100, 200, 201, 5):
         x = random(n, 3)
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
-        capacities.append(program.any and program.any.capacity["n"])
+        capacities.append(program.dynamic_program and program.dynamic_program.capacity["n"])
     assert capacities == [None, 67, 67, 211, 211, 211, 211]
 
 
@@ -64,7 +65,7 @@ def test_where_the_program_cannot_grow_it_goes_on_for_smaller_sizes() -> None:
     for n in (1, 2, 100, 3, 4):
         x = random(n, 3)
         assert_same(program([x])[0], np.exp(x).sum(axis=0))
-    assert [v.sizes["n"] for v in program.variants if v.any is not None] == [2, 3, 4]
+    assert [v.sizes["n"] for v in program.variants if v.dynamic_program is not None] == [2, 3, 4]
     assert program.refusal == "too large"
 
 
@@ -73,7 +74,7 @@ def _refuse() -> Any:
 
 
 def test_a_size_met_very_often_has_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specializations, "OFTEN", 10)
+    monkeypatch.setattr(specializations, "SPECIALIZE_DYNAMIC_AFTER_CALLS", 10)
     program = program_of(parse(ROWS))
     program([random(7, 3)])
     for call in range(1, 15):
@@ -116,7 +117,7 @@ def test_the_more_sizes_have_code_the_more_often_another_one_must_be_met() -> No
 
 
 def test_the_least_used_sizes_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specializations, "LIMIT", 3)
+    monkeypatch.setattr(specializations, "MAX_SPECIALIZATIONS", 3)
     program = program_of(parse(ROWS))
     for n in (1, 1, 2, 2, 3, 4, 5, 1, 2):
         program([random(n, 3)])
@@ -159,7 +160,7 @@ def text_of(*shapes: str) -> Graph:
 
 
 def test_an_axis_that_is_the_size_tells_it() -> None:
-    places = find_places(text_of("2*n + 1, 4", "3, n", "n", "m, m"))
+    places = find_size_bindings(text_of("2*n + 1, 4", "3, n", "n", "m, m"))
     assert places == {"n": (1, 1, 1, 0), "m": (3, 0, 1, 0)}
 
 
@@ -216,8 +217,8 @@ def test_it_says_which_sizes_have_code() -> None:
     for n in (8, 8, 2):
         program([random(n, 3)])
     text = program.explain()
-    assert "n = 8: met 2 times, runs as native code" in text
-    assert "n = 2: met 1 times, runs as native code for sizes up to n = 67" in text
+    assert "n = 8: 2 calls, specialized program" in text
+    assert "n = 2: 1 call, dynamic-shape program, capacity n = 67" in text
     assert "define" in program.code
     assert [row["sizes"] for row in program.rows()] == [{"n": 8}, {"n": 67}]
 
@@ -227,7 +228,7 @@ def test_it_says_why_there_is_no_code_for_any_size() -> None:
     for n in (8, 2):
         program([random(n, 3)])
     assert "slice depends on an unknown size" in program.explain()
-    assert "n = 2: met 1 times, runs op by op" in program.explain()
+    assert "n = 2: 1 call, op by op" in program.explain()
 
 
 def test_sizes_that_must_be_equal_are_one() -> None:
@@ -235,4 +236,4 @@ def test_sizes_that_must_be_equal_are_one() -> None:
     for n in (4, 2, 7):
         x, y = random(n, 3), random(n)
         assert_same(program([x, y])[0], x.sum(axis=1) + y)
-    assert program.any is not None and program.refusal == ""
+    assert program.dynamic_program is not None and program.refusal == ""

@@ -34,7 +34,7 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(dispatch, "large", run)
     monkeypatch.setattr(row_blocks, "_PROGRAMS", SpecializationCache())
-    monkeypatch.setattr(row_blocks, "_KNOWN", {})
+    monkeypatch.setattr(row_blocks, "_CALLS", {})
     yield done
 
 
@@ -140,7 +140,7 @@ def test_factors_are_read_as_they_lie(native: list[str]) -> None:
         found = fw.matmul(fw.asarray(a), fw.asarray(b)).numpy()
         assert off_by(found, a.astype(np.float64) @ b.astype(np.float64)) < 5e-6
     assert native == ["contract"] * 6
-    assert whole.order_of(x.T) == (1, 0) and whole.order_of(x[::-1]) is None
+    assert whole.memory_order(x.T) == (1, 0) and whole.memory_order(x[::-1]) is None
 
 
 def test_views_are_convolved_as_what_they_show(native: list[str]) -> None:
@@ -167,7 +167,7 @@ def test_small_calls_are_left_to_numpy(native: list[str]) -> None:
     fw.ones(64, 64) @ fw.ones(64, 64)
     F.conv2d(fw.ones(1, 4, 16, 16), fw.ones(4, 4, 3, 3))
     fw.ones(1, 4096) @ fw.ones(4096, 600)  # waits for memory
-    assert native == [] and not row_blocks._PROGRAMS.made
+    assert native == [] and not row_blocks._PROGRAMS.programs
 
 
 @pytest.mark.parametrize("shape", [(0, 16, 28, 28), (8, 0, 28, 28)])
@@ -186,7 +186,7 @@ def test_what_is_recorded_gets_code_as_a_whole(native: list[str]) -> None:
 
     x = fw.tensor(numbers(0, CONVS[0].x))
     first = convolved(x)
-    assert native == [] and not row_blocks._PROGRAMS.made
+    assert native == [] and not row_blocks._PROGRAMS.programs
     assert off_by(first.numpy(), F.conv2d(x, weight, padding=1).relu().numpy()) < 5e-6
 
 

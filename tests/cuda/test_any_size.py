@@ -61,8 +61,9 @@ def test_one_program_is_for_all_sizes(name: str, gpus: list[EmulatedGpu]) -> Non
         assert got.device == "cuda:0"
         np.testing.assert_allclose(got.cpu().numpy(), want.numpy(), 1e-4, 1e-5)
     made = program(f)
-    assert made.any is not None and min(made.any.capacity.values()) >= max(SIZES)
-    assert "sizes" in made.any.program.code and not made.refusal
+    assert made.dynamic_program is not None
+    assert min(made.dynamic_program.capacity.values()) >= max(SIZES)
+    assert "sizes" in made.dynamic_program.program.code and not made.refusal
     assert f.stats.recordings == 2
 
 
@@ -71,7 +72,7 @@ def test_numbers_and_sizes_come_from_the_cpu_together() -> None:
     for n in SIZES:
         x = fw.ones(n, 3, device="cuda")
         assert f(x, fw.tensor(float(n)), fw.tensor(2.0)).tolist() == [float(n) ** 4] * 3
-    assert program(f).any is not None
+    assert program(f).dynamic_program is not None
 
 
 def test_an_index_is_looked_at() -> None:

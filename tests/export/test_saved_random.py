@@ -17,7 +17,7 @@ from fusewire.capture.graph.bind_sizes import has_symbols
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.replay.compiled_function import Compiled
 from fusewire.codegen.dynamic.specializations import DynamicExecutable
-from fusewire.codegen.partition.hybrid_executable import call_by_call
+from fusewire.codegen.partition.hybrid_executable import op_by_op
 from fusewire.eager.errors import ArgumentError, ExportError
 
 PROGRAMS = int(os.environ.get("FUSEWIRE_TEST_PROGRAMS", "20"))
@@ -27,7 +27,7 @@ LEAST = 0.15  # of all calls, that are compared
 
 def by_ops(graph: Graph) -> Any:
     """A graph as an executable without code of its own: nothing is compiled."""
-    return DynamicExecutable(graph, call_by_call) if has_symbols(graph) else call_by_call(graph)
+    return DynamicExecutable(graph, op_by_op) if has_symbols(graph) else op_by_op(graph)
 
 
 class Beside:

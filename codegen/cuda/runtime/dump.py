@@ -8,7 +8,7 @@ from ....capture.graph.graph import Graph, Node, Nodes, rebuild
 from ....capture.segments.segment import Segment
 from ....eager.errors import CodegenError
 from ...dynamic.specializations import DynamicExecutable
-from ...partition.hybrid_executable import comment, made_in_parts
+from ...partition.hybrid_executable import comment, compile_parts
 from ...partition.partition import GraphPart
 from ..module import CudaFunction
 from ..program import LOWERED, program_of
@@ -32,7 +32,7 @@ def code_of_stage(stage: Segment) -> str:
 def code_of(graph: Graph) -> str:
     """The CUDA C of a graph of known sizes, as if its inputs were on a GPU. What has no code is a
     comment between the modules of what has."""
-    _, steps, shown, _ = made_in_parts(settled(rebuild(graph, _on_a_gpu)), _shown, LOWERED)
+    _, steps, shown, _ = compile_parts(settled(rebuild(graph, _on_a_gpu)), _shown, LOWERED)
     return "\n".join(f"// {comment(step)}" if text is None else text
                      for step, text in zip(steps, shown))
 

@@ -13,7 +13,7 @@ from ....capture.runtime.metrics import Memory
 from ....eager.arrays.shapes import TensorType
 from ...dynamic.dynamic_program import DynamicProgram
 from ...program.executable import ExecutableInput, Interface
-from ...program.kernel_stats import at_once, bytes_of, kernel_facts, kernel_table
+from ...program.kernel_stats import bytes_of, kernel_facts, kernel_table, merged_row
 from ..program import CudaProgram, program_for_any, program_of
 from .graph_replay import GraphReplay
 from .protocol import Array, Device
@@ -30,7 +30,7 @@ def compile_for_any(graph: Graph, least: Mapping[str, int], device: Device,
                     numbers: Collection[int] = ()) -> DynamicProgram:
     """The same for all sizes up to at least these; CodegenError where code depends on the sizes."""
     made = program_for_any(graph, least)
-    return OnDevice(made.capacity, made.same, DeviceExecutable(made.program, device, numbers),
+    return OnDevice(made.capacity, made.equal_to, DeviceExecutable(made.program, device, numbers),
                     made.results, made.shapes)
 
 
@@ -61,7 +61,7 @@ class DeviceExecutable:
 
     def __call__(self, arrays: list[Array], given: ExecutableInput | None = None) -> list[Array]:
         """The outputs for these inputs; IndexError for indices out of range."""
-        for i, check in self.interface.before:
+        for i, check in self.interface.input_checks:
             check.require(arrays[i])
         results, shapes = self._results, self.interface.shapes
         if given is not None:
@@ -74,7 +74,7 @@ class DeviceExecutable:
         table = [*ready, *self._constants, *[make() for make in results]]
         self._running(table)
         found = [table[i] for i in self.interface.outputs]
-        for check in self.interface.after:
+        for check in self.interface.output_checks:
             check.require(found[check.output])
         return [a if a.shape == shape else a.reshape(shape)
                 for a, shape in zip(found, shapes)]
@@ -91,7 +91,7 @@ class DeviceExecutable:
         functions = self.program.module.functions
         times = [[self.device.seconds(run, functions[step.function].product is None)
                   for run, step in zip(runs, self.program.steps)] for _ in range(repeats)]
-        facts = [at_once(kernel_facts(functions[s.function].kernels, self._limit))
+        facts = [merged_row(kernel_facts(functions[s.function].kernels, self._limit))
                  for s in self.program.steps]
         return [{**row, "seconds": statistics.median(t)} for row, t in zip(facts, zip(*times))]
 

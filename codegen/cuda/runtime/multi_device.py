@@ -97,4 +97,4 @@ def settled(graph: Graph) -> Graph:
                  graph.donated, graph.kept)
 
 
-native.elsewhere = compile_per_device
+native.compile_on_devices = compile_per_device

@@ -1,1 +1,1 @@
-"""What native code knows of CPython: object layout, entry points and mutation counters."""
+"""Depends on CPython's internals: object layout, entry points and mutation counters."""

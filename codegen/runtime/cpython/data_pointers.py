@@ -1,8 +1,8 @@
-"""Where an array's elements begin: read from the array object where its layout is the known one.
+"""Reads the data address of an array from the array object, if its layout is the expected one.
 
-`array.ctypes.data` takes about a microsecond, reading one word of the object a tenth of that.
-NumPy's object begins with the head of every Python object, then the address (its C headers promise
-so); on interpreters where a probe does not find it there, the slow way is taken.
+`array.ctypes.data` takes about a microsecond; reading one word of the object takes a tenth of that.
+NumPy's object begins with the head of every Python object, then the address, as its C headers
+promise. If a probe fails on an interpreter, `array.ctypes.data` is used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-_HEAD = object.__basicsize__  # bytes of a Python object's head
+_HEAD_BYTES = object.__basicsize__  # bytes of a Python object's head
 
 
 def _slow(array: Any) -> int:
@@ -22,7 +22,7 @@ def _slow(array: Any) -> int:
 
 
 def _fast(array: Any) -> int:
-    return ctypes.c_size_t.from_address(id(array) + _HEAD).value
+    return ctypes.c_size_t.from_address(id(array) + _HEAD_BYTES).value
 
 
 def _choose() -> Callable[[Any], int]:
@@ -37,7 +37,7 @@ address: Callable[[Any], int] = _choose()
 
 
 def aligned(size: int) -> Any:
-    """Memory of so many bytes that begins on a cache line."""
+    """A byte array of this size that begins on a cache line."""
     raw = np.empty(size + 64, np.uint8)
     start = -address(raw) % 64
     return raw[start:start + size]

@@ -1,8 +1,8 @@
-"""What a call does to Python's objects, as native code: functions that Python calls like its own.
+"""Defines native functions that Python calls directly: `launch` and `collect`.
 
-They run with the global lock held, read objects where `objects.LAYOUT` says, and hold no state:
-what each needs to know comes with its `self`. Either refuses what it does not expect, before it did
-anything; the caller then goes the way through Python.
+They run with the global lock held, read objects at the offsets of `object_layout.LAYOUT`, and have
+no state: their `self` holds all that they need. They check everything first and refuse an
+unexpected argument before they change anything; the caller then takes the slow path in Python.
 """
 
 from __future__ import annotations
@@ -403,7 +403,7 @@ def _method(name: str) -> _Method:
 
 
 def function(name: str, own: Any) -> Callable[..., Any]:
-    """The function `launch` or `collect` with its `self`."""
+    """The function `launch` or `collect`, bound to its `self`."""
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
         ("PyCFunction_NewEx", ctypes.pythonapi))
     made: Callable[..., Any] = make(ctypes.addressof(_method(name)), own, None)
@@ -420,7 +420,8 @@ def _loaded(layout: Layout) -> dict[str, int]:
 
 
 def load_functions(body: str, names: list[str], used: Mapping[str, str]) -> dict[str, int]:
-    """The addresses of functions that call these of Python, given by name and type."""
+    """Compiles LLVM IR that calls Python's C API, given by name and type; returns the addresses of
+    its functions."""
     target = host()
     declared = [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in used.items()]
     declared += [f"@{name} = external global i8" for name in _OBJECTS]

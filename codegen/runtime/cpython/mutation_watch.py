@@ -1,10 +1,9 @@
-"""Words of memory that tell of an object: while they stay, nothing was written to it.
+"""Finds words of memory that change whenever an object is mutated.
 
-Lists, functions and the cells of closures are read word by word.
-A class has a version, which each change of it or of its bases makes another. A dictionary has one
-before Python 3.12; from then on CPython calls a function before each change, and ours counts. From
-3.13 on it does not do so for values that lie in the object whose attributes they are: these words
-are watched themselves.
+Lists, functions and closure cells are compared word by word. A class has a version, which changes
+with the class and its bases. A dictionary has one before Python 3.12; from 3.12 on CPython calls a
+watcher before each change, and ours counts. From 3.13 on it does not call it for attribute values
+that are stored inline in the object: these words are watched themselves.
 """
 
 from __future__ import annotations
@@ -19,31 +18,31 @@ from typing import Any, NamedTuple
 
 from .. import object_cache
 from ..target import host
-from .object_layout import LAYOUT, half, slot, word
+from .object_layout import LAYOUT, half, offset_of, word
 
 Words = list[tuple[int, int]]  # an address, and what is there
 
 
 class Contents(NamedTuple):
-    """`words` that stay while an object holds what it does, as long as `objects` are not freed:
-    another one at the address of one of these would look the same."""
+    """The `words` that prove an object unchanged, as long as `objects` are alive: after one is
+    freed, another object could have its address."""
 
     words: Words
     objects: list[Any]
 
 
-_CLASS_VERSION = 384  # bytes from the beginning of a class, verified by `_class_versions`
-_DICT_VERSION = 24  # bytes from the beginning of a dictionary, verified by `_dict_versions`
-_CELL = 16  # bytes from the beginning of a closure's cell to what it holds
+_CLASS_VERSION_OFFSET = 384  # bytes from the beginning of a class, verified by `_class_versions`
+_DICT_VERSION_OFFSET = 24  # bytes from the beginning of a dictionary, verified by `_dict_versions`
+_CELL_OFFSET = 16  # bytes from the beginning of a closure's cell to what it holds
 _DICT_KEYS, _DICT_VALUES = 32, 40  # where its keys are, and its values if these lie apart
-_COUNTERS = 4096  # of changes, for dictionaries by their address
-_BEFORE = 4  # words before an object in which CPython keeps its dictionary
+_COUNTER_COUNT = 4096  # of changes, for dictionaries by their address
+_MAX_WORDS_BEFORE_OBJECT = 4  # words before an object in which CPython keeps its dictionary
 
 
 def contents(value: Any) -> Contents | None:
-    """What stays while `value` holds what it does; None for what cannot be watched.
+    """The words that prove `value` unchanged; None if it cannot be watched.
 
-    Of an object: while it has the same attributes, found in it or its class.
+    For an object these are the attributes found in it or its class.
     """
     words = _words(value)
     return None if words is None else Contents(words, _referred(value))
@@ -53,8 +52,8 @@ def _referred(value: Any) -> list[Any]:
     """The objects whose addresses are among the words of `value`, and perhaps others."""
     if type(value) is types.FunctionType:
         return gc.get_referents(value, *value.__closure__ or ())
-    own = None if isinstance(value, type) else getattr(value, "__dict__", None)
-    return gc.get_referents(value, own)
+    attributes = None if isinstance(value, type) else getattr(value, "__dict__", None)
+    return gc.get_referents(value, attributes)
 
 
 def _words(value: Any) -> Words | None:
@@ -68,7 +67,7 @@ def _words(value: Any) -> Words | None:
     if kind is list:
         return _of_list(value)
     if kind is types.CellType:
-        return [(id(value) + _CELL, word(id(value) + _CELL))]
+        return [(id(value) + _CELL_OFFSET, word(id(value) + _CELL_OFFSET))]
     if kind is types.FunctionType:
         return _of_function(value)
     return _of_class(value) if isinstance(value, type) else _of_object(value)
@@ -82,36 +81,37 @@ def _of_list(value: list[Any]) -> Words:
 
 
 def _of_dict(value: dict[Any, Any]) -> Words | None:
-    if _counts():
-        return _counted(value)
-    place = id(value) + _DICT_VERSION
-    return [(place, word(place))] if _dict_versions() else None
+    if _dict_watch_works():
+        return _counter_words(value)
+    address = id(value) + _DICT_VERSION_OFFSET
+    return [(address, word(address))] if _dict_versions() else None
 
 
-def _counted(value: dict[Any, Any]) -> Words:
+def _counter_words(value: dict[Any, Any]) -> Words:
     _Counters.watch(value)
-    place = _Counters.place(value)
-    return [(place, word(place)), *(_split(value) if sys.version_info >= (3, 13) else ())]
+    address = _Counters.counter_address(value)
+    return [(address, word(address)), *(_inline_value_words(value)
+                                        if sys.version_info >= (3, 13) else ())]
 
 
-def _split(value: dict[Any, Any]) -> Words:
-    """The values that lie apart from their keys, and where they are."""
+def _inline_value_words(value: dict[Any, Any]) -> Words:
+    """The values that are stored inline in an object, and their address."""
     first = word(id(value) + _DICT_VALUES)
     count = half(first) & 0xFF if first else 0
     start = id(value)
-    places = [start + _DICT_VALUES, start + _DICT_KEYS,
+    addresses = [start + _DICT_VALUES, start + _DICT_KEYS,
               *range(first + 8, first + 8 * count + 8, 8)]
-    return [(place, word(place)) for place in places]
+    return [(place, word(place)) for place in addresses]
 
 
 def _of_function(function: Any) -> Words | None:
-    """Its code, defaults and closure, and what the closure holds."""
+    """The words for its code, its defaults, its closure, and the contents of the closure."""
     parts = _function_parts()
     if parts is None:
         return None
-    places = [id(function) + p for p in parts]
-    cells = [id(cell) + _CELL for cell in function.__closure__ or ()]
-    return [(place, word(place)) for place in (*places, *cells)]
+    addresses = [id(function) + p for p in parts]
+    cells = [id(cell) + _CELL_OFFSET for cell in function.__closure__ or ()]
+    return [(place, word(place)) for place in (*addresses, *cells)]
 
 
 @functools.cache
@@ -122,36 +122,36 @@ def _function_parts() -> list[int] | None:
     probe = types.FunctionType(code, {}, None, (object(),), (cell,))
     probe.__kwdefaults__ = {"x": 1}
     wanted = (probe.__code__, probe.__defaults__, probe.__kwdefaults__, probe.__closure__)
-    found = [slot(probe, value) for value in wanted]
-    same = word(id(cell) + _CELL) == id(cell.cell_contents)
-    return None if None in found or not same else found  # type: ignore[return-value]
+    offsets = [offset_of(probe, value) for value in wanted]
+    cell_matches = word(id(cell) + _CELL_OFFSET) == id(cell.cell_contents)
+    return None if None in offsets or not cell_matches else offsets  # type: ignore[return-value]
 
 
 def _of_class(cls: type) -> Words | None:
     getattr(cls, "__hash__", None)  # looked up in it, which gives it a version if it has none
-    place = id(cls) + _CLASS_VERSION
-    return [(place, word(place))] if half(place) else None
+    address = id(cls) + _CLASS_VERSION_OFFSET
+    return [(address, word(address))] if half(address) else None
 
 
 def _of_object(value: Any) -> Words | None:
     assert LAYOUT is not None
-    own = getattr(value, "__dict__", None)
-    if type(own) is not dict:
+    attributes = getattr(value, "__dict__", None)
+    if type(attributes) is not dict:
         return None
     offset = type(value).__dictoffset__
-    places = [offset] if offset > 0 else [-8 * i for i in range(1, _BEFORE + 1)]
-    found = [id(value) + p for p in places if word(id(value) + p) == id(own)]
-    of_class, of_dict = _of_class(type(value)), _of_dict(own)
-    if len(found) != 1 or of_class is None or of_dict is None:
+    offsets = [offset] if offset > 0 else [-8 * i for i in range(1, _MAX_WORDS_BEFORE_OBJECT + 1)]
+    slots = [id(value) + p for p in offsets if word(id(value) + p) == id(attributes)]
+    of_class, of_dict = _of_class(type(value)), _of_dict(attributes)
+    if len(slots) != 1 or of_class is None or of_dict is None:
         return None
     kind = (id(value) + LAYOUT.kind, id(type(value)))
-    return [kind, *of_class, (found[0], id(own)), *of_dict]
+    return [kind, *of_class, (slots[0], id(attributes)), *of_dict]
 
 
 # ---- what holds on this interpreter
 @functools.cache
 def _class_versions() -> bool:
-    """Whether classes have versions where they are expected."""
+    """True if the versions of classes are at the expected offset."""
     base = type("Base", (), {})
     cls = type("Derived", (base,), {})
     seen = []
@@ -160,32 +160,33 @@ def _class_versions() -> bool:
         lambda: setattr(base, "y", 1), lambda: delattr(cls, "x")]
     for change in changes:
         change()
-        seen.append(half(id(cls) + _CLASS_VERSION))
+        seen.append(half(id(cls) + _CLASS_VERSION_OFFSET))
         for name in ("x", "y"):
             getattr(cls, name, None)
-        first = half(id(cls) + _CLASS_VERSION)
+        first = half(id(cls) + _CLASS_VERSION_OFFSET)
         getattr(cls, "x", None)
-        if not first or first != half(id(cls) + _CLASS_VERSION):
+        if not first or first != half(id(cls) + _CLASS_VERSION_OFFSET):
             return False
         seen.append(first)
-    made = seen[1::2]
-    return len(set(made)) == len(made) and all(a != b for a, b in zip(seen[1::2], seen[2::2]))
+    versions = seen[1::2]
+    return len(set(versions)) == len(versions) and all(a != b for a,
+                                                       b in zip(seen[1::2], seen[2::2]))
 
 
 @functools.cache
 def _dict_versions() -> bool:
-    """Whether dictionaries have versions where they are expected."""
+    """True if the versions of dictionaries are at the expected offset."""
     if sys.version_info >= (3, 12):  # from here on some changes leave the version as it is
         return False
     probe: dict[Any, Any] = {}
     changes = [lambda: probe.update(a=1), lambda: probe.__setitem__("a", 2),
                lambda: probe.setdefault("b", 3), lambda: probe.pop("a"), probe.clear]
-    seen = [word(id(probe) + _DICT_VERSION)]
+    seen = [word(id(probe) + _DICT_VERSION_OFFSET)]
     for change in changes:
         change()
-        seen.append(word(id(probe) + _DICT_VERSION))
+        seen.append(word(id(probe) + _DICT_VERSION_OFFSET))
         probe.get("a")
-        if seen[-1] != word(id(probe) + _DICT_VERSION):
+        if seen[-1] != word(id(probe) + _DICT_VERSION_OFFSET):
             return False
     return len(set(seen)) == len(seen)
 
@@ -208,14 +209,14 @@ define i32 @changed(i32 %event, ptr %dictionary, ptr %key, ptr %value) #0 {{
 
 
 class _Counters:
-    """Where changes are counted; two dictionaries may share a counter."""
+    """The counters of dictionary changes; two dictionaries may share a counter."""
 
-    memory = (ctypes.c_uint64 * _COUNTERS)()
+    memory = (ctypes.c_uint64 * _COUNTER_COUNT)()
     watcher = -1
 
     @classmethod
-    def place(cls, value: dict[Any, Any]) -> int:
-        return ctypes.addressof(cls.memory) + 8 * (id(value) >> 4 & _COUNTERS - 1)
+    def counter_address(cls, value: dict[Any, Any]) -> int:
+        return ctypes.addressof(cls.memory) + 8 * (id(value) >> 4 & _COUNTER_COUNT - 1)
 
     @classmethod
     def watch(cls, value: dict[Any, Any]) -> None:
@@ -223,10 +224,10 @@ class _Counters:
 
     @classmethod
     def start(cls) -> bool:
-        """Has changes counted; False where this interpreter does not tell of them."""
+        """Registers the dictionary watcher; False if this interpreter has none."""
         if sys.version_info < (3, 12):
             return False
-        text, target = _CHANGED.format(count=_COUNTERS, mask=_COUNTERS - 1), host()
+        text, target = _CHANGED.format(count=_COUNTER_COUNT, mask=_COUNTER_COUNT - 1), host()
         ir = f"{target.header}{text}\nattributes #0 = {{ {target.attributes} }}\n"
         counters = {"counters": ctypes.addressof(cls.memory)}
         code = object_cache.loaded(ir, ["changed"], counters, target)["changed"]
@@ -236,8 +237,8 @@ class _Counters:
 
 
 @functools.cache
-def _counting() -> bool:
-    """Whether changes of dictionaries are counted."""
+def _start_counting() -> bool:
+    """True if changes of dictionaries are counted from now on."""
     try:
         return _Counters.start()
     except (AttributeError, SystemError, RuntimeError):
@@ -245,9 +246,9 @@ def _counting() -> bool:
 
 
 @functools.cache
-def _counts() -> bool:
-    """Whether every change of a dictionary is seen by `_counted`."""
-    return _counting() and all(_sees(probe, change)
+def _dict_watch_works() -> bool:
+    """True if the counter words detect every change of a dictionary."""
+    return _start_counting() and all(_detects(probe, change)
                                for probe in (_Probe(), _Probe()) for change in _CHANGES)
 
 
@@ -263,8 +264,8 @@ _CHANGES: list[Callable[[Any], Any]] = [
 ]
 
 
-def _sees(probe: Any, change: Callable[[Any], Any]) -> bool:
-    seen = _counted(probe.__dict__)
-    same = all(word(place) == value for place, value in seen)
+def _detects(probe: Any, change: Callable[[Any], Any]) -> bool:
+    seen = _counter_words(probe.__dict__)
+    unchanged_before = all(word(place) == value for place, value in seen)
     change(probe)
-    return same and any(word(place) != value for place, value in seen)
+    return unchanged_before and any(word(place) != value for place, value in seen)

@@ -1,8 +1,8 @@
-"""Where CPython keeps what native code reads of Python's objects, in bytes from their beginning.
+"""Determines the layout of CPython and NumPy objects, as byte offsets from the start of an object.
 
-The places are those that the headers of CPython and NumPy tell; each is tried on objects whose
-contents are known. `LAYOUT` is None where one does not hold, on other interpreters, and on builds
-without the global lock, under which alone objects may be read: there everything is done in Python.
+The offsets come from the headers of CPython and NumPy; each is verified on objects with known
+contents. `LAYOUT` is None if one does not hold, on other interpreters, and on builds without the
+global lock, since reading objects requires it: then everything is done in Python.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from ....eager.core.tensor import Tensor
 
-_HEAD = object.__basicsize__  # an object's head: references to it, then its type
+_HEAD_BYTES = object.__basicsize__  # an object's head: references to it, then its type
 
 
 class Layout(NamedTuple):
-    """Bytes from the beginning of an object to its parts."""
+    """Byte offsets from the start of an object to its fields."""
 
     kind: int  # of every object: its type
     length: int  # of a list
@@ -47,37 +47,40 @@ def half(address: int) -> int:
     return ctypes.c_uint32.from_address(address).value
 
 
-def slot(owner: Any, value: Any) -> int | None:
-    """Where an object holds `value`, which it holds once; None where it is not found."""
-    found = [i for i in range(0, type(owner).__basicsize__, 8) if word(id(owner) + i) == id(value)]
-    return found[0] if len(found) == 1 else None
+def offset_of(owner: Any, value: Any) -> int | None:
+    """The offset at which an object holds `value`; None if there is not exactly one."""
+    offsets = [i for i in range(0, type(owner).__basicsize__, 8)
+               if word(id(owner) + i) == id(value)]
+    return offsets[0] if len(offsets) == 1 else None
 
 
 def _probe() -> Layout | None:
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED") \
-            or ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little" or _HEAD != 16:
+            or ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little" \
+            or _HEAD_BYTES != 16:
         return None
     values, edge = np.zeros((2, 3)), object()
     tensor = Tensor(values, edge)
-    places = slot(tensor, values), slot(tensor, edge)
-    if None in places:
+    tensor_offsets = offset_of(tensor, values), offset_of(tensor, edge)
+    if None in tensor_offsets:
         return None
-    data, ndim, shape, _, base, dtype, flags = (_HEAD + 8 * i for i in range(7))
-    found = Layout(8, _HEAD, _HEAD + 8, tuple.__basicsize__, bytes.__basicsize__ - 1,
-                   data, ndim, shape, base, dtype, flags, places[0] or 0, places[1] or 0)
-    return found if _holds(found) else None
+    data, ndim, shape, _, base, dtype, flags = (_HEAD_BYTES + 8 * i for i in range(7))
+    layout = Layout(8, _HEAD_BYTES, _HEAD_BYTES + 8, tuple.__basicsize__, bytes.__basicsize__ - 1,
+                   data, ndim, shape, base, dtype, flags, tensor_offsets[0] or 0,
+                   tensor_offsets[1] or 0)
+    return layout if _matches_objects(layout) else None
 
 
-def _holds(at: Layout) -> bool:
-    """Whether lists, tuples, bytes and arrays look as the layout says."""
+def _matches_objects(at: Layout) -> bool:
+    """True if lists, tuples, bytes and arrays match the layout."""
     items = [object(), object(), object()]
     if word(id(items) + at.length) != 3 or word(id(items) + at.kind) != id(list):
         return False
     first, pair = word(id(items) + at.items), tuple(items)
-    same = all(word(first + 8 * i) == id(x) == word(id(pair) + at.elements + 8 * i)
+    items_match = all(word(first + 8 * i) == id(x) == word(id(pair) + at.elements + 8 * i)
                for i, x in enumerate(items))
     raw = bytes(range(65, 73))
-    return same and word(id(raw) + at.text) == int.from_bytes(raw, "little") \
+    return items_match and word(id(raw) + at.text) == int.from_bytes(raw, "little") \
         and all(_is_array(a, at) for a in _arrays())
 
 

@@ -1,7 +1,7 @@
-"""The native half of the hook that notes what code runs while a function is recorded.
+"""Implements natively the profile hook that records which code runs during a trace.
 
-Python calls it for each call of a function; nearly all of them are of code that was seen before, in
-which case it returns without having run any Python.
+Python calls it for each call of a function. Nearly all of these are of code that was seen before;
+then it returns without running any Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from .entry import load_functions
 from .object_layout import LAYOUT, Layout
 
-_TABLE = 8192  # words, a power of two
+_TABLE_WORDS = 8192  # words, a power of two
 _EVENTS = ("call", "exception", "line", "return", "c_call", "c_exception", "c_return")
 
 # observe(self, frame, what, arg) is a profile function. self: an array, the function to tell of
@@ -90,7 +90,7 @@ _USED = {"PyFrame_GetCode": "ptr (ptr)", "Py_IncRef": "void (ptr)", "Py_DecRef":
 
 @functools.cache
 def _address(layout: Layout) -> int:
-    numbers = {"second": 1 + _TABLE, "mask": _TABLE - 1}
+    numbers = {"second": 1 + _TABLE_WORDS, "mask": _TABLE_WORDS - 1}
     body = Template(_OBSERVE).substitute(layout._asdict(), **numbers)
     return load_functions(body, ["observe"], _USED)["observe"]
 
@@ -100,8 +100,8 @@ _install = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.py_object)(
 
 
 class _Own(tuple[Any, ...]):
-    """What `observe` is called with. Code that reads `sys.getprofile()` gets it, and may hand it
-    to `sys.setprofile` later: then it is the profile function."""
+    """The argument of `observe`. Code that reads `sys.getprofile()` gets it, and may pass it to
+    `sys.setprofile` later: then it is the profile function."""
 
     __slots__ = ()
 
@@ -110,24 +110,24 @@ class _Own(tuple[Any, ...]):
 
 
 class NativeObserver:
-    """Tells `tell(frame, event, arg)` of what runs in this thread, but for what is known."""
+    """Calls `tell(frame, event, arg)` for the events of this thread, except for known code."""
 
     def __init__(self, tell: Callable[[Any, str, Any], None]) -> None:
         assert LAYOUT is not None
-        self._words = np.zeros(1 + 2 * _TABLE, np.uint64)
+        self._words = np.zeros(1 + 2 * _TABLE_WORDS, np.uint64)
         self._self = _Own((self._words, tell, *_EVENTS))
         self._address = _address(LAYOUT)
 
     def start(self) -> None:
-        """From now on; `sys.setprofile(None)` ends it."""
+        """Starts observing; `sys.setprofile(None)` ends it."""
         _install(self._address, self._self)
 
     def tell_all(self, all: bool) -> None:
-        """Whether it tells of everything from now on."""
+        """Sets if all events are reported from now on."""
         self._words[0] = all
 
     def know(self, code: Any, calls_of_c: bool = False) -> None:
-        """Nothing is told any more of calls of this code, or of calls of C functions from it. It
-        must not be freed while this works: another could come to lie in its place."""
-        slot = id(code) >> 4 & _TABLE - 1
-        self._words[1 + slot + _TABLE * calls_of_c] = id(code)
+        """Stops reports of calls of this code, or of C functions called from it. The code must stay
+        alive meanwhile, since another could take its address."""
+        slot = id(code) >> 4 & _TABLE_WORDS - 1
+        self._words[1 + slot + _TABLE_WORDS * calls_of_c] = id(code)
