@@ -101,7 +101,7 @@ def compile(fn: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 module.compiler = compile
 inspection.KINDS["cuda"] = lambda stage: importlib.import_module(
-    f"{__package__}.cuda.runtime.dump").code_of_stage(stage)
+    f"{__package__}.cuda.runtime.dump").cuda_code_of_segment(stage)
 devices.code = [f"{__package__}.cuda.runtime.eager", f"{__package__}.cuda.runtime.multi_device"]
 fast_path.native = arguments
 code_tracker.observer = NativeObserver if LAYOUT is not None else None

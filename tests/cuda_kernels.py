@@ -9,7 +9,7 @@ from typing import Any
 from fusewire.codegen.cuda.prelude import PRELUDE
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.codegen.cuda.runtime.nvrtc import Resources
-from fusewire.codegen.gpu.cost_model import FIRST, Choice
+from fusewire.codegen.gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 
 _FUNCTION = re.compile(r"(?<=\n}\n)")  # behind one, the next one begins
 _HEAD = re.compile(r"__launch_bounds__\((?P<threads>\d+)[^)]*\)\s+(?P<name>\w+)\(")
@@ -53,7 +53,7 @@ class Kernels:
     label: str = ""  # of what is added next
     helpers: dict[str, None] = field(default_factory=dict)
     found: dict[str, Text] = field(default_factory=dict)
-    choice: Choice = FIRST
+    choice: CandidateChoice = FIRST_CANDIDATE
 
     def load(self, source: str) -> Any:
         """Adds the functions of a source."""

@@ -11,7 +11,7 @@ from emulated import EmulatedDevice
 from oracle import interpreted, recorded
 
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.program import GPU, LOWERED, program_of
+from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE, program_of
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
 
@@ -27,7 +27,7 @@ def ran(function: Callable[..., Any], *given: Any, orders: tuple[int, ...] = ORD
     found = [compile_on(graph, EmulatedDevice(order, mode))([np.copy(a) for a in arrays])
              for order in orders]
     if interpret:
-        found.append(interpreted(graph, arrays, GPU, LOWERED))
+        found.append(interpreted(graph, arrays, GPU_MACHINE, CUDA_LOWERING))
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(bits(a), bits(b))

@@ -73,7 +73,7 @@ def _assert_a_library_gives_it(function: CudaFunction, arguments: Sequence[Regio
     product = function.product
     assert product is not None
     memory = {b: _memory(a) for b, a in zip(function.arguments, arguments)}
-    call = blas.call_of(product, {b: a.ctypes.data for b, a in memory.items()})
+    call = blas.blas_call_of(product, {b: a.ctypes.data for b, a in memory.items()})
     first = _seen(call.first, product.right.buffer, call.rows, call.depth, call.batch)
     second = _seen(call.second, product.left.buffer, call.depth, call.columns, call.batch)
     got = _seen(call.result, product.result.buffer, call.rows, call.columns, call.batch)
@@ -82,14 +82,14 @@ def _assert_a_library_gives_it(function: CudaFunction, arguments: Sequence[Regio
 
 def _seen(operand: blas.BlasOperand, buffer: Buffer, rows: int, columns: int, batch: int) -> Any:
     """The matrices that cuBLAS sees: column by column in memory, and then turned if asked for."""
-    shape = (columns, rows) if operand.operation == blas.TURNED else (rows, columns)
+    shape = (columns, rows) if operand.operation == blas.TRANSPOSED else (rows, columns)
     assert operand.pitch >= shape[0]
     step = buffer.dtype.itemsize
     size = (batch - 1) * operand.batch + (shape[1] - 1) * operand.pitch + shape[0]
     raw = np.ctypeslib.as_array((ctypes.c_uint8 * (size * step)).from_address(operand.address))
     found = np.lib.stride_tricks.as_strided(
         raw.view(buffer.dtype), (batch, *shape), (operand.batch * step, step, operand.pitch * step))
-    return (found.mT if operand.operation == blas.TURNED else found).astype(np.float64)
+    return (found.mT if operand.operation == blas.TRANSPOSED else found).astype(np.float64)
 
 def run_kernels(kernels: Sequence[Kernel], memory: Sequence[dict[Buffer, Any]], order: int = 0
                 ) -> str:

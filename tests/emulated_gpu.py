@@ -18,9 +18,9 @@ from emulated import EmulatedDevice
 from fusewire.capture.heap.code_tracker import unobserved
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import eager, multi_device
-from fusewire.codegen.cuda.runtime.protocol import BufferPlaces, Region
+from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, Region
 from fusewire.codegen.eager_jit.cache import SpecializationCache
-from fusewire.codegen.gpu.cost_model import FIRST, Choice
+from fusewire.codegen.gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 from fusewire.eager.arrays import devices
 from fusewire.eager.core.tensor import Tensor
 
@@ -28,7 +28,7 @@ from fusewire.eager.core.tensor import Tensor
 class EmulatedGpu:
     """The GPU of a number: the emulator, on arrays of the stand-in."""
 
-    choice: Choice = FIRST
+    choice: CandidateChoice = FIRST_CANDIDATE
 
     def __init__(self, number: int) -> None:
         self.number, self.emulated = number, EmulatedDevice()
@@ -57,8 +57,8 @@ class EmulatedGpu:
     def is_free(self, arrays: list[Any], which: int) -> bool:
         return holders(arrays, which) == self._alone
 
-    def places(self, arrays: Sequence[Any]) -> BufferPlaces:
-        return BufferPlaces(0, tuple(fake_cupy.host_of(a).ctypes.data for a in arrays))
+    def places(self, arrays: Sequence[Any]) -> BufferAddresses:
+        return BufferAddresses(0, tuple(fake_cupy.host_of(a).ctypes.data for a in arrays))
 
     def capture(self, work: Any, arrays: Sequence[Any]) -> Any:
         """Its launches, each on the memory that it was on."""

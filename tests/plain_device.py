@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fusewire.codegen.cuda.runtime.protocol import BufferPlaces
-from fusewire.codegen.gpu.cost_model import FIRST, Choice
+from fusewire.codegen.cuda.runtime.protocol import BufferAddresses
+from fusewire.codegen.gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 
 
 class PlainDevice:
     """A device whose arrays are NumPy's."""
 
-    choice: Choice = FIRST
+    choice: CandidateChoice = FIRST_CANDIDATE
     bandwidth = 1e9
 
     def upload(self, array: Any) -> Any:
@@ -28,7 +28,7 @@ class PlainDevice:
     def is_free(self, arrays: list[Any], which: int) -> bool:
         return False
 
-    def places(self, arrays: Sequence[Any]) -> BufferPlaces | None:
+    def places(self, arrays: Sequence[Any]) -> BufferAddresses | None:
         return None
 
     def capture(self, work: Callable[[], None], arrays: Sequence[Any]) -> Any:

@@ -1,1 +1,1 @@
-"""The CUDA back end: loop IR becomes CUDA C."""
+"""The CUDA back end: writes loop IR as CUDA C."""

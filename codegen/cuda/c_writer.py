@@ -1,7 +1,7 @@
-"""Writes CUDA C line by line, and remembers which values have a name already.
+"""Writes CUDA C line by line, and reuses the names of values that are already written.
 
-A value is written once and called by its name from then on, until the block ends that it was
-written in, or something changes that it was made of.
+A value is written once. Later uses refer to its name, until its block ends or something that it
+depends on changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ..ir.loop_ir import Buffer, Call, Const, Expr, Load, Read, Register, Var, children
 from ..ir.subexpressions import evaluation_order
 
-Source = Register | Buffer | Var  # what a value depends on
+Dependency = Register | Buffer | Var  # what a value depends on
 
 
 class CWriter:
@@ -19,8 +19,8 @@ class CWriter:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self._known: list[dict[Expr, str]] = [{}]
-        self._sources: dict[Expr, frozenset[Source]] = {}
+        self._scopes: list[dict[Expr, str]] = [{}]
+        self._dependencies: dict[Expr, frozenset[Dependency]] = {}
         self._count = 0
 
     def fresh(self, name: str) -> str:
@@ -29,50 +29,51 @@ class CWriter:
         return f"{name}{self._count}"
 
     def line(self, text: str) -> None:
-        """One line, as far in as its block."""
-        self.lines.append("    " * len(self._known) + text)
+        """Appends a line, indented by its block."""
+        self.lines.append("    " * len(self._scopes) + text)
 
     def open(self, head: str = "") -> None:
         """Begins a block."""
         self.line(f"{head} {{".lstrip())
-        self._known.append({})
+        self._scopes.append({})
 
     def close(self) -> None:
-        """Ends a block, and with it what is known in it."""
-        self._known.pop()
+        """Ends a block and the scope of its names."""
+        self._scopes.pop()
         self.line("}")
 
-    # ---- what is known
-    def name_of(self, e: Expr) -> str | None:
-        """How a value can be written here, None where it has no name yet."""
-        return next((known[e] for known in reversed(self._known) if e in known), None)
+    # ---- values in scope
+    def name_in_scope(self, e: Expr) -> str | None:
+        """The text of a value that is in scope; None if it has not been written."""
+        return next((scope[e] for scope in reversed(self._scopes) if e in scope), None)
 
-    def know(self, e: Expr, text: str) -> None:
-        """From here to the end of the block a value can be written like this."""
-        self._known[-1][e] = text
+    def remember(self, e: Expr, text: str) -> None:
+        """Records the text of a value, valid until the block ends."""
+        self._scopes[-1][e] = text
 
-    def forget(self, changed: Iterable[Source]) -> None:
-        """What depends on one of these is no longer known."""
-        gone = set(changed)
-        for known in self._known:
-            for e in [e for e in known if not gone.isdisjoint(self.sources(e))]:
-                del known[e]
+    def invalidate(self, changed: Iterable[Dependency]) -> None:
+        """Removes the names of values that depend on any of these."""
+        stale = set(changed)
+        for scope in self._scopes:
+            for e in [e for e in scope if not stale.isdisjoint(self.dependencies(e))]:
+                del scope[e]
 
-    def sources(self, e: Expr) -> frozenset[Source]:
-        """The registers, buffers and variables that a value is made of."""
+    def dependencies(self, e: Expr) -> frozenset[Dependency]:
+        """The registers, buffers and variables that a value depends on."""
         if isinstance(e, Const):
             return frozenset()
-        found = self._sources.get(e)
-        if found is None:
-            for x in evaluation_order(e, self._sources.__contains__):
-                own = _own_source(x)
-                self._sources[x] = own.union(*[self._sources[y] for y in children(x)
-                                               if not isinstance(y, Const)])
-            found = self._sources[e]
-        return found
+        result = self._dependencies.get(e)
+        if result is None:
+            for x in evaluation_order(e, self._dependencies.__contains__):
+                own_dependency = _own_dependency(x)
+                self._dependencies[x] = own_dependency.union(*[self._dependencies[y]
+                                                               for y in children(x)
+                                                               if not isinstance(y, Const)])
+            result = self._dependencies[e]
+        return result
 
 
-def _own_source(e: Expr) -> frozenset[Source]:
+def _own_dependency(e: Expr) -> frozenset[Dependency]:
     if isinstance(e, Var):
         return frozenset([e])
     if isinstance(e, Read):
@@ -80,13 +81,13 @@ def _own_source(e: Expr) -> frozenset[Source]:
     return frozenset([e.buffer] if isinstance(e, Load) else ())
 
 
-def uses(roots: Iterable[Expr]) -> dict[Expr, int]:
-    """How often each value is read by others and by statements."""
-    found: dict[Expr, int] = {}
+def use_counts(roots: Iterable[Expr]) -> dict[Expr, int]:
+    """The number of uses of each value by other values and by statements."""
+    counts: dict[Expr, int] = {}
     stack = list(roots)
     while stack:
         e = stack.pop()
-        found[e] = found.get(e, 0) + 1
-        if found[e] == 1 and isinstance(e, (Call, Load)):
+        counts[e] = counts.get(e, 0) + 1
+        if counts[e] == 1 and isinstance(e, (Call, Load)):
             stack.extend(children(e))
-    return found
+    return counts

@@ -1,7 +1,8 @@
-"""Statements of the loop IR as CUDA C: one function per kernel, which runs a task on each team.
+"""Writes the statements of a kernel as CUDA C: one function per kernel, in which a thread group
+runs each task.
 
-Lane loops run on the threads of a team: thread n has the turns n, n + threads, ... All else is
-computed by all threads alike, and stored by the first.
+Lane loops run on the threads of a group: thread n runs the iterations n, n + threads, ... All
+other statements are computed by all threads alike, and stored by the first.
 """
 
 from __future__ import annotations
@@ -35,47 +36,48 @@ from ..ir.loop_ir import (
 from ..ir.mma_layout import DEPTH
 from ..llvm.control_flow import stored
 from . import scalar
-from .expressions import CudaExpressions, from_memory, is_moved, to_memory
+from .expressions import CudaExpressions, from_memory, is_raw_copy, to_memory
 from .reduce import Reducer, identity
-from .types import held, small
-from .types import stored as type_in_memory
-from .vector_access import Moved, moved_at_once
+from .types import memory_type as type_in_memory
+from .types import register_type, small_float_name
+from .vector_access import VectorAccesses, vector_accesses
 
-_FEW = 8  # turns of a thread that are written out
+MAX_UNROLLED_ITERATIONS = 8  # of a thread
 
 
 class CudaEmitter(CudaExpressions):
     """Writes the statements of a kernel."""
 
-    def __init__(self, kernel: Kernel, team: ThreadMapping, reducing: Reducer,
+    def __init__(self, kernel: Kernel, mapping: ThreadMapping, reducer: Reducer,
                  aligned: frozenset[Buffer]
                  ) -> None:
-        super().__init__(kernel, team)
-        self.reducing, self.aligned = reducing, aligned
-        self._meetings = barrier_points(kernel, team.own)
+        super().__init__(kernel, mapping)
+        self.reducer, self.aligned = reducer, aligned
+        self._barriers = barrier_points(kernel, mapping.thread_local)
         self._lane: For | None = None
 
     def body(self) -> list[str]:
-        """The lines of the function, after those that say where its memory is."""
+        """The lines of the function, after the declarations of its memory."""
         self.statements(self.kernel.body, ())
         return self.lines
 
     def statements(self, body: Iterable[Stmt], path: Path) -> None:
-        """Writes statements one after the other; registers that they declare end with them."""
+        """Writes statements in order; the registers that they declare end with them."""
         before = dict(self.registers)
-        for number, s in enumerate(body):
-            here = (*path, number)
-            if here in self._meetings and self.team.threads > 1:
-                self.line("__syncwarp();" if self.team.threads == WARP else "__syncthreads();")
+        for index, s in enumerate(body):
+            statement_path = (*path, index)
+            if statement_path in self._barriers and self.mapping.group_threads > 1:
+                self.line("__syncwarp();"
+                          if self.mapping.group_threads == WARP else "__syncthreads();")
             if isinstance(s, For):
-                self._for(s, here)
+                self._for(s, statement_path)
             elif isinstance(s, If):
-                self._if(s, here)
+                self._if(s, statement_path)
             elif not isinstance(s, Prefetch):
-                self._simple(s)
+                self._simple_statement(s)
         self.registers = {r: name for r, name in self.registers.items() if r in before}
 
-    def _simple(self, s: Stmt) -> None:
+    def _simple_statement(self, s: Stmt) -> None:
         if isinstance(s, Assign):
             self._assign(s)
         elif isinstance(s, Update):
@@ -85,78 +87,79 @@ class CudaEmitter(CudaExpressions):
         elif isinstance(s, Transpose):
             self._transpose(s)
         elif isinstance(s, Mma):
-            self._multiply(s)
+            self._matrix_product(s)
 
     # ---- registers
     def _assign(self, s: Assign) -> None:
         value = scalar.convert(self.value(s.value), s.value.dtype, s.register.dtype)
         name = self.registers.get(s.register)
         if name is None:
-            name = self.registers[s.register] = self.fresh(_plain(s.register.name) + "_")
-            self.line(f"{held(s.register.dtype)} {name} = {value};")
+            name = self.registers[s.register] = self.fresh(_c_identifier(s.register.name) + "_")
+            self.line(f"{register_type(s.register.dtype)} {name} = {value};")
         else:
             self.line(f"{name} = {value};")
-        self.forget([s.register])
+        self.invalidate([s.register])
 
     def _update(self, s: Update) -> None:
         name = self.registers[s.register]
         self.line(f"{name} = {self._combined(s, name)};")
-        self.forget([s.register])
+        self.invalidate([s.register])
 
     def _combined(self, s: Update, old: str) -> str:
-        """The register and the value put together, a product added in one instruction."""
+        """The register combined with a value; the sum with a product is a single fma."""
         e, dtype = s.value, s.register.dtype
         if s.op == "add" and dtype.kind == "f" and isinstance(e, Call) and e.op == "mul" \
                 and dtype.itemsize >= 4 and all(x.dtype == dtype for x in (e, *e.args)):
             x, y = (self.value(a) for a in e.args)
             return f"{'fmaf' if dtype.itemsize == 4 else 'fma'}({x}, {y}, {old})"
-        value = scalar.convert(self.whole_value(e), e.dtype, dtype)
+        value = scalar.convert(self.declared_value(e), e.dtype, dtype)
         return scalar.apply(s.op, [old, value], [dtype, dtype], dtype)
 
     # ---- memory
-    def own_place(self, buffer: Buffer, index: Expr) -> Expr:
-        if buffer not in self.team.own or self._lane is None:
+    def local_index(self, buffer: Buffer, index: Expr) -> Expr:
+        if buffer not in self.mapping.thread_local or self._lane is None:
             return index
         terms, constant = linear_form(index)
         return Index({e: c for e, c in terms.items() if e is not self._lane.var}, constant).expr()
 
-    def _bits(self, s: Store) -> str:
-        """What is stored, as it lies in memory."""
-        if is_moved(s.value, s.buffer.dtype):
-            return self.as_it_lies(s.value)
+    def _value_in_memory(self, s: Store) -> str:
+        """The text of a stored value in its memory representation."""
+        if is_raw_copy(s.value, s.buffer.dtype):
+            return self.raw_bits(s.value)
         value = scalar.convert(self.value(s.value), s.value.dtype, s.buffer.dtype)
         return to_memory(value, s.buffer)
 
     def _store(self, s: Store) -> None:
-        value = self._bits(s)
+        value = self._value_in_memory(s)
         text = f"{self.element(s.buffer, s.index)} = {value};"
-        alone = self._lane is None and self.team.threads > 1
-        self.line(f"if (lane == 0) {text}" if alone else text)
-        self.forget([s.buffer])
+        first_lane_only = self._lane is None and self.mapping.group_threads > 1
+        self.line(f"if (lane == 0) {text}" if first_lane_only else text)
+        self.invalidate([s.buffer])
 
     def _transpose(self, s: Transpose) -> None:
-        source = self._from(s.source, s.source_index)
-        target = self._from(s.buffer, s.index)
+        source = self._address_of(s.source, s.source_index)
+        target = self._address_of(s.buffer, s.index)
         count, size = self.fresh("n"), s.size
-        step = f"{count} += {self.team.threads}"
+        step = f"{count} += {self.mapping.group_threads}"
         self.line(f"for (int {count} = lane; {count} < {s.rows * size}; {step})")
         self.line(f"    {target}[{count} % {size} * {s.pitch} + {count} / {size}] = "
                   f"{source}[{count} / {size} * {s.source_pitch} + {count} % {size}];")
-        self.forget([s.buffer])
+        self.invalidate([s.buffer])
 
-    def _multiply(self, s: Mma) -> None:
+    def _matrix_product(self, s: Mma) -> None:
         f, across = s.fragments, s.fragments.across
         first = f"lane % 32 / 4) * {f.pitch} + lane % 4 * 2"
         rows = f"{self.pointers[s.rows]} + (lane / 32 / {across} * {f.rows} + {first}"
         columns = f"{self.pointers[s.columns]} + (lane / 32 % {across} * {f.columns} + {first}"
-        form = f"{str(small(s.rows.dtype) == 'bf16').lower()}, {f.grid[0]}, {f.grid[1]}, {f.pitch}"
+        is_bf16 = str(small_float_name(s.rows.dtype) == "bf16").lower()
+        form = f"{is_bf16}, {f.grid[0]}, {f.grid[1]}, {f.pitch}"
         self.line("#pragma unroll")
         self.open(f"for (int k = 0; k < {f.depth}; k += {DEPTH})")
         self.line(f"fw_multiply<{form}>({self.pointers[s.sums]}, {rows} + k, {columns} + k);")
         self.close()
-        self.forget([s.sums])
+        self.invalidate([s.sums])
 
-    def _from(self, buffer: Buffer, index: Expr) -> str:
+    def _address_of(self, buffer: Buffer, index: Expr) -> str:
         return f"({self.pointers[buffer]} + {self.value(index)})"
 
     # ---- branches and loops
@@ -165,143 +168,148 @@ class CudaEmitter(CudaExpressions):
         self.open(f"if ({condition})")
         self.statements(s.body, path)
         self.close()
-        self._changed(s.body)
+        self._invalidate_changes(s.body)
 
-    def _changed(self, body: Iterable[Stmt]) -> None:
-        """What was known of all that these statements may change is known no more."""
+    def _invalidate_changes(self, body: Iterable[Stmt]) -> None:
+        """Invalidates the values that depend on what these statements may change."""
         changed: list[Register | Buffer] = list(stored(tuple(body)))
         changed += [x.register for x in walk(body) if isinstance(x, (Assign, Update))]
-        self.forget(changed)
+        self.invalidate(changed)
 
     def _for(self, s: For, path: Path) -> None:
         start, stop = self.ranges.of(s.start), self.ranges.of(s.stop)
-        self._changed(s.body)
+        self._invalidate_changes(s.body)
         first, last = self.value(s.start), self.value(s.stop)
         self.ranges.bind(s.var, start, stop)
         if s.lanes:
             self._lanes(s, path, first, last)
-        elif moved := moved_at_once(s, self.aligned) if self._lane else None:
-            self._in_pieces(s, moved)
+        elif accesses := vector_accesses(s, self.aligned) if self._lane else None:
+            self._vectorized_loop(s, accesses)
         else:
             self._serial(s, path, first, last)
-        self._changed(s.body)
+        self._invalidate_changes(s.body)
 
     def _serial(self, s: For, path: Path, first: str, last: str) -> None:
         name = self._counter(s.var)
         if s.unroll > 1:
             self.line(f"#pragma unroll {s.unroll}")
-        kind = self.type_of(s.var)
-        self.open(f"for ({kind} {name} = {first}; {name} < {last}; ++{name})")
+        index_type = self.type_of(s.var)
+        self.open(f"for ({index_type} {name} = {first}; {name} < {last}; ++{name})")
         self.statements(s.body, path)
         self.close()
 
-    def _in_pieces(self, s: For, moved: Moved) -> None:
-        """All turns of a loop, with what they read and write moved in one piece each."""
+    def _vectorized_loop(self, s: For, accesses: VectorAccesses) -> None:
+        """Writes all iterations of a loop, with one vector access for each of its contiguous loads
+        and stores."""
         self.open()
-        read = {e: self._piece_read(e, s.var, moved.count) for e in moved.loads}
-        written = {x: self._array(x.buffer, moved.count) for x in moved.stores}
-        for turn in range(moved.count):
-            self._turn_in_pieces(s, turn, read, written)
-        for x, name in written.items():
-            size = moved.count * x.buffer.dtype.itemsize
-            self.line(f"fw_move<{size}>({self._first(x.buffer, x.index, s.var)}, {name});")
+        loads = {e: self._vector_load(e, s.var, accesses.count) for e in accesses.loads}
+        stores = {x: self._local_vector(x.buffer, accesses.count) for x in accesses.stores}
+        for iteration in range(accesses.count):
+            self._vectorized_iteration(s, iteration, loads, stores)
+        for x, name in stores.items():
+            size = accesses.count * x.buffer.dtype.itemsize
+            self.line(f"fw_move<{size}>({self._vector_address(x.buffer, x.index, s.var)}, {name});")
         self.close()
 
-    def _turn_in_pieces(self, s: For, turn: int, read: dict[Load, str], written: dict[Store, str]
+    def _vectorized_iteration(self, s: For, iteration: int, loads: dict[Load, str],
+                              stores: dict[Store, str]
                         ) -> None:
         self.open()
-        self.forget([s.var])
-        self.variables[s.var] = str(turn)
-        self.pieces = {e: f"{name}[{turn}]" for e, name in read.items()}
-        for e, text in self.pieces.items():
-            self.know(e, from_memory(text, e.buffer))
+        self.invalidate([s.var])
+        self.variables[s.var] = str(iteration)
+        self.vector_elements = {e: f"{name}[{iteration}]" for e, name in loads.items()}
+        for e, text in self.vector_elements.items():
+            self.remember(e, from_memory(text, e.buffer))
         before = dict(self.registers)
         for x in s.body:
-            if isinstance(x, Store) and x in written:
-                self.line(f"{written[x]}[{turn}] = {self._bits(x)};")
+            if isinstance(x, Store) and x in stores:
+                self.line(f"{stores[x]}[{iteration}] = {self._value_in_memory(x)};")
             else:
-                self._simple(x)
-        self.registers, self.pieces = before, {}
+                self._simple_statement(x)
+        self.registers, self.vector_elements = before, {}
         self.close()
 
-    def _piece_read(self, e: Load, var: Var, count: int) -> str:
-        """The name of an array of a thread's own, with the elements of all turns."""
-        name, size = self._array(e.buffer, count), count * e.buffer.dtype.itemsize
+    def _vector_load(self, e: Load, var: Var, count: int) -> str:
+        """Loads the elements of all iterations into a local array and returns its name."""
+        name, size = self._local_vector(e.buffer, count), count * e.buffer.dtype.itemsize
         guard = "" if e.mask is None else f"if ({self.value(e.mask)}) "
-        self.line(f"{guard}fw_move<{size}>({name}, {self._first(e.buffer, e.index, var)});")
+        address = self._vector_address(e.buffer, e.index, var)
+        self.line(f"{guard}fw_move<{size}>({name}, {address});")
         if e.mask is not None and e.other is not None:
             other = to_memory(self.value(e.other), e.buffer)
             self.line(f"else for (int n = 0; n < {count}; ++n) {name}[n] = {other};")
         return name
 
-    def _array(self, buffer: Buffer, count: int) -> str:
+    def _local_vector(self, buffer: Buffer, count: int) -> str:
         name = self.fresh("piece")
         self.line(f"__align__(16) {type_in_memory(buffer.dtype)} {name}[{count}];")
         return name
 
-    def _first(self, buffer: Buffer, index: Expr, var: Var) -> str:
-        """Where the element of the first turn lies."""
+    def _vector_address(self, buffer: Buffer, index: Expr, var: Var) -> str:
+        """The address of the element of the first iteration."""
         terms, constant = linear_form(index)
         first = Index({e: c for e, c in terms.items() if e is not var}, constant).expr()
         return f"&{self.element(buffer, first)}"
 
     def _counter(self, var: Var) -> str:
-        name = self.fresh(_plain(var.name) + "_")
-        self.forget([var])
+        name = self.fresh(_c_identifier(var.name) + "_")
+        self.invalidate([var])
         self.variables[var] = name
         return name
 
     # ---- lanes
     def _lanes(self, s: For, path: Path, first: str, last: str) -> None:
-        reduced = self.reducing.found(s, self.registers)
-        outer = {r: self.registers[r] for r in reduced}
-        for r, op in reduced.items():
+        reductions = self.reducer.reductions_of(s, self.registers)
+        outer = {r: self.registers[r] for r in reductions}
+        for r, op in reductions.items():
             self.registers[r] = self.fresh("part")
-            self.line(f"{held(r.dtype)} {self.registers[r]} = {identity(op, r.dtype)};")
+            self.line(f"{register_type(r.dtype)} {self.registers[r]} = {identity(op, r.dtype)};")
         self._lane = s
-        self._turns(s, path, first, last)
+        self._thread_iterations(s, path, first, last)
         self._lane = None
-        for r, op in reduced.items():
-            total = self.reducing.call(op, r.dtype, self.registers[r])
+        for r, op in reductions.items():
+            total = self.reducer.call(op, r.dtype, self.registers[r])
             self.registers[r] = outer[r]
             value = scalar.apply(op, [outer[r], total], [r.dtype, r.dtype], r.dtype)
             self.line(f"{outer[r]} = {value};")
 
-    def _turns(self, s: For, path: Path, first: str, last: str) -> None:
-        """The turns of a thread: written out where they are few."""
-        threads, name, kind = self.team.threads, self._counter(s.var), self.type_of(s.var)
-        count, whole = _turns_of(s, threads)
+    def _thread_iterations(self, s: For, path: Path, first: str, last: str) -> None:
+        """Writes the iterations of a thread; a few are unrolled."""
+        threads, name = self.mapping.group_threads, self._counter(s.var)
+        index_type = self.type_of(s.var)
+        count, is_exact = _iteration_count(s, threads)
         begin = "lane" if first == "0" else f"{first} + lane"
-        if count is None or count > _FEW:
-            self.open(f"for ({kind} {name} = {begin}; {name} < {last}; {name} += {threads})")
+        if count is None or count > MAX_UNROLLED_ITERATIONS:
+            self.open(f"for ({index_type} {name} = {begin}; {name} < {last}; {name} += {threads})")
             self.statements(s.body, path)
             self.close()
             return
         if count > 1:
-            turn = self.fresh("turn")
+            step = self.fresh("turn")
             self.line("#pragma unroll")
-            self.open(f"for (int {turn} = 0; {turn} < {count}; ++{turn})")
-            begin = f"{begin} + {turn} * {threads}"
+            self.open(f"for (int {step} = 0; {step} < {count}; ++{step})")
+            begin = f"{begin} + {step} * {threads}"
         else:
             self.open()
-        self.line(f"const {kind} {name} = {begin};")
-        if not whole:
+        self.line(f"const {index_type} {name} = {begin};")
+        if not is_exact:
             self.open(f"if ({name} < {last})")
         self.statements(s.body, path)
-        for _ in range(1 + (not whole)):
+        for _ in range(1 + (not is_exact)):
             self.close()
 
 
-def _turns_of(s: For, threads: int) -> tuple[int | None, bool]:
-    """How many turns a thread has at most, None if that is not known; and whether all have them."""
+def _iteration_count(s: For, threads: int) -> tuple[int | None, bool]:
+    """The largest number of iterations of a thread (None if unknown), and True if all threads run
+    as many."""
     ends = [s.stop, *(s.stop.args if isinstance(s.stop, Call) and s.stop.op == "minimum" else ())]
     for end in ends:
         total = Index(*linear_form(end)) - Index(*linear_form(s.start))
         if not total.terms:
-            whole = end is s.stop and total.const > 0 and total.const % threads == 0
-            return max(0, -(-total.const // threads)), whole
+            is_exact = end is s.stop and total.const > 0 and total.const % threads == 0
+            return max(0, -(-total.const // threads)), is_exact
     return None, False
 
 
-def _plain(name: str) -> str:
+def _c_identifier(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)

@@ -1,10 +1,10 @@
-"""Launches that do not need each other, as one: small kernels take no longer than their launches.
+"""Fuses independent launches into one: small kernels take no longer than their launches.
 
-Small kernels wait, in batches that are launched at once, until a large one needs what they write,
-or would change what they read or write. One more joins a batch that need not come before what it
-waits for itself, and that may wait as long. So the updates of all parameters, each of them ready
-when its gradient is, are one launch at the end of a training step, and gradients that are small
-products are few.
+Small kernels wait in batches. A batch is launched when a large kernel needs its results, or
+would overwrite what it reads or writes. A kernel joins a batch if no conflicting batch has to
+come before it, and if it can wait as long. So the updates of all parameters, each ready when
+its gradient is, become one launch at the end of a training step, and small gradient products
+are few launches.
 """
 
 from __future__ import annotations
@@ -18,143 +18,147 @@ from ..gpu.thread_mapping import ThreadMapping, thread_mapping_of
 from ..ir.loop_ir import Buffer, Kernel
 from ..program import arena
 
-_SMALL = 1024  # blocks that a large GPU has at once: what has more takes longer than its launch
-_OWN = 16  # elements of a thread's own, with more of which it takes many registers
-_SMALL_OF_MANY = 256  # the same number of blocks, where threads take many registers
-_POINTERS = 500  # of the 4 KB that arguments of a launch have on every GPU
-_DIFFERENT = 16  # kernels in one function
-_SHARED = 24 << 10  # bytes of shared memory of all kernels of a function
-_WAITING = 64 << 20  # bytes of temporaries that are in use for longer, as kernels wait
-_BATCHES = 32  # that wait
+MAX_SMALL_BLOCKS = 1024  # fit on a large GPU at once: more take longer than a launch
+MANY_THREAD_LOCAL_ELEMENTS = 16  # above this a thread takes many registers
+MAX_REGISTER_HEAVY_BLOCKS = 256  # MAX_SMALL_BLOCKS for threads with many registers
+MAX_POINTERS = 500  # of a launch: its arguments have 4 KB on every GPU
+MAX_KERNELS = 16  # of one function
+MAX_SHARED_BYTES = 24 << 10  # of all kernels of a function
+MAX_PENDING_BYTES = 64 << 20  # of temporaries that stay alive longer because kernels wait
+MAX_BATCHES = 32  # pending at once
 
-Kind = tuple[int, bool]  # threads of a block, and whether they take many registers
+BatchKind = tuple[int, bool]  # threads of a block, and whether they take many registers
 
 
 @dataclass(eq=False)
 class _Batch:
-    """Launches that wait, how their kernels lie on threads, what they read and write, the batches
-    that have to come before, and sizes."""
+    """Pending launches: their thread mappings, the buffers they read and write, the batches they
+    depend on, and sizes."""
 
-    kind: Kind
+    kind: BatchKind
     launches: list[Launch] = field(default_factory=list)
-    teams: dict[Kernel, ThreadMapping] = field(default_factory=dict)
+    mappings: dict[Kernel, ThreadMapping] = field(default_factory=dict)
     read: set[Buffer] = field(default_factory=set)
     written: set[Buffer] = field(default_factory=set)
-    needs: set[_Batch] = field(default_factory=set)
+    depends_on: set[_Batch] = field(default_factory=set)
     pointers: int = 0
     temporaries: int = 0
 
-    def in_the_way(self, x: Launch) -> bool:
-        """Whether a launch has to come after these."""
-        read, written = _touched(x)
+    def conflicts_with(self, x: Launch) -> bool:
+        """True if a launch has to come after this batch."""
+        read, written = _buffers_of(x)
         return not (self.written.isdisjoint(read | written) and self.read.isdisjoint(written))
 
-    def takes(self, x: Launch, team: ThreadMapping) -> bool:
-        """Whether there is room for a launch."""
-        teams = {**self.teams, x.kernel: team}
-        return len(teams) <= _DIFFERENT and self.pointers + len(x.views) <= _POINTERS \
-            and sum(t.bytes_shared for t in teams.values()) <= _SHARED
+    def has_room(self, x: Launch, mapping: ThreadMapping) -> bool:
+        """True if the batch has room for a launch."""
+        mappings = {**self.mappings, x.kernel: mapping}
+        return len(mappings) <= MAX_KERNELS and self.pointers + len(x.views) <= MAX_POINTERS \
+            and sum(t.shared_bytes for t in mappings.values()) <= MAX_SHARED_BYTES
 
-    def sorted(self) -> tuple[Launch, ...]:
-        """The launches, equal kernels side by side."""
-        order = {k: n for n, k in enumerate(self.teams)}
+    def ordered(self) -> tuple[Launch, ...]:
+        """The launches, with equal kernels side by side."""
+        order = {k: n for n, k in enumerate(self.mappings)}
         return tuple(sorted(self.launches, key=lambda x: order[x.kernel]))
 
 
 class _LaunchOrder:
-    """Rows of launches, and the batches that come after them, each after those that it needs."""
+    """The fused launches so far, and the pending batches, each after those that it depends on."""
 
-    def __init__(self, given: Collection[Buffer]) -> None:
-        self.rows: list[tuple[Launch, ...]] = []
-        self._waiting: list[_Batch] = []
-        self._given = given
+    def __init__(self, permanent: Collection[Buffer]) -> None:
+        self.fused: list[tuple[Launch, ...]] = []
+        self._pending: list[_Batch] = []
+        self._permanent = permanent
 
-    def add(self, x: Launch, team: ThreadMapping) -> None:
-        """Adds a launch, to wait if it can."""
-        kind = _kind(x.kernel, team)
+    def add(self, x: Launch, mapping: ThreadMapping) -> None:
+        """Adds a launch, to a pending batch if possible."""
+        kind = _batch_kind(x.kernel, mapping)
         if kind is not None:
             self._make_room(x)
-        before = [b for b in self._waiting if b.in_the_way(x)]
+        conflicting = [b for b in self._pending if b.conflicts_with(x)]
         if kind is not None:
-            self._join(self._batch_for(x, team, kind, before), x, team, before)
+            self._join(self._batch_for(x, mapping, kind, conflicting), x, mapping, conflicting)
         else:
-            self.finish(before)
-            self.rows.append((x,))
+            self.finish(conflicting)
+            self.fused.append((x,))
 
     def finish(self, batches: Iterable[_Batch] | None = None) -> None:
-        """Has these batches, and what they need, wait no longer; all if none are named."""
-        done = set[_Batch]()
-        left = [*(self._waiting if batches is None else batches)]
-        while left:
-            batch = left.pop()
-            done.add(batch)
-            left += batch.needs - done
-        self.rows += [b.sorted() for b in self._waiting if b in done]
-        self._waiting = [b for b in self._waiting if b not in done]
-        for b in self._waiting:
-            b.needs -= done
+        """Emits these batches and those that they depend on; all pending batches by default."""
+        finished = set[_Batch]()
+        worklist = [*(self._pending if batches is None else batches)]
+        while worklist:
+            batch = worklist.pop()
+            finished.add(batch)
+            worklist += batch.depends_on - finished
+        self.fused += [b.ordered() for b in self._pending if b in finished]
+        self._pending = [b for b in self._pending if b not in finished]
+        for b in self._pending:
+            b.depends_on -= finished
 
     def _make_room(self, x: Launch) -> None:
-        """Has batches wait no longer until one more launch can: first those that others need."""
-        new = self._temporaries({p.buffer for p in x.views})
-        while self._waiting and (len(self._waiting) == _BATCHES or new + sum(
-                b.temporaries for b in self._waiting) > _WAITING):
-            needed = [b for b in self._waiting if any(b in c.needs for c in self._waiting)]
-            self.finish([*needed, self._waiting[0]][:1])
+        """Emits pending batches until one more launch fits, first those that others depend on."""
+        new_bytes = self._temporaries({p.buffer for p in x.views})
+        while self._pending and (len(self._pending) == MAX_BATCHES or new_bytes + sum(
+                b.temporaries for b in self._pending) > MAX_PENDING_BYTES):
+            prerequisites = [b for b in self._pending if any(b in c.depends_on
+                                                             for c in self._pending)]
+            self.finish([*prerequisites, self._pending[0]][:1])
 
     def _temporaries(self, buffers: Iterable[Buffer]) -> int:
-        return sum(arena.in_bytes(b) for b in buffers if b not in self._given)
+        return sum(arena.in_bytes(b) for b in buffers if b not in self._permanent)
 
-    def _batch_for(self, x: Launch, team: ThreadMapping, kind: Kind,
-                   before: Sequence[_Batch]) -> _Batch:
-        """A batch for a launch that comes after those `before`, moved behind them, or a new one."""
-        end = self._waiting.index(before[-1]) if before else -1
-        for n, batch in enumerate(self._waiting):
-            between = self._waiting[n + 1:end + 1]
-            if batch.kind == kind and batch not in before and batch.takes(x, team) \
-                    and not any(batch in later.needs for later in between):
-                self._waiting.insert(max(n, end), self._waiting.pop(n))
+    def _batch_for(self, x: Launch, mapping: ThreadMapping, kind: BatchKind,
+                   conflicting: Sequence[_Batch]) -> _Batch:
+        """The batch for a launch: an existing one, moved behind the conflicting batches, or a new
+        one."""
+        end = self._pending.index(conflicting[-1]) if conflicting else -1
+        for n, batch in enumerate(self._pending):
+            between = self._pending[n + 1:end + 1]
+            if batch.kind == kind and batch not in conflicting and batch.has_room(x, mapping) \
+                    and not any(batch in later.depends_on for later in between):
+                self._pending.insert(max(n, end), self._pending.pop(n))
                 return batch
-        self._waiting.append(_Batch(kind))
-        return self._waiting[-1]
+        self._pending.append(_Batch(kind))
+        return self._pending[-1]
 
-    def _join(self, batch: _Batch, x: Launch, team: ThreadMapping,
-              before: Iterable[_Batch]) -> None:
-        read, written = _touched(x)
+    def _join(self, batch: _Batch, x: Launch, mapping: ThreadMapping,
+              conflicting: Iterable[_Batch]) -> None:
+        read, written = _buffers_of(x)
         batch.temporaries += self._temporaries((read | written) - batch.read - batch.written)
         batch.pointers += len(x.views)
         batch.launches.append(x)
-        batch.teams[x.kernel] = team
+        batch.mappings[x.kernel] = mapping
         batch.read |= read
         batch.written |= written
-        batch.needs.update(before)
+        batch.depends_on.update(conflicting)
 
 
-def fuse_launches(launches: Iterable[Launch], given: Collection[Buffer] = ()
+def fuse_launches(launches: Iterable[Launch], permanent: Collection[Buffer] = ()
              ) -> list[tuple[Launch, ...]]:
-    """The launches in an order that computes the same; those that are made at once are one row.
-    `given`: the buffers that are in memory from beginning to end."""
-    order = _LaunchOrder(given)
-    known = functools.cache(lambda kernel: thread_mapping_of(kernel, alone=False))
+    """The launches in an equivalent order, those of one fused launch together; `permanent` buffers
+    are in memory from beginning to end."""
+    order = _LaunchOrder(permanent)
+    mapping_of = functools.cache(lambda kernel: thread_mapping_of(kernel, alone=False))
     for x in launches:
-        order.add(x, known(x.kernel))
+        order.add(x, mapping_of(x.kernel))
     order.finish()
-    return order.rows
+    return order.fused
 
 
-def _kind(kernel: Kernel, team: ThreadMapping) -> Kind | None:
-    """What kernels that are launched together have in common; None for one that is launched alone:
-    a large one, one that works in the program's memory, as only one does at a time, or a library's.
-    """
-    many = sum(own.size for own in team.own.values()) > _OWN
-    small = 0 < team.grid(kernel.tasks) <= (_SMALL_OF_MANY if many else _SMALL)
-    alone = not small or team.device or kernel.product is not None
-    return None if alone else (team.block, many)
+def _batch_kind(kernel: Kernel, mapping: ThreadMapping) -> BatchKind | None:
+    """The properties that kernels of one batch share. None for a kernel that runs alone: a large
+    one, one with scratch in device memory (which only one kernel uses at a time), or one that a
+    library computes."""
+    uses_many_registers = sum(own.size
+                              for own in mapping.thread_local.values()) > MANY_THREAD_LOCAL_ELEMENTS
+    is_small = 0 < mapping.grid(kernel.tasks) <= (MAX_REGISTER_HEAVY_BLOCKS
+                                                  if uses_many_registers else MAX_SMALL_BLOCKS)
+    runs_alone = not is_small or mapping.device or kernel.product is not None
+    return None if runs_alone else (mapping.block_threads, uses_many_registers)
 
 
-def _touched(x: Launch) -> tuple[set[Buffer], set[Buffer]]:
-    """What a launch reads, and what it writes."""
-    own: Sequence[Buffer] = x.kernel.arguments
-    where = [(b, p.buffer) for b, p in zip(own, x.views)]
-    return ({at for b, at in where if b in x.kernel.inputs},
-            {at for b, at in where if b in x.kernel.outputs})
+def _buffers_of(x: Launch) -> tuple[set[Buffer], set[Buffer]]:
+    """The buffers that a launch reads, and those that it writes."""
+    parameters: Sequence[Buffer] = x.kernel.arguments
+    arguments = [(b, p.buffer) for b, p in zip(parameters, x.views)]
+    return ({buffer for b, buffer in arguments if b in x.kernel.inputs},
+            {buffer for b, buffer in arguments if b in x.kernel.outputs})

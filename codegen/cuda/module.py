@@ -1,7 +1,7 @@
-"""Kernels of the loop IR as one module of CUDA C, and how its functions are launched.
+"""Writes kernels as one module of CUDA C, and describes how its functions are launched.
 
-A function is one kernel, or several that do not need each other: then each block finds by its
-number for which of them it works, and on which arguments.
+A function runs one kernel, or several independent ones. In the latter case each block derives
+from its number which kernel it runs, and on which arguments.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from ..ir.loop_ir import Buffer, Kernel, Product
 from .kernel_body import KernelBody, scratch_size
 from .prelude import PRELUDE
 
-_RESIDENT = 512  # threads of large blocks that a processor has at least: 128 registers for each
+MIN_RESIDENT_THREADS = 512  # per processor, for large blocks: 128 registers each
 
 
 @dataclass(frozen=True)
 class CudaFunction:
-    """A function of a module, for one kernel or several, of which the first have the first blocks.
-    It is launched with the addresses of all of their arguments, then of as many bytes as `scratch`
-    says, where that is not 0. `shared` bytes of shared memory are added by a launch."""
+    """A function of a module, for one or several kernels; earlier kernels take earlier blocks.
+
+    Its arguments are the addresses of all kernels' buffers, then `scratch` bytes of device
+    memory unless that is 0. A launch adds `shared` bytes of shared memory."""
 
     name: str
     kernels: tuple[Kernel, ...]
@@ -33,12 +34,12 @@ class CudaFunction:
 
     @property
     def arguments(self) -> tuple[Buffer, ...]:
-        """Every buffer that it is called with, in calling order."""
+        """The buffers of all its arguments, in calling order."""
         return tuple([b for k in self.kernels for b in k.arguments])
 
     @property
     def product(self) -> Product | None:
-        """What all of it computes, where a library may do that as well."""
+        """The matrix product that the function computes, if a library can compute it instead."""
         return self.kernels[0].product if len(self.kernels) == 1 else None
 
 
@@ -52,63 +53,67 @@ class CudaModule:
 
 def module_of(functions: Iterable[tuple[str, Sequence[Kernel]]],
               aligned: Mapping[Kernel, frozenset[Buffer]]) -> CudaModule:
-    """The module of functions by their names and kernels, of which equal ones stand side by side;
-    `aligned`: the buffers of each kernel that begin at a multiple of 16 bytes in all launches."""
+    """The module of functions, given by name and kernels, equal kernels side by side; `aligned`
+    holds the buffers of each kernel that begin at a multiple of 16 bytes in all launches."""
     helpers: dict[str, str] = {}
-    texts, made = [], []
+    texts, cuda_functions = [], []
     for name, kernels in functions:
-        teams = {k: thread_mapping_of(k, alone=len(kernels) == 1) for k in kernels}
-        bodies = {k: KernelBody(k, team, aligned[k], helpers) for k, team in teams.items()}
-        write = _alone if len(kernels) == 1 else _together
-        texts.append("\n".join(write(name, [bodies[k] for k in kernels])))
-        grids = [teams[k].grid(k.tasks) for k in kernels]
-        scratch = sum(scratch_size(teams[k]) * teams[k].teams * n for k, n in zip(kernels, grids))
-        made.append(CudaFunction(name, tuple(kernels), sum(grids), teams[kernels[0]].block,
-                                 scratch))
+        mappings = {k: thread_mapping_of(k, alone=len(kernels) == 1) for k in kernels}
+        bodies = {k: KernelBody(k, mapping, aligned[k], helpers) for k, mapping in mappings.items()}
+        write_function = _single_kernel_function if len(kernels) == 1 else _fused_function
+        texts.append("\n".join(write_function(name, [bodies[k] for k in kernels])))
+        grids = [mappings[k].grid(k.tasks) for k in kernels]
+        scratch = sum(scratch_size(mappings[k]) * mappings[k].groups_per_block * n for k,
+                      n in zip(kernels, grids))
+        cuda_functions.append(CudaFunction(name, tuple(kernels), sum(grids),
+                                           mappings[kernels[0]].block_threads, scratch))
     source = "\n".join([PRELUDE.strip(), *helpers.values(), *texts])
-    return CudaModule(source + "\n", tuple(made))
+    return CudaModule(source + "\n", tuple(cuda_functions))
 
 
-def _head(name: str, block: int, parameters: Sequence[str]) -> list[str]:
-    return [f'extern "C" __global__ void __launch_bounds__({_bounds(block)})',
+def _function_head(name: str, block: int, parameters: Sequence[str]) -> list[str]:
+    return [f'extern "C" __global__ void __launch_bounds__({_launch_bounds(block)})',
             f"{name}({', '.join(parameters)}) {{"]
 
 
-def _bounds(block: int) -> str:
-    """Threads of a block, and how many a processor has to have room for: left open, the compiler
-    aims at more of them than is good, and has threads keep values in memory for it."""
-    return f"{block}, {1 if block <= 4 * WARP else max(1, _RESIDENT // block)}"
+def _launch_bounds(block: int) -> str:
+    """The threads of a block, and the number of blocks that must fit on a processor.
+
+    Without the latter the compiler targets too many blocks and spills registers."""
+    return f"{block}, {1 if block <= 4 * WARP else max(1, MIN_RESIDENT_THREADS // block)}"
 
 
-def _alone(name: str, bodies: Sequence[KernelBody]) -> list[str]:
-    """The function of a kernel."""
+def _single_kernel_function(name: str, bodies: Sequence[KernelBody]) -> list[str]:
+    """The function of a single kernel."""
     (body,) = bodies
     parameters = [f"{kind} {own}" for kind, own in body.parameters]
-    scratch = ["unsigned char* scratch"] if body.team.device else []
-    return [*_head(name, body.team.block, [*parameters, *scratch]), *body.lines("blockIdx.x"), "}"]
+    scratch = ["unsigned char* scratch"] if body.mapping.device else []
+    return [*_function_head(name, body.mapping.block_threads, [*parameters, *scratch]),
+            *body.lines("blockIdx.x"), "}"]
 
 
-def _together(name: str, bodies: Sequence[KernelBody]) -> list[str]:
-    """The function of several kernels: what blocks of the same one do stands there once."""
-    assert len({b.team.block for b in bodies}) == 1
-    assert not any(b.team.device for b in bodies)
-    parameters = [f"{kind} {own}_{n}" for n, b in enumerate(bodies) for kind, own in b.parameters]
+def _fused_function(name: str, bodies: Sequence[KernelBody]) -> list[str]:
+    """The function of several kernels; the code of equal kernels appears once."""
+    assert len({b.mapping.block_threads for b in bodies}) == 1
+    assert not any(b.mapping.device for b in bodies)
+    parameters = [f"{kind} {own_block}_{n}" for n, b in enumerate(bodies) for kind,
+                  own_block in b.parameters]
     lines, first, number = [], 0, 0
     for body, equal in groupby(bodies):
-        count, grid = len([*equal]), body.team.grid(body.kernel.tasks)
-        own = f"(block - {first})" if first else "block"
-        which = own if grid == 1 else f"{own} / {grid}"
-        own = "0" if grid == 1 else f"({own} % {grid})" if count > 1 else own
-        inner = [*_addresses(body, number, count, which), *body.lines(own)]
+        count, grid = len([*equal]), body.mapping.grid(body.kernel.tasks)
+        own_block = f"(block - {first})" if first else "block"
+        launch_number = own_block if grid == 1 else f"{own_block} / {grid}"
+        own_block = "0" if grid == 1 else f"({own_block} % {grid})" if count > 1 else own_block
+        inner = [*_select_arguments(body, number, count, launch_number), *body.lines(own_block)]
         number, first = number + count, first + grid * count
         lines += [f"    if (block < {first}) {{", *(f"    {x}" for x in inner), "        return;",
                   "    }"]
     block = ["    const int block = blockIdx.x;"]
-    return [*_head(name, bodies[0].team.block, parameters), *block, *lines, "}"]
+    return [*_function_head(name, bodies[0].mapping.block_threads, parameters), *block, *lines, "}"]
 
 
-def _addresses(body: KernelBody, first: int, count: int, which: str) -> list[str]:
-    """Where the arguments are of one of several launches of a kernel, by its number."""
+def _select_arguments(body: KernelBody, first: int, count: int, which: str) -> list[str]:
+    """The lines that select the arguments of one of several launches of a kernel, by its number."""
     if count == 1:
         return [f"    {kind} {own} = {own}_{first};" for kind, own in body.parameters]
     lines = [f"    {kind} {own};" for kind, own in body.parameters]

@@ -1,7 +1,7 @@
-"""Functions of the device that generated kernels call, as CUDA C.
+"""Device functions in CUDA C that generated kernels call.
 
-NVRTC comes without the headers of CUDA, so what deals with floats of 16 bits is inline PTX; an
-emulator defines FW_EMULATOR, and functions of these names itself.
+NVRTC comes without CUDA's headers, so operations on 16-bit floats are inline PTX. An emulator
+defines FW_EMULATOR and provides functions of these names itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A graph as one module of CUDA C, and the launches that compute it."""
+"""Compiles a graph to one module of CUDA C and the launches that compute it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..dynamic.dynamic_program import DynamicProgram, compile_any_size
 from ..fusion.launch import Launch
 from ..gpu.argsort import lower_sort
 from ..gpu.attention.select import attention_kernels, has_kernel
-from ..gpu.cost_model import FIRST, Choice
+from ..gpu.cost_model import FIRST_CANDIDATE, CandidateChoice
 from ..gpu.gemm.contract import lower_contract
 from ..gpu.lower import lower
 from ..gpu.scan import lower_scan
@@ -27,19 +27,19 @@ from ..select.lowering_table import CPU, LoweringTable
 from .horizontal_fusion import fuse_launches
 from .module import CudaModule, module_of
 
-GPU = Machine(vector_bytes=128, registers=64, winograd=0, task_divisor=256, in_order=False)
-"""What the choice of loops goes by on every GPU: a vector is what the lanes of a warp read."""
+GPU_MACHINE = Machine(vector_bytes=128, registers=64, winograd=0, task_divisor=256, in_order=False)
+"""The machine that schedules assume for every GPU; a vector is the width of a warp's access."""
 
-LOWERED = LoweringTable({
+CUDA_LOWERING = LoweringTable({
     **CPU.lower, "rows": lower, "columns": lower, "contract": lower_contract, "scan": lower_scan,
     "sort": lower_sort, "put": lower_scatter_rows, "composite": attention_kernels,
 }, has_kernel, {"add_at": lower_add_at}, decomposes_calls=True)
-_PIECE = 16  # bytes moved at once
+VECTOR_BYTES = 16  # of one access of a thread
 
 
 @dataclass(frozen=True)
 class CudaStep:
-    """A launch: the number of its function in the module, and where its arguments lie."""
+    """A launch: the number of its function in the module, and the slots of its arguments."""
 
     function: int
     slots: tuple[Slot, ...]
@@ -47,7 +47,7 @@ class CudaStep:
 
 @dataclass(frozen=True)
 class CudaProgram:
-    """Everything that has to be known to run a graph: `arena` bytes hold what only it uses."""
+    """A compiled graph; its temporaries share an arena of `arena` bytes."""
 
     interface: Interface
     module: CudaModule
@@ -56,57 +56,59 @@ class CudaProgram:
 
     @property
     def scratch(self) -> int:
-        """The bytes that functions work in, one after the other."""
+        """The bytes of scratch that functions need, one after the other."""
         return max([f.scratch for f in self.module.functions], default=0)
 
 
-def program_of(graph: Graph, checks: bool = True, choice: Choice = FIRST) -> CudaProgram:
-    """The program of a graph; CodegenError where something in it has no code. Where there are
-    several ways with the same numbers, `choice` decides."""
-    return _assembled(*lower_graph(graph, GPU, checks, _kinds(choice)))
+def program_of(graph: Graph, checks: bool = True,
+               choice: CandidateChoice = FIRST_CANDIDATE) -> CudaProgram:
+    """The program of a graph; `choice` picks among candidates with the same results. Raises
+    CodegenError if a node has no code."""
+    return _assemble(*lower_graph(graph, GPU_MACHINE, checks, _with_choice(choice)))
 
 
-def program_for_any(graph: Graph, least: Mapping[str, int]) -> DynamicProgram:
-    """The program of a graph for all sizes up to at least these; CodegenError where code depends on
-    the sizes. What reads them finds them in memory, as one more argument."""
+def dynamic_program_of(graph: Graph, least: Mapping[str, int]) -> DynamicProgram:
+    """The program of a graph for all sizes up to at least `least`; sizes are one more argument in
+    memory. Raises CodegenError if the code depends on the sizes."""
     return compile_any_size(graph, least, lambda known, sizes: lower_graph(
-        known, replace(GPU, dynamic_sizes=sizes), kinds=LOWERED), _assembled)
+        known, replace(GPU_MACHINE, dynamic_sizes=sizes), kinds=CUDA_LOWERING), _assemble)
 
 
-def _assembled(plan: Plan, launches: list[Launch]) -> CudaProgram:
-    rows = fuse_launches(launches, plan.arguments)
-    slots, arena = plan_arena([[p.buffer for x in row for p in x.views] for row in rows],
+def _assemble(plan: Plan, launches: list[Launch]) -> CudaProgram:
+    fused_launches = fuse_launches(launches, plan.arguments)
+    slots, arena = plan_arena([[p.buffer for x in fused for p in x.views]
+                               for fused in fused_launches],
                               plan.arguments)
-    number = {k: n for n, k in enumerate(dict.fromkeys(map(_kernels, rows)))}
-    functions = [(f"k{n}_{_label(kernels)}", kernels) for kernels, n in number.items()]
-    steps = [CudaStep(number[_kernels(row)], tuple([slot_of(p, slots) for x in row
-                                                    for p in x.views]))
-             for row in rows]
-    module = module_of(functions, _aligned(launches))
+    function_number = {k: n for n, k in enumerate(dict.fromkeys(map(_kernels, fused_launches)))}
+    functions = [(f"k{n}_{_label(kernels)}", kernels) for kernels, n in function_number.items()]
+    steps = [CudaStep(function_number[_kernels(fused)],
+                      tuple([slot_of(p, slots) for x in fused for p in x.views]))
+             for fused in fused_launches]
+    module = module_of(functions, _aligned_buffers(launches))
     return CudaProgram(interface_of(plan), module, tuple(steps), arena)
 
 
-def _kernels(row: Sequence[Launch]) -> tuple[Kernel, ...]:
-    return tuple([x.kernel for x in row])
+def _kernels(fused: Sequence[Launch]) -> tuple[Kernel, ...]:
+    return tuple([x.kernel for x in fused])
 
 
-def _kinds(choice: Choice) -> LoweringTable:
-    return replace(LOWERED, lower={**LOWERED.lower, "contract": functools.partial(
-        LOWERED.lower["contract"], choice=choice)})
+def _with_choice(choice: CandidateChoice) -> LoweringTable:
+    return replace(CUDA_LOWERING, lower={**CUDA_LOWERING.lower, "contract": functools.partial(
+        CUDA_LOWERING.lower["contract"], choice=choice)})
 
 
-def _aligned(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:
-    """The buffers of each kernel that begin at a multiple of a piece wherever it is launched."""
-    found: dict[Kernel, frozenset[Buffer]] = {}
+def _aligned_buffers(launches: list[Launch]) -> dict[Kernel, frozenset[Buffer]]:
+    """The buffers of each kernel that begin at a multiple of a vector in all launches."""
+    aligned: dict[Kernel, frozenset[Buffer]] = {}
     for x in launches:
         here = frozenset(b for b, p in zip(x.kernel.arguments, x.views)
-                         if p.offset * p.buffer.dtype.itemsize % _PIECE == 0)
-        found[x.kernel] = found.get(x.kernel, here) & here
-    return found
+                         if p.offset * p.buffer.dtype.itemsize % VECTOR_BYTES == 0)
+        aligned[x.kernel] = aligned.get(x.kernel, here) & here
+    return aligned
 
 
 def _label(kernels: Sequence[Kernel]) -> str:
-    """What a function is called after its number."""
-    _, _, label = kernels[0].name.partition("_")  # the number of its group is the function's own
+    """The name of a function, without its number."""
+    _, _, label = kernels[0].name.partition("_")  # drops the number of its group
     plain = "".join(c if c.isalnum() else "_" for c in label or kernels[0].name)
     return plain if len(kernels) == 1 else f"{plain}_and_{len(kernels) - 1}"

@@ -1,5 +1,8 @@
-"""What the threads of a team have added up, put together: by shuffles in a warp, and through shared
-memory between warps. Every thread gets the result, made in one order."""
+"""Reduces values across a thread group: by shuffles within a warp, through shared memory between
+warps.
+
+Every thread gets the result, which is combined in a fixed order.
+"""
 
 from __future__ import annotations
 
@@ -11,51 +14,51 @@ from ...eager.arrays.dtypes import summed_in
 from ..gpu.thread_mapping import WARP
 from ..ir.loop_ir import Assign, For, Register, Update, walk
 from . import scalar
-from .types import DType, held, literal, short_name
+from .types import DType, literal, register_type, short_name
 
 
 class Reducer:
-    """The functions that a module's kernels of so many threads need."""
+    """The reduction functions of a module's kernels, for groups of this many threads."""
 
     def __init__(self, threads: int, functions: dict[str, str]) -> None:
         self.threads, self._functions = threads, functions
-        self.used = False  # whether shared memory is needed for it
+        self.needs_shared_memory = False  # by a reduction across warps
 
-    def found(self, s: For, outer: Container[Register]) -> dict[Register, str]:
-        """register -> operation, for the registers from outside that a lane loop changes."""
-        reduced: dict[Register, str] = {}
+    def reductions_of(self, s: For, outer: Container[Register]) -> dict[Register, str]:
+        """The outer registers that a lane loop changes, each with its operation."""
+        reductions: dict[Register, str] = {}
         for x in walk(s.body):
             if isinstance(x, (Assign, Update)) and x.register in outer:
                 op = x.op if isinstance(x, Update) else "Assign"
-                assert reduced.setdefault(x.register, op) == op != "Assign", x.register.name
-        return reduced
+                assert reductions.setdefault(x.register, op) == op != "Assign", x.register.name
+        return reductions
 
     def call(self, op: str, dtype: DType, value: str) -> str:
-        """The text of what all threads of the team have in `value`, put together."""
+        """The call that reduces `value` over all threads of the group."""
         dtype = summed_in(dtype)
         name = f"fw_{op}_{short_name(dtype)}_of_{self.threads}"
         if name not in self._functions:
             self._functions[name] = _function(name, op, dtype, self.threads)
-        self.used = self.used or self.threads > WARP
+        self.needs_shared_memory = self.needs_shared_memory or self.threads > WARP
         return f"{name}({value}{', sums, lane' if self.threads > WARP else ''})"
 
 
 def _function(name: str, op: str, dtype: DType, threads: int) -> str:
-    kind, warps = held(dtype), threads // WARP
+    kind, warps = register_type(dtype), threads // WARP
     more = ", void* sums, int lane" if warps > 1 else ""
     head = f"__device__ __forceinline__ {kind} {name}({kind} x{more}) {{"
-    lines = [head, *_halving(op, dtype, WARP // 2)]
+    lines = [head, *_butterfly(op, dtype, WARP // 2)]
     if warps > 1:
         lines += [f"    {kind}* parts = ({kind}*)sums;",
                   "    __syncthreads();  // whoever still reads what was there before",
                   "    if (lane % 32 == 0) parts[lane / 32] = x;",
                   "    __syncthreads();",
-                  f"    x = parts[lane % {warps}];", *_halving(op, dtype, warps // 2)]
+                  f"    x = parts[lane % {warps}];", *_butterfly(op, dtype, warps // 2)]
     return "\n".join([*lines, "    return x;", "}"])
 
 
-def _halving(op: str, dtype: DType, first: int) -> list[str]:
-    """The lanes of a warp put together in pairs, and pairs of pairs."""
+def _butterfly(op: str, dtype: DType, first: int) -> list[str]:
+    """The lines that combine the lanes of a warp in pairs, then pairs of pairs."""
     lines, distance = [], first
     while distance:
         other = f"fw_from_lane(x, {distance})"
@@ -65,11 +68,11 @@ def _halving(op: str, dtype: DType, first: int) -> list[str]:
 
 
 def identity(op: str, dtype: DType) -> str:
-    """The literal that leaves every other unchanged under `op`; -0.0 for sums of floats."""
+    """The literal of an operation's identity; -0.0 for float sums."""
     dtype = summed_in(dtype)
-    floats = dtype.kind == "f"
+    is_float = dtype.kind == "f"
     if op in ("maximum", "minimum") and dtype.kind != "b":
-        if floats:
+        if is_float:
             return literal(float("-inf" if op == "maximum" else "inf"), dtype)
         info = np.iinfo(dtype)
         return literal(int(info.min if op == "maximum" else info.max), dtype)
@@ -77,4 +80,4 @@ def identity(op: str, dtype: DType) -> str:
         return literal(True if dtype.kind == "b" else dtype.type(~dtype.type(0)).item(), dtype)
     if op == "mul":
         return literal(1, dtype)
-    return literal(-0.0 if floats and op == "add" else 0, dtype)
+    return literal(-0.0 if is_float and op == "add" else 0, dtype)

@@ -1,7 +1,7 @@
-"""The scalar operations of the loop IR as expressions of CUDA C, one row each.
+"""The scalar operations of the loop IR as CUDA C expressions, one table row each.
 
-A row is called with the dtype that the operands have, and their texts, each of which can stand
-anywhere: a name, a literal, or something in brackets.
+A row is called with the common dtype of the operands and with their texts. Each text is a name,
+a literal, or an expression in parentheses.
 """
 
 from __future__ import annotations
@@ -12,74 +12,78 @@ import numpy as np
 
 from ...eager.arrays.dtypes import is_small, summed_in
 from ..ir.scalar_ops import TRANSCENDENTAL, compute_dtype, result_dtype
-from .types import DOUBLE, FLOAT, DType, held, small
+from .types import DOUBLE, FLOAT, DType, register_type, small_float_name
 
-Row = Callable[..., str]
+OperationWriter = Callable[..., str]
 _BOOL = np.dtype(bool)
 
 
 def apply(op: str, args: list[str], dtypes: list[DType], result: DType) -> str:
-    """The text of an operation, as `codegen.scalar` defines it, converted to `result`."""
+    """The text of an operation as `ir.scalar_ops` defines it, converted to `result`."""
     if op == "cast":
         return convert(args[0], dtypes[0], result)
     if op == "where":
-        x, y = (convert(a, t, result) for a, t in zip(args[1:], dtypes[1:], strict=True))
-        return f"({convert(args[0], dtypes[0], _BOOL)} ? {x} : {y})"
-    work = compute_dtype(op, dtypes)
-    operands = [convert(a, t, work) for a, t in zip(args, dtypes, strict=True)]
-    if is_small(work) and op == "nextafter":
-        return convert(f"fw_next_{small(work)}({', '.join(operands)})", work, result)
-    return convert(SCALAR[op](summed_in(work), *operands), result_dtype(op, work), result)
+        true_value, false_value = (convert(a, t, result)
+                                   for a, t in zip(args[1:], dtypes[1:], strict=True))
+        return f"({convert(args[0], dtypes[0], _BOOL)} ? {true_value} : {false_value})"
+    operand_type = compute_dtype(op, dtypes)
+    operands = [convert(a, t, operand_type) for a, t in zip(args, dtypes, strict=True)]
+    if is_small(operand_type) and op == "nextafter":
+        return convert(f"fw_next_{small_float_name(operand_type)}({', '.join(operands)})",
+                       operand_type, result)
+    return convert(SCALAR[op](summed_in(operand_type), *operands), result_dtype(op, operand_type),
+                   result)
 
 
 def convert(text: str, source: DType, to: DType) -> str:
-    """A value as another dtype, as NumPy's astype where that is defined."""
+    """A value converted to another dtype, like NumPy's astype where that is defined."""
     if source == to:
         return text
     if is_small(to):
         wide = source if source == DOUBLE else FLOAT
-        return f"fw_round_{small(to)}({convert(text, source, wide)})"
+        return f"fw_round_{small_float_name(to)}({convert(text, source, wide)})"
     source = summed_in(source)
     if source == to:
         return text
-    return f"({text} != 0)" if to.kind == "b" else f"(({held(to)}){text})"
+    return f"({text} != 0)" if to.kind == "b" else f"(({register_type(to)}){text})"
 
 
 # Builders of rows
 
 
-def infix(sign: str, booleans: str = "") -> Row:
-    """A row of one operator. Integers wrap, which in C only unsigned ones do."""
+def infix(sign: str, booleans: str = "") -> OperationWriter:
+    """A row of one operator. Integers wrap; in C only unsigned ones do, so they are cast."""
     def row(t: DType, x: str, y: str) -> str:
         if t.kind == "b":
             return f"({x} {booleans or sign} {y})"
         if t.kind == "i" and t.itemsize >= 4:
             unsigned = "unsigned" if t.itemsize == 4 else "unsigned long long"
-            return f"(({held(t)})(({unsigned}){x} {sign} ({unsigned}){y}))"
-        whole = t.kind in "iu" and t.itemsize < 4  # which C computes as int
-        return f"(({held(t)})({x} {sign} {y}))" if whole else f"({x} {sign} {y})"
+            return f"(({register_type(t)})(({unsigned}){x} {sign} ({unsigned}){y}))"
+        is_narrow_integer = t.kind in "iu" and t.itemsize < 4  # C computes these as int
+        text = f"({x} {sign} {y})"
+        return f"(({register_type(t)}){text})" if is_narrow_integer else text
 
     return row
 
 
-def compared(sign: str) -> Row:
+def compared(sign: str) -> OperationWriter:
     return lambda t, x, y: f"({x} {sign} {y})"
 
 
-def bitwise(sign: str) -> Row:
+def bitwise(sign: str) -> OperationWriter:
     def row(t: DType, x: str, y: str) -> str:
-        return f"(({held(t)})({x} {sign} {y}))"
+        return f"(({register_type(t)})({x} {sign} {y}))"
 
     return row
 
 
-def function(name: str) -> Row:
+def function(name: str) -> OperationWriter:
     """A row that calls a function of the prelude."""
     return lambda t, *xs: f"{name}({', '.join(xs)})"
 
 
-def of_float(name: str) -> Row:
-    """A row that calls a function of CUDA's mathematics; integers stay as they are."""
+def of_float(name: str) -> OperationWriter:
+    """A row that calls a function of CUDA's math library; integers are unchanged."""
     def row(t: DType, *xs: str) -> str:
         if t.kind != "f":
             return xs[0]
@@ -88,7 +92,7 @@ def of_float(name: str) -> Row:
     return row
 
 
-def classified(name: str, integers: str) -> Row:
+def classified(name: str, integers: str) -> OperationWriter:
     return lambda t, x: f"((bool){name}({x}))" if t.kind == "f" else integers
 
 
@@ -96,7 +100,7 @@ def classified(name: str, integers: str) -> Row:
 
 
 def _neg(t: DType, x: str) -> str:
-    return f"(-{x})" if t.kind == "f" else SCALAR["sub"](t, f"(({held(t)})0)", x)
+    return f"(-{x})" if t.kind == "f" else SCALAR["sub"](t, f"(({register_type(t)})0)", x)
 
 
 def _abs(t: DType, x: str) -> str:
@@ -111,7 +115,7 @@ def _signbit(t: DType, x: str) -> str:
     return f"({x} < 0)" if t.kind == "i" else "false"
 
 
-def _extreme(name: str, booleans: str) -> Row:
+def _extreme(name: str, booleans: str) -> OperationWriter:
     def row(t: DType, x: str, y: str) -> str:
         return f"({x} {booleans} {y})" if t.kind == "b" else f"fw_{name}({x}, {y})"
 
@@ -127,7 +131,7 @@ def _pow(t: DType, x: str, y: str) -> str:
 
 
 def _not(t: DType, x: str) -> str:
-    return f"(!{x})" if t.kind == "b" else f"(({held(t)})~{x})"
+    return f"(!{x})" if t.kind == "b" else f"(({register_type(t)})~{x})"
 
 
 def _bits(t: DType, x: str) -> str:
@@ -135,7 +139,7 @@ def _bits(t: DType, x: str) -> str:
     return f"({name}({x}))"
 
 
-SCALAR: dict[str, Row] = {
+SCALAR: dict[str, OperationWriter] = {
     "add": infix("+", "|"), "sub": infix("-", "^"), "mul": infix("*", "&"),
     "div": lambda t, x, y: f"({x} / {y})",
     "neg": _neg, "abs": _abs, "sign": function("fw_sign"),
@@ -160,4 +164,4 @@ SCALAR: dict[str, Row] = {
     "dot8": function("fw_dot8"),
     "where": lambda t, c, x, y: f"({c} ? {x} : {y})", "cast": lambda t, x: x,
 }  # fmt: skip
-"""operation -> how to write it; `where` and `cast` are `apply`'s."""
+"""operation -> its C text; `apply` handles `where` and `cast`."""

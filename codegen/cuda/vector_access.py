@@ -1,5 +1,5 @@
-"""Short loops whose turns touch neighbours in memory: their elements are moved in one piece, up to
-16 bytes at once."""
+"""Finds short loops whose iterations access neighbouring elements: these become vector accesses of
+up to 16 bytes."""
 
 from __future__ import annotations
 
@@ -21,55 +21,56 @@ from ..ir.loop_ir import (
     subexpressions,
 )
 
-_COUNTS = (2, 4, 8, 16)
+VECTOR_COUNTS = (2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
-class Moved:
-    """The accesses of a loop of `count` turns that are made in one piece."""
+class VectorAccesses:
+    """The accesses of a loop of `count` iterations that become vector accesses."""
 
     count: int
     loads: tuple[Load, ...]
     stores: tuple[Store, ...]
 
 
-def moved_at_once(s: For, aligned: Collection[Buffer]) -> Moved | None:
-    """What the turns of a loop move in one piece, None where it is to be an ordinary loop. Buffers
-    that are `aligned` begin where a piece can."""
-    count = _count(s)
-    if count not in _COUNTS or not all(isinstance(x, (Assign, Update, Store)) for x in s.body):
+def vector_accesses(s: For, aligned: Collection[Buffer]) -> VectorAccesses | None:
+    """The accesses of a loop that can be vectorized; None if it stays an ordinary loop. Buffers in
+    `aligned` begin at a multiple of a vector."""
+    count = _unrolled_count(s)
+    if count not in VECTOR_COUNTS or not all(isinstance(x, (Assign, Update, Store))
+                                             for x in s.body):
         return None
     stores = [x for x in s.body if isinstance(x, Store)]
     loads = [
         e for e in subexpressions(e for x in s.body for e in expressions(x)) if isinstance(e, Load)
     ]
-    mixed = _mixed(loads, stores)
-    wide_loads = [e for e in loads if e.buffer in aligned and e.buffer not in mixed
-                  and _side_by_side(e.index, s.var, count) and not _depends(e.mask, s.var)]
-    wide_stores = [x for x in stores if x.buffer in aligned and x.buffer not in mixed
-                   and _side_by_side(x.index, s.var, count)]
+    conflicting = _conflicting_buffers(loads, stores)
+    wide_loads = [e for e in loads if e.buffer in aligned and e.buffer not in conflicting
+                  and _is_contiguous(e.index, s.var, count) and not _depends(e.mask, s.var)]
+    wide_stores = [x for x in stores if x.buffer in aligned and x.buffer not in conflicting
+                   and _is_contiguous(x.index, s.var, count)]
     if not wide_loads and not wide_stores:
         return None
-    return Moved(count, tuple(wide_loads), tuple(wide_stores))
+    return VectorAccesses(count, tuple(wide_loads), tuple(wide_stores))
 
 
-def _count(s: For) -> int:
+def _unrolled_count(s: For) -> int:
     start, stop = s.start, s.stop
     if not (isinstance(start, Const) and isinstance(stop, Const)):
         return 0
     return s.unroll if (start.value, stop.value) == (0, s.unroll) else 0
 
 
-def _mixed(loads: Iterable[Load], stores: Collection[Store]) -> set[Buffer]:
-    """The buffers in which a turn may touch what another one writes."""
+def _conflicting_buffers(loads: Iterable[Load], stores: Collection[Store]) -> set[Buffer]:
+    """The buffers in which an iteration may access an element that another one stores."""
     written = [x.buffer for x in stores]
-    places = {x.buffer: x.index for x in stores}
+    index = {x.buffer: x.index for x in stores}
     return {b for b in written if written.count(b) > 1} | {
-        e.buffer for e in loads if e.buffer in places and places[e.buffer] is not e.index}
+        e.buffer for e in loads if e.buffer in index and index[e.buffer] is not e.index}
 
 
-def _side_by_side(index: Expr, var: Var, count: int) -> bool:
-    """Whether the elements of all turns lie side by side, from a multiple of their number on."""
+def _is_contiguous(index: Expr, var: Var, count: int) -> bool:
+    """True if the elements of all iterations are contiguous and aligned to their number."""
     terms, constant = linear_form(index)
     others = {e: c for e, c in terms.items() if e is not var}
     return terms.get(var) == 1 and constant % count == 0 \

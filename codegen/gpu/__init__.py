@@ -1,2 +1,1 @@
-"""Lowering of groups to loops for GPUs: thread mapping, barriers, a cost model, scans and
-scatters."""
+"""Lowers fused groups to loop IR for GPUs: schedules, thread mapping, barriers and a cost model."""

@@ -1,9 +1,10 @@
-"""Where the threads of a team have to wait for each other: between what one of them writes and what
-another one reads or writes.
+"""Finds where the threads of a group must synchronize: between an access of one thread and a
+conflicting access of another.
 
-A kernel is a sequence of phases: loops over lanes, in which each thread has turns of its own, and
-what stands between them, which all threads compute alike and the first one stores. Threads wait
-before a phase that touches memory another thread may have touched since they last met.
+A kernel is a sequence of phases. A phase is a lane loop, in which each thread runs iterations
+of its own, or a statement between such loops, which all threads compute alike and the first
+thread stores. A barrier stands before a phase that conflicts with an access since the last
+barrier.
 """
 
 from __future__ import annotations
@@ -32,150 +33,158 @@ from ..ir.loop_ir import (
     subexpressions,
 )
 
-Path = tuple[int, ...]  # of a statement: its place in the body, in the body of that one, ...
-_ANY = None  # some element, of any thread
+Path = tuple[int, ...]  # of a statement: its index in each enclosing body
+ANY_ELEMENT = None  # stands for elements that any thread may access
 
 
 @dataclass
-class Touched:
-    """The memory that was touched since the threads last met: which elements of each buffer."""
+class MemoryAccesses:
+    """The accesses since the last barrier: the elements of each buffer that were read or
+    written."""
 
     reads: dict[Buffer, set[Any]] = field(default_factory=dict)
     writes: dict[Buffer, set[Any]] = field(default_factory=dict)
 
-    def add(self, other: Touched) -> None:
-        for mine, theirs in ((self.reads, other.reads), (self.writes, other.writes)):
-            for buffer, keys in theirs.items():
-                mine.setdefault(buffer, set()).update(keys)
+    def add(self, other: MemoryAccesses) -> None:
+        for own, others in ((self.reads, other.reads), (self.writes, other.writes)):
+            for buffer, keys in others.items():
+                own.setdefault(buffer, set()).update(keys)
 
-    def disturbs(self, other: Touched) -> bool:
-        """Whether something in `other` may meet what another thread has done here."""
+    def conflicts_with(self, other: MemoryAccesses) -> bool:
+        """True if an access in `other` may conflict with an access of another thread here."""
         pairs = ((self.writes, other.reads), (self.writes, other.writes),
                  (self.reads, other.writes))
-        return any(buffer in then and _apart(keys | then[buffer]) for first, then in pairs
-                   for buffer, keys in first.items())
+        return any(buffer in later and _may_differ_in_thread(keys | later[buffer])
+                   for earlier, later in pairs for buffer, keys in earlier.items())
 
-    def copy(self) -> Touched:
-        made = Touched()
-        made.add(self)
-        return made
+    def copy(self) -> MemoryAccesses:
+        accesses = MemoryAccesses()
+        accesses.add(self)
+        return accesses
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Touched) and self.reads == other.reads \
+        return isinstance(other, MemoryAccesses) and self.reads == other.reads \
             and self.writes == other.writes
 
 
-def _apart(keys: set[Any]) -> bool:
-    """Whether these may be elements of different threads."""
-    return len(keys) > 1 or _ANY in keys
+def _may_differ_in_thread(keys: set[Any]) -> bool:
+    """True if these may be elements of different threads."""
+    return len(keys) > 1 or ANY_ELEMENT in keys
 
 
 def barrier_points(kernel: Kernel, private: Container[Buffer]) -> set[Path]:
-    """The statements before which the threads of a team meet."""
-    found: set[Path] = set()
-    _Walk(kernel.task, private, found).block(kernel.body, (), Touched())
-    return found
+    """The paths of the statements that need a barrier before them."""
+    points: set[Path] = set()
+    _BarrierPlacement(kernel.task, private, points).block(kernel.body, (), MemoryAccesses())
+    return points
 
 
-class _Walk:
-    def __init__(self, task: Var, private: Container[Buffer], found: set[Path]) -> None:
-        self.task, self.private, self.found = task, private, found
+class _BarrierPlacement:
+    def __init__(self, task: Var, private: Container[Buffer], points: set[Path]) -> None:
+        self.task, self.private, self.points = task, private, points
 
-    def block(self, body: Iterable[Stmt], path: Path, now: Touched) -> Touched:
-        """What has been touched since the last meeting, at the end of a block."""
+    def block(self, body: Iterable[Stmt], path: Path, pending: MemoryAccesses) -> MemoryAccesses:
+        """Returns the accesses since the last barrier, at the end of a block."""
         for number, s in enumerate(body):
-            now = self._statement(s, (*path, number), now)
-        return now
+            pending = self._statement(s, (*path, number), pending)
+        return pending
 
-    def _statement(self, s: Stmt, path: Path, now: Touched) -> Touched:
+    def _statement(self, s: Stmt, path: Path, pending: MemoryAccesses) -> MemoryAccesses:
         if isinstance(s, For) and s.lanes:
-            now = self._phase(self._of_lanes(s), path, now)
+            pending = self._enter_phase(self._lane_loop_accesses(s), path, pending)
         elif isinstance(s, (For, If)):
-            now = self._phase(self._alike(expressions(s), ()), path, now)
-            now = self._loop(s, path, now) if isinstance(s, For) else self._branch(s, path, now)
+            pending = self._enter_phase(self._uniform_accesses(expressions(s), ()), path, pending)
+            pending = self._loop(s, path, pending) if isinstance(s, For) \
+                else self._branch(s, path, pending)
         elif not isinstance(s, Prefetch):
-            now = self._phase(self._direct(s), path, now)
-        return now
+            pending = self._enter_phase(self._statement_accesses(s), path, pending)
+        return pending
 
-    def _direct(self, s: Stmt) -> Touched:
-        """What a statement outside of lane loops touches. All threads turn a block, and all
-        multiply what any of them has brought."""
-        touched = self._alike(expressions(s), [s.buffer] if isinstance(s, Store) else [])
+    def _statement_accesses(self, s: Stmt) -> MemoryAccesses:
+        """The accesses of a statement outside of lane loops. All threads take part in a transpose
+        and in a matrix product, so they may touch any element."""
+        stored = [s.buffer] if isinstance(s, Store) else []
+        accesses = self._uniform_accesses(expressions(s), stored)
         if isinstance(s, Transpose):
-            touched.reads.setdefault(s.source, set()).add(_ANY)
-            touched.writes.setdefault(s.buffer, set()).add(_ANY)
+            accesses.reads.setdefault(s.source, set()).add(ANY_ELEMENT)
+            accesses.writes.setdefault(s.buffer, set()).add(ANY_ELEMENT)
         if isinstance(s, Mma):
-            touched.reads |= {s.rows: {_ANY}, s.columns: {_ANY}}
-        return touched
+            accesses.reads |= {s.rows: {ANY_ELEMENT}, s.columns: {ANY_ELEMENT}}
+        return accesses
 
-    def _phase(self, new: Touched, path: Path, now: Touched) -> Touched:
-        if now.disturbs(new):
-            self.found.add(path)
-            return new
-        now = now.copy()
-        now.add(new)
-        return now
+    def _enter_phase(self, phase: MemoryAccesses, path: Path,
+                     pending: MemoryAccesses) -> MemoryAccesses:
+        if pending.conflicts_with(phase):
+            self.points.add(path)
+            return phase
+        pending = pending.copy()
+        pending.add(phase)
+        return pending
 
-    def _branch(self, s: If, path: Path, now: Touched) -> Touched:
-        inside = self.block(s.body, path, now)
-        inside.add(now)
-        return inside
+    def _branch(self, s: If, path: Path, pending: MemoryAccesses) -> MemoryAccesses:
+        after = self.block(s.body, path, pending)
+        after.add(pending)
+        return after
 
-    def _loop(self, s: For, path: Path, now: Touched) -> Touched:
-        """The first statements of a turn meet what the turn before has touched as well."""
+    def _loop(self, s: For, path: Path, pending: MemoryAccesses) -> MemoryAccesses:
+        """Walks a loop until its pending accesses are stable: an iteration may conflict with the
+        one before."""
         while True:
-            after = now.copy()
-            after.add(self.block(s.body, path, now.copy()))
-            if after == now:
+            after = pending.copy()
+            after.add(self.block(s.body, path, pending.copy()))
+            if after == pending:
                 return after
-            now = after
+            pending = after
 
-    def _alike(self, roots: Iterable[Expr], writes: Iterable[Buffer]) -> Touched:
-        """What all threads read alike, and the first one writes."""
-        touched = Touched(writes={b: {_ANY} for b in writes if b not in self.private})
+    def _uniform_accesses(self, roots: Iterable[Expr], writes: Iterable[Buffer]) -> MemoryAccesses:
+        """The accesses of expressions that all threads read alike, and of stores by the first
+        thread."""
+        accesses = MemoryAccesses(writes={b: {ANY_ELEMENT} for b in writes
+                                          if b not in self.private})
         for e in subexpressions(roots):
             if isinstance(e, Load) and e.buffer not in self.private:
-                touched.reads.setdefault(e.buffer, set()).add(_ANY)
-        return touched
+                accesses.reads.setdefault(e.buffer, set()).add(ANY_ELEMENT)
+        return accesses
 
-    def _of_lanes(self, s: For) -> Touched:
-        touched = self._alike((s.start, s.stop), ())
-        self._inside(s.body, s, {}, touched)
-        return touched
+    def _lane_loop_accesses(self, s: For) -> MemoryAccesses:
+        accesses = self._uniform_accesses((s.start, s.stop), ())
+        self._collect(s.body, s, {}, accesses)
+        return accesses
 
-    def _inside(self, body: Iterable[Stmt], lane: For, serial: dict[Var, Any], touched: Touched
-                ) -> None:
+    def _collect(self, body: Iterable[Stmt], lane: For, serial: dict[Var, Any],
+                 accesses: MemoryAccesses) -> None:
         for s in body:
             for e in subexpressions(expressions(s)):
                 if isinstance(e, Load) and e.buffer not in self.private:
-                    key = _key(e.index, lane, serial, self.task)
-                    touched.reads.setdefault(e.buffer, set()).add(key)
+                    key = _element_key(e.index, lane, serial, self.task)
+                    accesses.reads.setdefault(e.buffer, set()).add(key)
             if isinstance(s, Store) and s.buffer not in self.private:
-                key = _key(s.index, lane, serial, self.task)
-                touched.writes.setdefault(s.buffer, set()).add(key)
+                key = _element_key(s.index, lane, serial, self.task)
+                accesses.writes.setdefault(s.buffer, set()).add(key)
             if isinstance(s, For):
-                self._inside(s.body, lane, {**serial, s.var: (len(serial), s.start, s.stop)},
-                             touched)
+                self._collect(s.body, lane, {**serial, s.var: (len(serial), s.start, s.stop)},
+                              accesses)
             elif isinstance(s, If):
-                self._inside(s.body, lane, serial, touched)
+                self._collect(s.body, lane, serial, accesses)
 
 
-def _key(index: Expr, lane: For, serial: dict[Var, Any], task: Var) -> Any:
-    """What is equal for two accesses whose elements belong to the same thread each, and to no other
-    one; _ANY where that is not known."""
+def _element_key(index: Expr, lane: For, serial: dict[Var, Any], task: Var) -> Any:
+    """A key that equal elements share only if one thread accesses them; ANY_ELEMENT if the thread
+    is unknown."""
     terms, constant = linear_form(index)
-    step, span = abs(terms.pop(lane.var, 0)), 0
-    named = {}
+    stride, span = abs(terms.pop(lane.var, 0)), 0
+    coefficients = {}
     for e, factor in terms.items():
         if e in serial:
-            _, start, stop = named_loop = serial[e]
+            _, start, stop = serial_loop = serial[e]
             if not (isinstance(start, Const) and isinstance(stop, Const)):
-                return _ANY
+                return ANY_ELEMENT
             span += abs(factor) * (int(stop.value) - int(start.value) - 1)
-            named[named_loop] = factor
+            coefficients[serial_loop] = factor
         elif all(isinstance(x, (Call, Const)) or x is task for x in subexpressions([e])):
-            named[e] = factor
-        else:  # in another turn of a loop it may be another element
-            return _ANY
-    return (lane.start, lane.stop, step, frozenset(named.items()), constant) if step > span \
-        else _ANY
+            coefficients[e] = factor
+        else:  # another iteration may access another element
+            return ANY_ELEMENT
+    return (lane.start, lane.stop, stride, frozenset(coefficients.items()),
+            constant) if stride > span \
+        else ANY_ELEMENT

@@ -1,12 +1,14 @@
-"""Groups of rows and columns as kernels for a GPU: which elements a thread has.
+"""Lowers groups of rows and columns to GPU kernels: chooses the elements that each thread
+computes.
 
-    no reduction    a thread has some neighbours, as many as are moved at once; what is read across
-                    its rows is turned in shared memory
-    rows            a team for each row, a warp or more by its length; few long rows are cut
-    columns         a thread for each column; where these are few, their elements are cut
+    no reduction    a thread computes a vector of neighbouring elements; reads across rows are
+                    transposed through shared memory
+    rows            a thread group (a warp or a block, by length) reduces each row; a few long rows
+                    are split into chunks
+    columns         a thread reduces each column; where these are few, they are split into chunks
 
-How many teams there are depends on sizes alone, never on the device: so do the numbers. Where sizes
-are known at run time only, it depends on the largest that they can be.
+The number of thread groups depends on sizes alone, never on the device: so results are the same
+on every GPU. Where sizes are dynamic, it depends on their upper bounds.
 """
 
 from __future__ import annotations
@@ -25,22 +27,23 @@ from ..ir.affine_index import Index, as_index, counter
 from ..ir.inline import Indices
 from ..ir.loop_ir import Buffer, Expr, For, Kernel, Stmt, const
 from ..ir.target_info import Machine
-from .cost_model import ANY, Work, seconds
+from .cost_model import REFERENCE_CHIP, KernelWork, predicted_seconds
 from .shared_transpose import transpose_kernel, transposed_loads
 from .thread_mapping import WARP
 
-_BLOCK = 256  # threads of a team whose lanes do not need each other
-_PIECE = 16  # bytes that a thread moves at once
-_EACH = 4  # pieces of a row that a thread of a larger team has
-_ENOUGH = 1024  # teams that keep every processor busy
-_LONG = 1 << 13  # elements of a row that is worth cutting, where rows are few
-_DEEP = 64  # elements of a column that is worth cutting, where columns are few
-_ADDERS = (WARP, 256)  # threads that may add up the parts of a row
-_ADDED = 32  # rows of a team that adds them up on its way
+BLOCK_THREADS = 256  # where lanes are independent
+VECTOR_BYTES = 16  # of one access of a thread
+VECTORS_PER_THREAD = 4  # of a row, in groups larger than a warp
+MIN_GROUPS = 1024  # that keep every processor busy
+MIN_SPLIT_ROW = 1 << 13  # elements, where rows are few
+MIN_SPLIT_COLUMN = 64  # elements, where columns are few
+REDUCTION_THREADS = (WARP, 256)  # candidates for adding up the chunks of a row
+ROWS_PER_COLUMN_SUM = 32  # of one thread group
 
 
 def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str) -> list[Kernel]:
-    """The kernels of a group without contraction, mostly one; `buffers`: what lies in memory."""
+    """The kernels of a group without a contraction, usually one; `buffers` holds the nodes that lie
+    in memory."""
     body = LoopBody(group, buffers)
     expressions, forms = body.expressions()
     nest = LoopNest(group, body, LoopAxes(group, forms), machine, name, estimate_work(expressions),
@@ -54,225 +57,239 @@ def lower(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
     return _rows(nest) if group.kind == "rows" else _columns(nest)
 
 
-Runs = Sequence[tuple[list[int], int]]  # axes that are one loop, and its size
+CoalescedAxes = Sequence[tuple[list[int], int]]  # axes that are one loop, and their common size
 
 
-def _runs(nest: LoopNest, axes: Sequence[list[int]]) -> list[tuple[list[int], int]]:
+def _with_sizes(nest: LoopNest, axes: Sequence[list[int]]) -> list[tuple[list[int], int]]:
     return [(r, nest.axes.size(r)) for r in axes]
 
 
-def _neighbours(nest: LoopNest, runs: Runs) -> int:
-    """How many elements that lie side by side a thread takes: as many as it can move at once."""
+def _vector_width(nest: LoopNest, runs: CoalescedAxes) -> int:
+    """The number of neighbouring elements that a thread computes: as many as one access can
+    move."""
     touched = [b.dtype.itemsize for b in {*nest.body.buffers.values(),
                                           *nest.body.row_caches.values()}]
-    count = max(1, _PIECE // max(touched, default=4))
+    count = max(1, VECTOR_BYTES // max(touched, default=4))
     while count > 1 and (not runs or runs[-1][1] % count):
         count //= 2
     return count
 
 
-def _counter(name: str, size: int) -> tuple[loop_ir.Var, Index]:
-    """A loop's variable, and its index: 0 where there is only one turn, and so no loop."""
+def _loop_index(name: str, size: int) -> tuple[loop_ir.Var, Index]:
+    """A loop's variable and its index; the index is 0 if the loop has a single iteration."""
     var, index = counter(name, size)
     return var, index if size > 1 else as_index(0)
 
 
-def _side_by_side(inner: loop_ir.Var, count: int, body: list[Stmt]) -> list[Stmt]:
-    """A thread's statements for each of its neighbours."""
+def _unrolled(inner: loop_ir.Var, count: int, body: list[Stmt]) -> list[Stmt]:
+    """The statements of a thread, once for each element of its vector."""
     return [For(inner, const(0), const(count), tuple(body), 0, count)] if count > 1 else body
 
 
 # ---- no reduction
 def _elementwise(nest: LoopNest) -> Kernel:
-    runs = _runs(nest, nest.axes.outer)
-    across = transposed_loads(nest, runs)
-    if across is not None:
-        return transpose_kernel(nest, runs, across)
-    count = _neighbours(nest, runs)
+    runs = _with_sizes(nest, nest.axes.outer)
+    transpose = transposed_loads(nest, runs)
+    if transpose is not None:
+        return transpose_kernel(nest, runs, transpose)
+    count = _vector_width(nest, runs)
     total = nest.outer_size // count
-    tasks = -(-total // _BLOCK)
+    tasks = -(-total // BLOCK_THREADS)
     var, task = counter("task", tasks)
     lane, i = counter("i", total)
-    inner, n = _counter("n", count)
-    where = nest.axes.where(decode(i * count + n, runs) if runs else [])
-    body = _side_by_side(inner, count, nest.body.element_statements(0, where))
-    loop = For(lane, *chunk_bounds(task, _BLOCK, total), tuple(body), _BLOCK)
+    inner, n = _loop_index("n", count)
+    coordinates = nest.axes.where(decode(i * count + n, runs) if runs else [])
+    body = _unrolled(inner, count, nest.body.element_statements(0, coordinates))
+    loop = For(lane, *chunk_bounds(task, BLOCK_THREADS, total), tuple(body), BLOCK_THREADS)
     return kernel(nest, var, tasks, [loop])
 
 
 # ---- reductions along the last axis
-def _most(nest: LoopNest) -> tuple[int, int]:
-    """How many reductions there can be, and of how many elements."""
+def _max_extents(nest: LoopNest) -> tuple[int, int]:
+    """The upper bounds of the number of reductions, and of the elements of each."""
     return nest.machine.upper_bound(nest.outer_size), nest.machine.upper_bound(nest.inner_size)
 
 
 def _rows(nest: LoopNest) -> list[Kernel]:
     if nest.body.column_sums:
-        return _rows_added(nest)
-    outer, inner = _most(nest)
-    if outer < _ENOUGH // 4 and inner >= 2 * _LONG and len(nest.body.sweeps) == 1:
-        return _cut(nest, nest.inner_size, _LONG)
+        return _rows_with_column_sums(nest)
+    outer, inner = _max_extents(nest)
+    if outer < MIN_GROUPS // 4 and inner >= 2 * MIN_SPLIT_ROW and len(nest.body.sweeps) == 1:
+        return _split_rows(nest, nest.inner_size, MIN_SPLIT_ROW)
     var, task = counter("task", nest.outer_size)
-    kept = decode(task, _runs(nest, nest.axes.outer)) if nest.axes.outer else []
-    return [kernel(nest, var, nest.outer_size, _row(nest, kept))]
+    outer_coordinates = decode(task, _with_sizes(nest, nest.axes.outer)) if nest.axes.outer else []
+    return [kernel(nest, var, nest.outer_size, _row_sweeps(nest, outer_coordinates))]
 
 
-def _row(nest: LoopNest, kept: list[tuple[list[int], Index]]) -> list[Stmt]:
-    """All sweeps over a row, by the threads of a team."""
+def _row_sweeps(nest: LoopNest, outer_coordinates: list[tuple[list[int], Index]]) -> list[Stmt]:
+    """All sweeps over a row, by the threads of a group."""
     body: list[Stmt] = []
     for sweep in range(len(nest.body.sweeps)):
         body += nest.body.init_sums(sweep)
-        body += _sweep(nest, sweep, kept)
-        body += nest.body.finish_sweep(sweep, nest.axes.where(kept))
+        body += _row_sweep(nest, sweep, outer_coordinates)
+        body += nest.body.finish_sweep(sweep, nest.axes.where(outer_coordinates))
     return body
 
 
-def _sweep(nest: LoopNest, sweep: int, kept: list[tuple[list[int], Index]],
-           limits: tuple[Expr, Expr] | None = None) -> list[Stmt]:
-    """One sweep over a row, or over the part of it between two of its pieces."""
-    runs = _runs(nest, nest.axes.inner)
+def _row_sweep(nest: LoopNest, sweep: int, outer_coordinates: list[tuple[list[int], Index]],
+               limits: tuple[Expr, Expr] | None = None) -> list[Stmt]:
+    """One sweep over a row, or over the vectors of it between two limits."""
+    runs = _with_sizes(nest, nest.axes.inner)
     if not runs:
-        return nest.body.element_statements(sweep, nest.axes.where(kept))
-    count = _neighbours(nest, runs)
+        return nest.body.element_statements(sweep, nest.axes.where(outer_coordinates))
+    count = _vector_width(nest, runs)
     lane, k = counter("k", nest.inner_size // count)
-    inner, n = _counter("n", count)
-    where = nest.axes.where([*kept, *decode(k * count + n, runs)])
-    body = _side_by_side(inner, count, nest.body.element_statements(sweep, where))
+    inner, n = _loop_index("n", count)
+    coordinates = nest.axes.where([*outer_coordinates, *decode(k * count + n, runs)])
+    body = _unrolled(inner, count, nest.body.element_statements(sweep, coordinates))
     start, stop = limits or (const(0), const(nest.inner_size // count))
-    return [For(lane, start, stop, tuple(body), _threads(_most(nest)[1] // count))]
+    return [For(lane, start, stop, tuple(body), _threads_for_row(_max_extents(nest)[1] // count))]
 
 
-def _threads(pieces: int) -> int:
-    """Threads of a team for a row of so many pieces."""
-    if pieces <= _EACH * WARP:
+def _threads_for_row(vectors: int) -> int:
+    """The threads of a group for a row of this many vectors."""
+    if vectors <= VECTORS_PER_THREAD * WARP:
         return WARP
-    return int(min(1024, max(2 * WARP, 1 << ((pieces - 1) // _EACH).bit_length())))
+    return int(min(1024, max(2 * WARP, 1 << ((vectors - 1) // VECTORS_PER_THREAD).bit_length())))
 
 
-def _rows_added(nest: LoopNest) -> list[Kernel]:
-    """Rows with sums over them: each team adds up some rows, a second kernel what teams have."""
-    tasks = -(-_most(nest)[0] // _ADDED)
+def _rows_with_column_sums(nest: LoopNest) -> list[Kernel]:
+    """Rows that are also summed over: each group adds up some rows, a second kernel adds up the
+    groups' sums."""
+    tasks = -(-_max_extents(nest)[0] // ROWS_PER_COLUMN_SUM)
     var, task = counter("task", tasks)
     position, o = counter("o", nest.outer_size)
-    kept = decode(o, _runs(nest, nest.axes.outer))
-    rows = For(position, *chunk_bounds(task, _ADDED, nest.outer_size), tuple(_row(nest, kept)))
-    return lower_with_column_sums(nest, var, task, tasks, rows, _threads(_most(nest)[1]))
+    outer_coordinates = decode(o, _with_sizes(nest, nest.axes.outer))
+    rows = For(position, *chunk_bounds(task, ROWS_PER_COLUMN_SUM, nest.outer_size),
+               tuple(_row_sweeps(nest, outer_coordinates)))
+    return lower_with_column_sums(nest, var, task, tasks, rows, _threads_for_row(_max_extents(nest)[1]))
 
 
-# ---- what one team would take too long for: cut, and added up by a second kernel
-def _cut(nest: LoopNest, length: int, piece: int) -> list[Kernel]:
-    """Rows in pieces."""
-    count = _neighbours(nest, _runs(nest, nest.axes.inner))
-    pieces = -(-nest.machine.upper_bound(length) // piece)
-    var, task = counter("task", pieces * nest.outer_size)
-    kept = decode(task // pieces, _runs(nest, nest.axes.outer)) if nest.axes.outer else []
-    limits = chunk_bounds(task % pieces, piece // count, length // count)
-    partial = _partials(nest, pieces)
-    body = [*nest.body.init_sums(0), *_sweep(nest, 0, kept, limits)]
+# ---- long reductions: split, and added up by a second kernel
+def _split_rows(nest: LoopNest, length: int, chunk: int) -> list[Kernel]:
+    """Rows split into chunks: one kernel reduces the chunks, a second kernel their results."""
+    count = _vector_width(nest, _with_sizes(nest, nest.axes.inner))
+    chunks = -(-nest.machine.upper_bound(length) // chunk)
+    var, task = counter("task", chunks * nest.outer_size)
+    outer_coordinates = decode(task // chunks,
+                               _with_sizes(nest, nest.axes.outer)) if nest.axes.outer else []
+    limits = chunk_bounds(task % chunks, chunk // count, length // count)
+    partial = _partial_buffers(nest, chunks)
+    body = [*nest.body.init_sums(0), *_row_sweep(nest, 0, outer_coordinates, limits)]
     body += [loop_ir.Store(b, task.expr(), loop_ir.read(nest.body.registers[r]))
              for r, b in partial.items()]
-    first = kernel(nest, var, pieces * nest.outer_size, body)
-    return [first, _total_of_row(nest, partial, pieces)]
+    first_kernel = kernel(nest, var, chunks * nest.outer_size, body)
+    return [first_kernel, _total_of_row(nest, partial, chunks)]
 
 
-def _partials(nest: LoopNest, count: int) -> dict[Node, Buffer]:
+def _partial_buffers(nest: LoopNest, count: int) -> dict[Node, Buffer]:
     return {r: Buffer(f"{nest.name}_part{i}", summed_in(r.type.dtype), count * nest.outer_size)
             for i, r in enumerate(nest.body.sweeps[0].reductions)}
 
 
 def _total_of_column(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Kernel:
-    """Adds up the parts of each column in order, and does what follows: a thread for each."""
+    """The kernel that reduces the chunks of each column in order and computes what follows; a
+    thread for each column."""
     tasks = -(-nest.outer_size // WARP)
     var, task = counter("task", tasks)
     lane, o = counter("o", nest.outer_size)
-    number, p = counter("p", count)
-    where = nest.axes.where(decode(o, _runs(nest, nest.axes.outer)) if nest.axes.outer else [])
-    added = [loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
-                            loop_ir.load(b, (p * nest.outer_size + o).expr())) for r,
-                            b in partial.items()]
-    body = [*nest.body.init_sums(0), For(number, const(0), const(count), tuple(added), 0, 4),
-            *nest.body.finish_sweep(0, where)]
+    chunk_var, p = counter("p", count)
+    coordinates = nest.axes.where(decode(o, _with_sizes(nest, nest.axes.outer))
+                                  if nest.axes.outer else [])
+    updates = [loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
+                              loop_ir.load(b, (p * nest.outer_size + o).expr())) for r,
+               b in partial.items()]
+    body = [*nest.body.init_sums(0), For(chunk_var, const(0), const(count), tuple(updates), 0, 4),
+            *nest.body.finish_sweep(0, coordinates)]
     loop = For(lane, *chunk_bounds(task, WARP, nest.outer_size), tuple(body), WARP)
     return kernel(nest, var, tasks, [loop], nest.name + "_total")
 
 
-def _adding(rows: int, parts: int, threads: int) -> Work:
-    """What it takes to add up so many parts of each row: a thread reads four at a time."""
-    moved = 4.0 * rows * parts
-    return Work(rows, threads, 32, 0, -(-parts // (4 * threads)), 40, moved, moved)
+def _reduction_work(rows: int, chunks: int, threads: int) -> KernelWork:
+    """The work of reducing this many chunks of each row; a thread reads four at a time."""
+    bytes_moved = 4.0 * rows * chunks
+    return KernelWork(rows, threads, 32, 0, -(-chunks // (4 * threads)), 40, bytes_moved,
+                      bytes_moved)
 
 
 def _total_of_row(nest: LoopNest, partial: dict[Node, Buffer], count: int) -> Kernel:
-    """The same for the parts of a row, which lie side by side: a team for each row."""
-    threads = min(_ADDERS, key=lambda n: seconds(_adding(_most(nest)[0], count, n), ANY))
+    """The kernel that reduces the chunks of each row, which are contiguous; a thread group for each
+    row."""
+    threads = min(REDUCTION_THREADS,
+                  key=lambda n: predicted_seconds(_reduction_work(_max_extents(nest)[0], count, n),
+                                                  REFERENCE_CHIP))
     var, task = counter("task", nest.outer_size)
     lane, p = counter("p", count)
-    where = nest.axes.where(decode(task, _runs(nest, nest.axes.outer)) if nest.axes.outer else [])
-    added = [loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
-                            loop_ir.load(b, (task * count + p).expr())) for r, b in partial.items()]
-    body = [*nest.body.init_sums(0), For(lane, const(0), const(count), tuple(added), threads),
-            *nest.body.finish_sweep(0, where)]
+    coordinates = nest.axes.where(decode(task, _with_sizes(nest, nest.axes.outer))
+                                  if nest.axes.outer else [])
+    updates = [loop_ir.Update(nest.body.registers[r], OPS[r.op].meaning.combine,
+                              loop_ir.load(b, (task * count + p).expr())) for r,
+               b in partial.items()]
+    body = [*nest.body.init_sums(0), For(lane, const(0), const(count), tuple(updates), threads),
+            *nest.body.finish_sweep(0, coordinates)]
     return kernel(nest, var, nest.outer_size, body, nest.name + "_total")
 
 
 # ---- reductions along other axes
 def _columns(nest: LoopNest) -> list[Kernel]:
-    outer, inner = _most(nest)
-    few = outer < _ENOUGH * WARP and inner >= 2 * _DEEP
+    outer, inner = _max_extents(nest)
+    few = outer < MIN_GROUPS * WARP and inner >= 2 * MIN_SPLIT_COLUMN
     if few and len(nest.body.sweeps) == 1:
-        return _cut_columns(nest)
-    threads = _BLOCK if outer >= _ENOUGH * _BLOCK else WARP
+        return _split_columns(nest)
+    threads = BLOCK_THREADS if outer >= MIN_GROUPS * BLOCK_THREADS else WARP
     tasks = -(-nest.outer_size // threads)
     var, task = counter("task", tasks)
     lane, i = counter("i", nest.outer_size)
-    kept = decode(i, _runs(nest, nest.axes.outer))
+    outer_coordinates = decode(i, _with_sizes(nest, nest.axes.outer))
     body: list[Stmt] = []
     for sweep in range(len(nest.body.sweeps)):
         body += nest.body.init_sums(sweep)
-        body += _column(nest, sweep, kept, (const(0), const(nest.inner_size)))
-        body += nest.body.finish_sweep(sweep, nest.axes.where(kept))
+        body += _column_sweep(nest, sweep, outer_coordinates, (const(0), const(nest.inner_size)))
+        body += nest.body.finish_sweep(sweep, nest.axes.where(outer_coordinates))
     loop = For(lane, *chunk_bounds(task, threads, nest.outer_size), tuple(body), threads)
     return [kernel(nest, var, tasks, [loop])]
 
 
-def _column(nest: LoopNest, sweep: int, kept: list[tuple[list[int], Index]],
-            limits: tuple[Expr, Expr]) -> list[Stmt]:
-    """A thread's sweep over the elements of a column, or some of them."""
-    if _most(nest)[1] <= MAX_UNROLLED_REDUCTION and not nest.machine.is_dynamic(nest.inner_size):
-        return _window(nest, sweep, kept)
+def _column_sweep(nest: LoopNest, sweep: int, outer_coordinates: list[tuple[list[int], Index]],
+                  limits: tuple[Expr, Expr]) -> list[Stmt]:
+    """A thread's sweep over the elements of a column, or over some of them."""
+    if _max_extents(nest)[1] <= MAX_UNROLLED_REDUCTION and not nest.machine.is_dynamic(nest.inner_size):
+        return _unrolled_window(nest, sweep, outer_coordinates)
     var, k = counter("k", nest.inner_size)
-    where: Indices = nest.axes.where([*kept, *decode(k, _runs(nest, nest.axes.inner))])
-    return [For(var, *limits, tuple(nest.body.element_statements(sweep, where)), 0, 4)]
+    coordinates: Indices = nest.axes.where([*outer_coordinates,
+                                            *decode(k, _with_sizes(nest, nest.axes.inner))])
+    return [For(var, *limits, tuple(nest.body.element_statements(sweep, coordinates)), 0, 4)]
 
 
-def _window(nest: LoopNest, sweep: int, kept: list[tuple[list[int], Index]]) -> list[Stmt]:
-    """A thread's sweep over few elements, a loop for each axis: what lies side by side in a window
-    is moved at once."""
-    runs = _runs(nest, nest.axes.inner)
+def _unrolled_window(nest: LoopNest, sweep: int,
+                     outer_coordinates: list[tuple[list[int], Index]]) -> list[Stmt]:
+    """A thread's sweep over few elements, a loop for each axis, so that contiguous elements become
+    one vector access."""
+    runs = _with_sizes(nest, nest.axes.inner)
     counters = [counter("k", size) for _, size in runs]
-    places = [(run, k) for (run, _), (_, k) in zip(runs, counters)]
-    body = nest.body.element_statements(sweep, nest.axes.where([*kept, *places]))
+    inner_coordinates = [(run, k) for (run, _), (_, k) in zip(runs, counters)]
+    body = nest.body.element_statements(sweep, nest.axes.where([*outer_coordinates, *inner_coordinates]))
     for (_, size), (var, _) in zip(reversed(runs), reversed(counters)):
         body = [For(var, const(0), const(size), tuple(body), 0, size)]
     return body
 
 
-def _cut_columns(nest: LoopNest) -> list[Kernel]:
-    """Columns in pieces, so that there are enough teams."""
-    outer, inner = _most(nest)
+def _split_columns(nest: LoopNest) -> list[Kernel]:
+    """Columns split into chunks, so that there are enough thread groups."""
+    outer, inner = _max_extents(nest)
     blocks = -(-outer // WARP)
-    wanted = max(1, min(inner // _DEEP, 2 * _ENOUGH // blocks))
-    piece = -(-inner // wanted)
-    pieces = -(-inner // piece)
-    var, task = counter("task", pieces * blocks)
+    max_chunks = max(1, min(inner // MIN_SPLIT_COLUMN, 2 * MIN_GROUPS // blocks))
+    chunk = -(-inner // max_chunks)
+    chunks = -(-inner // chunk)
+    var, task = counter("task", chunks * blocks)
     lane, i = counter("i", nest.outer_size)
-    kept, number = decode(i, _runs(nest, nest.axes.outer)), task // blocks
-    partial = _partials(nest, pieces)
+    outer_coordinates, chunk_number = decode(i, _with_sizes(nest, nest.axes.outer)), task // blocks
+    partial = _partial_buffers(nest, chunks)
     body = [*nest.body.init_sums(0),
-            *_column(nest, 0, kept, chunk_bounds(number, piece, nest.inner_size))]
-    body += [loop_ir.Store(b, (number * nest.outer_size + i).expr(),
+            *_column_sweep(nest, 0, outer_coordinates, chunk_bounds(chunk_number, chunk, nest.inner_size))]
+    body += [loop_ir.Store(b, (chunk_number * nest.outer_size + i).expr(),
                            loop_ir.read(nest.body.registers[r]))
              for r, b in partial.items()]
     loop = For(lane, *chunk_bounds(task % blocks, WARP, nest.outer_size), tuple(body), WARP)
-    first = kernel(nest, var, pieces * blocks, [loop])
-    return [first, _total_of_column(nest, partial, pieces)]
+    first_kernel = kernel(nest, var, chunks * blocks, [loop])
+    return [first_kernel, _total_of_column(nest, partial, chunks)]

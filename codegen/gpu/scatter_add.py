@@ -1,14 +1,15 @@
-"""Rows added at places known only at run time, as kernels for a GPU: the way back of `take`.
+"""Lowers scatter-add (rows added at indices known at run time), the gradient of `take`, to GPU
+kernels.
 
-    few rows    a thread for each element of the result looks at the place of each row
-    others      rows are put in order by their places, those of one place as they come; a search
-                finds where each place begins; a thread for each element adds up what is its own
+    few rows    a thread for each element of the result compares its index with that of every row
+    others      rows are sorted by index, stably; a search finds where each index starts; a thread
+                for each element adds up its rows
 
-Each element is the sum of 0 and its rows, one after the other, in the order in which they come, as
-`numpy.add.at` makes it; smaller floats are added up in float32. Of a place with many rows those
-that fill pieces of the order are added up first, a thread for each column of a piece, and their
-sums then stand for them. Sizes alone tell what the pieces are: so the same numbers come from the
-same values, whichever thread is first, and each row is read once.
+Each element is 0 plus its rows, one after the other, in their order, as `numpy.add.at` computes
+it; 16-bit floats are added up in float32. Where an index has many rows, the chunks of the
+sorted order that belong to it entirely are added up first, a thread for each column of a chunk,
+and their sums replace them. Chunks depend on sizes alone: so the result is deterministic, and
+each row is read once.
 """
 
 from __future__ import annotations
@@ -42,175 +43,182 @@ from ..ir.loop_ir import (
     read,
 )
 from ..ir.target_info import Machine
-from .argsort import order_of
+from .argsort import argsort_kernels
 
-_FEW = 32  # rows at whose places every thread looks
-_BLOCK = 256  # threads of a team
-_SHORTEST = 64  # rows of a piece, at least
-_AT_ONCE = 4  # rows that a thread waits for at the same time
+MAX_SCANNED_ROWS = 32  # whose indices every thread compares
+BLOCK_THREADS = 256
+MIN_CHUNK_ROWS = 64
+
+UNROLL = 4  # loads in flight of a thread
 
 
 def lower_add_at(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
                  ) -> list[Kernel]:
-    """The kernels of rows that are added up; none where nobody reads the result."""
+    """The kernels of a scatter-add; none if its result is empty or unused."""
     (node,) = group.members
     if node.type.size == 0 or node not in buffers:
         return []
-    few = node.inputs[1].type.size <= _FEW
-    return (Few if few else Ordered)(node, buffers, machine, name).kernels()
+    scan_all = node.inputs[1].type.size <= MAX_SCANNED_ROWS
+    return (ScanningScatterAdd if scan_all else SortedScatterAdd)(node, buffers, machine,
+                                                                  name).kernels()
 
 
-class AddedRows:
-    """The rows that are added up: `outer` times `count` of them, each of `width` elements."""
+class ScatterAdd:
+    """The rows that are added up: `count` rows for each of `outer` slices, of `width` elements
+    each."""
 
     def __init__(self, node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
                  ) -> None:
         self.node, self.buffers, self.machine, self.name = node, buffers, machine, name
-        self.values, self.places = node.inputs
+        self.values, self.indices = node.inputs
         axis, shape = int(node.params["axis"]), node.type.shape
         self.before, self.size, self.after = shape[:axis], int(shape[axis]), shape[axis + 1:]
         self.outer, self.width = int(product(self.before)), int(product(self.after))
-        self.count = int(self.places.type.size)
+        self.count = int(self.indices.type.size)
         self.total = Register("total", summed_in(node.type.dtype))
         self.inline = Inliner(memory_reader(buffers))
 
     def kernels(self) -> list[Kernel]:
-        """All that has to run, in order."""
+        """All kernels, in launch order."""
         raise NotImplementedError
 
-    def made(self, name: str, total: int, body: Callable[[Index], list[Stmt]]) -> Kernel:
-        """A kernel with a thread for each of so many elements."""
-        tasks = -(-total // _BLOCK)
+    def kernel_of(self, name: str, total: int, body: Callable[[Index], list[Stmt]]) -> Kernel:
+        """A kernel with a thread for each of `total` elements."""
+        tasks = -(-total // BLOCK_THREADS)
         var, task = counter("task", tasks)
         lane, i = counter("i", total)
-        loop = (For(lane, *chunk_bounds(task, _BLOCK, total), tuple(body(i)), _BLOCK),)
+        loop = (For(lane, *chunk_bounds(task, BLOCK_THREADS, total), tuple(body(i)), BLOCK_THREADS),)
         return Kernel(name, *buffers_of(loop), (), var, tasks, loop,
                       float(self.values.type.size + total),
                       (self.node.site,) if self.node.site else ())
 
-    def elements(self, body: Callable[[Index, Index, Index], list[Stmt]]) -> Kernel:
-        """The kernel that sums up each element of the result: `body` adds to what is 0 first, by
-        the outer part, the place and the column of the element."""
+    def element_kernel(self, body: Callable[[Index, Index, Index], list[Stmt]]) -> Kernel:
+        """The kernel that sums up each element of the result; `body` adds to the total, given the
+        outer slice, the index and the column."""
         def element(i: Index) -> list[Stmt]:
-            outer, place, column = i // self.width // self.size, i // self.width % self.size, \
+            outer, index, column = i // self.width // self.size, i // self.width % self.size, \
                 i % self.width
             sums = cast(ExprValue(read(self.total)), self.node.type.dtype).expr
-            return [self.none(), *body(outer, place, column),
+            return [self.clear_total(), *body(outer, index, column),
                     Store(self.buffers[self.node], i.expr(), sums)]
 
-        return self.made(self.name, int(self.node.type.size), element)
+        return self.kernel_of(self.name, int(self.node.type.size), element)
 
-    def place(self, n: Index) -> Expr:
-        """The place of a row."""
-        found = self.inline.value(self.places, unflatten_row(n, self.places.type.shape))
-        return clamped_index(found, self.size).expr()
+    def index_of_row(self, n: Index) -> Expr:
+        """The index at which a row is added."""
+        index = self.inline.value(self.indices, unflatten_row(n, self.indices.type.shape))
+        return clamped_index(index, self.size).expr()
 
-    def none(self) -> Assign:
-        """Nothing is added up yet."""
+    def clear_total(self) -> Assign:
+        """Sets the total to 0."""
         return Assign(self.total, const(0, self.total.dtype))
 
-    def added(self, value: Expr) -> Assign:
-        """One more value is added up."""
+    def add_value(self, value: Expr) -> Assign:
+        """Adds a value to the total."""
         dtype = self.total.dtype
-        more = cast(ExprValue(value), dtype).expr
-        return Assign(self.total, loop_ir.call("add", (read(self.total), more), dtype))
+        addend = cast(ExprValue(value), dtype).expr
+        return Assign(self.total, loop_ir.call("add", (read(self.total), addend), dtype))
 
-    def row(self, outer: Index, n: Index, column: Index) -> Assign:
-        """An element of a row is added."""
-        index = (*unflatten_row(outer, self.before), *unflatten_row(n, self.places.type.shape),
+    def add_row(self, outer: Index, n: Index, column: Index) -> Assign:
+        """Adds an element of a row to the total."""
+        index = (*unflatten_row(outer, self.before), *unflatten_row(n, self.indices.type.shape),
                  *unflatten_row(column, self.after))
-        return self.added(self.inline.value(self.values, index).expr)
+        return self.add_value(self.inline.value(self.values, index).expr)
 
 
-class Few(AddedRows):
-    """Few rows, at whose places every thread looks."""
+class ScanningScatterAdd(ScatterAdd):
+    """Few rows: every thread compares the indices of all of them."""
 
     def kernels(self) -> list[Kernel]:
-        """The one kernel."""
-        return [self.elements(self._looked)]
+        """The single kernel."""
+        return [self.element_kernel(self._scan_rows)]
 
-    def _looked(self, outer: Index, place: Index, column: Index) -> list[Stmt]:
+    def _scan_rows(self, outer: Index, index: Index, column: Index) -> list[Stmt]:
         if self.count == 0:
             return []
         var, n = counter("n", self.count)
-        here = loop_ir.call("eq", (self.place(n), place.expr()), BOOL)
-        body = If(here, (self.row(outer, n, column),))
-        return [For(var, const(0), const(self.count), (body,), 0, _AT_ONCE)]
+        is_match = loop_ir.call("eq", (self.index_of_row(n), index.expr()), BOOL)
+        body = If(is_match, (self.add_row(outer, n, column),))
+        return [For(var, const(0), const(self.count), (body,), 0, UNROLL)]
 
 
-class Ordered(AddedRows):
-    """Rows that are put in order by their places; `piece` of them, in that order, are a piece."""
+class SortedScatterAdd(ScatterAdd):
+    """Rows sorted by index; `chunk` consecutive rows of that order make a chunk."""
 
     def __init__(self, node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
                  ) -> None:
         super().__init__(node, buffers, machine, name)
-        self.order, self.first = order_of(self.places, buffers, machine, f"{name}_order")
-        self.begins = Buffer(f"{name}_begins", INT, self.size + 1)
-        self.piece = max(_SHORTEST, 1 << (self.count.bit_length() - 1) // 2)
-        self.pieces = self.count // self.piece
-        self.sums = Buffer(f"{name}_sums", self.total.dtype, self.outer * self.pieces * self.width)
+        self.row_order, self.sort_kernels = argsort_kernels(self.indices, buffers, machine,
+                                                            f"{name}_order")
+        self.row_starts = Buffer(f"{name}_begins", INT, self.size + 1)
+        self.chunk = max(MIN_CHUNK_ROWS, 1 << (self.count.bit_length() - 1) // 2)
+        self.chunks = self.count // self.chunk
+        self.sums = Buffer(f"{name}_sums", self.total.dtype, self.outer * self.chunks * self.width)
 
     def kernels(self) -> list[Kernel]:
-        """Their order, where each place begins in it, pieces of one place, and all elements."""
-        found = [*self.first, self.made(f"{self.name}_begins", self.size + 1, self._searched)]
-        if self.pieces < 2:
-            return [*found, self.elements(self._at_once)]
-        return [*found, self.made(f"{self.name}_pieces", self.sums.size, self._piece),
-                self.elements(self._in_pieces)]
+        """The kernels that sort the rows, find the start of each index, sum the chunks, and sum the
+        elements."""
+        kernels = [*self.sort_kernels,
+                   self.kernel_of(f"{self.name}_begins", self.size + 1, self._find_start)]
+        if self.chunks < 2:
+            return [*kernels, self.element_kernel(self._add_rows_directly)]
+        return [*kernels, self.kernel_of(f"{self.name}_pieces", self.sums.size, self._chunk_sum),
+                self.element_kernel(self._add_chunks)]
 
-    def _row(self, m: Index) -> Index:
-        """The number of the row that comes at a place of the order."""
-        return atom(load(self.order, m.expr()), (0, self.count - 1))
+    def _sorted_row(self, m: Index) -> Index:
+        """The number of the row at a position of the sorted order."""
+        return atom(load(self.row_order, m.expr()), (0, self.count - 1))
 
-    def _searched(self, i: Index) -> list[Stmt]:
-        """How many rows have an earlier place: with the others this one begins."""
-        found, step, bits = Register("found", INT), Register("step", INT), self.count.bit_length()
+    def _find_start(self, i: Index) -> list[Stmt]:
+        """Counts the rows of smaller indices: there the rows of this index start."""
+        count_before, step = Register("found", INT), Register("step", INT)
+        bits = self.count.bit_length()
         var, _ = counter("turn", bits)
-        following = loop_ir.call("add", (read(found), read(step)), INT)
-        there = ExprValue(loop_ir.call("le", (following, const(self.count)), BOOL))
-        last = atom(loop_ir.call("minimum", (following, const(self.count)), INT), (1, self.count))
-        earlier = ExprValue(loop_ir.call("lt", (self.place(self._row(last - 1)), i.expr()), BOOL))
+        candidate = loop_ir.call("add", (read(count_before), read(step)), INT)
+        in_range = ExprValue(loop_ir.call("le", (candidate, const(self.count)), BOOL))
+        last = atom(loop_ir.call("minimum", (candidate, const(self.count)), INT), (1, self.count))
+        index = self.index_of_row(self._sorted_row(last - 1))
+        is_earlier = ExprValue(loop_ir.call("lt", (index, i.expr()), BOOL))
         return [
-            Assign(found, const(0)), Assign(step, const(1 << bits - 1)),
+            Assign(count_before, const(0)), Assign(step, const(1 << bits - 1)),
             For(var, const(0), const(bits), (
-                If(call("and", there, earlier).expr, (Assign(found, following),)),
+                If(call("and", in_range, is_earlier).expr, (Assign(count_before, candidate),)),
                 Assign(step, loop_ir.call("shr", (read(step), const(1)), INT)))),
-            Store(self.begins, i.expr(), read(found))]
+            Store(self.row_starts, i.expr(), read(count_before))]
 
-    def _rows(self, start: Expr, stop: Expr, outer: Index, column: Index) -> For:
-        """The rows of a part of the order are added."""
+    def _add_rows(self, start: Expr, stop: Expr, outer: Index, column: Index) -> For:
+        """Adds the rows between two positions of the sorted order."""
         var, m = counter("m", self.count)
-        return For(var, start, stop, (self.row(outer, self._row(m), column),), 0, _AT_ONCE)
+        return For(var, start, stop, (self.add_row(outer, self._sorted_row(m), column),), 0, UNROLL)
 
-    def _begin(self, name: str, place: Index) -> Assign:
-        return Assign(Register(name, INT), load(self.begins, place.expr()))
+    def _load_start(self, name: str, index: Index) -> Assign:
+        return Assign(Register(name, INT), load(self.row_starts, index.expr()))
 
-    def _at_once(self, outer: Index, place: Index, column: Index) -> list[Stmt]:
-        ends = self._begin("start", place), self._begin("stop", place + 1)
-        start, stop = (read(s.register) for s in ends)
-        return [*ends, self._rows(start, stop, outer, column)]
+    def _add_rows_directly(self, outer: Index, index: Index, column: Index) -> list[Stmt]:
+        limits = self._load_start("start", index), self._load_start("stop", index + 1)
+        start, stop = (read(s.register) for s in limits)
+        return [*limits, self._add_rows(start, stop, outer, column)]
 
-    # ---- pieces
-    def _piece(self, i: Index) -> list[Stmt]:
-        """A piece of the order is added up, where all of it has one place."""
+    # ---- chunks
+    def _chunk_sum(self, i: Index) -> list[Stmt]:
+        """Adds up a chunk of the sorted order if all of it has one index."""
         part, column = i // self.width, i % self.width
-        outer, start = part // self.pieces, part % self.pieces * self.piece
-        stop = start + self.piece
-        ends = [self.place(self._row(m)) for m in (start, stop - 1)]
-        return [If(loop_ir.call("eq", tuple(ends), BOOL), (
-            self.none(), self._rows(start.expr(), stop.expr(), outer, column),
+        outer, start = part // self.chunks, part % self.chunks * self.chunk
+        stop = start + self.chunk
+        indices = [self.index_of_row(self._sorted_row(m)) for m in (start, stop - 1)]
+        return [If(loop_ir.call("eq", tuple(indices), BOOL), (
+            self.clear_total(), self._add_rows(start.expr(), stop.expr(), outer, column),
             Store(self.sums, i.expr(), read(self.total))))]
 
-    def _in_pieces(self, outer: Index, place: Index, column: Index) -> list[Stmt]:
-        """The rows before the first whole piece, the pieces, and what is behind the last."""
-        ends = self._begin("start", place), self._begin("stop", place + 1)
-        start, stop = (atom(read(s.register), (0, self.count)) for s in ends)
-        first, last = (start + self.piece - 1) // self.piece, stop // self.piece
-        head = loop_ir.call("minimum", ((first * self.piece).expr(), stop.expr()), INT)
-        tail = loop_ir.call("maximum", ((last * self.piece).expr(), head), INT)
-        var, p = counter("p", self.pieces)
-        at = ((outer * self.pieces + p) * self.width + column).expr()
-        return [*ends, self._rows(start.expr(), head, outer, column),
-                For(var, first.expr(), last.expr(), (self.added(load(self.sums, at)),), 0,
-                    _AT_ONCE),
-                self._rows(tail, stop.expr(), outer, column)]
+    def _add_chunks(self, outer: Index, index: Index, column: Index) -> list[Stmt]:
+        """Adds the rows before the first whole chunk, the chunks, and the rows after the last."""
+        limits = self._load_start("start", index), self._load_start("stop", index + 1)
+        start, stop = (atom(read(s.register), (0, self.count)) for s in limits)
+        first, last = (start + self.chunk - 1) // self.chunk, stop // self.chunk
+        head = loop_ir.call("minimum", ((first * self.chunk).expr(), stop.expr()), INT)
+        tail = loop_ir.call("maximum", ((last * self.chunk).expr(), head), INT)
+        var, p = counter("p", self.chunks)
+        sum_index = ((outer * self.chunks + p) * self.width + column).expr()
+        return [*limits, self._add_rows(start.expr(), head, outer, column),
+                For(var, first.expr(), last.expr(), (self.add_value(load(self.sums, sum_index)),),
+                    0, UNROLL), self._add_rows(tail, stop.expr(), outer, column)]

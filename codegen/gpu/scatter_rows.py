@@ -1,11 +1,9 @@
-"""Rows written at places known only at run time, as kernels for a GPU: all rows at once, but for
-those that a later one is written over.
+"""Lowers row scatter (rows written at indices known at run time) to GPU kernels.
 
-    few rows    the team of a row looks whether a later one has its place
-    many        rows are put in order by their places, the later ones of a place behind: the last
-                of each stays
+    few rows    the thread group of a row checks if a later row has the same index
+    many        rows are sorted by index, stably: the last row of each index is written
 
-So no two threads ever write the same element, and the last of several rows for a place stays.
+So no two threads write the same element, and of several rows for an index the last one wins.
 """
 
 from __future__ import annotations
@@ -23,29 +21,31 @@ from ..ir.builder import ExprValue, call
 from ..ir.inline import Inliner, memory_reader
 from ..ir.loop_ir import BOOL, INT, Assign, Buffer, For, If, Kernel, Register, Stmt, Update, const
 from ..ir.target_info import Machine
-from .argsort import order_of
+from .argsort import argsort_kernels
 from .lower import lower
 from .thread_mapping import WARP
 
-_FEW = 1024  # rows of which each is compared with all later ones
-_WIDEST = 256  # threads of a team
-_EACH = 4  # elements of a row that a thread writes
+MAX_COMPARED_ROWS = 1024  # each is compared with all later ones
+MAX_GROUP_THREADS = 256
+ELEMENTS_PER_THREAD = 4  # of a row
 
 
 def lower_scatter_rows(group: Group, buffers: dict[Node, Buffer], machine: Machine, name: str
               ) -> list[Kernel]:
-    """The kernels of rows that are written; none where nobody reads the result."""
-    return scatter_kernels(group, buffers, machine, name, lower, _written)
+    """The kernels of a row scatter; none if its result is unused."""
+    return scatter_kernels(group, buffers, machine, name, lower, _row_kernels)
 
 
-def _written(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
+def _row_kernels(node: Node, buffers: Mapping[Node, Buffer], machine: Machine, name: str
              ) -> list[Kernel]:
-    rows = WrittenRows(node, buffers)
-    return [rows.few(name)] if rows.count <= _FEW else rows.many(machine, name)
+    rows = RowScatter(node, buffers)
+    if rows.count <= MAX_COMPARED_ROWS:
+        return [rows.compared_kernel(name)]
+    return rows.sorted_kernels(machine, name)
 
 
-class WrittenRows:
-    """The rows that are written."""
+class RowScatter:
+    """The rows that are written, and the kernels that write them."""
 
     def __init__(self, node: Node, buffers: Mapping[Node, Buffer]) -> None:
         self.node, self.buffers = node, buffers
@@ -57,52 +57,55 @@ class WrittenRows:
         return Kernel(name, *buffers_of(body), (), var, tasks, body,
                       float(self.count * self.width), (self.node.site,) if self.node.site else ())
 
-    def _same(self, n: Index, m: Index) -> ExprValue:
-        """Whether two rows have one place."""
-        places = [target_row(self.node, self.inline, row).expr() for row in (n, m)]
-        return ExprValue(loop_ir.call("eq", tuple(places), BOOL))
+    def _same_index(self, n: Index, m: Index) -> ExprValue:
+        """True where two rows have the same index."""
+        indices = [target_row(self.node, self.inline, row).expr() for row in (n, m)]
+        return ExprValue(loop_ir.call("eq", tuple(indices), BOOL))
 
-    # ---- few of them
-    def few(self, name: str) -> Kernel:
-        """A team for each row, or for a part of a long one."""
-        threads = min(_WIDEST, max(WARP, 1 << (-(-self.width // _EACH) - 1).bit_length()))
-        size = threads * _EACH
+    # ---- few rows
+    def compared_kernel(self, name: str) -> Kernel:
+        """The kernel for few rows: a thread group for each row, or for a part of a long one."""
+        threads = min(MAX_GROUP_THREADS,
+                      max(WARP, 1 << (-(-self.width // ELEMENTS_PER_THREAD) - 1).bit_length()))
+        size = threads * ELEMENTS_PER_THREAD
         parts = -(-self.width // size)
         var, task = counter("task", self.count * parts)
         n, part = task // parts, task % parts
-        later = Register("later", BOOL)
+        overwritten_later = Register("later", BOOL)
         (lane, m), (column, c) = counter("m", self.count), counter("i", self.width)
-        over = Update(later, "or", self._same(n, m).expr)
-        line = For(column, *chunk_bounds(part, size, self.width),
-                   (store_row_element(self.node, self.buffers, self.inline, n, c),), threads)
-        stays = loop_ir.call("not", (loop_ir.read(later),), BOOL)
-        body = (Assign(later, const(False, BOOL)),
-                For(lane, (n + 1).expr(), const(self.count), (over,), threads),
-                If(stays, (line,)))
+        overwritten = Update(overwritten_later, "or", self._same_index(n, m).expr)
+        write_row = For(column, *chunk_bounds(part, size, self.width),
+                        (store_row_element(self.node, self.buffers, self.inline, n, c),), threads)
+        is_last = loop_ir.call("not", (loop_ir.read(overwritten_later),), BOOL)
+        body = (Assign(overwritten_later, const(False, BOOL)),
+                For(lane, (n + 1).expr(), const(self.count), (overwritten,), threads),
+                If(is_last, (write_row,)))
         return self._kernel(name, var, self.count * parts, body)
 
-    # ---- many of them
-    def many(self, machine: Machine, name: str) -> list[Kernel]:
-        """The order of the places, and a thread for each element."""
-        order, first = order_of(self.node.inputs[2], self.buffers, machine, f"{name}_order")
-        return [*first, self._by_order(name, order)]
+    # ---- many rows
+    def sorted_kernels(self, machine: Machine, name: str) -> list[Kernel]:
+        """The kernels for many rows: they sort the indices, then a thread writes each element."""
+        order, sort_kernels = argsort_kernels(self.node.inputs[2], self.buffers, machine,
+                                              f"{name}_order")
+        return [*sort_kernels, self._write_sorted(name, order)]
 
-    def _by_order(self, name: str, order: Buffer) -> Kernel:
-        """Each element, unless the next row in the order has the same place."""
+    def _write_sorted(self, name: str, order: Buffer) -> Kernel:
+        """Writes each element unless the next row in sorted order has the same index."""
         total = self.count * self.width
-        tasks = -(-total // _WIDEST)
+        tasks = -(-total // MAX_GROUP_THREADS)
         var, task = counter("task", tasks)
         lane, i = counter("i", total)
-        number = i // self.width
-        last = number + 1 >= self.count
-        following = atom(loop_ir.call("minimum", ((number + 1).expr(), const(self.count - 1)), INT),
-                         (0, self.count - 1))
-        n, after = (self._row(order, at) for at in (number, following))
-        stays = call("or", last, call("not", self._same(n, after)))
+        position = i // self.width
+        is_end = position + 1 >= self.count
+        next_position = atom(loop_ir.call("minimum", ((position + 1).expr(), const(self.count - 1)),
+                                          INT), (0, self.count - 1))
+        n, next_row = (self._row(order, at) for at in (position, next_position))
+        is_last = call("or", is_end, call("not", self._same_index(n, next_row)))
         store = store_row_element(self.node, self.buffers, self.inline, n, i % self.width)
-        loop = For(lane, *chunk_bounds(task, _WIDEST, total), (If(stays.expr, (store,)),), _WIDEST)
+        loop = For(lane, *chunk_bounds(task, MAX_GROUP_THREADS, total), (If(is_last.expr, (store,)),),
+                   MAX_GROUP_THREADS)
         return self._kernel(name, var, tasks, (loop,))
 
-    def _row(self, order: Buffer, number: Index) -> Index:
-        """The number of the row that comes at a place of the order."""
-        return atom(loop_ir.load(order, number.expr()), (0, self.count - 1))
+    def _row(self, order: Buffer, position: Index) -> Index:
+        """The number of the row at a position of the sorted order."""
+        return atom(loop_ir.load(order, position.expr()), (0, self.count - 1))

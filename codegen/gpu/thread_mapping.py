@@ -1,10 +1,11 @@
-"""How a kernel lies on threads: a team of them for each task, teams in blocks, scratch in memory.
+"""Maps a kernel to threads: a thread group runs each task, and a block has one or more groups.
 
-    no lane loop    a team is one thread
-    lane loops      a team is a warp, or a whole block where more lanes are asked for
+    no lane loop    a group is one thread
+    lane loops      a group is a warp, or a whole block where more lanes are requested
 
-Scratch of which every thread reads only what it has written itself becomes an array of its own,
-mostly registers; all other is shared memory, or, where that is too small, device memory.
+Scratch whose elements are each accessed by one thread alone becomes an array of that thread,
+mostly in registers. Other scratch is in shared memory or, if it is too large for that, in
+device memory.
 """
 
 from __future__ import annotations
@@ -32,99 +33,109 @@ from ..ir.loop_ir import (
 from .index_narrowing import Ranges
 
 WARP = 32
-MIXED = 256  # threads of a block whose teams are smaller, beside other kernels
-_BLOCK = 128  # the same, of one kernel alone
-_WIDEST = 1024
-_SHARED = 47 << 10  # bytes of shared memory that every kernel may have, less what sums need
-_OWN = 64  # elements of a thread's own scratch
+FUSED_BLOCK_THREADS = 256  # of a launch of several kernels
+SINGLE_KERNEL_BLOCK_THREADS = 128  # where groups are smaller than a block
+MAX_BLOCK_THREADS = 1024
+SHARED_BYTES_LIMIT = 47 << 10  # that every GPU allows, less those of reductions
+MAX_THREAD_LOCAL_ELEMENTS = 64  # of one buffer
 
 
 @dataclass(frozen=True)
 class ThreadLocal:
-    """Scratch that belongs to a thread: of an element `step` * lane + rest, `rest` is the place."""
+    """Scratch that belongs to a thread: element `stride` * lane + rest is element `rest` of the
+    thread's array."""
 
-    step: int
+    stride: int
     size: int
 
 
 @dataclass(frozen=True)
 class ThreadMapping:
-    """Threads of a team and of a block, and where scratch lies: `own` in a thread, `shared` in a
-    block's memory, `device` in the program's, task by task."""
+    """The sizes of thread groups and blocks, and where scratch buffers lie.
 
-    threads: int
-    block: int
-    own: dict[Buffer, ThreadLocal]
+    `thread_local` buffers are arrays of a thread, `shared` ones are in shared memory, and
+    `device` ones in device memory, task by task."""
+
+    group_threads: int
+    block_threads: int
+    thread_local: dict[Buffer, ThreadLocal]
     shared: tuple[Buffer, ...]
     device: tuple[Buffer, ...]
 
     @property
-    def teams(self) -> int:
-        """Teams of a block."""
-        return self.block // self.threads
+    def groups_per_block(self) -> int:
+        """The number of thread groups in a block."""
+        return self.block_threads // self.group_threads
 
     @property
-    def bytes_shared(self) -> int:
-        """Shared memory of a block, without what sums need."""
-        return self.teams * sum(-(-b.size * b.dtype.itemsize // 16) * 16 for b in self.shared)
+    def shared_bytes(self) -> int:
+        """The shared memory of a block, without that of reductions."""
+        return self.groups_per_block * sum(-(-b.size * b.dtype.itemsize // 16) * 16
+                                           for b in self.shared)
 
     def grid(self, tasks: int) -> int:
-        """Blocks for so many tasks."""
-        return -(-tasks // self.teams)
+        """The number of blocks that run this many tasks."""
+        return -(-tasks // self.groups_per_block)
 
 
 def thread_mapping_of(kernel: Kernel, alone: bool = True) -> ThreadMapping:
-    """How a kernel lies on threads: alone, or in blocks beside those of other kernels."""
+    """The thread mapping of a kernel; `alone` is False for a kernel that is fused with others into
+    one launch."""
     lanes = max([s.lanes for s in walk(kernel.body) if isinstance(s, For)], default=0)
-    turned = any(isinstance(s, Transpose) for s in walk(kernel.body))
-    wanted = max(lanes, WARP if turned else 0)
-    threads = 1 if not wanted else min(_WIDEST, _power_of_two(max(wanted, WARP)))
-    small = min(_BLOCK, _few(kernel.tasks, threads)) if alone else MIXED
-    block = threads if threads > WARP else small
-    own = _owned(kernel, threads)
-    shared, device, left = [], [], _SHARED
+    has_transpose = any(isinstance(s, Transpose) for s in walk(kernel.body))
+    min_threads = max(lanes, WARP if has_transpose else 0)
+    threads = 1 if not min_threads else min(MAX_BLOCK_THREADS,
+                                            _power_of_two(max(min_threads, WARP)))
+    small_block = min(SINGLE_KERNEL_BLOCK_THREADS,
+                      _warps_for(kernel.tasks, threads)) if alone else FUSED_BLOCK_THREADS
+    block_threads = threads if threads > WARP else small_block
+    local = _thread_local_buffers(kernel, threads)
+    shared, device, bytes_left = [], [], SHARED_BYTES_LIMIT
     for b in kernel.scratch:
-        size = b.size * b.dtype.itemsize * (block // threads)
-        if b in own:
+        size = b.size * b.dtype.itemsize * (block_threads // threads)
+        if b in local:
             continue
-        if threads > 1 and size <= left:
+        if threads > 1 and size <= bytes_left:
             shared.append(b)
-            left -= -(-size // 16) * 16
+            bytes_left -= -(-size // 16) * 16
         else:
             device.append(b)
-    return ThreadMapping(threads, block, own, tuple(shared), tuple(device))
+    return ThreadMapping(threads, block_threads, local, tuple(shared), tuple(device))
 
 
 def _power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def _few(tasks: int, threads: int) -> int:
-    """Threads for few tasks: whole warps."""
+def _warps_for(tasks: int, threads: int) -> int:
+    """The number of threads for few tasks, in whole warps."""
     return -(-tasks * threads // WARP) * WARP
 
 
-# ---- scratch of a thread
-def _owned(kernel: Kernel, threads: int) -> dict[Buffer, ThreadLocal]:
-    found: dict[Buffer, ThreadLocal] = {}
+# ---- thread-local scratch
+def _thread_local_buffers(kernel: Kernel, threads: int) -> dict[Buffer, ThreadLocal]:
+    """The scratch buffers whose accesses all stay within one thread."""
+    local: dict[Buffer, ThreadLocal] = {}
     accesses = list(_accesses(kernel.body, None, Ranges()))
     for b in kernel.scratch:
-        own = {a for buffer, a in accesses if buffer is b}
-        only = next(iter(own)) if len(own) == 1 else None
-        if only is not None and only.size <= _OWN and only.step * threads >= b.size:
-            found[b] = only
-    return found
+        layouts = {a for buffer, a in accesses if buffer is b}
+        layout = next(iter(layouts)) if len(layouts) == 1 else None
+        if layout is not None and layout.size <= MAX_THREAD_LOCAL_ELEMENTS \
+                and layout.stride * threads >= b.size:
+            local[b] = layout
+    return local
 
 
 def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
               ) -> Iterator[tuple[Buffer, ThreadLocal | None]]:
-    """Each access to memory, and how it lies in a thread's own, if it does."""
+    """Yields each accessed buffer with the layout of the access in a thread's own array, None if it
+    leaves the thread."""
     for s in body:
         for e in subexpressions(expressions(s)):
             if isinstance(e, Load):
-                yield e.buffer, _place(e.index, lane, ranges)
+                yield e.buffer, _thread_local_access(e.index, lane, ranges)
         if isinstance(s, Store):
-            yield s.buffer, _place(s.index, lane, ranges)
+            yield s.buffer, _thread_local_access(s.index, lane, ranges)
         if isinstance(s, Transpose):
             yield from ((s.buffer, None), (s.source, None))
         if isinstance(s, Mma):
@@ -139,22 +150,23 @@ def _accesses(body: Iterable[Stmt], lane: For | None, ranges: Ranges
             yield from _accesses(s.body, lane, ranges)
 
 
-def _place(index: Expr, lane: For | None, ranges: Ranges) -> ThreadLocal | None:
-    if lane is None or not _one_turn_each(lane):
+def _thread_local_access(index: Expr, lane: For | None, ranges: Ranges) -> ThreadLocal | None:
+    """The layout of an access that stays within its thread; None if it may leave it."""
+    if lane is None or not _one_iteration_per_thread(lane):
         return None
     terms, low = linear_form(index)
     step, high = terms.pop(lane.var, 0), low
     for e, factor in terms.items():
-        known = ranges.of(e)
-        if known is None or any(x is lane.var for x in subexpressions([e])):
+        value_range = ranges.of(e)
+        if value_range is None or any(x is lane.var for x in subexpressions([e])):
             return None
-        ends = known[0] * factor, known[1] * factor
+        ends = value_range[0] * factor, value_range[1] * factor
         low, high = low + min(ends), high + max(ends)
     return ThreadLocal(step, step) if 0 <= low and high < step else None
 
 
-def _one_turn_each(lane: For) -> bool:
-    """Whether each thread has one turn at most, that of its own number."""
+def _one_iteration_per_thread(lane: For) -> bool:
+    """True if each thread runs at most one iteration: the one of its own number."""
     start, stop = lane.start, lane.stop
     return isinstance(start, Const) and isinstance(stop, Const) and start.value == 0 \
         and bool(stop.value <= lane.lanes)

@@ -222,7 +222,7 @@ def test_code_for_cuda_of_sizes_that_vary_is_for_those_that_were_met() -> None:
         return x.exp().sum(-1)
 
     f(fw.ones(5, 1231))
-    with pytest.raises(CodegenError, match="the sizes of this recording vary, and no call has run"):
+    with pytest.raises(CodegenError, match="the sizes of this function are dynamic"):
         f.code("cuda")
     f(fw.ones(5, 1231))
     assert "1231" in f.code("cuda")

@@ -13,7 +13,7 @@ import fusewire as fw
 from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.compile import compile_graph
-from fusewire.codegen.cuda.program import LOWERED, program_of
+from fusewire.codegen.cuda.program import CUDA_LOWERING, program_of
 from fusewire.codegen.cuda.runtime.executable import compile_on
 from fusewire.codegen.partition.hybrid_executable import HybridExecutable, compile_hybrid
 from fusewire.eager.arrays.shapes import TensorType
@@ -154,7 +154,7 @@ def test_places_of_single_elements_out_of_range(bad: int, apart: bool) -> None:
     x, at, values = drawn(5, 2), np.array([[0], [-5], [4]]), drawn(3, 1)
     graph = recorded(lambda x, i, v: fw.scatter(x, 0, i, v, "add"), x, fw.from_numpy(at), values)[0]
     run = compile_hybrid(graph, lambda part: compile_on(part.graph, EmulatedDevice(), False),
-                         LOWERED) if apart else compile_on(graph, EmulatedDevice())
+                         CUDA_LOWERING) if apart else compile_on(graph, EmulatedDevice())
     run([x.numpy(), at, values.numpy()])
     at[2] = bad
     with pytest.raises(IndexError, match=f"scatter: index: {bad} is out of range"):

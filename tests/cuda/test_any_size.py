@@ -85,7 +85,7 @@ def test_an_index_is_looked_at() -> None:
 
 def test_what_a_library_computes_has_code_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is called with numbers."""
-    monkeypatch.setattr(library_pattern, "_WORTH", 0)
+    monkeypatch.setattr(library_pattern, "MIN_LIBRARY_OPERATIONS", 0)
     f = fw.compile(lambda x, w: x @ w)
     for n in (3, 5, 5, 3, 4, 3, 5):
         x, w = numbers(n, 4), numbers(4, 6)

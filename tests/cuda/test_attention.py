@@ -19,7 +19,7 @@ from samples import ROWS, Row
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.program import GPU, LOWERED, program_of
+from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE, program_of
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.codegen.cuda.runtime.executable import compile_on
 
@@ -82,7 +82,7 @@ def test_the_order_of_threads_does_not_matter(name: str) -> None:
 def test_kernels_mean_the_same_to_the_interpreter(name: str) -> None:
     case = CASES[name]
     graph, given = graph_of(case)
-    found = interpreted(graph, given, GPU, LOWERED)
+    found = interpreted(graph, given, GPU_MACHINE, CUDA_LOWERING)
     assert max(distances(found, exact(case, case.arrays()))) < BOUND
 
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fusewire.codegen.cuda.runtime.blas import call_of
+from fusewire.codegen.cuda.runtime.blas import blas_call_of
 from fusewire.codegen.ir.loop_ir import Buffer, Matrix, Product
 
 NAMES: dict[int, Any] = {2: np.float16, 14: ml_dtypes.bfloat16, 0: np.float32, 1: np.float64}
@@ -76,8 +76,8 @@ def check(dtypes: tuple[Any, Any], sizes: tuple[int, int, int, int], by_rows: An
     right, b = laid("ri", dtypes[0], batch, depth, columns, by_rows[1], more, shared)
     result, c = laid("res", dtypes[1], batch, rows, columns, by_rows[2], more)
     before = c.copy()
-    call = call_of(Product(left, right, result, batch, rows, columns, depth),
-                   {m.buffer: x.ctypes.data for m, x in ((left, a), (right, b), (result, c))})
+    call = blas_call_of(Product(left, right, result, batch, rows, columns, depth),
+                        {m.buffer: x.ctypes.data for m, x in ((left, a), (right, b), (result, c))})
     Cublas.gemmStridedBatchedEx(0, *call.arguments)
     sums = np.float64 if dtypes[0] == np.float64 else np.float32
     wanted = shown(left, a, batch, rows, depth).astype(sums) \

@@ -14,7 +14,7 @@ from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime.autotune import TimedChoice
 from fusewire.codegen.cuda.runtime.device import CupyDevice, gpu
 from fusewire.codegen.cuda.runtime.protocol import Device, Region
-from fusewire.codegen.gpu.cost_model import CHIPS, Choice
+from fusewire.codegen.gpu.cost_model import CHIPS, CandidateChoice
 from fusewire.codegen.ir.loop_ir import Buffer, Kernel, Matrix, Product, Var
 from fusewire.eager.arrays import devices
 from fusewire.eager.settings import settings
@@ -108,10 +108,10 @@ def test_much_shared_memory_is_asked_for(
 
 @needs_nvrtc
 @pytest.mark.parametrize(("launched", "message"), [
-    (function(grid=2**31), "doubled is launched in 2147483648 blocks of 32 threads"),
+    (function(grid=2**31), "doubled is launched with 2147483648 blocks of 32 threads"),
     (function(block=1025), "blocks of 1025 threads"),
     (function(block=0), "blocks of 0 threads"),
-    (function("wide", shared=224 << 10), "wide takes 233472 bytes of shared memory, .* 232448"),
+    (function("wide", shared=224 << 10), "wide needs 233472 bytes of shared memory; .* 232448"),
 ])
 def test_what_no_gpu_takes_is_refused(
     device: CupyDevice, launched: CudaFunction, message: str
@@ -159,7 +159,7 @@ def test_the_setting_says_whether_ways_are_timed(
 ) -> None:
     assert isinstance(device.choice, TimedChoice)
     monkeypatch.setattr(settings, "tune", False)
-    assert device.choice == Choice(CHIPS[90])
+    assert device.choice == CandidateChoice(CHIPS[90])
 
 
 def test_arrays_come_and_go(cupy: FakeCupy, device: CupyDevice) -> None:

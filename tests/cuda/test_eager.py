@@ -33,7 +33,7 @@ def both(name: str, *operands: Any, **params: Any) -> tuple[Any, Any]:
     """What an op gives on the GPU, and on the CPU."""
     op = OPS[name]
     with np.errstate(all="ignore"):
-        return eager.run(op, operands, params), op.impl(cpu_kernels, *operands, **params)
+        return eager.run_op(op, operands, params), op.impl(cpu_kernels, *operands, **params)
 
 
 def test_numbers_beside_arrays_adapt_to_them() -> None:
@@ -68,7 +68,7 @@ def _noting(load: Any, loaded: list[str]) -> Any:
 
 def test_what_has_no_code_is_left_to_others() -> None:
     opaque = next(op for op in OPS.values() if op.kind == "opaque" and op.name == "eig")
-    assert eager.run(opaque, (np.eye(3, dtype=np.float32),), {}) is None
+    assert eager.run_op(opaque, (np.eye(3, dtype=np.float32),), {}) is None
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:
@@ -83,4 +83,4 @@ def test_rows_that_meet_in_one_place(count: int) -> None:
     x, i = drawn.standard_normal((count, 3)).astype(np.float32), drawn.integers(0, 4, count)
     assert_same(*both("add_at", x, i, size=5, axis=0), 10)
     with pytest.raises(IndexError, match="add_at: index: 3 is out of range"):
-        eager.run(OPS["add_at"], (x, i), {"size": 3, "axis": 0})
+        eager.run_op(OPS["add_at"], (x, i), {"size": 3, "axis": 0})

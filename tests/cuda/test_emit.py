@@ -239,7 +239,8 @@ def own_elements(size: int) -> tuple[Kernel, Buffer]:
 @runs
 @in_all_orders
 @pytest.mark.parametrize(("made", "place"), [
-    (own_elements(64), "own"), (reversed_rows(60), "shared"), (reversed_rows(13_000), "device"),
+    (own_elements(64), "thread_local"), (reversed_rows(60), "shared"),
+    (reversed_rows(13_000), "device"),
 ], ids=["own", "shared", "device"])
 def test_scratch_lies_in_three_places(made: tuple[Kernel, Buffer], place: str, order: int) -> None:
     k, scratch = made

@@ -16,7 +16,7 @@ from fusewire.capture.graph.graph_builder import build
 from fusewire.codegen.cuda.module import CudaFunction
 from fusewire.codegen.cuda.runtime import graph_replay
 from fusewire.codegen.cuda.runtime.executable import DeviceExecutable, compile_on
-from fusewire.codegen.cuda.runtime.protocol import BufferPlaces, Region
+from fusewire.codegen.cuda.runtime.protocol import BufferAddresses, Region
 from fusewire.codegen.gpu.gemm import library_pattern
 from fusewire.eager.arrays.shapes import TensorType
 
@@ -60,8 +60,8 @@ class Steady(EmulatedDevice):
 
         return SimpleNamespace(launch=launch)
 
-    def places(self, arrays: Sequence[Any]) -> BufferPlaces:
-        return BufferPlaces(self.stream, tuple(a.ctypes.data for a in arrays))
+    def places(self, arrays: Sequence[Any]) -> BufferAddresses:
+        return BufferAddresses(self.stream, tuple(a.ctypes.data for a in arrays))
 
     def capture(self, work: Any, arrays: Sequence[Any]) -> Any:
         self.noted = []
@@ -127,11 +127,11 @@ def test_each_stream_works_in_memory_of_its_own() -> None:
     program = compiled(in_turn, device)
     for device.stream in (0, 1) * 3:
         _, seen = call(program, X, 2.0)
-    assert len(seen) == 1 and len(program._running._spaces) == 2
+    assert len(seen) == 1 and len(program._replay._memory) == 2
 
 
 def test_a_library_stands_between_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library_pattern, "_WORTH", 0)
+    monkeypatch.setattr(library_pattern, "MIN_LIBRARY_OPERATIONS", 0)
     program = compiled(products, Steady())
     steps = program.program.steps
     functions = [program.program.module.functions[s.function] for s in steps]
@@ -144,12 +144,12 @@ def test_a_library_stands_between_graphs(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_graphs_that_are_not_met_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_replay, "GRAPHS", 2)
-    monkeypatch.setattr(graph_replay, "SEEN", 3)
+    monkeypatch.setattr(graph_replay, "MAX_GRAPHS", 2)
+    monkeypatch.setattr(graph_replay, "MAX_SEEN_ADDRESSES", 3)
     program = compiled(in_turn, Steady())
     arrays = [X.copy() for _ in range(3)]
     for x in [y for a in arrays for y in (a, a)]:
         call(program, x, 1.0)
-    assert len(program._running._graphs) == 2 and len(program._running._seen) == 3
+    assert len(program._replay._graphs) == 2 and len(program._replay._seen) == 3
     for x in [y for a in [X.copy() for _ in range(3)] for y in (a,)]:
         assert type(call(program, x, 1.0)[1][0]) is str

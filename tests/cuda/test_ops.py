@@ -17,7 +17,7 @@ from sampling import sample
 
 import fusewire as fw
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.program import LOWERED
+from fusewire.codegen.cuda.program import CUDA_LOWERING
 from fusewire.codegen.partition.hybrid_executable import compile_hybrid
 from fusewire.eager.arrays.dtypes import is_small
 
@@ -30,7 +30,7 @@ def check(make_device: Any, row: Row, fn: Callable[..., Any], *given: Any) -> No
     """What a device computes is what NumPy computes, node by node."""
     graph, arrays = recorded(fn, *given)
     device = make_device(ORDERS[ROWS.index(row) % len(ORDERS)])
-    program = compile_hybrid(graph, lambda part: from_here(part.graph, device), LOWERED)
+    program = compile_hybrid(graph, lambda part: from_here(part.graph, device), CUDA_LOWERING)
     wanted = evaluate(graph, [np.copy(a) for a in arrays])
     for got, expected in zip(program([np.copy(a) for a in arrays]), wanted, strict=True):
         if is_small(expected.dtype):  # one number off where it lies in the middle of two

@@ -45,7 +45,7 @@ CASES = {
 
 def product_in(case: Case, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> Product | None:
     """What the program of a case says; its numbers, and the library's, are NumPy's."""
-    monkeypatch.setattr(library_pattern, "_WORTH", 1)
+    monkeypatch.setattr(library_pattern, "MIN_LIBRARY_OPERATIONS", 1)
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(shape).astype(dtype) for shape in case.shapes]
     graph, arrays = recorded(case.function, *tensors(given))

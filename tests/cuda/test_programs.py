@@ -15,7 +15,7 @@ from random_programs import inputs_of, printed, program, run
 
 import fusewire as fw
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.program import LOWERED
+from fusewire.codegen.cuda.program import CUDA_LOWERING
 from fusewire.codegen.partition.hybrid_executable import compile_hybrid
 
 F = fw.nn.functional
@@ -24,7 +24,7 @@ F = fw.nn.functional
 def check(device: Any, fn: Callable[..., Any], *given: Any, loose: float = 10) -> int:
     """What a device computes is what NumPy computes, node by node; how many arrays that are."""
     graph, arrays = recorded(fn, *given)
-    compiled = compile_hybrid(graph, lambda part: from_here(part.graph, device), LOWERED)
+    compiled = compile_hybrid(graph, lambda part: from_here(part.graph, device), CUDA_LOWERING)
     wanted = evaluate(graph, [np.copy(a) for a in arrays])
     assert wanted
     for got, expected in zip(compiled([np.copy(a) for a in arrays]), wanted, strict=True):

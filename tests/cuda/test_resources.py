@@ -14,7 +14,7 @@ from oracle import recorded
 from row_programs import TREES, backward, cases, forward, weighted
 from samples import ROWS
 
-from fusewire.codegen.cuda.program import LOWERED
+from fusewire.codegen.cuda.program import CUDA_LOWERING
 from fusewire.codegen.cuda.runtime.executable import compile_on
 from fusewire.codegen.partition.hybrid_executable import compile_hybrid
 
@@ -28,7 +28,7 @@ ARCHS = ("sm_80", "sm_90")
 def add(kernels: Kernels, label: str, fn: Callable[..., Any], *given: Any) -> None:
     kernels.label = label
     graph, _ = recorded(fn, *given)
-    compile_hybrid(graph, lambda part: compile_on(part.graph, kernels, checks=False), LOWERED)
+    compile_hybrid(graph, lambda part: compile_on(part.graph, kernels, checks=False), CUDA_LOWERING)
 
 
 @pytest.mark.parametrize("start", range(0, len(WHOLE), AT_ONCE))

@@ -31,11 +31,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...], int]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_parts_of_long_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lower, "_LONG", 64)
+    monkeypatch.setattr(lower, "MIN_SPLIT_ROW", 64)
     function, shape, threads = CASES[name]
     given = [np.random.default_rng(0).standard_normal(shape).astype(np.float32)]
     graph, arrays = recorded(function, *tensors(given))
     program = compile_on(graph, EmulatedDevice(order=3))
     assert_same(program(list(arrays))[0], evaluate(graph, arrays)[0], 100)
     _, total = program.program.module.functions
-    assert thread_mapping_of(total.kernels[0]).threads == threads
+    assert thread_mapping_of(total.kernels[0]).group_threads == threads

@@ -18,10 +18,15 @@ import fusewire.nn.functional as F
 from emulator.emulator import AVAILABLE
 from fusewire.capture.graph.graph import Graph
 from fusewire.capture.graph.reference_interpreter import evaluate
-from fusewire.codegen.cuda.program import GPU, LOWERED, program_of
+from fusewire.codegen.cuda.program import CUDA_LOWERING, GPU_MACHINE, program_of
 from fusewire.codegen.cuda.runtime import nvrtc
 from fusewire.codegen.cuda.runtime.executable import compile_on
-from fusewire.codegen.gpu.cost_model import ANY, FIRST, Choice, chip_of
+from fusewire.codegen.gpu.cost_model import (
+    FIRST_CANDIDATE,
+    REFERENCE_CHIP,
+    CandidateChoice,
+    chip_of,
+)
 from fusewire.codegen.gpu.gemm import configs
 from fusewire.codegen.gpu.gemm.configs import TENSOR_TILES, TensorTile
 from fusewire.codegen.ir.loop_ir import Kernel, Mma, walk
@@ -65,7 +70,7 @@ def by_tensor_cores(kernels: list[Kernel]) -> bool:
     return any(isinstance(s, Mma) for k in kernels for s in walk(k.body))
 
 
-def kernels_of(graph: Graph, choice: Choice = FIRST) -> list[Kernel]:
+def kernels_of(graph: Graph, choice: CandidateChoice = FIRST_CANDIDATE) -> list[Kernel]:
     functions = program_of(graph, choice=choice).module.functions
     return [k for f in functions for k in f.kernels]
 
@@ -74,16 +79,17 @@ def kernels_of(graph: Graph, choice: Choice = FIRST) -> list[Kernel]:
 @pytest.mark.parametrize("tile", TENSOR_TILES, ids=str)
 def test_every_element_of_a_tile_is_one_threads(tile: TensorTile) -> None:
     f = tile.fragments
-    found = {(f.row(t, n), f.column(t, n)) for t in range(tile.threads) for n in range(tile.sums)}
+    found = {(f.row(t, n), f.column(t, n)) for t in range(tile.threads)
+             for n in range(tile.accumulators)}
     assert found == {(i, j) for i in range(tile.rows) for j in range(tile.columns)}
-    assert len(found) == tile.threads * tile.sums
+    assert len(found) == tile.threads * tile.accumulators
 
 
 @pytest.mark.parametrize("tile", TENSOR_TILES, ids=str)
 def test_a_threads_sums_come_in_pairs_of_neighbours(tile: TensorTile) -> None:
     f = tile.fragments
     for t in range(tile.threads):
-        for n in range(0, tile.sums, tile.piece):
+        for n in range(0, tile.accumulators, tile.vector):
             assert (f.row(t, n + 1), f.column(t, n + 1)) == (f.row(t, n), f.column(t, n) + 1)
 
 
@@ -103,7 +109,8 @@ def test_products_are_those_of_numpy(name: str, dtype: Any) -> None:
 @pytest.mark.parametrize("name", ["sizes that are no tiles", "moved 8 at once"])
 def test_kernels_mean_the_same_to_the_interpreter(name: str, dtype: Any) -> None:
     graph, arrays = graph_of(*CASES[name], dtype)
-    for got, wanted in zip(interpreted(graph, arrays, GPU, LOWERED), evaluate(graph, arrays)):
+    for got, wanted in zip(interpreted(graph, arrays, GPU_MACHINE, CUDA_LOWERING),
+                           evaluate(graph, arrays)):
         assert_same(got, wanted, 4)
 
 
@@ -140,16 +147,16 @@ def test_products_of_one_dtype_of_16_bits(dtypes: tuple[Any, Any], where: bool) 
 def test_a_gpu_may_have_none() -> None:
     """None that multiply bfloat16, before sm_80: then threads do."""
     graph, _ = graph_of(lambda x, y: x @ y, ((40, 40), (40, 40)), fw.bfloat16)
-    assert chip_of("sm_75", 40) == replace(ANY, processors=40, matrix=0)
-    assert not by_tensor_cores(kernels_of(graph, Choice(chip_of("sm_75", 40))))
-    assert by_tensor_cores(kernels_of(graph, Choice(chip_of("sm_89", 40))))
+    assert chip_of("sm_75", 40) == replace(REFERENCE_CHIP, processors=40, matrix=0)
+    assert not by_tensor_cores(kernels_of(graph, CandidateChoice(chip_of("sm_75", 40))))
+    assert by_tensor_cores(kernels_of(graph, CandidateChoice(chip_of("sm_89", 40))))
 
 
 # ---- what the kernels take
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["with more behind it", "moved 8 at once", "a convolution"])
 def test_no_tile_spills(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configs, "_LIKELY", float("inf"))
+    monkeypatch.setattr(configs, "MEASURED_WITHIN", float("inf"))
     graph, _ = graph_of(*CASES[name], fw.bfloat16)
     for number in range(len(TENSOR_TILES)):
         source = program_of(graph, choice=Noting(number=number)).module.source

@@ -257,7 +257,7 @@ def test_the_emulator_sees_kernels_that_are_wrongly_launched_at_once(
         monkeypatch: pytest.MonkeyPatch) -> None:
     graph, arrays = recorded(lambda x: x.sum(1).reshape(60, 10).sum(1), *numbers([(600, 8)]))
     assert len(program_of(graph).steps) == 2
-    monkeypatch.setattr(horizontal_fusion._Batch, "in_the_way", lambda self, x: False)
+    monkeypatch.setattr(horizontal_fusion._Batch, "conflicts_with", lambda self, x: False)
     program = compile_on(graph, EmulatedDevice())
     assert len(program.program.steps) == 1
     with pytest.raises(KernelFault, match="race between blocks"):
@@ -271,7 +271,7 @@ def test_several_kernels_take_no_more_registers_than_the_largest(name: str, arch
                                                                  monkeypatch: Any) -> None:
     graph, _ = updates(name, SHAPES * 3)
     (joined,) = nvrtc.compile(program_of(graph).module.source, arch).resources.values()
-    monkeypatch.setattr(horizontal_fusion, "_SMALL", 0)
+    monkeypatch.setattr(horizontal_fusion, "MAX_SMALL_BLOCKS", 0)
     alone = nvrtc.compile(program_of(graph).module.source, arch).resources.values()
     assert (joined.stack, joined.spill_stores, joined.spill_loads) == (0, 0, 0)
     assert joined.registers <= max(r.registers for r in alone) + 8

@@ -23,13 +23,20 @@ from fusewire.codegen.cuda.program import program_of
 from fusewire.codegen.cuda.runtime import autotune
 from fusewire.codegen.cuda.runtime.autotune import TimedChoice
 from fusewire.codegen.cuda.runtime.executable import compile_on
-from fusewire.codegen.gpu.cost_model import ANY, CHIPS, Work, chip_of, room, seconds
+from fusewire.codegen.gpu.cost_model import (
+    CHIPS,
+    REFERENCE_CHIP,
+    KernelWork,
+    chip_of,
+    predicted_seconds,
+    resident_blocks,
+)
 from fusewire.codegen.gpu.gemm import configs
 from fusewire.codegen.gpu.gemm.configs import (
+    SIMT_TILES,
     TENSOR_TILES,
-    TILES,
-    Sizes,
-    Tile,
+    ContractionSizes,
+    SimtTile,
     TileConfig,
     tile_configs,
 )
@@ -40,13 +47,15 @@ from fusewire.eager.settings import settings
 # ---- the model
 def best(batch: int, rows: int, columns: int, depth: int, itemsize: int = 4) -> TileConfig:
     read = batch * (rows + columns) * depth * itemsize
-    return tile_configs(Sizes(batch, rows, columns, depth, itemsize, read), TILES)[0]
+    return tile_configs(ContractionSizes(batch, rows, columns, depth, itemsize, read),
+                        SIMT_TILES)[0]
 
 
 def test_large_results_have_large_tiles() -> None:
     """Of which more is computed for what is read."""
-    assert best(1, 4096, 4096, 256).tile.own == 8 and best(1, 4096, 4096, 256).tile.rows == 128
-    assert best(1, 16, 16, 40).tile == Tile(16, 16, 2)
+    assert best(1, 4096, 4096, 256).tile.per_thread == 8 and best(1, 4096, 4096,
+                                                                  256).tile.rows == 128
+    assert best(1, 16, 16, 40).tile == SimtTile(16, 16, 2)
 
 
 def test_tiles_are_as_narrow_as_the_result() -> None:
@@ -56,53 +65,55 @@ def test_tiles_are_as_narrow_as_the_result() -> None:
 
 
 def test_few_tiles_share_long_sums() -> None:
-    assert best(1, 32, 144, 100_000).shares > 16
-    assert best(1, 32, 144, 32).shares == 1
-    assert best(1, 4096, 4096, 4096).shares == 1
+    assert best(1, 32, 144, 100_000).split_k > 16
+    assert best(1, 32, 144, 32).split_k == 1
+    assert best(1, 4096, 4096, 4096).split_k == 1
 
 
 @pytest.mark.parametrize("depth", [1, 63, 784, 4096, 1 << 20])
 def test_every_share_has_something(depth: int) -> None:
-    shares, blocks = best(1, 16, 16, depth).shares, -(-depth // Tile.depth)
+    shares, blocks = best(1, 16, 16, depth).split_k, -(-depth // SimtTile.depth)
     assert (shares - 1) * -(-blocks // shares) < blocks
 
 
 def test_sums_fit_in_registers() -> None:
-    assert {w.tile.own for w in tile_configs(Sizes(1, 4096, 4096, 256, 8, 1), TILES)} <= {2, 4}
+    assert {w.tile.per_thread for w in tile_configs(ContractionSizes(1, 4096, 4096, 256, 8, 1),
+                                                    SIMT_TILES)} <= {2, 4}
 
 
 def test_shares_are_the_same_on_every_gpu() -> None:
     """They decide in which order sums are added; tiles do not, and may differ."""
-    sizes = [Sizes(b, r, c, d, 4, (r + c) * d * 4) for b, r, c, d in itertools.product(
+    sizes = [ContractionSizes(b, r, c, d, 4, (r + c) * d * 4) for b, r, c, d in itertools.product(
         (1, 12), (1, 40, 512), (64, 3000), (30, 500, 9000))]
-    for among in (TILES, TENSOR_TILES):
+    for among in (SIMT_TILES, TENSOR_TILES):
         chosen = [[tile_configs(s, among, chip)[0] for chip in CHIPS.values()] for s in sizes]
-        assert all(len({w.shares for w in found}) == 1 for found in chosen)
+        assert all(len({w.split_k for w in found}) == 1 for found in chosen)
         assert any(len(set(found)) > 1 for found in chosen)
 
 
 def test_time_grows_with_what_there_is_to_do() -> None:
-    work = Work(1000, 128, 64, 4096, 10, 100.0, 1e6, 1e6)
-    more = [Work(2000, 128, 64, 4096, 10, 100.0, 1e6, 1e6),
-            Work(1000, 128, 64, 4096, 20, 100.0, 1e6, 1e6),
-            Work(1000, 128, 64, 4096, 10, 900.0, 1e6, 1e6),
-            Work(1000, 128, 64, 4096, 10, 100.0, 1e9, 1e9)]
+    work = KernelWork(1000, 128, 64, 4096, 10, 100.0, 1e6, 1e6)
+    more = [KernelWork(2000, 128, 64, 4096, 10, 100.0, 1e6, 1e6),
+            KernelWork(1000, 128, 64, 4096, 20, 100.0, 1e6, 1e6),
+            KernelWork(1000, 128, 64, 4096, 10, 900.0, 1e6, 1e6),
+            KernelWork(1000, 128, 64, 4096, 10, 100.0, 1e9, 1e9)]
     for chip in CHIPS.values():
-        assert all(seconds(w, chip) > seconds(work, chip) for w in more)
+        assert all(predicted_seconds(w, chip) > predicted_seconds(work, chip) for w in more)
 
 
 @pytest.mark.parametrize(("work", "teams"), [
-    (Work(1, 256, 128, 0, 1, 1.0, 0, 0), 2), (Work(1, 1024, 32, 0, 1, 1.0, 0, 0), 2),
-    (Work(1, 32, 16, 0, 1, 1.0, 0, 0), 32), (Work(1, 64, 32, 40 << 10, 1, 1.0, 0, 0), 4)])
-def test_a_processor_has_room(work: Work, teams: int) -> None:
+    (KernelWork(1, 256, 128, 0, 1, 1.0, 0, 0), 2), (KernelWork(1, 1024, 32, 0, 1, 1.0, 0, 0), 2),
+    (KernelWork(1, 32, 16, 0, 1, 1.0, 0, 0), 32),
+    (KernelWork(1, 64, 32, 40 << 10, 1, 1.0, 0, 0), 4)])
+def test_a_processor_has_room(work: KernelWork, teams: int) -> None:
     """For so many registers, threads, blocks, and bytes of shared memory."""
-    assert room(work, ANY) == teams
+    assert resident_blocks(work, REFERENCE_CHIP) == teams
 
 
 def test_an_unknown_gpu_is_like_the_newest_one_before_it() -> None:
-    assert chip_of("sm_120", 170).clock == CHIPS[90].clock
+    assert chip_of("sm_120", 170).clock_ghz == CHIPS[90].clock_ghz
     assert chip_of("sm_86", 84).processors == 84
-    assert chip_of("sm_75", 40).lanes == ANY.lanes
+    assert chip_of("sm_75", 40).additions_per_cycle == REFERENCE_CHIP.additions_per_cycle
 
 
 # ---- times
@@ -135,9 +146,9 @@ def small() -> Graph:
 def folder(tmp_path: Path) -> Iterator[Path]:
     before = settings.disk_mb, settings.disk_dir
     settings.disk_mb, settings.disk_dir = 64, str(tmp_path)
-    autotune._KNOWN.clear()
+    autotune._FASTEST.clear()
     yield tmp_path
-    autotune._KNOWN.clear()
+    autotune._FASTEST.clear()
     settings.disk_mb, settings.disk_dir = before
 
 
@@ -146,7 +157,7 @@ def timed(times: Callable[[int], float]) -> Clock:
 
 
 def measured(clock: Clock, name: str = "NVIDIA A100") -> TimedChoice:
-    return TimedChoice(ANY, device=clock, name=name)
+    return TimedChoice(REFERENCE_CHIP, device=clock, name=name)
 
 
 def chosen(clock: Clock, name: str = "NVIDIA A100") -> str:
@@ -177,7 +188,7 @@ def test_the_fastest_way_is_taken(folder: Path) -> None:
 
 def test_times_are_taken_once(folder: Path) -> None:
     first = chosen(timed(faster))
-    autotune._KNOWN.clear()  # as another process begins
+    autotune._FASTEST.clear()  # as another process begins
     again = timed(slower)
     assert chosen(again) == first and again.asked == 0
     settings.disk_mb = 0
@@ -201,7 +212,7 @@ def test_damaged_entries_are_measured_again(folder: Path, image: bytes) -> None:
     first = chosen(timed(faster))
     (entry,) = folder.glob("*.fastest")
     entry.write_bytes(image)
-    autotune._KNOWN.clear()
+    autotune._FASTEST.clear()
     again = timed(faster)
     assert chosen(again) == first and again.asked > 0
 
@@ -210,7 +221,7 @@ def test_entries_that_name_no_way_are_measured_again(folder: Path) -> None:
     first = chosen(timed(faster))
     (entry,) = folder.glob("*.fastest")
     disk_cache.save(entry.name, b"1024x1024x99/1")
-    autotune._KNOWN.clear()
+    autotune._FASTEST.clear()
     assert chosen(timed(faster)) == first
 
 
@@ -231,7 +242,7 @@ def test_ways_that_the_gpu_does_not_take_are_left_out(folder: Path) -> None:
 
 def test_what_takes_much_memory_is_not_measured(folder: Path,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autotune, "_BYTES", 1000)
+    monkeypatch.setattr(autotune, "MAX_MEASUREMENT_BYTES", 1000)
     clock = timed(faster)
     assert chosen(clock) == source_of(0) and clock.asked == 0
 
@@ -260,11 +271,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 
 @pytest.mark.skipif(not AVAILABLE, reason="the emulator compiles with g++")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize(("dtype", "among"), [(fw.float32, TILES), (fw.bfloat16, TENSOR_TILES)])
+@pytest.mark.parametrize(("dtype", "among"),
+                         [(fw.float32, SIMT_TILES), (fw.bfloat16, TENSOR_TILES)])
 def test_all_ways_give_the_same_bits(name: str, dtype: Any, among: Sequence[Any],
                                      monkeypatch: pytest.MonkeyPatch) -> None:
     """So a time decides about nothing but time."""
-    monkeypatch.setattr(configs, "_LIKELY", float("inf"))
+    monkeypatch.setattr(configs, "MEASURED_WITHIN", float("inf"))
     graph, arrays = graph_of(CASES[name][0], *CASES[name][1], dtype=dtype)
     noting = Noting()
     program_of(graph, choice=noting)

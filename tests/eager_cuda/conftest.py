@@ -25,7 +25,7 @@ def cupy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     def no_kernels(number: int) -> NoReturn:
         raise fw.CodegenError("kernels of ours need a GPU that is there")
 
-    assert eager.run  # is imported, or CuPy would bring it back
+    assert eager.run_op  # is imported, or CuPy would bring it back
     monkeypatch.setattr(on_device, "compiled", None)
     monkeypatch.setattr(range_checks, "on_gpu", None)
     monkeypatch.setattr(multi_device, "gpu", no_kernels)

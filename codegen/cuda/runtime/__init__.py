@@ -1,1 +1,1 @@
-"""The CUDA runtime: NVRTC, devices by CuPy, CUDA graphs and autotuning."""
+"""Runs CUDA programs: compiles by NVRTC, launches through CuPy, replays CUDA graphs, autotunes."""

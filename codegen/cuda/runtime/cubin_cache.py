@@ -1,4 +1,4 @@
-"""Cubins kept in memory and on disk: a source is compiled once for an architecture."""
+"""Caches cubins in memory and on disk: a source is compiled once for each architecture."""
 
 from __future__ import annotations
 
@@ -9,40 +9,41 @@ from ...runtime import disk_cache
 from . import nvrtc
 from .nvrtc import CompiledModule
 
-_KEPT = 256  # sources whose code stays in memory
+MAX_SOURCES_IN_MEMORY = 256
 
 
-def compiled(
+def compile_cached(
     source: str, arch: str, options: Sequence[str] = (), newest: int | None = None
 ) -> CompiledModule:
-    """The machine code of a source, made before or now. See `nvrtc.compile`."""
-    return _compiled(source, arch, tuple(options), newest)
+    """The machine code of a source, compiled or from the cache. See `nvrtc.compile`."""
+    return _compile_once(source, arch, tuple(options), newest)
 
 
-@functools.lru_cache(_KEPT)
-def _compiled(source: str, arch: str, options: tuple[str, ...],
-              newest: int | None) -> CompiledModule:
-    name = key(source, arch, options, newest)
-    entry = disk_cache.load(name)
+@functools.lru_cache(MAX_SOURCES_IN_MEMORY)
+def _compile_once(source: str, arch: str, options: tuple[str, ...],
+                  newest: int | None) -> CompiledModule:
+    entry_name = key(source, arch, options, newest)
+    entry = disk_cache.load(entry_name)
     if entry is not None:
-        return _opened(entry)
-    made = nvrtc.compile(source, arch, options, newest)
-    disk_cache.save(name, _entry(made))
-    return made
+        return _decode(entry)
+    module = nvrtc.compile(source, arch, options, newest)
+    disk_cache.save(entry_name, _encode(module))
+    return module
 
 
 def key(source: str, arch: str, options: tuple[str, ...], newest: int | None) -> str:
-    """The name of an entry: a digest of all that the code depends on."""
+    """The name of a cache entry: a digest of everything that the code depends on."""
     parts = nvrtc.identity(newest), arch, *nvrtc.FLAGS, *options, source
     return disk_cache.digest(*parts).hex() + ".cubin"
 
 
-def _entry(made: CompiledModule) -> bytes:
-    """The log, which tells what kernels take as well, and the machine code after it."""
-    return made.log.encode() + b"\0" + made.cubin
+def _encode(module: CompiledModule) -> bytes:
+    """A cache entry: the log, which contains the resources of each kernel, then the machine
+    code."""
+    return module.log.encode() + b"\0" + module.cubin
 
 
-def _opened(entry: bytes) -> CompiledModule:
+def _decode(entry: bytes) -> CompiledModule:
     log, _, cubin = entry.partition(b"\0")
     text = log.decode()
     return CompiledModule(cubin, text, nvrtc.resources(text))

@@ -1,4 +1,4 @@
-"""A recording as CUDA C to be read: no GPU, and nothing of it, is needed."""
+"""Shows the CUDA C of a compiled function; no GPU is needed."""
 
 from __future__ import annotations
 
@@ -11,46 +11,47 @@ from ...dynamic.specializations import DynamicExecutable
 from ...partition.hybrid_executable import comment, compile_parts
 from ...partition.partition import GraphPart
 from ..module import CudaFunction
-from ..program import LOWERED, program_of
-from .multi_device import settled
+from ..program import CUDA_LOWERING, program_of
+from .multi_device import with_transfers
 
 
-def code_of_stage(stage: Segment) -> str:
-    """The CUDA C of a part of a recording; if its sizes vary, for those that most calls had."""
+def cuda_code_of_segment(stage: Segment) -> str:
+    """The CUDA C of a segment; for dynamic sizes, that of the most frequent ones."""
     if is_elsewhere(stage.graph):
         return stage.compile().code
     if not has_symbols(stage.graph):
-        return code_of(stage.graph)
+        return cuda_code_of(stage.graph)
     executable = stage.compile()
-    met = executable.variants if isinstance(executable, DynamicExecutable) else []
-    if not met:
-        raise CodegenError("the sizes of this recording vary, and no call has run it yet",
+    variants = executable.variants if isinstance(executable, DynamicExecutable) else []
+    if not variants:
+        raise CodegenError("the sizes of this function are dynamic, and no call has run it yet",
                            "call the function again: code for its sizes is shown then")
-    return code_of(bind_sizes(stage.graph, met[0].sizes))
+    return cuda_code_of(bind_sizes(stage.graph, variants[0].sizes))
 
 
-def code_of(graph: Graph) -> str:
-    """The CUDA C of a graph of known sizes, as if its inputs were on a GPU. What has no code is a
-    comment between the modules of what has."""
-    _, steps, shown, _ = compile_parts(settled(rebuild(graph, _on_a_gpu)), _shown, LOWERED)
+def cuda_code_of(graph: Graph) -> str:
+    """The CUDA C of a graph of static sizes, as if its inputs were on a GPU. Parts without code are
+    comments between the modules."""
+    _, steps, texts, _ = compile_parts(with_transfers(rebuild(graph, _input_on_gpu)), _module_text,
+                                       CUDA_LOWERING)
     return "\n".join(f"// {comment(step)}" if text is None else text
-                     for step, text in zip(steps, shown))
+                     for step, text in zip(steps, texts))
 
 
-def _on_a_gpu(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
+def _input_on_gpu(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
     if node.op == "input":
         return nodes.input(node.params["name"], node.type, "cuda:0")
     return nodes.again(node, inputs)
 
 
-def _shown(part: GraphPart) -> str:
-    """The module of a part, its launches as comments before it."""
+def _module_text(part: GraphPart) -> str:
+    """The module of a part, preceded by its launches as comments."""
     program = program_of(without_transfers(part.graph), checks=False)
     functions = [program.module.functions[step.function] for step in program.steps]
-    launches = [f"// {f.name}<<<{f.grid}, {f.block}>>>  {', '.join(_sites(f)[:3])}\n"
+    launches = [f"// {f.name}<<<{f.grid}, {f.block}>>>  {', '.join(_source_lines(f)[:3])}\n"
                 for f in functions]
     return "".join(launches) + program.module.source
 
 
-def _sites(function: CudaFunction) -> list[str]:
+def _source_lines(function: CudaFunction) -> list[str]:
     return list(dict.fromkeys(site for k in function.kernels for site in k.sites))

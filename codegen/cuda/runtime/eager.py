@@ -1,4 +1,5 @@
-"""Ops on tensors of a GPU as kernels of their own: what CuPy has not, or has otherwise than NumPy.
+"""Runs single eager ops on GPU tensors by generated kernels: ops that CuPy lacks or defines
+otherwise.
 
 An op is a graph of one node, compiled once for the types of its operands.
 """
@@ -24,58 +25,58 @@ from ...eager_jit.cache import SpecializationCache
 from .device import gpu
 from .executable import compile_on
 
-Call = Callable[[list[Any]], list[Any]]
+CompiledOp = Callable[[list[Any]], list[Any]]
 
 _PROGRAMS = SpecializationCache()
 
 
-def run(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The result of an op on arrays of the current GPU and numbers; None where there is no code for
-    it, or where it comes with too many shapes for a program each."""
+def run_op(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The result of an op on arrays of the current GPU and numbers; None if the op has no code, or
+    comes with too many shapes to compile."""
     number = devices.cupy().cuda.runtime.getDevice()
     operands = [TensorType(x.shape, x.dtype) if isinstance(x, devices.ndarray) else x
                 for x in arrays]
     key = (number, op.name, *[x if isinstance(x, TensorType) else param_key(x) for x in operands],
            *[(k, param_key(v)) for k, v in sorted(params.items())])
-    call = _PROGRAMS.get(key, op.name, lambda: _compiled(op, operands, params, number))
+    call = _PROGRAMS.get(key, op.name, lambda: _compile_op(op, operands, params, number))
     return call([x for x in arrays if isinstance(x, devices.ndarray)])[0] if call else None
 
 
-def _compiled(op: Op, operands: Sequence[Any], params: dict[str, Any], number: int
-              ) -> Call | None:
+def _compile_op(op: Op, operands: Sequence[Any], params: dict[str, Any], number: int
+              ) -> CompiledOp | None:
     try:
-        return compile_on(graph_of(op, operands, params), gpu(number))
+        return compile_on(graph_of_op(op, operands, params), gpu(number))
     except CodegenError:
         return None
 
 
-def graph_of(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Graph:
+def graph_of_op(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Graph:
     """The graph of one op on values of these types, and on numbers."""
     nodes = Nodes()
     inputs = {i: nodes.input(f"x{i}", t) for i, t in enumerate(operands)
               if isinstance(t, TensorType)}
-    given = [as_tensor(inputs[i]) if i in inputs else x for i, x in enumerate(operands)]
-    out = Builder(nodes).apply(op, tuple(given), params)._data
+    arguments = [as_tensor(inputs[i]) if i in inputs else x for i, x in enumerate(operands)]
+    out = Builder(nodes).apply(op, tuple(arguments), params)._data
     return Graph(tuple(inputs.values()), (out.node,))
 
 
 def in_range(x: Any, size: int, low: int) -> bool:
-    """Whether every element of an array on a GPU is one of low ... size - 1, by one kernel."""
+    """True if every element of an array on a GPU is in low ... size - 1, checked by one kernel."""
     key = x.device.id, "in_range", TensorType(x.shape, x.dtype), size, low
-    call = _PROGRAMS.get(key, "in_range", lambda: _looking(*key))
+    call = _PROGRAMS.get(key, "in_range", lambda: _compile_range_check(*key))
     return not bool(call([x])[0] if call else ((x < low) | (x >= size)).any())
 
 
-def _looking(number: int, name: str, of: TensorType, size: int, low: int) -> Call:
+def _compile_range_check(number: int, name: str, of: TensorType, size: int, low: int) -> CompiledOp:
     def is_outside(x: Tensor) -> Tensor:
         wide = cast(x, int64)
         return any_((wide < low) | (wide >= size))
 
     nodes = Nodes()
-    given = nodes.input("x", of)
-    outside = build(nodes, is_outside, (given,), {}, name)
-    return compile_on(Graph((given,), (outside,)), gpu(number))
+    arguments = nodes.input("x", of)
+    outside = build(nodes, is_outside, (arguments,), {}, name)
+    return compile_on(Graph((arguments,), (outside,)), gpu(number))
 
 
-on_device.compiled = run
+on_device.compiled = run_op
 range_checks.on_gpu = in_range

@@ -1,11 +1,11 @@
-"""What programs ask of a device, whose other kinds are the emulator's and the fakes of tests."""
+"""The interface between programs and devices; emulators and test doubles implement it, too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ...gpu.cost_model import Choice
+from ...gpu.cost_model import CandidateChoice
 from ..module import CudaFunction
 
 Array = Any  # of a device
@@ -13,7 +13,7 @@ Launch = Callable[[], None]
 
 
 class Region(NamedTuple):
-    """Elements in a device's memory: `size` of them from a byte of an array on."""
+    """`size` elements in a device's memory, from byte `offset` of an array."""
 
     array: Array
     offset: int
@@ -21,51 +21,52 @@ class Region(NamedTuple):
     size: int
 
 
-class Loaded(Protocol):
+class LoadedModule(Protocol):
     """A module that a device can run."""
 
     def launch(self, function: CudaFunction, arguments: Sequence[Region]) -> None: ...
 
 
-class BufferPlaces(NamedTuple):
-    """Where the arrays of a call are: the stream that it runs on, and their addresses."""
+class BufferAddresses(NamedTuple):
+    """The stream of a call and the addresses of its arrays."""
 
     stream: Hashable
     addresses: tuple[int, ...]
 
 
 class Device(Protocol):
-    """Where programs run, and their arrays are."""
+    """A device that runs programs and holds their arrays."""
 
     @property
-    def choice(self) -> Choice:
-        """What decides between ways to compute the same."""
+    def choice(self) -> CandidateChoice:
+        """The policy that chooses between candidate kernels."""
 
-    def load(self, source: str) -> Loaded: ...
+    def load(self, source: str) -> LoadedModule: ...
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array: ...
     def upload(self, array: Any) -> Array: ...
     def copy(self, array: Array) -> Array: ...
 
     def write(self, array: Array, values: Any) -> None:
-        """Copies an array of NumPy's into one of the device's, after all launched before."""
+        """Copies a NumPy array into an array of the device, after all earlier launches."""
 
     def ready(self, array: Array) -> Array:
-        """The array as kernels read it, itself where it is so: its elements one after the other, in
-        memory that begins at a multiple of 16 bytes."""
+        """The array in the layout that kernels read: contiguous, and aligned to 16 bytes. Copies
+        only if needed."""
 
     def is_free(self, arrays: list[Array], which: int) -> bool:
-        """Whether nobody but this list and one tensor holds an array of it, and its memory."""
+        """True if nothing but this list and one tensor refers to an array of the list or to its
+        memory."""
 
-    def places(self, arrays: Sequence[Array]) -> BufferPlaces | None:
-        """Where arrays are; None where the device makes no graphs."""
+    def places(self, arrays: Sequence[Array]) -> BufferAddresses | None:
+        """The stream and the addresses of arrays; None if the device has no graphs."""
 
     def capture(self, work: Launch, arrays: Sequence[Array]) -> Any:
-        """What `work` launches, all on `arrays` and those of the call, as a graph with a method
-        `launch`; nothing of it runs now."""
+        """The launches of `work` as a graph with a method `launch`; nothing runs now. `arrays` are
+        all arrays that they use."""
 
     def seconds(self, work: Launch, graph: bool = True) -> float:
-        """How long the device takes for what `work` launches, as a graph if it can be."""
+        """The time that the device takes for the launches of `work`, as a graph if possible."""
 
     @property
     def bandwidth(self) -> float:
-        """The bytes that its memory can move in a second."""
+        """Memory bandwidth in bytes per second."""

@@ -1,15 +1,16 @@
-"""The way back of an attention: the gradients of queries, keys and values.
+"""The backward kernels of attention: the gradients of queries, keys and values.
 
-    for each row: log2 of the sum of its powers, by which the powers are found once more (`_known`);
-                  the sum of gradient * result (`_along`)
-    queries: a team has some rows, and goes over tiles of keys; keys: over tiles of queries
+    for each row: log2 of the sum of its powers, from which powers are recomputed
+                  (`_log_sum_kernel`);
+                  delta = the sum of gradient * result (`_delta_kernel`)
+    queries: a block has some rows, and iterates over tiles of keys; keys: over tiles of queries
         powers = 2 ** (score - that log)
-        of scores = powers * (gradients . values - along)
-        gradients of queries += of scores @ keys
-        gradients of values  += powers, turned @ gradients
-        gradients of keys    += of scores, turned @ queries
+        score gradients = powers * (gradients . values - delta)
+        gradients of queries += score gradients @ keys
+        gradients of values  += transposed powers @ gradients
+        gradients of keys    += transposed score gradients @ queries
 
-So there is one order in which everything is added.
+So everything is added in one order.
 """
 
 from __future__ import annotations
@@ -24,275 +25,282 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call, cast
 from ...ir.loop_ir import Buffer, For, Kernel, Register, Stmt, const
-from .online_softmax import Online, queries_in
-from .rows import NEVER, ScoreRows
+from .online_softmax import OnlineSoftmax, load_queries
+from .rows import MASKED_SCORE, ScoreRows
 from .tiles import (
     FLOAT,
-    OWN,
-    SHARED,
-    Block,
-    Sums,
+    ROWS_PER_THREAD,
+    SHARED_BYTES,
+    ScoreTile,
+    SharedMatrix,
+    SharedWeights,
     Thread,
-    Tile,
-    Weights,
-    block,
-    chosen,
+    ThreadAccumulators,
+    choose_tile,
     dots,
-    fits,
-    guarded,
+    fits_in_registers,
+    if_true,
+    shared_matrices,
 )
 
-_TILES = (Tile(32, 32, 128), Tile(16, 16, 64))
+_BACKWARD_TILES = (ScoreTile(32, 32, 128), ScoreTile(16, 16, 64))
 
 
-def tile_of_back(heads: AttentionShape) -> Tile | None:
-    """The tile of the way back; None where none fits."""
-    h = heads
+def backward_tile(shape: AttentionShape) -> ScoreTile | None:
+    """The tile of the backward kernels; None if none fits."""
+    def fits(tile: ScoreTile) -> bool:
+        return fits_in_registers(tile, shape.width) and fits_in_registers(tile, shape.values) \
+            and _bytes(shape, tile) <= SHARED_BYTES
 
-    def room(tile: Tile) -> bool:
-        return fits(tile, h.width) and fits(tile, h.values) and _bytes(h, tile) <= SHARED
-
-    return chosen(_TILES, room, lambda tile: min(
-        h.heads * -(-h.queries // tile.rows), h.key_heads * -(-h.keys // tile.rows)))
+    return choose_tile(_BACKWARD_TILES, fits, lambda tile: min(
+        shape.heads * -(-shape.queries // tile.rows),
+        shape.key_heads * -(-shape.keys // tile.rows)))
 
 
-def _bytes(heads: AttentionShape, tile: Tile) -> int:
-    rows = [block("", tile.rows + tile.columns, n)[0].buffer.size
-            for n in (heads.width, heads.values)]
-    return 4 * (sum(rows) + 2 * Weights("", tile).buffer.size)
+def _bytes(shape: AttentionShape, tile: ScoreTile) -> int:
+    rows = [shared_matrices("", tile.rows + tile.columns, n)[0].buffer.size
+            for n in (shape.width, shape.values)]
+    return 4 * (sum(rows) + 2 * SharedWeights("", tile).buffer.size)
 
 
 class AttentionBackward:
-    """The kernels of the way back."""
+    """The backward kernels of an attention."""
 
-    def __init__(self, heads: AttentionShape) -> None:
-        self.heads, h = heads, heads
-        tile = tile_of_back(heads)
+    def __init__(self, shape: AttentionShape) -> None:
+        self.shape = shape
+        tile = backward_tile(shape)
         assert tile is not None
-        self.tile, self.rows = tile, ScoreRows(heads, 0)
-        count = h.heads * h.queries
-        self.logs, self.along = (Buffer(f"{h.name}_{n}", FLOAT, count) for n in ("logs", "along"))
+        self.tile, self.rows = tile, ScoreRows(shape, 0)
+        count = shape.heads * shape.queries
+        self.log_sums, self.deltas = (Buffer(f"{shape.name}_{n}", FLOAT, count)
+                                      for n in ("logs", "along"))
 
     def kernels(self) -> list[Kernel]:
-        return [self._known(), self._sums_along(), _OfQueries(self).kernel(),
-                _OfKeys(self).kernel()]
+        return [self._log_sum_kernel(), self._delta_kernel(), _QueryGradient(self).kernel(),
+                _KeyValueGradient(self).kernel()]
 
     def kernel(self, name: str, var: loop_ir.Var, tasks: int, body: tuple[Stmt, ...],
-               memory: tuple[Buffer, ...] = ()) -> Kernel:
-        h = self.heads
-        return Kernel(f"{h.name}_{name}", *buffers_of(body), memory, var, tasks, body,
-                      h.pairs * h.width / 10, h.sites)
+               scratch: tuple[Buffer, ...] = ()) -> Kernel:
+        shape = self.shape
+        return Kernel(f"{shape.name}_{name}", *buffers_of(body), scratch, var, tasks, body,
+                      shape.pairs * shape.width / 10, shape.sites)
 
-    # ---- what is known of each row
-    def _known(self) -> Kernel:
-        """log2 of the sum of powers of each row, infinite where it may look at nothing."""
+    # ---- statistics of each row
+    def _log_sum_kernel(self) -> Kernel:
+        """The kernel for log2 of the sum of powers of each row; infinite where all keys are
+        masked."""
         rows, tile = self.rows, self.tile
         blocks = -(-rows.count // tile.rows)
         var, task = counter("task", rows.units * blocks)
         unit, first = task // blocks, task % blocks * tile.rows
-        online = Online(rows, tile, unit, first)
-        seen = rows.seen(first, tile.rows)
-        number, columns = counter("tile", -(-self.heads.keys // tile.columns))
-        count = ((seen + (tile.columns - 1)) // tile.columns).expr()
+        online = OnlineSoftmax(rows, tile, unit, first)
+        visible = rows.visible_keys(first, tile.rows)
+        tile_number, tile_index = counter("tile", -(-self.shape.keys // tile.columns))
+        count = ((visible + (tile.columns - 1)) // tile.columns).expr()
         thread = Thread(tile)
-        found, totals, some = online.known(thread)
+        statements, totals, any_visible = online.row_totals(thread)
         for i, total in enumerate(totals):
-            value = online.top.load(thread, i) + call("log2", total)
-            value = call("where", some[i], value, -NEVER) if some else value
+            value = online.row_maximum.load(thread, i) + call("log2", total)
+            value = call("where", any_visible[i], value, -MASKED_SCORE) if any_visible else value
             row = first + thread.row + i
-            place = unit * rows.count + smaller(row, rows.count - 1)
-            alone = call("and", row < rows.count, call("eq", thread.place.value(), 0))
-            found += guarded(alone, [loop_ir.Store(self.logs, place.expr(), value.expr)])
-        body = (*online.begin(), For(number, const(0), count, tuple(online.step(columns))),
-                online.end(), thread.loop(found))
-        return self.kernel("logs", var, rows.units * blocks, body, online.memory)
+            row_index = unit * rows.count + smaller(row, rows.count - 1)
+            is_first_thread = call("and", row < rows.count,
+                                   call("eq", thread.lane_in_row.value(), 0))
+            statements += if_true(is_first_thread,
+                                  [loop_ir.Store(self.log_sums, row_index.expr(), value.expr)])
+        body = (*online.begin(), For(tile_number, const(0), count, tuple(online.step(tile_index))),
+                online.end(), thread.loop(statements))
+        return self.kernel("logs", var, rows.units * blocks, body, online.scratch)
 
-    def _sums_along(self) -> Kernel:
-        """The sum of gradient * result of each row."""
-        h, rows = self.heads, self.rows
-        var, task = counter("task", h.heads * h.queries)
-        unit, row = task // h.queries, task % h.queries
-        lane, j = counter("j", h.values)
+    def _delta_kernel(self) -> Kernel:
+        """The kernel for delta: the sum of gradient * result of each row."""
+        shape, rows = self.shape, self.rows
+        var, task = counter("task", shape.heads * shape.queries)
+        unit, row = task // shape.queries, task % shape.queries
+        lane, j = counter("j", shape.values)
         total = Register("total", FLOAT)
-        out = rows.element(h.node.inputs[1], unit, row, j)
+        out = rows.element(shape.node.inputs[1], unit, row, j)
         product = self.gradient(unit, row, j) * out
         body = (loop_ir.Assign(total, loop_ir.const(0, FLOAT)),
-                For(lane, const(0), const(h.values),
+                For(lane, const(0), const(shape.values),
                     (loop_ir.Update(total, "add", product.expr),), 32),
-                loop_ir.Store(self.along, task.expr(), loop_ir.read(total)))
-        return self.kernel("along", var, h.heads * h.queries, body)
+                loop_ir.Store(self.deltas, task.expr(), loop_ir.read(total)))
+        return self.kernel("along", var, shape.heads * shape.queries, body)
 
     def gradient(self, unit: Index, row: Index, column: Index) -> ExprValue:
-        """An element of the result's gradient, 0 for a query that may look at nothing."""
-        value = self.rows.element(self.heads.node.inputs[0], unit, row, column)
-        if not self.heads.masked:
+        """An element of the result's gradient; 0 for a query whose keys are all masked."""
+        value = self.rows.element(self.shape.node.inputs[0], unit, row, column)
+        if not self.shape.masked:
             return value
-        nothing = call("eq", self.of_row(self.logs, unit, row), -NEVER)
-        return call("where", nothing, 0.0, value)  # type: ignore[no-any-return]
+        is_masked = call("eq", self.row_value(self.log_sums, unit, row), -MASKED_SCORE)
+        return call("where", is_masked, 0.0, value)  # type: ignore[no-any-return]
 
-    def of_row(self, buffer: Buffer, unit: Index, row: Index) -> ExprValue:
-        """What is known of a row."""
+    def row_value(self, buffer: Buffer, unit: Index, row: Index) -> ExprValue:
+        """The value of a row in a buffer with one value per row."""
         return ExprValue(loop_ir.load(buffer, (unit * self.rows.count + row).expr()))
 
     # ---- scores of a thread
     def powers(self, score: ExprValue, unit: Index, row: Index, key: Index) -> ExprValue:
-        """How much a row takes of a key, from their score. One behind the last row takes nothing:
-        its own score, 0, may be far above those of that row."""
+        """The softmax weight of a row for a key, from their score; 0 for rows out of range, whose
+        score could exceed the row's maximum."""
         masked, _ = self.rows.masked(score, unit, row, key)
-        log = self.of_row(self.logs, unit, smaller(row, self.rows.count - 1))
-        log = cast(call("where", row < self.rows.count, log, -NEVER), FLOAT)
+        log = self.row_value(self.log_sums, unit, smaller(row, self.rows.count - 1))
+        log = cast(call("where", row < self.rows.count, log, -MASKED_SCORE), FLOAT)
         return call("exp2", masked - log)  # type: ignore[no-any-return]
 
-    def of_score(self, power: ExprValue, product: ExprValue, unit: Index, row: Index) -> ExprValue:
-        """The gradient of a score, but for the scale."""
-        along = self.of_row(self.along, unit, smaller(row, self.rows.count - 1))
-        of_score: ExprValue = power * (product - along)
-        return of_score
+    def score_gradient(self, power: ExprValue, product: ExprValue, unit: Index, row: Index
+                       ) -> ExprValue:
+        """The gradient of a score, without the scale."""
+        delta = self.row_value(self.deltas, unit, smaller(row, self.rows.count - 1))
+        gradient: ExprValue = power * (product - delta)
+        return gradient
 
-    def stores(self, sums: Sums, first: Index, count: int, scale: float,
-               place: Callable[[Index], Index]) -> For:
-        """Writes the sums of the rows before the last, from place(row) on."""
+    def store_gradients(self, sums: ThreadAccumulators, first: Index, count: int, scale: float,
+                        offset_of: Callable[[Index], Index]) -> For:
+        """Stores the accumulators of the rows in range, each row at offset_of(row)."""
         thread = Thread(self.tile)
 
         def store(i: int, column: Index, value: ExprValue) -> Stmt:
             row = smaller(first + thread.row + i, count - 1)
             value = value if scale == 1 else value * scale
-            return loop_ir.Store(self.heads.out, (place(row) + column).expr(), value.expr)
+            return loop_ir.Store(self.shape.out, (offset_of(row) + column).expr(), value.expr)
 
-        return thread.loop(sums.stores(
+        return thread.loop(sums.guarded_stores(
             thread, lambda i: first + thread.row + i < count, store))
 
 
-class _Blocks:
-    """Queries, gradients, keys and values of a team in shared memory."""
+class _BackwardTiles:
+    """The queries, gradients, keys and values of a block in shared memory."""
 
-    def __init__(self, back: AttentionBackward, queries: int, keys: int) -> None:
-        self.back, self.heads, self.rows, self.tile = back, back.heads, back.rows, back.tile
-        h, self.count = back.heads, (queries, keys)
+    def __init__(self, owner: AttentionBackward, queries: int, keys: int) -> None:
+        self.owner, self.shape, self.rows, self.tile = owner, owner.shape, owner.rows, owner.tile
+        shape, self.count = owner.shape, (queries, keys)
         self.queries, self.gradients, self.keys, self.values = (
-            block(name, n, width)[0] for name, n, width in (
-                ("queries", queries, h.width), ("gradients", queries, h.values),
-                ("keys", keys, h.width), ("values", keys, h.values)))
-        self.memory = tuple(b.buffer for b in (self.queries, self.gradients, self.keys,
-                                               self.values))
+            shared_matrices(name, n, width)[0] for name, n, width in (
+                ("queries", queries, shape.width), ("gradients", queries, shape.values),
+                ("keys", keys, shape.width), ("values", keys, shape.values)))
+        self.scratch = tuple(b.buffer for b in (self.queries, self.gradients, self.keys,
+                                                self.values))
 
     def read_queries(self, unit: Index, first: Index) -> list[Stmt]:
-        """Queries from `first` on, scaled, and the gradients of their results."""
-        return [queries_in(self.queries, self.tile, self.count[0], self.rows, unit, first),
+        """Loads scaled queries from `first` on, and the gradients of their results."""
+        return [load_queries(self.queries, self.tile, self.count[0], self.rows, unit, first),
                 self.gradients.filled(self.tile, self.count[0], first, self.rows.count,
-                                      lambda r, j: self.back.gradient(unit, r, j))]
+                                      lambda r, j: self.owner.gradient(unit, r, j))]
 
     def read_keys(self, head: tuple[Index, ...], first: Index) -> list[Stmt]:
-        """Keys from `first` on, and their values."""
-        h = self.heads
+        """Loads keys from `first` on, and their values."""
+        shape = self.shape
 
-        def read(into: Block, node: Node) -> For:
-            return into.filled(self.tile, self.count[1], first, h.keys,
-                               lambda c, e: h.element(node, *head, c, e))
+        def read(target: SharedMatrix, node: Node) -> For:
+            return target.filled(self.tile, self.count[1], first, shape.keys, lambda c,
+                                 e: shape.element(node, *head, c, e))
 
-        return [read(self.keys, h.operands[1]), read(self.values, h.operands[2])]
+        return [read(self.keys, shape.operands[1]), read(self.values, shape.operands[2])]
 
 
-class _OfQueries(_Blocks):
-    """The kernel of the queries' gradients: a team has some rows."""
+class _QueryGradient(_BackwardTiles):
+    """The kernel of the queries' gradients: a block has some rows."""
 
-    def __init__(self, back: AttentionBackward) -> None:
-        super().__init__(back, back.tile.rows, back.tile.columns)
+    def __init__(self, owner: AttentionBackward) -> None:
+        super().__init__(owner, owner.tile.rows, owner.tile.columns)
         self.blocks = -(-self.rows.count // self.tile.rows)
         self.var, task = counter("task", self.rows.units * self.blocks)
         self.unit = task // self.blocks
         self.first = (self.blocks - 1 - task % self.blocks) * self.tile.rows
-        self.weights = Weights("of_scores", self.tile)
-        self.sums = Sums("sums", self.tile, self.heads.width)
+        self.weights = SharedWeights("of_scores", self.tile)
+        self.sums = ThreadAccumulators("sums", self.tile, self.shape.width)
 
     def kernel(self) -> Kernel:
-        h, thread = self.heads, Thread(self.tile)
-        seen = self.rows.seen(self.first, self.tile.rows)
-        count = (seen + (self.tile.columns - 1)) // self.tile.columns
-        var, number = counter("tile", -(-h.keys // self.tile.columns))
-        body = (*self.read_queries(self.unit, self.first),
-                thread.loop(self.sums.filled(thread, 0)),
-                For(var, const(0), count.expr(), tuple(self._step(number * self.tile.columns))),
-                self.back.stores(self.sums, self.first, self.rows.count, h.scale, lambda row: (
-                    self.unit * self.rows.count + row) * h.width))
-        memory = (*self.memory, self.weights.buffer, self.sums.buffer)
-        return self.back.kernel("queries", self.var, self.rows.units * self.blocks, body, memory)
+        shape, thread = self.shape, Thread(self.tile)
+        visible = self.rows.visible_keys(self.first, self.tile.rows)
+        count = (visible + (self.tile.columns - 1)) // self.tile.columns
+        var, tile_number = counter("tile", -(-shape.keys // self.tile.columns))
+        body = (*self.read_queries(self.unit, self.first), thread.loop(self.sums.filled(thread, 0)),
+                For(var, const(0), count.expr(),
+                    tuple(self._tile_step(tile_number * self.tile.columns))),
+                self.owner.store_gradients(self.sums, self.first, self.rows.count, shape.scale,
+                                           lambda row: (self.unit * self.rows.count + row)
+                                           * shape.width))
+        scratch = (*self.scratch, self.weights.buffer, self.sums.buffer)
+        return self.owner.kernel("queries", self.var, self.rows.units * self.blocks, body, scratch)
 
-    def _step(self, first: Index) -> list[Stmt]:
+    def _tile_step(self, first: Index) -> list[Stmt]:
         thread = Thread(self.tile)
         body, scores = dots(thread, self.queries, self.keys)
-        more, products = dots(thread, self.gradients, self.values)
-        body += [*more, *self._of_scores(thread, first, scores, products)]
+        product_dots, products = dots(thread, self.gradients, self.values)
+        body += [*product_dots, *self._score_gradients(thread, first, scores, products)]
         return [*self.read_keys(self.rows.keys(self.unit), first), thread.loop(body),
-                self.weights.added(self.sums, self.keys)]
+                self.weights.add_weighted_rows(self.sums, self.keys)]
 
-    def _of_scores(self, thread: Thread, first: Index, scores: list[list[Register]],
-                   products: list[list[Register]]) -> Iterator[Stmt]:
-        for i in range(OWN):
+    def _score_gradients(self, thread: Thread, first: Index, scores: list[list[Register]],
+                         products: list[list[Register]]) -> Iterator[Stmt]:
+        for i in range(ROWS_PER_THREAD):
             row = self.first + thread.row + i
-            for j in range(self.tile.each):
-                power = self.back.powers(ExprValue(loop_ir.read(scores[i][j])), self.unit, row,
-                                         first + thread.column(j))
-                yield self.weights.store(thread, i, j, self.back.of_score(
+            for j in range(self.tile.columns_per_thread):
+                power = self.owner.powers(ExprValue(loop_ir.read(scores[i][j])), self.unit, row,
+                                          first + thread.column(j))
+                yield self.weights.store(thread, i, j, self.owner.score_gradient(
                     power, ExprValue(loop_ir.read(products[i][j])), self.unit, row))
 
 
-class _OfKeys(_Blocks):
-    """The kernel of the gradients of keys and values: a team has some of these, as its rows."""
+class _KeyValueGradient(_BackwardTiles):
+    """The kernel of the gradients of keys and values: a block has some keys, as its rows."""
 
-    def __init__(self, back: AttentionBackward) -> None:
-        super().__init__(back, back.tile.columns, back.tile.rows)
-        h = self.heads
-        self.blocks = -(-h.keys // self.tile.rows)
-        self.var, task = counter("task", h.key_heads * self.blocks)
+    def __init__(self, owner: AttentionBackward) -> None:
+        super().__init__(owner, owner.tile.columns, owner.tile.rows)
+        shape = self.shape
+        self.blocks = -(-shape.keys // self.tile.rows)
+        self.var, task = counter("task", shape.key_heads * self.blocks)
         self.head, self.first = task // self.blocks, task % self.blocks * self.tile.rows
-        self.weights = [Weights(n, self.tile) for n in ("powers", "of_scores")]
-        self.sums = [Sums(n, self.tile, width) for n, width in (
-            ("sums_of_values", h.values), ("sums_of_keys", h.width))]
+        self.weights = [SharedWeights(n, self.tile) for n in ("powers", "of_scores")]
+        self.sums = [ThreadAccumulators(n, self.tile, width) for n, width in (
+            ("sums_of_values", shape.values), ("sums_of_keys", shape.width))]
 
     def kernel(self) -> Kernel:
-        h, thread, wide = self.heads, Thread(self.tile), self.tile.columns
-        (g, member), tiles = counter("member", h.groups), -(-h.queries // wide)
-        var, number = counter("tile", tiles)
-        begin = smaller(self.first // wide, tiles) if h.causal else as_index(0)
-        step = self._step(self.head * h.groups + member, number * wide)
-        each = For(var, begin.expr(), const(tiles), tuple(step))
+        shape, thread, columns = self.shape, Thread(self.tile), self.tile.columns
+        (member_var, member), tiles = counter("member", shape.groups), -(-shape.queries // columns)
+        var, tile_number = counter("tile", tiles)
+        first_tile = smaller(self.first // columns, tiles) if shape.causal else as_index(0)
+        step = self._tile_step(self.head * shape.groups + member, tile_number * columns)
+        loop = For(var, first_tile.expr(), const(tiles), tuple(step))
         cleared = [s for sums in self.sums for s in sums.filled(thread, 0)]
-        body = (*self.read_keys(h.key_head(self.head), self.first), thread.loop(cleared),
-                For(g, const(0), const(h.groups), (each,)), *self._stored())
-        memory = (*self.memory, *(w.buffer for w in self.weights), *(s.buffer for s in self.sums))
-        return self.back.kernel("keys", self.var, h.key_heads * self.blocks, body, memory)
+        body = (*self.read_keys(shape.key_head(self.head), self.first), thread.loop(cleared),
+                For(member_var, const(0), const(shape.groups), (loop,)), *self._store_results())
+        scratch = (*self.scratch, *(w.buffer for w in self.weights), *(s.buffer for s in self.sums))
+        return self.owner.kernel("keys", self.var, shape.key_heads * self.blocks, body, scratch)
 
-    def _step(self, unit: Index, first: Index) -> list[Stmt]:
+    def _tile_step(self, unit: Index, first: Index) -> list[Stmt]:
         thread = Thread(self.tile)
         body, scores = dots(thread, self.keys, self.queries)
-        more, products = dots(thread, self.values, self.gradients)
-        body += [*more, *self._of_scores(thread, unit, first, scores, products)]
+        product_dots, products = dots(thread, self.values, self.gradients)
+        body += [*product_dots, *self._score_gradients(thread, unit, first, scores, products)]
         return [*self.read_queries(unit, first), thread.loop(body),
-                self.weights[0].added(self.sums[0], self.gradients),
-                self.weights[1].added(self.sums[1], self.queries)]
+                self.weights[0].add_weighted_rows(self.sums[0], self.gradients),
+                self.weights[1].add_weighted_rows(self.sums[1], self.queries)]
 
-    def _of_scores(self, thread: Thread, unit: Index, first: Index,
-                   scores: list[list[Register]], products: list[list[Register]]
-                   ) -> Iterator[Stmt]:
-        for j in range(self.tile.each):
+    def _score_gradients(self, thread: Thread, unit: Index, first: Index,
+                         scores: list[list[Register]],
+                         products: list[list[Register]]) -> Iterator[Stmt]:
+        for j in range(self.tile.columns_per_thread):
             row = first + thread.column(j)
-            for i in range(OWN):
+            for i in range(ROWS_PER_THREAD):
                 power = Register("power", FLOAT)
-                value = self.back.powers(ExprValue(loop_ir.read(scores[i][j])), unit, row,
-                                         self.first + thread.row + i)
+                value = self.owner.powers(ExprValue(loop_ir.read(scores[i][j])), unit, row,
+                                          self.first + thread.row + i)
                 yield loop_ir.Assign(power, value.expr)
                 yield self.weights[0].store(thread, i, j, ExprValue(loop_ir.read(power)))
-                yield self.weights[1].store(thread, i, j, self.back.of_score(
+                yield self.weights[1].store(thread, i, j, self.owner.score_gradient(
                     ExprValue(loop_ir.read(power)), ExprValue(loop_ir.read(products[i][j])), unit,
                     row))
 
-    def _stored(self) -> list[Stmt]:
-        """Keys behind all queries, and values behind all keys, as the op has them."""
-        h, keys = self.heads, self.head * self.heads.keys
-        of_keys = h.heads * h.queries * h.width
-        of_values = of_keys + h.key_heads * h.keys * h.width
-        return [self.back.stores(self.sums[1], self.first, h.keys, 1 / LOG2E,
-                                 lambda row: (keys + row) * h.width + of_keys),
-                self.back.stores(self.sums[0], self.first, h.keys, 1.0,
-                                 lambda row: (keys + row) * h.values + of_values)]
+    def _store_results(self) -> list[Stmt]:
+        """Stores the key gradients behind those of all queries, and the value gradients behind
+        those of all keys, as the op returns them."""
+        shape, keys = self.shape, self.head * self.shape.keys
+        key_offset = shape.heads * shape.queries * shape.width
+        value_offset = key_offset + shape.key_heads * shape.keys * shape.width
+        return [self.owner.store_gradients(self.sums[1], self.first, shape.keys, 1 / LOG2E,
+                                           lambda row: (keys + row) * shape.width + key_offset),
+                self.owner.store_gradients(self.sums[0], self.first, shape.keys, 1.0,
+                                           lambda row: (keys + row) * shape.values + value_offset)]

@@ -1,10 +1,10 @@
-"""Attention, and the shares of long rows put together.
+"""The forward kernels of attention, with the keys of long rows split among blocks (split-KV).
 
-    task = some rows of a unit, and a share of their keys
+    task = some rows of a unit, and a split of their keys
         the queries in shared memory; sums = 0
         for each tile of keys:
-            scores and their powers, as in `online.py`
-            sums = sums * factor of the row + powers @ values
+            scores and their powers, as in `online_softmax.py`
+            sums = sums * rescaling factor of the row + powers @ values
         result = sums / sum of powers
 """
 
@@ -18,162 +18,184 @@ from ...ir import loop_ir
 from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import ExprValue, call
 from ...ir.loop_ir import BOOL, Buffer, For, Kernel, Register, Stmt, const
-from .online_softmax import Online, finite
-from .rows import NEVER, ScoreRows
-from .tiles import ENOUGH, FLOAT, OWN, SHARED, Sums, Thread, Tile, Weights, chosen, fits, guarded
-from .tiles import block as blocks_of
+from .online_softmax import OnlineSoftmax, finite_maximum
+from .rows import MASKED_SCORE, ScoreRows
+from .tiles import (
+    FLOAT,
+    MIN_BLOCKS,
+    ROWS_PER_THREAD,
+    SHARED_BYTES,
+    ScoreTile,
+    SharedWeights,
+    Thread,
+    ThreadAccumulators,
+    choose_tile,
+    fits_in_registers,
+    if_true,
+)
+from .tiles import shared_matrices as blocks_of
 
-_LONG = 128  # keys that are worth a team
-TILES = (Tile(64, 32, 128), Tile(32, 32, 128), Tile(16, 16, 64))
+MIN_KEYS_PER_SPLIT = 128  # fewer are not worth a block
+FORWARD_TILES = (ScoreTile(64, 32, 128), ScoreTile(32, 32, 128), ScoreTile(16, 16, 64))
 
 
-def tile_of(heads: AttentionShape) -> Tile | None:
-    """The tile of an attention; None where none fits."""
-    def teams(tile: Tile) -> int:
-        rows = ScoreRows(heads, tile.rows // 2)
+def forward_tile(shape: AttentionShape) -> ScoreTile | None:
+    """The tile of an attention; None if none fits."""
+    def block_count(tile: ScoreTile) -> int:
+        rows = ScoreRows(shape, tile.rows // 2)
         return rows.units * -(-rows.count // tile.rows) if rows.count > tile.rows // 2 else 0
 
-    return chosen(TILES, lambda tile: fits(tile, heads.values) and _bytes(heads, tile) <= SHARED,
-                  teams)
+    return choose_tile(FORWARD_TILES, lambda tile: fits_in_registers(tile, shape.values)
+                       and _bytes(shape, tile) <= SHARED_BYTES, block_count)
 
 
-def _bytes(heads: AttentionShape, tile: Tile) -> int:
-    (queries,) = blocks_of("", tile.rows, heads.width)
-    keys = blocks_of("", tile.columns, heads.width, heads.values)[0]
-    mask = tile.across * tile.rows if heads.masked else 0
-    return 4 * (queries.buffer.size + keys.buffer.size + Weights("", tile).buffer.size
-                + tile.across * tile.rows) + mask
+def _bytes(shape: AttentionShape, tile: ScoreTile) -> int:
+    (queries,) = blocks_of("", tile.rows, shape.width)
+    keys = blocks_of("", tile.columns, shape.width, shape.values)[0]
+    mask = tile.threads_per_row * tile.rows if shape.masked else 0
+    return 4 * (queries.buffer.size + keys.buffer.size + SharedWeights("", tile).buffer.size
+                + tile.threads_per_row * tile.rows) + mask
 
 
 class AttentionForward:
     """The kernels of an attention."""
 
-    def __init__(self, heads: AttentionShape) -> None:
-        self.heads, h = heads, heads
-        tile = tile_of(heads)
+    def __init__(self, shape: AttentionShape) -> None:
+        self.shape = shape
+        tile = forward_tile(shape)
         assert tile is not None
-        self.tile, self.rows = tile, ScoreRows(heads, tile.rows // 2)
+        self.tile, self.rows = tile, ScoreRows(shape, tile.rows // 2)
         self.blocks = -(-self.rows.count // tile.rows)
-        teams = self.rows.units * self.blocks
-        wanted = min(-(-2 * ENOUGH // teams), h.keys // _LONG) if teams < ENOUGH else 1
-        self.columns = -(-h.keys // tile.columns)  # tiles of keys
-        self.each = -(-self.columns // max(1, wanted))  # of a share
-        self.shares = -(-self.columns // self.each)
-        self.var, self.task = counter("task", teams * self.shares)
-        self.share, team = self.task % self.shares, self.task // self.shares
-        self.unit = team // self.blocks
-        self.first = (self.blocks - 1 - team % self.blocks) * tile.rows  # long rows come first
-        self.online = Online(self.rows, tile, self.unit, self.first, h.values)
-        self.powers, self.sums = Weights("powers", tile), Sums("sums", tile, h.values)
-        count = self.shares * h.heads * h.queries
-        self.partial, self.tops, self.totals = (
-            Buffer(f"{h.name}_{n}", FLOAT, count * size)
-            for n, size in (("sums", h.values), ("tops", 1), ("totals", 1)))
-        self.some = Buffer(f"{h.name}_some", BOOL, count)
+        blocks = self.rows.units * self.blocks
+        splits = 1
+        if blocks < MIN_BLOCKS:
+            splits = min(-(-2 * MIN_BLOCKS // blocks), shape.keys // MIN_KEYS_PER_SPLIT)
+        self.key_tiles = -(-shape.keys // tile.columns)  # tiles of keys
+        self.key_tiles_per_split = -(-self.key_tiles // max(1, splits))  # of a split
+        self.key_splits = -(-self.key_tiles // self.key_tiles_per_split)
+        self.var, self.task = counter("task", blocks * self.key_splits)
+        self.key_split, block = self.task % self.key_splits, self.task // self.key_splits
+        self.unit = block // self.blocks
+        self.first_row = (self.blocks - 1 - block % self.blocks) * tile.rows  # long rows come first
+        self.online = OnlineSoftmax(self.rows, tile, self.unit, self.first_row, shape.values)
+        self.powers = SharedWeights("powers", tile)
+        self.sums = ThreadAccumulators("sums", tile, shape.values)
+        count = self.key_splits * shape.heads * shape.queries
+        self.partial, self.maxima, self.sums_of_powers = (
+            Buffer(f"{shape.name}_{n}", FLOAT, count * size)
+            for n, size in (("sums", shape.values), ("tops", 1), ("totals", 1)))
+        self.any_visible = Buffer(f"{shape.name}_some", BOOL, count)
 
     def kernels(self) -> list[Kernel]:
-        h, thread = self.heads, Thread(self.tile)
-        seen = self.rows.seen(self.first, self.tile.rows)
-        count = (seen + (self.tile.columns - 1)) // self.tile.columns
-        var, number = counter("tile", self.columns)
-        limits = chunk_bounds(self.share, self.each, count)
+        shape, thread = self.shape, Thread(self.tile)
+        visible = self.rows.visible_keys(self.first_row, self.tile.rows)
+        count = (visible + (self.tile.columns - 1)) // self.tile.columns
+        var, number = counter("tile", self.key_tiles)
+        limits = chunk_bounds(self.key_split, self.key_tiles_per_split, count)
         body = (*self.online.begin(), thread.loop(self.sums.filled(thread, 0)),
-                For(var, *limits, tuple(self._step(number))), self.online.end(), self._end())
-        memory = (*self.online.memory, self.powers.buffer, self.sums.buffer)
-        made = h.kernel(self.var, self.task.range()[1] + 1, body, memory,
-                        h.pairs * (h.width + h.values) / 10)
-        return [made] if self.shares == 1 else [made, self._together()]
+                For(var, *limits, tuple(self._key_tile(number))), self.online.end(),
+                self._store_results())
+        scratch = (*self.online.scratch, self.powers.buffer, self.sums.buffer)
+        kernel = shape.kernel(self.var, self.task.range()[1] + 1, body, scratch,
+                              shape.pairs * (shape.width + shape.values) / 10)
+        return [kernel] if self.key_splits == 1 else [kernel, self._combine_splits()]
 
-    def _step(self, number: Index) -> list[Stmt]:
-        h, (values,) = self.heads, self.online.others
-        of_keys, columns = self.rows.keys(self.unit), self.tile.columns
+    def _key_tile(self, number: Index) -> list[Stmt]:
+        shape, (values,) = self.shape, self.online.blocks_sharing_keys
+        key_head, columns = self.rows.keys(self.unit), self.tile.columns
         return [*self.online.step(number, self.powers.store),
-                values.filled(self.tile, columns, number * columns, h.keys,
-                              lambda c, j: h.element(h.operands[2], *of_keys, c, j)),
-                self.powers.added(self.sums, values, lambda thread: [
-                    self.online.factor.load(thread, i) for i in range(OWN)])]
+                values.filled(self.tile, columns, number * columns, shape.keys,
+                              lambda c, j: shape.element(shape.operands[2], *key_head, c, j)),
+                self.powers.add_weighted_rows(self.sums, values, lambda thread: [
+                    self.online.rescaling.load(thread, i) for i in range(ROWS_PER_THREAD)])]
 
-    def _end(self) -> For:
+    def _store_results(self) -> For:
         thread = Thread(self.tile)
-        body, totals, some = self.online.known(thread)
-        known = (self._divided if self.shares == 1 else self._kept)(thread, totals, some)
-        return thread.loop([*body, *known])
+        body, totals, any_visible = self.online.row_totals(thread)
+        store = self._store_normalized if self.key_splits == 1 else self._store_split
+        return thread.loop([*body, *store(thread, totals, any_visible)])
 
-    def _place(self, thread: Thread, i: int) -> Index:
-        """The number of one of a thread's rows, among all."""
-        row = smaller(self.first + thread.row + i, self.rows.count - 1)
+    def _row_index(self, thread: Thread, i: int) -> Index:
+        """The index of one of a thread's rows among all rows."""
+        row = smaller(self.first_row + thread.row + i, self.rows.count - 1)
         return as_index(row + self.unit * self.rows.count)
 
-    def _inside(self, thread: Thread, i: int) -> object:
-        return self.first + thread.row + i < self.rows.count
+    def _is_inside(self, thread: Thread, i: int) -> object:
+        return self.first_row + thread.row + i < self.rows.count
 
-    def _divided(self, thread: Thread, totals: list[ExprValue],
-                 some: list[ExprValue]) -> Iterator[Stmt]:
-        h = self.heads
-        by = [Register(f"by{i}", FLOAT) for i in range(OWN)]
-        for r, total in zip(by, totals):
+    def _store_normalized(self, thread: Thread, totals: list[ExprValue],
+                          any_visible: list[ExprValue]) -> Iterator[Stmt]:
+        shape = self.shape
+        reciprocal = [Register(f"by{i}", FLOAT) for i in range(ROWS_PER_THREAD)]
+        for r, total in zip(reciprocal, totals):
             yield loop_ir.Assign(r, (ExprValue(loop_ir.const(1, FLOAT)) / total).expr)
 
         def store(i: int, column: Index, value: ExprValue) -> Stmt:
-            value = value * ExprValue(loop_ir.read(by[i]))
-            value = call("where", some[i], value, 0.0) if some else value
-            return loop_ir.Store(h.out, (self._place(thread, i) * h.values + column).expr(),
+            value = value * ExprValue(loop_ir.read(reciprocal[i]))
+            value = call("where", any_visible[i], value, 0.0) if any_visible else value
+            return loop_ir.Store(shape.out,
+                                 (self._row_index(thread, i) * shape.values + column).expr(),
                                  value.expr)
 
-        yield from self.sums.stores(thread, lambda i: self._inside(thread, i), store)
+        yield from self.sums.guarded_stores(thread, lambda i: self._is_inside(thread, i), store)
 
-    # ---- shares
-    def _kept(self, thread: Thread, totals: list[ExprValue],
-              some: list[ExprValue]) -> Iterator[Stmt]:
-        """Writes what a share knows of its rows."""
-        h, rows = self.heads, self.heads.heads * self.heads.queries
+    # ---- splits
+    def _store_split(self, thread: Thread, totals: list[ExprValue],
+                     any_visible: list[ExprValue]) -> Iterator[Stmt]:
+        """Stores the sums and the statistics of a split."""
+        shape, rows = self.shape, self.shape.heads * self.shape.queries
 
-        def place(i: int) -> Index:
-            return as_index(self._place(thread, i) + self.share * rows)
+        def split_row(i: int) -> Index:
+            return as_index(self._row_index(thread, i) + self.key_split * rows)
 
         def store(i: int, column: Index, value: ExprValue) -> Stmt:
-            return loop_ir.Store(self.partial, (place(i) * h.values + column).expr(), value.expr)
+            return loop_ir.Store(self.partial, (split_row(i) * shape.values + column).expr(),
+                                 value.expr)
 
-        yield from self.sums.stores(thread, lambda i: self._inside(thread, i), store)
-        for i in range(OWN):
-            told = {self.tops: self.online.top.load(thread, i), self.totals: totals[i]}
-            told |= {self.some: some[i]} if some else {}
-            alone = call("and", self._inside(thread, i), call("eq", thread.place.value(), 0))
-            yield from guarded(alone, [loop_ir.Store(b, place(i).expr(), value.expr)
-                                       for b, value in told.items()])
+        yield from self.sums.guarded_stores(thread, lambda i: self._is_inside(thread, i), store)
+        for i in range(ROWS_PER_THREAD):
+            statistics = {self.maxima: self.online.row_maximum.load(thread, i),
+                          self.sums_of_powers: totals[i]}
+            statistics |= {self.any_visible: any_visible[i]} if any_visible else {}
+            is_first_thread = call("and", self._is_inside(thread, i),
+                                   call("eq", thread.lane_in_row.value(), 0))
+            yield from if_true(is_first_thread, [
+                loop_ir.Store(b, split_row(i).expr(), value.expr)
+                for b, value in statistics.items()])
 
-    def _together(self) -> Kernel:
-        """The shares of each row, added up in order."""
-        h, rows = self.heads, self.heads.heads * self.heads.queries
+    def _combine_splits(self) -> Kernel:
+        """The kernel that combines the splits of each row, in order."""
+        shape, rows = self.shape, self.shape.heads * self.shape.queries
         var, row = counter("task", rows)
-        top, total = Register("top", FLOAT), Register("total", FLOAT)
-        some = Register("some", BOOL)
-        number, s = counter("s", self.shares)
-        at = (s * rows + row).expr()
+        maximum, total = Register("top", FLOAT), Register("total", FLOAT)
+        any_visible = Register("some", BOOL)
+        split_var, s = counter("s", self.key_splits)
+        index = (s * rows + row).expr()
 
-        def over(*body: Stmt) -> Stmt:
-            return For(number, const(0), const(self.shares), body, 0, 4)
+        def over_splits(*body: Stmt) -> Stmt:
+            return For(split_var, const(0), const(self.key_splits), body, 0, 4)
 
-        factor = call("exp2", ExprValue(loop_ir.load(self.tops,
-                                                     at)) - finite(ExprValue(loop_ir.read(top))))
-        column, c = counter("c", h.values)
-        place = ((s * rows + row) * h.values + c).expr()
-        mine = Register("sum", FLOAT)
-        value = ExprValue(loop_ir.read(mine)) / ExprValue(loop_ir.read(total))
+        factor = call("exp2", ExprValue(loop_ir.load(self.maxima, index))
+                      - finite_maximum(ExprValue(loop_ir.read(maximum))))
+        powers = ExprValue(loop_ir.load(self.sums_of_powers, index))
+        column, c = counter("c", shape.values)
+        sum_index = ((s * rows + row) * shape.values + c).expr()
+        weighted_sum = Register("sum", FLOAT)
+        value = ExprValue(loop_ir.read(weighted_sum)) / ExprValue(loop_ir.read(total))
         body: tuple[Stmt, ...] = (
-            loop_ir.Assign(top, loop_ir.const(NEVER, FLOAT)),
-            over(loop_ir.Update(top, "maximum", loop_ir.load(self.tops, at))),
+            loop_ir.Assign(maximum, loop_ir.const(MASKED_SCORE, FLOAT)),
+            over_splits(loop_ir.Update(maximum, "maximum", loop_ir.load(self.maxima, index))),
             loop_ir.Assign(total, loop_ir.const(0, FLOAT)),
-            over(loop_ir.Update(total, "add",
-                                (ExprValue(loop_ir.load(self.totals, at)) * factor).expr)))
-        if h.masked:
-            body += (loop_ir.Assign(some, loop_ir.const(False, BOOL)),
-                     over(loop_ir.Update(some, "or", loop_ir.load(self.some, at))))
-            value = call("where", ExprValue(loop_ir.read(some)), value, 0.0)
-        added = (ExprValue(loop_ir.load(self.partial, place)) * factor).expr
-        lanes = (loop_ir.Assign(mine, loop_ir.const(0, FLOAT)),
-                 over(loop_ir.Update(mine, "add", added)),
-                 loop_ir.Store(h.out, (row * h.values + c).expr(), value.expr))
-        body += (For(column, const(0), const(h.values), lanes, 32),)
-        return Kernel(f"{h.name}_total", *buffers_of(body), (), var, rows, body,
-                      float(h.values * self.shares), h.sites)
+            over_splits(loop_ir.Update(total, "add", (powers * factor).expr)))
+        if shape.masked:
+            body += (loop_ir.Assign(any_visible, loop_ir.const(False, BOOL)),
+                     over_splits(loop_ir.Update(any_visible, "or",
+                                                loop_ir.load(self.any_visible, index))))
+            value = call("where", ExprValue(loop_ir.read(any_visible)), value, 0.0)
+        addend = (ExprValue(loop_ir.load(self.partial, sum_index)) * factor).expr
+        lanes = (loop_ir.Assign(weighted_sum, loop_ir.const(0, FLOAT)),
+                 over_splits(loop_ir.Update(weighted_sum, "add", addend)),
+                 loop_ir.Store(shape.out, (row * shape.values + c).expr(), value.expr))
+        body += (For(column, const(0), const(shape.values), lanes, 32),)
+        return Kernel(f"{shape.name}_total", *buffers_of(body), (), var, rows, body,
+                      float(shape.values * self.key_splits), shape.sites)

@@ -1,5 +1,4 @@
-"""The rows of scores of an attention: which queries they belong to, what masks do to them, and up
-to which column they go."""
+"""The rows of scores of an attention: their queries, their masks, and their visible keys."""
 
 from __future__ import annotations
 
@@ -12,63 +11,66 @@ from ...ir.builder import ExprValue, call, cast
 from ...ir.inline import Indices
 from ...ir.loop_ir import BOOL
 
-NEVER = -float("inf")
+MASKED_SCORE = -float("inf")
 
 
 class ScoreRows:
-    """Queries in units, of which all rows look at the same keys: a head, or, where queries are few,
-    the heads of a group, one after the other."""
+    """Queries grouped in units whose rows attend to the same keys: a head or, for few queries, all
+    heads of a key group."""
 
-    def __init__(self, heads: AttentionShape, few: int) -> None:
-        """few: queries that are no more than this are few."""
-        self.heads = heads
-        self.members = heads.groups if heads.queries <= few else 1
-        self.units = heads.heads // self.members
-        self.count = self.members * heads.queries  # rows of a unit
+    def __init__(self, shape: AttentionShape, max_grouped_queries: int) -> None:
+        """Heads are grouped if they have at most `max_grouped_queries` queries."""
+        self.shape = shape
+        self.heads_per_unit = shape.groups if shape.queries <= max_grouped_queries else 1
+        self.units = shape.heads // self.heads_per_unit
+        self.count = self.heads_per_unit * shape.queries  # rows of a unit
 
     def head(self, unit: Index, row: Index) -> Indices:
         """The head that a row belongs to."""
-        return self.heads.head(unit * self.members + row // self.heads.queries)
+        return self.shape.head(unit * self.heads_per_unit + row // self.shape.queries)
 
     def query(self, row: Index) -> Index:
-        """The query that a row is, of its head."""
-        queries: int = self.heads.queries
+        """The number of a row's query in its head."""
+        queries: int = self.shape.queries
         return row % queries
 
     def keys(self, unit: Index) -> Indices:
-        """The head of the keys that a unit looks at."""
-        return self.heads.key_head(unit * self.members // self.heads.groups)
+        """The key head that a unit attends to."""
+        return self.shape.key_head(unit * self.heads_per_unit // self.shape.groups)
 
     def element(self, node: Any, unit: Index, row: Index, column: Index) -> ExprValue:
-        """An element of the queries, or of what is like them."""
-        return self.heads.element(node, *self.head(unit, row), self.query(row), column)
+        """An element of the queries, or of an array of their shape."""
+        return self.shape.element(node, *self.head(unit, row), self.query(row), column)
 
-    def seen(self, first: Index, rows: int) -> Index:
-        """How many keys some of these rows may look at."""
-        h = self.heads
-        if not h.causal:
-            return as_index(h.keys)
-        last = first + rows if self.members == 1 else as_index(h.queries)
-        return smaller(smaller(last, h.queries), h.keys)
+    def visible_keys(self, first: Index, rows: int) -> Index:
+        """The number of keys that some of these rows may attend to."""
+        shape = self.shape
+        if not shape.causal:
+            return as_index(shape.keys)
+        end = first + rows if self.heads_per_unit == 1 else as_index(shape.queries)
+        return smaller(smaller(end, shape.queries), shape.keys)
 
     def masked(self, score: ExprValue, unit: Index, row: Index, key: Index) -> tuple[ExprValue,
                                                                                      Any]:
-        """A score under the mask, -inf where there is no such key or it comes later; and whether
-        the query may look at it. Of a row behind the last one it is that of the last."""
-        h, row = self.heads, smaller(row, self.count - 1)
-        inside = key < h.keys
-        if h.causal:
+        """A score under the mask, and a condition that is True if the query may attend to the key.
+
+        The score is -inf for keys out of range, and for later keys under a causal mask. Rows
+        out of range repeat the last one."""
+        shape, row = self.shape, smaller(row, self.count - 1)
+        inside = key < shape.keys
+        if shape.causal:
             inside = call("and", inside, key <= self.query(row))
-        if not h.masked:
-            return _one_of(inside, score, NEVER), inside
-        mask = h.mask(self.head(unit, row), self.query(row), smaller(key, h.keys - 1))
+        if not shape.masked:
+            return _select(inside, score, MASKED_SCORE), inside
+        mask = shape.mask(self.head(unit, row), self.query(row), smaller(key, shape.keys - 1))
         if mask.dtype == BOOL:
-            seen = call("and", inside, mask)
-            return _one_of(seen, score, NEVER), seen
-        value = _one_of(inside, score + cast(mask, score.dtype) * LOG2E, NEVER)
-        return value, call("and", inside, call("ne", mask, NEVER))
+            visible = call("and", inside, mask)
+            return _select(visible, score, MASKED_SCORE), visible
+        value = _select(inside, score + cast(mask, score.dtype) * LOG2E, MASKED_SCORE)
+        return value, call("and", inside, call("ne", mask, MASKED_SCORE))
 
 
-def _one_of(condition: Any, value: ExprValue, other: float) -> ExprValue:
-    """A value where something holds that may be known, and a number elsewhere."""
+def _select(condition: Any, value: ExprValue, other: float) -> ExprValue:
+    """The value where the condition holds, the number elsewhere; the condition may be a known
+    boolean."""
     return cast(call("where", condition, value, other), value.dtype)

@@ -1,4 +1,4 @@
-"""Which attentions there are kernels for on a GPU."""
+"""Selects the attentions that have GPU kernels."""
 
 from __future__ import annotations
 
@@ -13,45 +13,47 @@ from ...cpu.attention.shape import AttentionShape
 from ...fusion.fusion import Group
 from ...ir.loop_ir import Buffer, Kernel
 from ...ir.target_info import Machine
-from .backward import AttentionBackward, tile_of_back
-from .forward import AttentionForward, tile_of
-from .tiles import Tile
+from .backward import AttentionBackward, backward_tile
+from .forward import AttentionForward, forward_tile
+from .tiles import ScoreTile
 
 _FLOAT, _BOOL = np.dtype("float32"), np.dtype(bool)
 
 
 class _KernelChoice(NamedTuple):
-    """How the kernels of an op are made."""
+    """The tile and the kernels of an op."""
 
-    before: int  # inputs before query, key and value
-    tile: Callable[[AttentionShape], Tile | None]  # None where no tile fits
-    make: type[AttentionForward] | type[AttentionBackward]
+    leading_inputs: int  # before query, key and value
+    tile: Callable[[AttentionShape], ScoreTile | None]  # None where no tile fits
+    kernels: type[AttentionForward] | type[AttentionBackward]
 
 
-_WAYS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, tile_of, AttentionForward),
-                                      "attention_back": _KernelChoice(2, tile_of_back,
-                                                                      AttentionBackward)}
+_KERNELS: Mapping[str, _KernelChoice] = {"attention": _KernelChoice(0, forward_tile,
+                                                                    AttentionForward),
+                                         "attention_back": _KernelChoice(2, backward_tile,
+                                                                         AttentionBackward)}
 
 
 def has_kernel(node: Node, machine: Machine) -> bool:
-    """Whether a composite becomes kernels of its own; it is opened if not."""
-    if node.op not in _WAYS or machine.dynamic_sizes:
+    """True if a composite has kernels of its own; otherwise it is decomposed."""
+    if node.op not in _KERNELS or machine.dynamic_sizes:
         return False
-    way = _WAYS[node.op]
-    behind = way.before + 3
-    if any(n.type.dtype != _FLOAT for n in node.inputs[:behind]) or not all(
+    choice = _KERNELS[node.op]
+    end = choice.leading_inputs + 3
+    if any(n.type.dtype != _FLOAT for n in node.inputs[:end]) or not all(
             n.type.dtype in (_FLOAT, _BOOL) or is_small(n.type.dtype)
-            for n in node.inputs[behind:]):
+            for n in node.inputs[end:]):
         return False
-    heads = AttentionShape(node, way.before, {}, machine, "")
-    if 0 in (heads.heads, heads.queries, heads.keys, heads.width, heads.values):
+    shape = AttentionShape(node, choice.leading_inputs, {}, machine, "")
+    if 0 in (shape.heads, shape.queries, shape.keys, shape.width, shape.values):
         return False
-    return way.tile(heads) is not None
+    return choice.tile(shape) is not None
 
 
 def attention_kernels(group: Group, buffers: Mapping[Node, Buffer], machine: Machine, name: str
                       ) -> list[Kernel]:
-    """The kernels of a node that has some."""
+    """The kernels of an attention node."""
     (node,) = group.members
-    way = _WAYS[node.op]
-    return way.make(AttentionShape(node, way.before, buffers, machine, name)).kernels()
+    choice = _KERNELS[node.op]
+    return choice.kernels(AttentionShape(node, choice.leading_inputs, buffers, machine,
+                                         name)).kernels()

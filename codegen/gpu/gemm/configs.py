@@ -1,9 +1,8 @@
-"""Tiles of contractions, and among how many teams their sums are shared, as the model of costs has
-it.
+"""Tile configurations of contractions, and their cost.
 
-All tiles of a kind, those of threads and those of tensor cores, give the same numbers: an element's
-products are added in the order of the summed elements. Shares do not, so they go by sizes alone;
-which tile is the fastest may be measured.
+All tiles of a kind (SIMT or tensor core) give the same numbers: the products of an element are
+added in the order of the summed axes. Splitting the sums (split-K) changes numbers, so it
+depends on sizes alone. The fastest tile may be measured.
 """
 
 from __future__ import annotations
@@ -14,127 +13,133 @@ from typing import NamedTuple
 
 from ....eager.arrays.shapes import product
 from ...ir.mma_layout import DEPTH, Fragments
-from ..cost_model import ANY, Chip, Work, seconds
+from ..cost_model import REFERENCE_CHIP, Chip, KernelWork, predicted_seconds
 
-_WORTH = 64  # summed elements that are worth a team
-_UNROLLED = 16  # turns of a loop whose threads have one row: more need registers that are not there
-_PAD = 4  # keeps columns of a block in shared memory out of the same banks
-_FOUND = 12  # operations to find and read an element of an operand
-_GIVEN = 4  # of what reads shared memory: operations that could be done meanwhile
-ADDERS = 128  # threads of a team that adds up shares
-_REGISTERS = 256  # bytes of sums that a thread keeps in registers
-_AS_GOOD = 1.1  # times the least that fewer teams may take which share a sum
-_LIKELY = 1.5  # times the least that a tile may take by the model to be worth a measurement
+MIN_DEPTH_PER_SPLIT = 64  # summed elements
+UNROLLED_ROWS = 16  # unrolled iterations for one row per thread: more would spill registers
+BANK_PADDING = 4  # elements; keeps columns in shared memory in different banks
+INDEX_OPERATIONS = 12  # to index and read an element of an operand
+SHARED_READ_OPERATIONS = 4  # arithmetic that a read of shared memory displaces
+REDUCTION_BLOCK = 128  # threads of a block that adds up splits
+MAX_ACCUMULATOR_BYTES = 256  # of a thread's registers
+SPLIT_TOLERANCE = 1.1  # x the best time: fewer splits are preferred within it
+MEASURED_WITHIN = 1.5  # x the best predicted time: tiles within it are measured
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A team's `rows` by `columns` of the result, of which a thread has `own` by `own`."""
+class SimtTile:
+    """A block's `rows` by `columns` of the result; a thread computes `per_thread` by `per_thread`
+    of it."""
 
     rows: int
     columns: int
-    own: int
+    per_thread: int
 
     depth = 16
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.columns}x{self.own}"
+        return f"{self.rows}x{self.columns}x{self.per_thread}"
 
     @property
     def threads(self) -> int:
-        return self.rows * self.columns // self.own ** 2
+        return self.rows * self.columns // self.per_thread ** 2
 
     @property
-    def sums(self) -> int:
-        """Of a thread."""
-        return self.own ** 2
+    def accumulators(self) -> int:
+        """The accumulators of a thread."""
+        return self.per_thread ** 2
 
     @property
-    def piece(self) -> int:
-        """How many neighbouring rows or columns a thread has."""
-        return min(4, self.own)
+    def vector(self) -> int:
+        """The number of neighbouring rows or columns that a thread reads at once."""
+        return min(4, self.per_thread)
 
     @property
-    def unrolled(self) -> int:
-        """How many summed elements a thread multiplies at a time."""
-        return _UNROLLED // self.own
+    def unroll(self) -> int:
+        """The number of summed elements per unrolled iteration."""
+        return UNROLLED_ROWS // self.per_thread
 
     @property
     def pitch(self) -> tuple[int, int]:
-        """How far rows, and columns, of neighbouring summed elements are apart in shared memory."""
-        return self.rows + _PAD, self.columns + _PAD
+        """The distance in shared memory between neighbouring summed elements, for rows and for
+        columns."""
+        return self.rows + BANK_PADDING, self.columns + BANK_PADDING
 
-    def shared(self, itemsize: int) -> int:
+    def shared_bytes(self, itemsize: int) -> int:
         """Bytes of shared memory."""
         return sum(self.pitch) * self.depth * itemsize
 
     def registers(self, words: int) -> int:
-        return 48 + words * (self.sums + 2 * self.own * self.unrolled)
+        return 48 + words * (self.accumulators + 2 * self.per_thread * self.unroll)
 
-    def multiplied(self, words: int, chip: Chip) -> float:
-        """Operations of a thread for a block of summed elements that is in shared memory."""
-        return self.depth * words * (2 * self.sums + _GIVEN * 2 * self.own / self.piece)
+    def multiply_operations(self, words: int, chip: Chip) -> float:
+        """The operations of a thread for one block of summed elements in shared memory."""
+        reads = 2 * self.per_thread / self.vector
+        return self.depth * words * (2 * self.accumulators + SHARED_READ_OPERATIONS * reads)
 
 
 @dataclass(frozen=True)
 class TensorTile:
-    """A team's `rows` by `columns` of the result, shared by `down` by `across` warps, which
-    multiply by tensor cores."""
+    """A block's `rows` by `columns` of the result, divided among `warps_down` by `warps_across`
+    warps that use tensor cores."""
 
     rows: int
     columns: int
-    down: int
-    across: int
+    warps_down: int
+    warps_across: int
 
-    depth, piece = 32, 2
+    depth, vector = 32, 2
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.columns}/{self.down}x{self.across}"
+        return f"{self.rows}x{self.columns}/{self.warps_down}x{self.warps_across}"
 
     @property
     def fragments(self) -> Fragments:
-        return Fragments(self.rows // self.down, self.columns // self.across, self.down,
-                         self.across, self.depth, self.pitch)
+        return Fragments(self.rows // self.warps_down, self.columns // self.warps_across,
+                         self.warps_down,
+                         self.warps_across, self.depth, self.pitch)
 
     @property
     def threads(self) -> int:
         return self.fragments.threads
 
     @property
-    def sums(self) -> int:
-        """Of a thread."""
+    def accumulators(self) -> int:
+        """The accumulators of a thread."""
         return self.fragments.products_per_thread
 
     @property
     def pitch(self) -> int:
-        """How far neighbouring rows, and columns, are apart in shared memory: 8 that follow each
-        other lie in all banks."""
+        """The distance in shared memory between neighbouring rows or columns; 8 consecutive ones
+        cover all banks."""
         return self.depth + 8
 
-    def shared(self, itemsize: int) -> int:
+    def shared_bytes(self, itemsize: int) -> int:
         """Bytes of shared memory."""
         return 2 * (self.rows + self.columns) * self.pitch
 
     def registers(self, words: int) -> int:
-        return 48 + self.sums + self._fragments
+        return 48 + self.accumulators + self._fragment_words
 
-    def multiplied(self, words: int, chip: Chip) -> float:
-        """Operations of a thread in the time that its share of a block takes, which is in shared
-        memory."""
+    def multiply_operations(self, words: int, chip: Chip) -> float:
+        """The operations of a thread in the time that it takes to multiply its share of one block
+        in shared memory."""
         products = self.rows * self.columns * self.depth / self.threads
-        return products * chip.lanes / chip.matrix + _GIVEN * self.depth / DEPTH * self._fragments
+        multiply = products * chip.additions_per_cycle / chip.tensor_core_products_per_cycle
+        return multiply + SHARED_READ_OPERATIONS * self.depth / DEPTH * self._fragment_words
 
     @property
-    def _fragments(self) -> int:
-        """Words of both operands that a thread reads for one piece of the summed axis."""
-        down, across = self.fragments.grid
-        return 4 * down + 2 * across
+    def _fragment_words(self) -> int:
+        """The words of both operands that a thread reads for one step along the summed axis."""
+        rows, columns = self.fragments.grid
+        return 4 * rows + 2 * columns
 
 
-TILES = (
-    Tile(128, 128, 8), Tile(128, 64, 8), Tile(64, 128, 8), Tile(64, 64, 4),
-    Tile(128, 32, 4), Tile(32, 128, 4), Tile(64, 32, 4), Tile(32, 64, 4), Tile(32, 32, 4),
-    Tile(64, 16, 4), Tile(16, 64, 4), Tile(16, 16, 2),
+SIMT_TILES = (
+    SimtTile(128, 128, 8), SimtTile(128, 64, 8), SimtTile(64, 128, 8), SimtTile(64, 64, 4),
+    SimtTile(128, 32, 4), SimtTile(32, 128, 4), SimtTile(64, 32, 4), SimtTile(32, 64, 4),
+    SimtTile(32, 32, 4),
+    SimtTile(64, 16, 4), SimtTile(16, 64, 4), SimtTile(16, 16, 2),
 )
 TENSOR_TILES = (
     TensorTile(128, 64, 2, 2), TensorTile(64, 128, 1, 4), TensorTile(64, 64, 2, 2),
@@ -144,8 +149,8 @@ TENSOR_TILES = (
 )
 
 
-class Sizes(NamedTuple):
-    """Of a contraction: what its letters count, bytes of an element of its sums, and of everything
+class ContractionSizes(NamedTuple):
+    """The sizes of a contraction: the extents of its axes, the bytes of an accumulator, and of all
     that it reads."""
 
     batch: int
@@ -153,10 +158,10 @@ class Sizes(NamedTuple):
     columns: int
     depth: int
     itemsize: int
-    read: int
+    bytes_read: int
 
-    def grid(self, tile: Tile | TensorTile) -> tuple[int, int]:
-        """Tiles along rows and columns."""
+    def grid(self, tile: SimtTile | TensorTile) -> tuple[int, int]:
+        """The number of tiles along rows and columns."""
         return -(-self.rows // tile.rows), -(-self.columns // tile.columns)
 
     @property
@@ -165,57 +170,64 @@ class Sizes(NamedTuple):
 
 
 class TileConfig(NamedTuple):
-    """How a contraction is computed: by tiles, whose sums so many teams share."""
+    """A tile, and the number of blocks among which its sums are split."""
 
-    tile: Tile | TensorTile
-    shares: int
+    tile: SimtTile | TensorTile
+    split_k: int
 
     def __str__(self) -> str:
-        return f"{self.tile}/{self.shares}"
+        return f"{self.tile}/{self.split_k}"
 
 
-def tile_configs(sizes: Sizes, among: Sequence[Tile | TensorTile], chip: Chip = ANY,
-                 whole: bool = False
+def tile_configs(sizes: ContractionSizes, tiles: Sequence[SimtTile | TensorTile],
+                 chip: Chip = REFERENCE_CHIP,
+                 unsplit: bool = False
          ) -> list[TileConfig]:
-    """The best way by some of these tiles first, and others that give the same numbers and may be
-    as fast; `whole`: sums are not to be shared."""
-    tiles = [t for t in among if t.sums * sizes.itemsize <= _REGISTERS]
-    least = {n: min(time(TileConfig(t, n), sizes, ANY) for t in tiles)
-             for n in ([1] if whole else _shares(sizes.depth, tiles[0].depth))}
-    shares = next(n for n, t in least.items() if t <= _AS_GOOD * min(least.values()))
-    times = {w: time(w, sizes, chip) for w in [TileConfig(t, shares) for t in tiles]}
-    likely = [w for w, t in times.items() if t <= _LIKELY * min(times.values())]
+    """The configurations that the model predicts to be fastest, the best first; all give the same
+    numbers. `unsplit` forbids split-K."""
+    fitting = [t for t in tiles if t.accumulators * sizes.itemsize <= MAX_ACCUMULATOR_BYTES]
+    best = {n: min(predicted_time(TileConfig(t, n), sizes, REFERENCE_CHIP) for t in fitting)
+            for n in ([1] if unsplit else _split_candidates(sizes.depth, fitting[0].depth))}
+    split_k = next(n for n, t in best.items() if t <= SPLIT_TOLERANCE * min(best.values()))
+    configs = [TileConfig(t, split_k) for t in fitting]
+    times = {config: predicted_time(config, sizes, chip) for config in configs}
+    likely = [config for config, t in times.items() if t <= MEASURED_WITHIN * min(times.values())]
     return sorted(likely, key=times.__getitem__)
 
 
-def _shares(depth: int, block: int) -> list[int]:
-    """Among how many teams a sum may be shared, so that each of them has some of it."""
+def _split_candidates(depth: int, block: int) -> list[int]:
+    """The possible split counts; each split has some of the summed elements."""
     blocks = max(1, -(-depth // block))
-    wanted = [n for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if n == 1 or depth >= n * _WORTH]
-    return list(dict.fromkeys(-(-blocks // -(-blocks // n)) for n in wanted))
+    counts = [n for n in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+              if n == 1 or depth >= n * MIN_DEPTH_PER_SPLIT]
+    return list(dict.fromkeys(-(-blocks // -(-blocks // n)) for n in counts))
 
 
-def time(way: TileConfig, sizes: Sizes, chip: Chip) -> float:
-    """Seconds that a way takes, by the model."""
-    tiles = seconds(_tiles(way, sizes, chip), chip)
-    return tiles if way.shares == 1 else tiles + seconds(_total(way, sizes), chip)
+def predicted_time(config: TileConfig, sizes: ContractionSizes, chip: Chip) -> float:
+    """The time of a configuration in seconds, by the cost model."""
+    tiles = predicted_seconds(_tile_work(config, sizes, chip), chip)
+    if config.split_k == 1:
+        return tiles
+    return tiles + predicted_seconds(_reduction_work(config, sizes), chip)
 
 
-def _tiles(way: TileConfig, sizes: Sizes, chip: Chip) -> Work:
-    tile, teams = way.tile, sizes.batch * product(sizes.grid(way.tile)) * way.shares
-    blocks = -(-sizes.depth // tile.depth)
-    turns = max(1, -(-blocks // way.shares))
+def _tile_work(config: TileConfig, sizes: ContractionSizes, chip: Chip) -> KernelWork:
+    tile, blocks = config.tile, sizes.batch * product(sizes.grid(config.tile)) * config.split_k
+    depth_blocks = -(-sizes.depth // tile.depth)
+    iterations = max(1, -(-depth_blocks // config.split_k))
     words = max(1, sizes.itemsize // 4)
     elements = (tile.rows + tile.columns) * tile.depth
-    found = _FOUND * (elements / tile.threads + tile.sums / turns)
-    written = way.shares * sizes.results * sizes.itemsize
-    return Work(teams, tile.threads, tile.registers(words), tile.shared(sizes.itemsize), turns,
-                tile.multiplied(words, chip) + found,
-                sizes.read + written, written + teams * turns * elements * sizes.itemsize)
+    index_operations = INDEX_OPERATIONS * (elements / tile.threads + tile.accumulators / iterations)
+    bytes_written = config.split_k * sizes.results * sizes.itemsize
+    return KernelWork(blocks, tile.threads, tile.registers(words),
+                      tile.shared_bytes(sizes.itemsize),
+                      iterations, tile.multiply_operations(words, chip) + index_operations,
+                      sizes.bytes_read + bytes_written,
+                      bytes_written + blocks * iterations * elements * sizes.itemsize)
 
 
-def _total(way: TileConfig, sizes: Sizes) -> Work:
-    """What adds up the shares: four at a time."""
-    moved = (way.shares + 1) * sizes.results * sizes.itemsize
-    return Work(-(-sizes.results // ADDERS), ADDERS, 32, 0, -(-way.shares // 4), 4 * _FOUND,
-                moved, moved)
+def _reduction_work(config: TileConfig, sizes: ContractionSizes) -> KernelWork:
+    """The work of adding up the splits; a thread reads four at a time."""
+    bytes_moved = (config.split_k + 1) * sizes.results * sizes.itemsize
+    return KernelWork(-(-sizes.results // REDUCTION_BLOCK), REDUCTION_BLOCK, 32, 0,
+                      -(-config.split_k // 4), 4 * INDEX_OPERATIONS, bytes_moved, bytes_moved)

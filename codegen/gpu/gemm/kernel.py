@@ -1,11 +1,11 @@
-"""A team that computes a tile of a contraction, step by step of the summed axes.
+"""The kernel of a thread block that computes a tile of a contraction.
 
     for each block of summed elements:
         all threads read a block of both operands into shared memory
-        each thread adds the products of some rows and some columns to sums of its own
-    each thread: what the group computes from its sums, and its stores
+        each thread adds the products of some rows and some columns to its accumulators
+    each thread: the rest of the group, computed from its accumulators, and its stores
 
-How a thread multiplies is left to `by_threads.py` and `by_tensor_cores.py`.
+`simt.py` and `mma.py` define how a thread multiplies.
 """
 
 from __future__ import annotations
@@ -21,165 +21,187 @@ from ...ir.affine_index import Index, as_index, counter
 from ...ir.builder import BUILDER, ExprValue, call, cast
 from ...ir.inline import Indices, flatten, unflatten
 from ...ir.loop_ir import Buffer, For, If, Kernel, Register, Stmt, const
-from .configs import ADDERS, TensorTile, Tile, TileConfig
+from .configs import REDUCTION_BLOCK, SimtTile, TensorTile, TileConfig
 from .contraction import GpuContraction, at_most
-from .library_pattern import product_of
+from .library_pattern import library_product_of
 
 
 class TileKernel:
-    """The statements of a task of a contraction; `scratch`: memory for blocks of the operands, and
-    what else its threads need."""
+    """The statements of a task of a contraction; `scratch` holds blocks of the operands and other
+    shared memory."""
 
-    tile: Tile | TensorTile
+    tile: SimtTile | TensorTile
     scratch: tuple[Buffer, ...]
 
-    def __init__(self, of: GpuContraction, way: TileConfig) -> None:
-        self.of, (self.tile, self.shares) = of, way
-        self.grid = of.count(of.batch), *of.sizes.grid(self.tile)
-        self.sums = Buffer("sums", of.dtype, self.tile.threads * self.tile.sums, scratch=True)
-        self.partial = Buffer(f"{of.name}_part", of.dtype, self.shares * of.node.type.size)
+    def __init__(self, contraction: GpuContraction, config: TileConfig) -> None:
+        self.contraction, (self.tile, self.split_k) = contraction, config
+        self.grid = contraction.count(contraction.batch), *contraction.sizes.grid(self.tile)
+        count = self.tile.threads * self.tile.accumulators
+        self.accumulators = Buffer("sums", contraction.dtype, count, scratch=True)
+        self.partial = Buffer(f"{contraction.name}_part", contraction.dtype,
+                              self.split_k * contraction.node.type.size)
 
     @abstractmethod
     def read(self, side: int, block: Index) -> list[Stmt]:
-        """Reads a block of the rows' operand (side 0) or the columns' into shared memory."""
+        """Reads a block of the rows' operand (side 0) or the columns' operand (side 1) into shared
+        memory."""
 
     @abstractmethod
     def multiply(self) -> Stmt:
-        """What each thread adds to its sums from the blocks in shared memory."""
+        """Adds the products of the blocks in shared memory to each thread's accumulators."""
 
     @abstractmethod
-    def places(self, thread: Index) -> Iterable[tuple[int, Index, Index]]:
-        """The number of every `piece`-th sum of a thread, and its row and column in the tile."""
+    def accumulator_groups(self, thread: Index) -> Iterable[tuple[int, Index, Index]]:
+        """The number of the first accumulator of each vector of a thread, with its row and column
+        in the tile."""
 
     # ---- operands
     def side(self, side: int) -> tuple[int, int]:
-        """The number of the rows' operand (side 0) or the columns', and how many of its rows or
-        columns a tile has."""
-        return abs(self.of.column_operand - 1 + side), (self.tile.rows, self.tile.columns)[side]
+        """The number of the operand of a side, and the number of its rows or columns in a tile."""
+        extents = self.tile.rows, self.tile.columns
+        return abs(self.contraction.column_operand - 1 + side), extents[side]
 
-    def element(self, side: int, own: Index, k: Index, there: Any) -> ExprValue:
+    def element(self, side: int, position: Index, k: Index, is_summed_inside: Any) -> ExprValue:
         """An element of an operand, at one of its rows or columns in the tile and one of the
-        summed; 0 behind the end of the former, and where not `there`. Views know of no places
-        behind an end, so the last one is read."""
-        of, letters, own = self.of, (self.of.rows, self.of.columns)[side], self.first[side] + own
-        inside = where_both(of.is_inside(own, letters), there)
-        where = {**self.fixed, **of.nearest(letters, own), **of.nearest(of.summed, k)}
-        value = of.element(self.side(side)[0], where)
+        summed; 0 out of range. Views do not accept indices out of range, so these are clamped."""
+        contraction, position = self.contraction, self.tile_origin[side] + position
+        letters = (contraction.rows, contraction.columns)[side]
+        inside = where_both(contraction.is_inside(position, letters), is_summed_inside)
+        coordinates = {**self.batch_coordinates,
+                       **contraction.clamped_coordinates(letters, position),
+                       **contraction.clamped_coordinates(contraction.summed, k)}
+        value = contraction.element(self.side(side)[0], coordinates)
         return value if inside is None else cast(call("where", inside, value, 0), value.dtype)
 
     # ---- kernels
     def kernels(self) -> list[Kernel]:
-        """The tiles, and what adds up the shares of a tile."""
-        of = self.of
-        tasks = product(self.grid) * self.shares
+        """The kernel of the tiles, and the kernel that adds up splits if there are any."""
+        contraction = self.contraction
+        tasks = product(self.grid) * self.split_k
         var, task = counter("task", tasks)
-        body = tuple(self._statements(task // self.shares, task % self.shares))
-        made = Kernel(of.name, *buffers_of(body), (*self.scratch, self.sums), var, tasks, body,
-                      2e-3 * float(of.node.type.size) * of.depth, sites_of(of.group.members),
-                      product=product_of(of, self._result) if of.is_plain else None)
-        return [made, self._total()] if self._in_parts else [made]
+        body = tuple(self._statements(task // self.split_k, task % self.split_k))
+        tile_kernel = Kernel(contraction.name, *buffers_of(body),
+                             (*self.scratch, self.accumulators), var, tasks, body,
+                             2e-3 * float(contraction.node.type.size) * contraction.depth,
+                             sites_of(contraction.group.members),
+                             product=library_product_of(contraction, self._result)
+                             if contraction.uses_library else None)
+        return [tile_kernel, self._add_splits()] if self._stores_partial_sums else [tile_kernel]
 
     @property
-    def _in_parts(self) -> bool:
-        """Whether what the tiles give lies in memory before the rest of the group is computed."""
-        return self.shares > 1 or (self.of.is_plain and len(self.of.group.members) > 1)
+    def _stores_partial_sums(self) -> bool:
+        """True if the tiles store their sums before the rest of the group is computed."""
+        if self.contraction.uses_library and len(self.contraction.group.members) > 1:
+            return True
+        return self.split_k > 1
 
     @property
     def _result(self) -> Buffer:
-        """What the tiles are written to, where they are written as they are."""
-        return self.partial if self._in_parts else self.of.buffers[self.of.node]
+        """The buffer that tiles store unprocessed sums to."""
+        if self._stores_partial_sums:
+            return self.partial
+        return self.contraction.buffers[self.contraction.node]
 
-    def _statements(self, number: Index, share: Index) -> list[Stmt]:
-        of, tile = self.of, self.tile
-        blocks = -(-of.sizes.depth // tile.depth)
-        each = -(-blocks // self.shares)
+    def _statements(self, tile_number: Index, split: Index) -> list[Stmt]:
+        contraction, tile = self.contraction, self.tile
+        blocks = -(-contraction.sizes.depth // tile.depth)
+        blocks_per_split = -(-blocks // self.split_k)
         var, block = counter("block", blocks)
-        column, number = number % self.grid[2], number // self.grid[2]
-        row, batch = number % self.grid[1], number // self.grid[1]
-        self.fixed = dict(zip(of.batch, unflatten(batch, [of.size[a] for a in of.batch])))
-        self.first = row * tile.rows, column * tile.columns
+        column, tile_number = tile_number % self.grid[2], tile_number // self.grid[2]
+        row, batch = tile_number % self.grid[1], tile_number // self.grid[1]
+        self.batch_coordinates = contraction.coordinates(contraction.batch, batch)
+        self.tile_origin = row * tile.rows, column * tile.columns
         body = [*self.read(0, block), *self.read(1, block), self.multiply()]
-        return [self._clear(), For(var, *chunk_bounds(share, each, blocks), tuple(body)),
-                self._finish(share)]
+        loop = For(var, *chunk_bounds(split, blocks_per_split, blocks), tuple(body))
+        return [self._clear_accumulators(), loop, self._store_results(split)]
 
     def lanes(self, body: list[Stmt], var: loop_ir.Var) -> For:
         """Statements that each thread runs once; `var` is its number."""
         return For(var, const(0), const(self.tile.threads), tuple(body), self.tile.threads)
 
-    def own(self, thread: Index, n: int) -> Index:
-        """Where a thread's n-th sum is."""
-        return thread * self.tile.sums + n
+    def accumulator_index(self, thread: Index, n: int) -> Index:
+        """The index of a thread's n-th accumulator."""
+        return thread * self.tile.accumulators + n
 
-    def _clear(self) -> For:
+    def _clear_accumulators(self) -> For:
         lane, t = counter("t", self.tile.threads)
-        zero = loop_ir.const(0, self.of.dtype)
-        return self.lanes([loop_ir.Store(self.sums, self.own(t, n).expr(), zero)
-                           for n in range(self.tile.sums)], lane)
+        zero = loop_ir.const(0, self.contraction.dtype)
+        return self.lanes([loop_ir.Store(self.accumulators, self.accumulator_index(t, n).expr(),
+                                         zero) for n in range(self.tile.accumulators)], lane)
 
     # ---- results
-    def _finish(self, share: Index) -> For:
+    def _store_results(self, split: Index) -> For:
         lane, t = counter("t", self.tile.threads)
-        return self.lanes([s for n, row, column in self.places(t)
-                           for s in self._piece(t, n, row, column, share)], lane)
+        return self.lanes([s for n, row, column in self.accumulator_groups(t)
+                           for s in self._store_vector(t, n, row, column, split)], lane)
 
-    def _piece(self, thread: Index, number: int, row: Index, column: Index, share: Index
+    def _store_vector(self, thread: Index, accumulator: int, row: Index, column: Index, split: Index
                ) -> list[Stmt]:
-        """A thread's results from this number on: a piece of a row at once, where all of its
-        columns are there."""
-        piece, columns = self.tile.piece, self.of.count(self.of.columns)
-        row, column = self.first[0] + row, self.first[1] + column
+        """The stores of a thread's results from an accumulator on; one vector of a row if tiles
+        divide its columns."""
+        vector, columns = self.tile.vector, self.contraction.count(self.contraction.columns)
+        row, column = self.tile_origin[0] + row, self.tile_origin[1] + column
 
         def result(column: Index, n: Index) -> list[Stmt]:
-            value = ExprValue(loop_ir.load(self.sums, (self.own(thread, number) + n).expr()))
-            return self._results(row, column, value, share)
+            value = ExprValue(loop_ir.load(self.accumulators,
+                                           (self.accumulator_index(thread,
+                                                                   accumulator) + n).expr()))
+            return self._element_stores(row, column, value, split)
 
-        if columns % piece == 0:
-            var, n = counter("n", piece)
-            first = at_most(column // piece, columns // piece - 1) * piece
-            loop = For(var, const(0), const(piece), tuple(result(first + n, n)), 0, piece)
-            return self._guarded(row, column, [loop])
-        return [s for n in range(piece) for s in self._guarded(
+        if columns % vector == 0:
+            var, n = counter("n", vector)
+            first = at_most(column // vector, columns // vector - 1) * vector
+            loop = For(var, const(0), const(vector), tuple(result(first + n, n)), 0, vector)
+            return self._if_inside(row, column, [loop])
+        return [s for n in range(vector) for s in self._if_inside(
             row, column + n, result(at_most(column + n, columns - 1), as_index(n)))]
 
-    def _guarded(self, row: Index, column: Index, body: list[Stmt]) -> list[Stmt]:
-        of = self.of
-        inside = where_both(of.is_inside(row, of.rows), of.is_inside(column, of.columns))
+    def _if_inside(self, row: Index, column: Index, body: list[Stmt]) -> list[Stmt]:
+        contraction = self.contraction
+        inside = where_both(contraction.is_inside(row, contraction.rows),
+                            contraction.is_inside(column, contraction.columns))
         return body if inside is None else [If(inside.expr, tuple(body))]
 
-    def _results(self, row: Index, column: Index, value: ExprValue, share: Index) -> list[Stmt]:
-        """Stores of the group's members at one element, or of a share's sum."""
-        of = self.of
-        where = self._element(row, column)
-        if self._in_parts:
-            at = share * of.node.type.size + flatten(where, of.node.type.shape)
-            return [loop_ir.Store(self.partial, at.expr(), value.expr)]
-        return of.stores(where, value)
+    def _element_stores(self, row: Index, column: Index, value: ExprValue,
+                        split: Index) -> list[Stmt]:
+        """The stores of the group at one element, or of the sum of a split."""
+        contraction = self.contraction
+        coordinates = self._result_coordinates(row, column)
+        if self._stores_partial_sums:
+            result = contraction.node.type
+            index = split * result.size + flatten(coordinates, result.shape)
+            return [loop_ir.Store(self.partial, index.expr(), value.expr)]
+        return contraction.stores(coordinates, value)
 
-    def _element(self, row: Index, column: Index) -> Indices:
-        of = self.of
-        letters = {**self.fixed, **of.nearest(of.rows, row), **of.places(of.columns, column)}
-        return tuple(letters[a] for a in of.letters[2])
+    def _result_coordinates(self, row: Index, column: Index) -> Indices:
+        contraction = self.contraction
+        letters = {**self.batch_coordinates,
+                   **contraction.clamped_coordinates(contraction.rows, row),
+                   **contraction.coordinates(contraction.columns, column)}
+        return tuple(letters[a] for a in contraction.letters[2])
 
-    def _total(self) -> Kernel:
-        """Adds up the shares, and does the rest of the group: a thread for each element."""
-        of, size = self.of, self.of.node.type.size
-        tasks = -(-size // ADDERS)
+    def _add_splits(self) -> Kernel:
+        """The kernel that adds up the splits and computes the rest of the group; a thread for each
+        element."""
+        contraction, size = self.contraction, self.contraction.node.type.size
+        tasks = -(-size // REDUCTION_BLOCK)
         var, task = counter("task", tasks)
         lane, i = counter("i", size)
-        number, p = counter("p", self.shares)
-        total = Register("total", of.dtype)
+        split_var, p = counter("p", self.split_k)
+        total = Register("total", contraction.dtype)
         add = loop_ir.Update(total, "add", loop_ir.load(self.partial, (p * size + i).expr()))
-        body = (loop_ir.Assign(total, loop_ir.const(0, of.dtype)),
-                For(number, const(0), const(self.shares), (add,), 0, 4),
-                *of.stores(unflatten(i, of.node.type.shape), ExprValue(loop_ir.read(total))))
-        loop = (For(lane, *chunk_bounds(task, ADDERS, size), body, ADDERS),)
-        return Kernel(of.name + "_total", *buffers_of(loop), (), var, tasks, loop, float(size),
-                      sites_of(of.group.members))
+        body = (loop_ir.Assign(total, loop_ir.const(0, contraction.dtype)),
+                For(split_var, const(0), const(self.split_k), (add,), 0, 4),
+                *contraction.stores(unflatten(i, contraction.node.type.shape),
+                                    ExprValue(loop_ir.read(total))))
+        loop = (For(lane, *chunk_bounds(task, REDUCTION_BLOCK, size), body, REDUCTION_BLOCK),)
+        return Kernel(contraction.name + "_total", *buffers_of(loop), (), var, tasks, loop,
+                      float(size), sites_of(contraction.group.members))
 
 
 def where_both(a: Any, b: Any) -> ExprValue | None:
-    """Where both hold; None where that is everywhere."""
-    known = a is True and b is True
+    """The conjunction of two conditions; None if it always holds."""
+    always = a is True and b is True
     both = a and b if isinstance(a, bool) and isinstance(b, bool) else call("and", a, b)
-    return None if known else both if isinstance(both, ExprValue) else BUILDER.const(both,
-                                                                                     loop_ir.BOOL)
+    return None if always else both if isinstance(both, ExprValue) else BUILDER.const(both,
+                                                                                      loop_ir.BOOL)

@@ -1,4 +1,4 @@
-"""Contractions that are products of matrices as these lie in memory, and so a library's."""
+"""Recognizes contractions that are products of matrices in memory, which a library can compute."""
 
 from __future__ import annotations
 
@@ -13,33 +13,43 @@ from ...ir.loop_ir import Buffer, Expr, Load, Matrix, Product
 if TYPE_CHECKING:
     from .contraction import GpuContraction
 
-_WORTH = 1 << 27  # operations of a product that a library computes faster, for all that calls take
+MIN_LIBRARY_OPERATIONS = 1 << 27  # a smaller product is slower, by the overhead of the call
 
 
-def is_worth_a_library(of: GpuContraction) -> bool:
-    """Whether a contraction is large, and a product of matrices in memory."""
-    large = 2 * of.node.type.size * of.depth >= _WORTH
-    return large and kind(of.dtype) == "f" and of.node in of.group.members \
-        and product_of(of, Buffer("result", of.dtype, of.node.type.size)) is not None
+def is_worth_library(contraction: GpuContraction) -> bool:
+    """True if a contraction is large, and a product of matrices in memory."""
+    node = contraction.node
+    if 2 * node.type.size * contraction.depth < MIN_LIBRARY_OPERATIONS:
+        return False
+    if kind(contraction.dtype) != "f" or node not in contraction.group.members:
+        return False
+    result = Buffer("result", contraction.dtype, node.type.size)
+    return library_product_of(contraction, result) is not None
 
 
-def product_of(of: GpuContraction, result: Buffer) -> Product | None:
-    """A contraction as a product of matrices, written to a buffer of its result's elements in
-    order; None where an operand does not lie in memory as a matrix."""
-    out = of.letters[2]
-    places = dict(zip(out, _row_major([of.size[a] for a in out])))
-    left = _matrix(of, _lies(of, 1 - of.column_operand), of.rows, of.summed)
-    right = _matrix(of, _lies(of, of.column_operand), of.summed, of.columns)
-    to = _matrix(of, _Layout(result, places, 0), of.rows, of.columns)
-    sizes = [of.count(letters) for letters in (of.batch, of.rows, of.columns, of.summed)]
-    return Product(left, right, to, *sizes) if left and right and to and 0 not in sizes else None
+def library_product_of(contraction: GpuContraction, result: Buffer) -> Product | None:
+    """A contraction as a product of matrices, written to a buffer in the order of its result; None
+    if an operand is not a matrix in memory."""
+    out = contraction.letters[2]
+    strides = dict(zip(out, _row_major([contraction.size[a] for a in out])))
+    rows, columns, summed = contraction.rows, contraction.columns, contraction.summed
+    left = _matrix(contraction, _layout_of(contraction, 1 - contraction.column_operand), rows,
+                   summed)
+    right = _matrix(contraction, _layout_of(contraction, contraction.column_operand),
+                    summed, columns)
+    target = _matrix(contraction, _Layout(result, strides, 0), rows, columns)
+    sizes = [contraction.count(letters) for letters in (contraction.batch, rows, columns, summed)]
+    if left is None or right is None or target is None or 0 in sizes:
+        return None
+    return Product(left, right, target, *sizes)
 
 
 class _Layout(NamedTuple):
-    """Where an array lies: its buffer, how far letters step in it, and its first element."""
+    """The layout of an array: its buffer, the stride of each letter, and the index of its first
+    element."""
 
     buffer: Buffer
-    steps: dict[str, int]
+    strides: dict[str, int]
     first: int
 
 
@@ -51,45 +61,48 @@ def _row_major(shape: list[int]) -> list[int]:
     return strides[::-1]
 
 
-def _lies(of: GpuContraction, operand: int) -> _Layout | None:
-    """Where an operand lies; None where it is computed while it is read."""
-    names = of.letters[operand]
-    local = {a: variable(f"m{a}", of.size[a]) for a in names}
-    e = of.element(operand, local).expr
-    source = of.node.inputs[operand].type.dtype
-    if not isinstance(e, Load) or e.mask is not None or e.dtype != source:
+def _layout_of(contraction: GpuContraction, operand: int) -> _Layout | None:
+    """The layout of an operand; None if it is computed while it is read."""
+    names = contraction.letters[operand]
+    variables = {a: variable(f"m{a}", contraction.size[a]) for a in names}
+    e = contraction.element(operand, variables).expr
+    source_dtype = contraction.node.inputs[operand].type.dtype
+    if not isinstance(e, Load) or e.mask is not None or e.dtype != source_dtype:
         return None
     terms, first = linear_form(e.index)
-    letter: dict[Expr, str] = {next(iter(i.terms)): a for a, i in local.items() if i.terms}
-    if not set(terms) <= set(letter):
+    letter_of: dict[Expr, str] = {next(iter(i.terms)): a for a, i in variables.items() if i.terms}
+    if not set(terms) <= set(letter_of):
         return None
-    return _Layout(e.buffer, {a: terms.get(x, 0) for x, a in letter.items()}, first)
+    return _Layout(e.buffer, {a: terms.get(x, 0) for x, a in letter_of.items()}, first)
 
 
-def _matrix(of: GpuContraction, lies: _Layout | None, rows: list[str], columns: list[str]
+def _matrix(contraction: GpuContraction, layout: _Layout | None, rows: list[str], columns: list[str]
             ) -> Matrix | None:
-    """The matrix whose rows and columns several letters count; None where they do not as one, or
-    where neither rows nor columns lie side by side."""
-    if lies is None:
+    """The matrix over these row and column letters; None if the letters have no common stride, or
+    neither rows nor columns are contiguous."""
+    if layout is None:
         return None
-    batch, row, column = (_as_one(of, lies.steps, letters) for letters in (of.batch, rows, columns))
+    batch, row, column = (_common_stride(contraction, layout.strides, letters)
+                          for letters in (contraction.batch, rows, columns))
     if batch is None or row is None or column is None:
         return None
-    made = Matrix(lies.buffer, lies.first, batch, row, column)
-    return made if _is_dense(made, of.count(rows), of.count(columns)) else None
+    matrix = Matrix(layout.buffer, layout.first, batch, row, column)
+    return matrix if _is_dense(matrix, contraction.count(rows),
+                               contraction.count(columns)) else None
 
 
-def _as_one(of: GpuContraction, steps: dict[str, int], letters: list[str]) -> int | None:
-    """How far the letters step that are counted as one, the last fastest."""
-    long = [a for a in letters if of.size[a] > 1]
-    if any(steps.get(outer, 0) != steps.get(inner, 0) * of.size[inner]
+def _common_stride(contraction: GpuContraction, strides: dict[str, int],
+                   letters: list[str]) -> int | None:
+    """The stride of letters that are counted as one, the last fastest; None if there is none."""
+    long = [a for a in letters if contraction.size[a] > 1]
+    if any(strides.get(outer, 0) != strides.get(inner, 0) * contraction.size[inner]
            for outer, inner in itertools.pairwise(long)):
         return None
-    return steps.get(long[-1], 0) if long else 0
+    return strides.get(long[-1], 0) if long else 0
 
 
 def _is_dense(m: Matrix, rows: int, columns: int) -> bool:
-    """Whether rows or columns lie side by side, and do not overlap."""
+    """True if rows or columns are contiguous and do not overlap."""
     by_rows = (m.column == 1 or columns == 1) and (m.row >= columns or rows == 1)
     by_columns = (m.row == 1 or rows == 1) and (m.column >= rows or columns == 1)
     return by_rows or by_columns

@@ -1,8 +1,8 @@
-"""Tiles of floats of 16 bits, whose products are computed by tensor cores.
+"""Tiles of 16-bit floats, multiplied by tensor cores.
 
-In shared memory the summed elements of a row, or of a column, lie side by side. A thread brings
-some that follow each other: `_MANY` where the operand's lie so in memory and can be moved at once,
-else two. Products are exact, sums are float32.
+In shared memory the summed elements of a row or column are contiguous. A thread copies
+VECTOR_ELEMENTS of them at once if they are contiguous and aligned in memory, too, else a pair.
+Products are exact, accumulators are float32.
 """
 
 from __future__ import annotations
@@ -17,59 +17,60 @@ from .configs import TensorTile, TileConfig
 from .contraction import GpuContraction, at_most
 from .kernel import TileKernel
 
-_MANY, _FEW = 8, 2  # summed elements that a thread brings at once
-_BESIDE = 16  # threads that bring neighbours in memory: the 32 bytes that are moved at least
-_GROUPS = 2  # of them, in a warp
+VECTOR_ELEMENTS, PAIR_ELEMENTS = 8, 2  # that a thread copies at once
+CONTIGUOUS_THREADS = 16  # that copy neighbours: 32 bytes, a memory sector
+THREAD_GROUPS = 2  # of CONTIGUOUS_THREADS, in a warp
 
 
 class MmaKernel(TileKernel):
-    """A team whose warps multiply."""
+    """A thread block whose warps multiply by tensor cores."""
 
     tile: TensorTile
 
-    def __init__(self, of: GpuContraction, way: TileConfig) -> None:
-        super().__init__(of, way)
-        tile, dtype = self.tile, of.node.inputs[0].type.dtype
+    def __init__(self, contraction: GpuContraction, config: TileConfig) -> None:
+        super().__init__(contraction, config)
+        tile, dtype = self.tile, contraction.node.inputs[0].type.dtype
         self.scratch = tuple([Buffer(name, dtype, count * tile.pitch, scratch=True)
                               for name, count in (("rows", tile.rows), ("columns", tile.columns))])
 
     def read(self, side: int, block: Index) -> list[Stmt]:
-        of, tile, (operand, wide) = self.of, self.tile, self.side(side)
-        beside = of.steps(operand)
-        piece = _MANY if beside and of.depth % _MANY == 0 else _FEW
-        units = tile.depth // piece
-        count = wide * units
+        contraction, tile, (operand, extent) = self.contraction, self.tile, self.side(side)
+        contiguous = contraction.reads_along_summed(operand)
+        aligned = contiguous and contraction.depth % VECTOR_ELEMENTS == 0
+        vector = VECTOR_ELEMENTS if aligned else PAIR_ELEMENTS
+        units = tile.depth // vector
+        count = extent * units
         lane, i = counter("i", count)
-        own, unit = (i // units, i % units) if beside else _patch(i, wide)
-        var, n = counter("n", piece)
-        value = self.element(side, own, *self._summed(block * units + unit, n, piece))
-        at = own * tile.pitch + unit * piece + n
-        store = loop_ir.Store(self.scratch[side], at.expr(), value.expr)
-        inner = For(var, const(0), const(piece), (store,), 0, piece)
+        position, unit = (i // units, i % units) if contiguous else _row_and_unit(i, extent)
+        var, n = counter("n", vector)
+        value = self.element(side, position, *self._summed_element(block * units + unit, n, vector))
+        index = position * tile.pitch + unit * vector + n
+        store = loop_ir.Store(self.scratch[side], index.expr(), value.expr)
+        inner = For(var, const(0), const(vector), (store,), 0, vector)
         return [For(lane, const(0), const(count), (inner,), tile.threads)]
 
-    def _summed(self, unit: Index, n: Index, piece: int) -> tuple[Index, Any]:
-        """The n-th summed element of a unit, and whether there is one."""
-        of = self.of
-        if of.depth % piece == 0:  # units are inside or outside as they are
-            units = of.depth // piece
-            return at_most(unit, units - 1) * piece + n, unit < units
-        k = unit * piece + n
-        return k, of.is_inside(k, of.summed)
+    def _summed_element(self, unit: Index, n: Index, vector: int) -> tuple[Index, Any]:
+        """The n-th summed element of a unit, and a condition that is True where it exists."""
+        contraction = self.contraction
+        if contraction.depth % vector == 0:  # a unit is inside or outside as a whole
+            units = contraction.depth // vector
+            return at_most(unit, units - 1) * vector + n, unit < units
+        k = unit * vector + n
+        return k, contraction.is_inside(k, contraction.summed)
 
     def multiply(self) -> Stmt:
         rows, columns = self.scratch
-        return loop_ir.Mma(self.sums, rows, columns, self.tile.fragments)
+        return loop_ir.Mma(self.accumulators, rows, columns, self.tile.fragments)
 
-    def places(self, thread: Index) -> Iterator[tuple[int, Index, Index]]:
-        f = self.tile.fragments
-        return ((n, f.row(thread, n), f.column(thread, n))
-                for n in range(0, self.tile.sums, self.tile.piece))
+    def accumulator_groups(self, thread: Index) -> Iterator[tuple[int, Index, Index]]:
+        fragments = self.tile.fragments
+        return ((n, fragments.row(thread, n), fragments.column(thread, n))
+                for n in range(0, self.tile.accumulators, self.tile.vector))
 
 
-def _patch(i: Index, wide: int) -> tuple[Index, Index]:
-    """Which row or column, and which unit, is the i-th that is brought, where rows or columns lie
-    side by side in memory. Groups of a warp bring units that lie side by side in shared memory."""
-    rest, across = i // (_BESIDE * _GROUPS), wide // _BESIDE
-    own = rest % across * _BESIDE + i % _BESIDE
-    return own, rest // across * _GROUPS + i // _BESIDE % _GROUPS
+def _row_and_unit(i: Index, extent: int) -> tuple[Index, Index]:
+    """The row (or column) and the unit that the i-th copy takes, for operands whose rows or columns
+    are contiguous. The groups of a warp take units that are neighbours in shared memory."""
+    rest, across = i // (CONTIGUOUS_THREADS * THREAD_GROUPS), extent // CONTIGUOUS_THREADS
+    position = rest % across * CONTIGUOUS_THREADS + i % CONTIGUOUS_THREADS
+    return position, rest // across * THREAD_GROUPS + i // CONTIGUOUS_THREADS % THREAD_GROUPS
