@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..capture.graph.device_placement import is_elsewhere
+from ..capture.graph.device_placement import uses_gpu
 from ..capture.graph.graph import Graph, Node, Nodes, params_key, topological
 from ..capture.passes.batch_matmul import merge_products
-from ..capture.passes.bounds_checks import Check, extract_checks
+from ..capture.passes.bounds_checks import BoundsCheck, extract_checks
 from ..capture.passes.decompose import decompose_calls, decompose_composites
 from ..capture.passes.matvec import decompose_vector_products
-from ..capture.passes.pass_manager import CLEANING, Pass, run
+from ..capture.passes.pass_manager import CLEANUP, Pass, run
 from ..capture.passes.simplify import merge_slices, simplify
 from ..capture.passes.slice_sums import merge_slice_sums
 from ..capture.passes.slice_updates import merge_slice_updates
@@ -62,7 +62,7 @@ elsewhere: Callable[[Graph], HybridExecutable | DynamicExecutable] | None = None
 
 def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     """A callable that takes the graph's inputs as arrays and gives its outputs as arrays."""
-    if elsewhere is not None and is_elsewhere(graph):
+    if elsewhere is not None and uses_gpu(graph):
         return elsewhere(graph)
     if has_symbols(graph):
         return DynamicExecutable(graph, lambda known: compile_graph(known, target),
@@ -138,7 +138,7 @@ def _keep(plan: Plan, launches: list[Launch]
     arguments of the program: what is kept stands behind the constants."""
     inputs = [plan.buffers[n] for n in plan.graph.inputs]
     constants = [plan.buffers[n] for n in plan.constants]
-    stay = {inputs[i] for i in plan.graph.kept}
+    stay = {inputs[i] for i in plan.graph.persistent}
     first, others = prepacked_launches(launches, {*stay, *constants}, plan.arguments)
     kept, left = prepacked_part(first, others, inputs)
     if not left:
@@ -207,7 +207,7 @@ def _lower_at_once(graph: Graph, lowering: KernelCache, checks: bool,
         values = with_own_outputs(values, len(graph.outputs), given)
     groups = fuse(values)
     plan = plan_values(values, groups, found, shapes, len(graph.outputs))
-    kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
+    kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}
     kept |= {plan.buffers[n] for n in _often_multiplied(groups) if n in plan.buffers}
     packed: Packed = {}  # of this plan alone: another section has its memory elsewhere
     return plan, [launch for number, group in enumerate(groups) for launch in lowering.launches(
@@ -218,7 +218,7 @@ def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
     """What a graph goes through before its nodes become groups."""
     return [
         _opening(machine, kinds),
-        *CLEANING,
+        *CLEANUP,
         merge_slice_updates,
         merge_slice_sums,
         transpose_products,
@@ -281,7 +281,8 @@ def strip_reshapes(graph: Graph) -> tuple[Graph, tuple[Any, ...]]:
 
 
 def plan_values(
-    graph: Graph, groups: list[Group], checks: list[Check], shapes: tuple[Any, ...], wanted: int
+    graph: Graph, groups: list[Group], checks: list[BoundsCheck], shapes: tuple[Any, ...],
+                wanted: int
 ) -> Plan:
     """Buffers for everything that lies in memory: inputs, constants, outputs, and what a group
     reads from another."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.heap.access_path import Path
-from ...capture.program.cfg import BackEdge, Block, Branch, Exit, Loop
+from ...capture.program.cfg import BackEdge, Block, Branch, Exit, LoopHeader
 from ...capture.program.stage_planner import walk
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarExpr
@@ -67,7 +67,7 @@ class _Writer:
 
     numbers: Mapping[Path, int]
     orders: ControlAssembler = field(default_factory=ControlAssembler)
-    loops: list[Loop] = field(default_factory=list)
+    loops: list[LoopHeader] = field(default_factory=list)
     ends: list[_End] = field(default_factory=list)
     overwritten: set[int] = field(default_factory=set)
     first: list[TraceExit] = field(default_factory=list)  # their conditions are checked first
@@ -80,14 +80,14 @@ class _Writer:
         """The orders for a place and what is below; NotNative where something has none."""
         if depth > _DEEPEST:
             raise NotNativelyControlled("its decisions are too many below each other")
-        if at is None or any(s.executable is None for s in at.stages):
+        if at is None or any(s.executable is None for s in at.segments):
             self.orders.add(Opcode.END, UNKNOWN)  # the long way compiles what is met first
             return
-        for stage in at.stages:
+        for stage in at.segments:
             known = self._stage(stage, known)
         if isinstance(at, Branch):
             self._branch(at, known, depth)
-        elif isinstance(at, Loop):
+        elif isinstance(at, LoopHeader):
             self._loop(at, known, depth)
         elif isinstance(at, BackEdge):
             self._back(at, known)
@@ -101,7 +101,7 @@ class _Writer:
     def _stage(self, stage: Segment, known: Known) -> Known:
         program, given = self._program(stage, known)
         results = [self.orders.register(bytes_of([t])) for t in program.interface.results]
-        return {**known, **dict(zip(stage.wanted, self.orders.run(program, given, results)))}
+        return {**known, **dict(zip(stage.outputs, self.orders.run(program, given, results)))}
 
     def _program(self, stage: Segment, known: Known) -> tuple[Executable, list[ControlOperand]]:
         """A stage's program, and where its inputs are."""
@@ -134,8 +134,8 @@ class _Writer:
             orders.top = top
         self.write(at.outcomes.get(False), known, depth + 1)
 
-    def _loop(self, at: Loop, known: Known, depth: int) -> None:
-        orders, enter, first = self.orders, at.enter, len(self.orders.registers)
+    def _loop(self, at: LoopHeader, known: Known, depth: int) -> None:
+        orders, enter, first = self.orders, at.entry, len(self.orders.registers)
         numbers = [self.counting.value(f, known) for f in enter.formulas]
         values = [*(known[v] for v in enter.values), *numbers]
         sizes = [*[bytes_of([p.type]) for p in enter.phis], *[NUMBER] * len(numbers)]
@@ -151,7 +151,7 @@ class _Writer:
         self._around.pop()
 
     def _back(self, at: BackEdge, known: Known) -> None:
-        if at.ways:
+        if at.vjps:
             raise NotNativelyControlled("gradients go back through its turns")
         number = self.loops.index(at.loop)
         loop = next(x for x in self._around if x.number == number)
@@ -181,21 +181,21 @@ class _Writer:
             self.orders.copy(phi, now.get(value, value), size)
 
     def _end(self, at: Exit, known: Known) -> None:
-        leaf, *others = at.leaves
-        if leaf.own and others:  # else the first one fits all calls that come here
+        leaf, *others = at.exits
+        if leaf.exit_guards and others:  # else the first one fits all calls that come here
             raise NotNativelyControlled("the end of a way depends on what Python compares")
-        if leaf.way is not None or leaf.stage is None:
+        if leaf.backward is not None or leaf.segment is None:
             raise NotNativelyControlled("gradients go back from its results")
-        if leaf.stage.executable is None:
+        if leaf.segment.executable is None:
             self.orders.add(Opcode.END, UNKNOWN)
             return
         numbers = {f: self.counting.kept(self.counting.value(f, known)) for f in leaf.formulas}
-        program, given = self._program(leaf.stage, known)
+        program, given = self._program(leaf.segment, known)
         self._overwrite(leaf, program, given)
         made: list[Any] = []
         results = [self._result(t.shape, t.dtype, made) for t in program.interface.results]
         found = self.orders.run(program, given, results)
-        for i, (slot, node) in enumerate(zip(found, leaf.stage.wanted)):
+        for i, (slot, node) in enumerate(zip(found, leaf.segment.outputs)):
             if slot.kind == "register":
                 found[i] = self._result(node.type.shape, node.type.dtype, made)
                 self.orders.copy(found[i], slot, bytes_of([node.type]))
@@ -206,7 +206,7 @@ class _Writer:
                    given: Sequence[ControlOperand]) -> None:
         """Notes which arrays a way writes over in its last program."""
         over = {given[i] for i in program.interface.overwritten}
-        if over and leaf.own:
+        if over and leaf.exit_guards:
             self.first.append(leaf)
         if any(given.count(slot) > 1 for slot in over):
             raise NotNativelyControlled("an array that it changes is read under two names")
@@ -302,7 +302,7 @@ class NativeControl:
                 self._go_on(arrays, results, arena)
             end = words[ENDED]
             for loop, word in self._loops:
-                loop.turns += words[word]
+                loop.iterations += words[word]
             numbers = self._read(end, arena) if end >= 0 and self._numbers[end] else {}
         finally:
             self._arenas.append(own)

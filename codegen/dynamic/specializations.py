@@ -20,8 +20,8 @@ from ...capture.graph.bind_sizes import bind_sizes, dims_in, has_symbols
 from ...capture.graph.graph import Graph
 from ...capture.runtime.compile_queue import Job, Jobs, go_on
 from ...capture.runtime.metrics import Costs, Memory, making
-from ...capture.sizes.size_expr import Expr, Symbol
-from ...capture.sizes.symbolic_dim import formula
+from ...capture.sizes.size_expr import SizeExpr, SizeSymbol
+from ...capture.sizes.symbolic_dim import size_expr_of
 from ...eager.errors import CodegenError, FusewireError, GraphError
 from ...eager.fork_safety import held_while_forking
 from ..partition.hybrid_executable import call_by_call
@@ -122,10 +122,10 @@ class DynamicExecutable:
         self.jobs: Jobs | None = None  # where code is made that calls do not wait for
         self._places = find_places(graph)
         self._varying = [i for i, n in enumerate(graph.inputs)
-                         if any(formula(size).number is None for size in n.type.shape)]
+                         if any(size_expr_of(size).number is None for size in n.type.shape)]
         self._variants: dict[tuple[Any, ...], SpecializationState] = {}
         self._least = {name: size.least for name, size in _names(graph).items()}
-        self._lengths = {formula(n) for node in (*graph.inputs, *graph.nodes())
+        self._lengths = {size_expr_of(n) for node in (*graph.inputs, *graph.nodes())
                          for n in node.type.shape}
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
@@ -247,7 +247,7 @@ class DynamicExecutable:
         sizes = {name: (arrays[at.input].shape[at.axis] - at.offset) // at.scale
                  for name, at in self._places.items()}
         for i in self._varying:
-            wanted = tuple(formula(n).value(sizes) for n in self.graph.inputs[i].type.shape)
+            wanted = tuple(size_expr_of(n).value(sizes) for n in self.graph.inputs[i].type.shape)
             if arrays[i].shape != wanted or any(n < self._least[name]
                                                 for name, n in sizes.items()):
                 raise GraphError(f"input {i} has shape {arrays[i].shape}, where the recording is "
@@ -344,7 +344,7 @@ def _ignore(seconds: float, costs: Costs, peak: int) -> None:
 # ---- where sizes are found
 def find_places(graph: Graph) -> dict[str, SizeBinding]:
     """For each named size where it is found: an axis that it is, or else one it follows from."""
-    axes = [(i, axis, _line(formula(size))) for i, node in enumerate(graph.inputs)
+    axes = [(i, axis, _line(size_expr_of(size))) for i, node in enumerate(graph.inputs)
             for axis, size in enumerate(node.type.shape)]
     known = [(line[0], SizeBinding(i, axis, *line[1:])) for i, axis, line in axes
              if line is not None]
@@ -356,17 +356,17 @@ def find_places(graph: Graph) -> dict[str, SizeBinding]:
     return found
 
 
-def _line(size: Expr) -> tuple[str, int, int] | None:
+def _line(size: SizeExpr) -> tuple[str, int, int] | None:
     """(name, scale, offset) of a size scale * name + offset; None for any other formula."""
     offset = sum(c for monomial, c in size.terms if not monomial)
     rest = [term for term in size.terms if term[0]]
     if len(rest) != 1 or len(rest[0][0]) != 1:
         return None
     ((atom, power),), scale = rest[0]
-    return (atom.name, scale, offset) if isinstance(atom, Symbol) and power == 1 else None
+    return (atom.name, scale, offset) if isinstance(atom, SizeSymbol) and power == 1 else None
 
 
-def _names(graph: Graph) -> dict[str, Symbol]:
+def _names(graph: Graph) -> dict[str, SizeSymbol]:
     """The named sizes of a graph."""
     nodes = (*graph.inputs, *graph.nodes())
     return {s.name: s for n in nodes for dim in dims_in((n.type.shape, *n.params.values()))

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ...capture.autodiff.backward import OnTape, read_in_backward
-from ...capture.autodiff.partitioner import opened, saved_values
+from ...capture.autodiff.backward import TapeBuilder, read_in_backward
+from ...capture.autodiff.partitioner import decomposed, saved_values
 from ...capture.graph.graph import Node, Nodes
 from ...capture.graph.graph_builder import as_tensor, building
-from ...capture.segments.segment import cone, cut
-from ...capture.sizes.symbolic_dim import Sizes
+from ...capture.segments.segment import cone, extract_graph
+from ...capture.sizes.symbolic_dim import ShapeEnv
 from ...eager import interpreter
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType
@@ -145,7 +145,7 @@ class Programs:
             demanded = read_in_backward(back.gradients, set(back.given))
             self.kept = saved_values(demanded, set(trace.nodes), {})
         wanted = [*trace.nodes, *self.kept]
-        self._there = compile_graph(cut(cone(wanted, trace.inputs), wanted, trace.inputs))
+        self._there = compile_graph(extract_graph(cone(wanted, trace.inputs), wanted, trace.inputs))
 
     def run(self, inputs: Sequence[Tensor | None]) -> tuple[Tensor, State]:
         """The h of every step, and the last state."""
@@ -178,7 +178,7 @@ class Programs:
         """The program that goes back from these results, and to which inputs."""
         back = self._trace.gradients(numbers, wanted)
         known = [*self._trace.inputs, *self.kept]
-        graph = cut(cone(back.gradients, known), back.gradients, [*known, *back.given])
+        graph = extract_graph(cone(back.gradients, known), back.gradients, [*known, *back.given])
         try:
             return compile_graph(graph), back.places
         except MemoryShortage:
@@ -233,7 +233,7 @@ class _Trace:
     """A layer's steps on nodes, with their tape."""
 
     def __init__(self, what: RecurrentLayer) -> None:
-        self._nodes, self._sizes = Nodes(), Sizes({})
+        self._nodes, self._sizes = Nodes(), ShapeEnv({})
         self._opened: dict[Node, Node] = {}
         tensors = [None if t is None else as_tensor(self._nodes.input(f"x{i}", t))
                    for i, t in enumerate(what.types)]
@@ -242,12 +242,12 @@ class _Trace:
             if t is not None and need:
                 t.edge = Leaf(t)
         self._edges = [None if t is None else t.edge for t in tensors]
-        with building(OnTape(self._nodes, self._sizes)), set_grad_enabled(any(what.needs)):
+        with building(TapeBuilder(self._nodes, self._sizes)), set_grad_enabled(any(what.needs)):
             self.results = what.apply(tensors)
         self.nodes = self._open([t._data.node for t in self.results])
 
     def _open(self, nodes: list[Node]) -> list[Node]:
-        return opened(self._nodes, nodes, self._opened)
+        return decomposed(self._nodes, nodes, self._opened)
 
     def gradients(self, numbers: tuple[int, ...], wanted: tuple[bool, ...]) -> _Gradients:
         """Those of the inputs that are wanted, from those of the results of these numbers."""
@@ -255,7 +255,7 @@ class _Trace:
         given = [self._nodes.input(f"g{i}", self.nodes[i].type) for i in numbers]
         places = [i for i, (edge, want) in enumerate(zip(self._edges, wanted))
                   if want and edge is not None]
-        with building(OnTape(self._nodes, self._sizes)):
+        with building(TapeBuilder(self._nodes, self._sizes)):
             found = gradients_between(results, [as_tensor(n) for n in given],
                                       [self._edges[i] for i in places], False)
         made = [(i, g._data.node) for i, g in zip(places, found) if g is not None]

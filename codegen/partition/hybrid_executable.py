@@ -14,7 +14,7 @@ import numpy as np
 
 from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
-from ...capture.passes.bounds_checks import Check, extract_checks
+from ...capture.passes.bounds_checks import BoundsCheck, extract_checks
 from ...capture.passes.decompose import decompose_composites
 from ...capture.runtime import spans
 from ...capture.runtime.metrics import Memory, phase
@@ -54,7 +54,7 @@ def compile_hybrid(graph: Graph, native: Callable[[GraphPart], NativePart],
 
 
 def made_in_parts(graph: Graph, native: Callable[[GraphPart], Made], kinds: LoweringTable
-                  ) -> tuple[Graph, list[Step], list[Made | None], list[Check]]:
+                  ) -> tuple[Graph, list[Step], list[Made | None], list[BoundsCheck]]:
     """The graph as it is cut, its steps with what `native` makes of those that are parts, and the
     checks of its values. A part that `native` refuses by a CodegenError is cut again."""
     with phase("passes"):
@@ -99,14 +99,14 @@ class Action(NamedTuple):
     reads: tuple[int, ...]
     makes: tuple[int, ...]
     dead: tuple[int, ...]
-    checks: tuple[tuple[int, Check], ...]
+    checks: tuple[tuple[int, BoundsCheck], ...]
 
 
 class HybridExecutable:
     """Steps in order: native programs and calls. Calls may come from several threads at once."""
 
     def __init__(self, graph: Graph, steps: Sequence[Step], programs: Sequence[NativePart | None],
-                 checks: Sequence[Check], wanted: int) -> None:
+                 checks: Sequence[BoundsCheck], wanted: int) -> None:
         self.graph, self.steps, self.programs = graph, list(steps), list(programs)
         self.checks, self.wanted = list(checks), wanted
         constants = [n for n in _read(graph, steps) if n.op == "const"]
@@ -184,7 +184,7 @@ class HybridExecutable:
                          for s, p in zip(self.steps, self.programs))
 
 
-def _distinct(checks: Sequence[Check]) -> list[Check]:
+def _distinct(checks: Sequence[BoundsCheck]) -> list[BoundsCheck]:
     """The first check of each value against each size."""
     return list({(c.output, c.low, c.size): c for c in reversed(checks)}.values())[::-1]
 
@@ -202,7 +202,7 @@ def _taken(steps: Sequence[Step], place: Mapping[Node, int]) -> list[int]:
 
 def _actions(
     steps: Sequence[Step], programs: Sequence[NativePart | None], place: Mapping[Node, int],
-    looked: Sequence[tuple[int, Check]], outputs: set[int],
+    looked: Sequence[tuple[int, BoundsCheck]], outputs: set[int],
 ) -> list[Action]:
     """The steps with the places of their values, and what they let go."""
     found: list[Action] = []

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...capture.graph.graph import Graph, Node, params_key
-from ...capture.passes.bounds_checks import Check
+from ...capture.passes.bounds_checks import BoundsCheck
 from ..fusion.kernel_key import BufferView
 from ..fusion.launch import Launch
 from ..ir.loop_ir import Buffer
@@ -40,7 +40,7 @@ def lower_sections(graph: Graph, sections: Sequence[Section], given: Collection[
     buffer of their own, as where sizes, and so places in a common one, are not known. Calls that
     need not run `in_order` have no temporaries in common.
     """
-    sections = [s._replace(graph=replace(s.graph, kept=_kept(s, graph))) for s in sections]
+    sections = [s._replace(graph=replace(s.graph, persistent=_kept(s, graph))) for s in sections]
     bodies = _lower_each(sections, given, lower)
     if any(_fails_late(section, given, plan) for section, (plan, _) in zip(sections, bodies)):
         graph = replace(graph, donated={})  # nothing may be overwritten before
@@ -60,7 +60,7 @@ def _lower_each(sections: Sequence[Section], given: Collection[Node], lower: Low
 def _kept(section: Section, graph: Graph) -> frozenset[int]:
     """The inputs of a section that stand for kept inputs of the graph in every call, or for one
     value in many calls, as the weight of a recurrent layer does."""
-    always = _always_given(section, {graph.inputs[i] for i in graph.kept})
+    always = _always_given(section, {graph.inputs[i] for i in graph.persistent})
     if len(section.calls) >= OFTEN:
         operands = zip(*[c.operands for c in section.calls])
         always |= {n for n, found in zip(section.graph.inputs, operands) if len({*found}) == 1}
@@ -113,11 +113,11 @@ class _Composer:
 
     def plan(self) -> Plan:
         """The plan of the whole graph."""
-        graph, checks = self.graph, list[Check]()
+        graph, checks = self.graph, list[BoundsCheck]()
         outputs = [self.owner[self.places[n].buffer] for n in graph.outputs]
         for node, *rule in self.checks:
             outputs += [] if node in outputs else [node]
-            checks.append(Check(outputs.index(node), *rule))
+            checks.append(BoundsCheck(outputs.index(node), *rule))
         buffers, constants = {n: b for b, n in self.owner.items()}, [*self.constants.values()]
         own = dict.fromkeys(self.results)  # in the order of the outputs: then they are these
         results = [*dict.fromkeys((*(n for n in outputs if n in own), *own))]
@@ -215,7 +215,7 @@ class _PersistentBuffers:
     outlives them; those with the same, such as the steps of a recurrent layer, share it."""
 
     def __init__(self, plan: Plan, launches: Sequence[Launch]) -> None:
-        kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
+        kept = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}
         given = {*kept, *[plan.buffers[n] for n in plan.constants]}
         self.first, _ = prepacked_launches(launches, given, plan.arguments)
         self.sources: dict[Buffer, dict[Buffer, None]] = {}  # the kept inputs it is made of

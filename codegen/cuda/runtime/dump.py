@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....capture.graph.bind_sizes import bind_sizes, has_symbols
-from ....capture.graph.device_placement import is_elsewhere, without_transfers
+from ....capture.graph.device_placement import uses_gpu, without_transfers
 from ....capture.graph.graph import Graph, Node, Nodes, rebuild
 from ....capture.segments.segment import Segment
 from ....eager.errors import CodegenError
@@ -17,7 +17,7 @@ from .multi_device import settled
 
 def code_of_stage(stage: Segment) -> str:
     """The CUDA C of a part of a recording; if its sizes vary, for those that most calls had."""
-    if is_elsewhere(stage.graph):
+    if uses_gpu(stage.graph):
         return stage.compile().code
     if not has_symbols(stage.graph):
         return code_of(stage.graph)
@@ -40,7 +40,7 @@ def code_of(graph: Graph) -> str:
 def _on_a_gpu(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
     if node.op == "input":
         return nodes.input(node.params["name"], node.type, "cuda:0")
-    return nodes.again(node, inputs)
+    return nodes.with_inputs(node, inputs)
 
 
 def _shown(part: GraphPart) -> str:

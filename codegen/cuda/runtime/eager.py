@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....capture.graph.graph import Graph, Nodes, param_key
-from ....capture.graph.graph_builder import Builder, as_tensor, build
+from ....capture.graph.graph_builder import GraphBuilder, as_tensor, build
 from ....eager.arrays import devices
 from ....eager.arrays.dtypes import int64
 from ....eager.arrays.shapes import TensorType
@@ -55,7 +55,7 @@ def graph_of(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Graph:
     inputs = {i: nodes.input(f"x{i}", t) for i, t in enumerate(operands)
               if isinstance(t, TensorType)}
     given = [as_tensor(inputs[i]) if i in inputs else x for i, x in enumerate(operands)]
-    out = Builder(nodes).apply(op, tuple(given), params)._data
+    out = GraphBuilder(nodes).apply(op, tuple(given), params)._data
     return Graph(tuple(inputs.values()), (out.node,))
 
 
