@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..capture.graph.device_placement import is_elsewhere
+from ..capture.graph.device_placement import uses_gpu
 from ..capture.graph.graph import Graph, Node, Nodes, params_key, topological
 from ..capture.passes.batch_matmul import merge_products
-from ..capture.passes.bounds_checks import Check, extract_checks
+from ..capture.passes.bounds_checks import BoundsCheck, extract_checks
 from ..capture.passes.decompose import decompose_calls, decompose_composites
 from ..capture.passes.matvec import decompose_vector_products
-from ..capture.passes.pass_manager import CLEANING, Pass, run
+from ..capture.passes.pass_manager import CLEANUP, Pass, run
 from ..capture.passes.simplify import merge_slices, simplify
 from ..capture.passes.slice_sums import merge_slice_sums
 from ..capture.passes.slice_updates import merge_slice_updates
@@ -62,7 +62,7 @@ compile_on_devices: Callable[[Graph], HybridExecutable | DynamicExecutable] | No
 
 def compile_graph(graph: Graph, target: Target | None = None) -> Program:
     """A callable from the graph's inputs to its outputs, as arrays."""
-    if compile_on_devices is not None and is_elsewhere(graph):
+    if compile_on_devices is not None and uses_gpu(graph):
         return compile_on_devices(graph)
     if has_symbols(graph):
         return DynamicExecutable(graph, lambda known: compile_graph(known, target),
@@ -139,7 +139,7 @@ def _prepack(plan: Plan, launches: list[Launch]
     arguments; the prepacked buffers follow the constants."""
     inputs = [plan.buffers[n] for n in plan.graph.inputs]
     constants = [plan.buffers[n] for n in plan.constants]
-    persistent = {inputs[i] for i in plan.graph.kept}
+    persistent = {inputs[i] for i in plan.graph.persistent}
     first, others = prepacked_launches(launches, {*persistent, *constants}, plan.arguments)
     prepacked, prepacked_buffers = prepacked_part(first, others, inputs)
     if not prepacked_buffers:
@@ -212,7 +212,7 @@ def _lower_section(graph: Graph, lowering: KernelCache, checks: bool,
         values = copy_passed_through(values, len(graph.outputs), program_inputs)
     groups = fuse(values)
     plan = plan_values(values, groups, checked_values, shapes, len(graph.outputs))
-    persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
+    persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}
     persistent |= {plan.buffers[n] for n in _shared_factors(groups) if n in plan.buffers}
     packed: PackedOperands = {}  # of this plan alone: another section has its memory elsewhere
     return plan, [launch for number, group in enumerate(groups) for launch in lowering.launches(
@@ -223,7 +223,7 @@ def passes_for(machine: Machine, kinds: LoweringTable = CPU) -> list[Pass]:
     """The passes that run before nodes become groups."""
     return [
         _decomposing(machine, kinds),
-        *CLEANING,
+        *CLEANUP,
         merge_slice_updates,
         merge_slice_sums,
         transpose_products,
@@ -286,7 +286,8 @@ def strip_reshapes(graph: Graph) -> tuple[Graph, tuple[Any, ...]]:
 
 
 def plan_values(
-    graph: Graph, groups: list[Group], checks: list[Check], shapes: tuple[Any, ...], wanted: int
+    graph: Graph, groups: list[Group], checks: list[BoundsCheck], shapes: tuple[Any, ...],
+                wanted: int
 ) -> Plan:
     """The buffers of all values in memory: inputs, constants, outputs, and values read across
     groups."""

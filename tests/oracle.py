@@ -29,7 +29,7 @@ def recorded(fn: Callable[..., Any], *args: Any) -> tuple[Graph, list[Any]]:
     assert found.leaf is not None, found.refusal
     assert not found.path, f"a decision at {found.path[0].site}"
     found.leaf.prepare(names, fn, frozenset(), lambda graph: graph)
-    stage = found.leaf.stage
+    stage = found.leaf.segment
     return stage.graph, [t._data for t in stage.gather(args, {})[0]]
 
 

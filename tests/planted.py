@@ -99,7 +99,7 @@ class Planted:
         return rebuild(self.graph, self._visit)
 
     def _visit(self, nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        again = nodes.again(node, inputs)
+        again = nodes.with_inputs(node, inputs)
         if node is not self.target:
             return again
         rng = np.random.default_rng(self.seed)

@@ -7,13 +7,13 @@ from typing import Any
 
 import fusewire as fw
 from fusewire.capture.graph.graph import Graph
-from fusewire.capture.sizes.symbolic_dim import Sizes
+from fusewire.capture.sizes.symbolic_dim import ShapeEnv
 from fusewire.capture.trace.export_tracer import ExportInput, trace_for_export
 
 
 def recorded(fn: Callable[..., Any], *shapes: tuple[Any, ...], **values: int) -> Graph:
     """The graph of `fn` for inputs of these shapes, in which names are sizes."""
-    sizes = Sizes(values)
+    sizes = ShapeEnv(values)
     given = [ExportInput(f"x{i}", fw.ones(tuple(values.get(n, n) for n in shape)),
                          tuple(sizes.named(n) if isinstance(n, str) else n for n in shape))
              for i, shape in enumerate(shapes)]

@@ -1,9 +1,9 @@
-"""The way back of replayed results: programs of gradients, and what the forward keeps for them.
+"""Plans the backward of replayed calls: gradient programs and the values saved for them.
 
-While the function was recorded, eager noted a tape. Our own way back, run over its shadow, gives
-the gradients as nodes of the same graph. What those read of the forward becomes further outputs of
-the forward program, or is computed again (`split.py`). A program goes back from just those results
-that a gradient has come to; it is made when that first happens.
+During tracing, eager records a tape. Backward over a symbolic copy of this tape gives gradients as
+nodes of the same graph. Forward values that they read become further outputs of the forward
+program, or are recomputed (see partitioner.py). Each set of results that receives gradients gets
+its own program when it first occurs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..control_flow.loop_gradients import LoopBackwardEvent
 from ..graph.bind_sizes import bind_sizes, plain_sizes
 from ..graph.device_placement import devices_of
 from ..graph.graph import Node, Nodes, topological
-from ..graph.graph_builder import Builder, as_tensor, building
+from ..graph.graph_builder import GraphBuilder, as_tensor, building
 from ..graph.reference_interpreter import evaluate_node
 from ..guards.gather import compile_gather
 from ..guards.guards import PathCodegen
@@ -37,264 +37,275 @@ from ..runtime import spans
 from ..runtime.compile_queue import ready
 from ..runtime.warnings import warn
 from ..scalars.scalar_expr import Origins, compute
-from ..segments.segment import Backend, Executable, cone, cut, operand
-from ..sizes.symbolic_dim import Dim, Sizes
+from ..segments.segment import Backend, Executable, cone, extract_graph, operand
+from ..sizes.symbolic_dim import Dim, ShapeEnv
 from ..trace.output_spec import Outputs
 from ..trace.tracer import Tracer
-from .autograd_node import CompiledBackward, Held
-from .partitioner import opened, saved_values
+from .autograd_node import CompiledBackward, SavedArrays
+from .partitioner import decomposed, saved_values
 from .symbolic_tape import Bindings, Boundary, CutPoint, FreedTape, SymbolicTape, ordered
 
-_TRACING = held_while_forking(threading.Lock())  # one at a time: all runs share their nodes
+# One trace of a backward at a time: all plans of a function share its nodes.
+_TRACING = held_while_forking(threading.Lock())
 
 
-class OnTape(Builder):
-    """Makes nodes, and notes on the tape what was made of what: rules differentiate parts again."""
+class TapeBuilder(GraphBuilder):
+    """A graph builder that also records a tape, so that vjp rules can differentiate again."""
 
-    def __init__(self, nodes: Nodes, sizes: Sizes) -> None:
+    def __init__(self, nodes: Nodes, sizes: ShapeEnv) -> None:
         super().__init__(nodes)
         self.sizes = sizes
 
     def apply(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
-        with self.sizes.listening(False):  # nodes are told apart by their formulas
+        with self.sizes.recording(False):  # nodes compare by symbolic sizes, without new conditions
             operands = self.operands(inputs)
         kind = op.result(*[n.type for n in operands], **params)
-        with self.sizes.listening(False):
+        with self.sizes.recording(False):
             out = as_tensor(self.nodes.make(op.name, operands, params, kind, self.site))
         return taped(op, inputs, params, out)
 
 
 class BackwardVariant:
-    """The way back from some points of a level: which gradients it gives, and its program."""
+    """The backward program from some cut points of a level to some of its stops."""
 
-    def __init__(self, way: BackwardPlan, level: BackwardSegment, points: Sequence[CutPoint],
-                 wanted: frozenset[int] | None, asks: bool) -> None:
-        """wanted: the stops to find gradients for, all by default. asks: what is asked of sizes is
-        a condition of the recording."""
-        self.way = way
+    def __init__(self, plan: BackwardPlan, level: BackwardSegment, points: Sequence[CutPoint],
+                 wanted: frozenset[int] | None, adds_conditions: bool) -> None:
+        """wanted: the stops that need gradients; None for all. adds_conditions: questions about
+        sizes become conditions of the trace."""
+        self.plan = plan
         self.passed = frozenset(ordered([p.entry for p in points], level.below))
-        nodes = way.names.nodes
-        places = devices_of([p.node for p in points])
-        given = [nodes.input(f"g{p.number}", p.node.type, device)
-                 for p, device in zip(points, places)]
-        with building(OnTape(nodes, way.sizes)), way.sizes.listening(asks):
-            found = gradients_between(
-                [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in given],
+        nodes = plan.names.nodes
+        devices = devices_of([p.node for p in points])
+        incoming = [nodes.input(f"g{p.number}", p.node.type, device)
+                    for p, device in zip(points, devices)]
+        with building(TapeBuilder(nodes, plan.sizes)), plan.sizes.recording(adds_conditions):
+            gradients = gradients_between(
+                [Tensor(p.entry.out, p.entry) for p in points], [as_tensor(n) for n in incoming],
                 level.stops, False)
-        made = [(i, g._data.node) for i, g in enumerate(found)
-                if g is not None and (wanted is None or i in wanted)]
-        self.places = [i for i, _ in made]
-        self.gradients = opened(nodes, [node for _, node in made], way.opened)
-        self.given = given
+        by_stop = [(i, g._data.node) for i, g in enumerate(gradients)
+                   if g is not None and (wanted is None or i in wanted)]
+        self.stop_numbers = [i for i, _ in by_stop]
+        self.gradients = decomposed(nodes, [node for _, node in by_stop], plan.decomposed)
+        self.incoming = incoming
         self._program: Executable | None = None
         self.refused = False
 
     def prepare(self) -> None:
-        """Chooses the inputs, once it is known what the forward keeps."""
-        known = self.way.kept
-        found = cone([*self.gradients, *self.way.telling], known)
-        held = {n: i for i, n in enumerate(self.way.held)}
-        inputs = [n for n in found if n in held]
-        self._reads = [held[n] for n in inputs]
-        self.graph = cut(found, self.gradients, [*inputs, *self.given])
+        """Chooses the inputs of the program, after the saved values are chosen."""
+        known = self.plan.saved
+        needed = cone([*self.gradients, *self.plan.size_inputs], known)
+        position = {n: i for i, n in enumerate(self.plan.stored)}
+        inputs = [n for n in needed if n in position]
+        self._reads = [position[n] for n in inputs]
+        self.graph = extract_graph(needed, self.gradients, [*inputs, *self.incoming])
 
     def run(self, arrays: Sequence[Any], gradients: Sequence[Tensor]
             ) -> list[tuple[int, Tensor]] | None:
-        """(which stop, its gradient), or None where there is no code."""
-        with spans.span("backward", "backward", self.way.place):
+        """(stop number, gradient) of each wanted stop; None if the program cannot be compiled."""
+        with spans.span("backward", "backward", self.plan.location):
             program = self._compiled()
             if program is None:
                 return None
-            read = [arrays[i] for i in self._reads]
-            made = program([*read, *[g._data for g in gradients]])
-        return [(i, Tensor(a)) for i, a in zip(self.places, made)]
+            saved = [arrays[i] for i in self._reads]
+            results = program([*saved, *[g._data for g in gradients]])
+        return [(i, Tensor(a)) for i, a in zip(self.stop_numbers, results)]
 
     def _compiled(self) -> Executable | None:
-        """What runs it; None where there is no code."""
+        """The compiled program; None if it cannot be compiled."""
         if self.refused:
             return None
         try:
-            program = self._program = ready(self._program or self.way.backend(self.graph))
+            program = self._program = ready(self._program or self.plan.backend(self.graph))
         except CodegenError as error:
             self.refused = True
-            warn(f"the way back through {self.way.place} runs op by op: {error.message}")
+            warn(f"backward of {self.plan.location} runs op by op: {error.message}")
             return None
         return program
 
 
 class BackwardSegment:
-    """Points that do not depend on each other, and where the way back from them stops."""
+    """The cut points of one level, which do not depend on each other, and their stops."""
 
-    def __init__(self, way: BackwardPlan, number: int) -> None:
-        shadow = way.shadow
-        self.way, self.number = way, number
-        self.points = [p for p in shadow.points if p.level == number]
-        self.under = [p for p in shadow.points if p.level < number]
-        self.others = [s for s in shadow.others if s.depth < number]
-        self.fuses = not any(s.depth == number - 1 for s in shadow.others if s.depth)
-        self.stops: list[Any] = [*[p.entry for p in self.under], *shadow.outside, *self.others]
-        self.lower, self.entries = len(self.under), len(shadow.entries)
+    def __init__(self, plan: BackwardPlan, number: int) -> None:
+        tape = plan.tape
+        self.plan, self.number = plan, number
+        self.points = [p for p in tape.points if p.level == number]
+        self.under = [p for p in tape.points if p.level < number]
+        self.others = [s for s in tape.others if s.depth < number]
+        self.fuses = not any(s.depth == number - 1 for s in tape.others if s.depth)
+        self.stops: list[Any] = [*[p.entry for p in self.under], *tape.outside, *self.others]
+        self.lower, self.entries = len(self.under), len(tape.entries)
         self._ends = set(self.stops)
         self._variants: dict[Any, BackwardVariant] = {}
 
     def below(self, edge: Any) -> list[Any]:
-        """The entries that an entry uses, up to the stops."""
+        """The entries below an entry, up to the stops."""
         return [e for e in edge.edges if isinstance(e, Entry) and e not in self._ends]
 
     def variant(self, numbers: tuple[int, ...], wanted: frozenset[int] | None) -> BackwardVariant:
-        """The way back from the points of these numbers to the stops that are wanted."""
-        found = self._variants.get((numbers, wanted))
-        if found is None:
-            points = [self.way.shadow.points[i] for i in numbers]
-            with _TRACING, self.way.sizes.resumed(self.way.noted):
-                found = BackwardVariant(self.way, self, points, wanted, asks=False)
-                found.prepare()
-            self._variants[numbers, wanted] = found
-        return found
+        """The backward program from the cut points of these numbers to the wanted stops."""
+        variant = self._variants.get((numbers, wanted))
+        if variant is None:
+            points = [self.plan.tape.points[i] for i in numbers]
+            with _TRACING, self.plan.sizes.resumed(self.plan.size_record):
+                variant = BackwardVariant(self.plan, self, points, wanted, adds_conditions=False)
+                variant.prepare()
+            self._variants[numbers, wanted] = variant
+        return variant
 
     def first(self) -> BackwardVariant:
-        """The way back from all points, of which the forward's program is to keep the values."""
+        """The backward from all cut points, which decides the values that the forward saves."""
         numbers = tuple(p.number for p in self.points)
-        found = self._variants[numbers, None] = BackwardVariant(self.way, self, self.points, None,
-                                                                True)
-        return found
+        variant = self._variants[numbers, None] = BackwardVariant(
+            self.plan, self, self.points, None, adds_conditions=True)
+        return variant
 
-    def eagerly(self, back: CompiledBackward, numbers: Sequence[int], wanted: frozenset[int] | None,
+    def eagerly(self, node_of_call: CompiledBackward, numbers: Sequence[int],
+                wanted: frozenset[int] | None,
                 gradients: Sequence[Tensor], create_graph: bool) -> list[tuple[int, Tensor]]:
-        """The gradients by the tape that eager would have noted, made from the call's inputs."""
-        points = [self.way.shadow.points[i] for i in numbers]
-        order = ordered([p.entry for p in points], self.below)
-        nodes, values = self.way.values(back.held, order)
-        new: dict[Any, Any] = dict(zip(self.stops, back.edges))
-        for e, node in zip(order, nodes):
+        """The gradients by an eager tape, rebuilt from the call's inputs."""
+        points = [self.plan.tape.points[i] for i in numbers]
+        entries = ordered([p.entry for p in points], self.below)
+        nodes, values = self.plan.values(node_of_call.saved, entries)
+        entry_of: dict[Any, Any] = dict(zip(self.stops, node_of_call.edges))
+        for e, node in zip(entries, nodes):
             operands = tuple(values[n] if hasattr(x, "shape") else x
                              for x, n in zip(e.arrays, node.inputs))
-            new[e] = Entry(e.op, dict(node.params), operands, tuple(new.get(x) for x in e.edges),
-                           values[node])
-        places = range(len(self.stops)) if wanted is None else sorted(wanted)
-        found = gradients_between([Tensor(new[p.entry].out, new[p.entry]) for p in points],
-                                  gradients, back.edges[:len(self.stops)], create_graph)
-        return [(i, g) for i in places if (g := found[i]) is not None]
+            edges = tuple(entry_of.get(x) for x in e.edges)
+            entry_of[e] = Entry(e.op, dict(node.params), operands, edges, values[node])
+        wanted_stops = range(len(self.stops)) if wanted is None else sorted(wanted)
+        by_stop = gradients_between(
+            [Tensor(entry_of[p.entry].out, entry_of[p.entry]) for p in points],
+            gradients, node_of_call.edges[:len(self.stops)], create_graph)
+        return [(i, g) for i in wanted_stops if (g := by_stop[i]) is not None]
 
 
 class BackwardPlan:
-    """How gradients go back through a replayed call."""
+    """The backward of a replayed call: its segments and the values saved for them."""
 
-    def __init__(self, recorder: Tracer, outputs: Outputs, shadow: SymbolicTape) -> None:
-        self.names, self.sizes, self.shadow = recorder.names, recorder.sizes, shadow
-        self.noted = recorder.sizes.noted  # what the run asked of sizes: it holds for its replays
-        self.place = recorder.place
+    def __init__(self, recorder: Tracer, outputs: Outputs, tape: SymbolicTape) -> None:
+        self.names, self.sizes, self.tape = recorder.names, recorder.sizes, tape
+        self.size_record = recorder.sizes.record  # its answers hold for all replays of the trace
+        self.location = recorder.place
         self.backend: Backend
-        self.found = [e.node for e in recorder.path if isinstance(e, DataDependentSize)]
-        self.found += _carried(recorder, shadow)
+        self.live_in = [e.node for e in recorder.path if isinstance(e, DataDependentSize)]
+        self.live_in += _carried_values(recorder, tape)
         self._is_sized = bool(recorder.sizes.values)
-        self.opened: dict[Node, Node] = {n: n for n in self.found}
-        self.kept: dict[Node, None] = {}
-        top = max((p.level for p in shadow.points), default=0)
+        self.decomposed: dict[Node, Node] = {n: n for n in self.live_in}
+        self.saved: dict[Node, None] = {}
+        top = max((p.level for p in tape.points), default=0)
         self.levels = [BackwardSegment(self, n + 1) for n in range(top)]
         variants = [level.first() for level in self.levels]
-        results = opened(self.names.nodes, outputs.nodes, self.opened)
-        inside = opened(self.names.nodes, list(shadow.forgotten), self.opened)
-        forgotten = dict(zip(inside, shadow.forgotten.values()))
+        results = decomposed(self.names.nodes, outputs.nodes, self.decomposed)
+        internal = decomposed(self.names.nodes, list(tape.checkpointed), self.decomposed)
+        checkpointed = dict(zip(internal, tape.checkpointed.values()))
         roots = [g for v in variants for g in v.gradients]
-        demanded = read_in_backward(roots, {g for v in variants for g in v.given})
-        values = saved_values(demanded, set(results), forgotten)
-        self.kept = dict.fromkeys([*self.found, *values])
-        shadow.forgotten.clear()
-        used = topological([n for e in shadow.entries for n in (*shadow.nodes[e].inputs,
-                                                                shadow.nodes[e])])
-        self.telling = _telling(recorder)
-        used = list(dict.fromkeys([*used, *self.telling]))
-        self.telling += self.found
+        demanded = read_in_backward(roots, {g for v in variants for g in v.incoming})
+        values = saved_values(demanded, set(results), checkpointed)
+        self.saved = dict.fromkeys([*self.live_in, *values])
+        tape.checkpointed.clear()
+        used = topological([n for e in tape.entries
+                            for n in (*tape.nodes[e].inputs, tape.nodes[e])])
+        self.size_inputs = _size_inputs(recorder)
+        used = list(dict.fromkeys([*used, *self.size_inputs]))
+        self.size_inputs += self.live_in
         self.tensors = [n for n in used if n in self.names.paths]
         self.numbers = [n for n in used if n in self.names.numbers]
-        self.held = [*self.tensors, *self.numbers, *self.kept]
+        self.stored = [*self.tensors, *self.numbers, *self.saved]
         for variant in variants:
             variant.prepare()
-        numbers = {p.entry: p.number for p in shadow.points}
-        self._numbers = [numbers.get(e) for e in shadow.edges]
+        numbers = {p.entry: p.number for p in tape.points}
+        self._numbers = [numbers.get(e) for e in tape.edges]
         self.is_plain = top == 1 and not (
-            shadow.others or shadow.calls or any(p.is_watched for p in shadow.points)
-            or any(e is not None and n is None for e, n in zip(shadow.edges, self._numbers)))
+            tape.others or tape.calls or any(p.is_watched for p in tape.points)
+            or any(e is not None and n is None for e, n in zip(tape.edges, self._numbers)))
 
     def prepare(self, fn: Any, backend: Backend) -> None:
-        """Makes what finds the inputs of a call."""
+        """Sets the back end and compiles the reads of a call's inputs."""
         self.backend = backend
         self._gather = compile_gather([self.names.paths[n] for n in self.tensors],
-                                      self.shadow.paths, PathCodegen(fn, self.names.held))
+                                      self.tape.paths, PathCodegen(fn, self.names.held))
 
     # ---- a call
 
-    def begin(self, args: Any, kwargs: Any, origins: Origins) -> tuple[list[Any], list[Any]]:
-        """What is kept of the inputs, and the edges of tensors from outside: before the program
-        runs, so that it does not write over what is needed again."""
+    def read_inputs(self, args: Any, kwargs: Any, origins: Origins) -> tuple[list[Any], list[Any]]:
+        """The saved input arrays, and the edges of the input tensors.
+
+        They are read before the program runs: their references keep it from overwriting them.
+        """
         tensors, outside = self._gather(args, kwargs)
         arrays = [t._data for t in tensors]
         arrays += [operand(compute(self.names.numbers[n], origins), n) for n in self.numbers]
         return arrays, [t.edge for t in outside]
 
-    def tie(self, begun: tuple[list[Any], list[Any]], arrays: list[Any], made: list[Tensor],
-            read: Reader | None) -> None:
-        """Gives the tensors that a call has made their places on the tape. The last of the
-        program's `arrays` are what was kept."""
-        held, outside = begun
-        held += arrays[len(arrays) - len(self.kept):]
+    def attach(self, inputs: tuple[list[Any], list[Any]], arrays: list[Any], results: list[Tensor],
+               read: Reader | None) -> None:
+        """Attaches the results of a call to the tape.
+
+        The last of the program's output `arrays` are the saved values.
+        """
+        saved, outside = inputs
+        saved += arrays[len(arrays) - len(self.saved):]
         if self.is_plain:
             level = self.levels[0]
-            back = CompiledBackward(level.points[0].entry.op, level, Held(held), tuple(outside),
-                                    None)
-            for edge, tensor in zip(self._numbers, made):
+            backward_node = CompiledBackward(
+                level.points[0].entry.op, level, SavedArrays(saved), tuple(outside), None)
+            for edge, tensor in zip(self._numbers, results):
                 if edge is not None:
-                    tensor.edge = Part(back, edge, None)
+                    tensor.edge = Part(backward_node, edge, None)
         else:
-            self._tie(Held(held), Bindings(outside, arrays, made, read))
+            self._attach_general(SavedArrays(saved), Bindings(outside, arrays, results, read))
 
-    def _tie(self, held: Held, links: Bindings) -> None:
-        """The same for any tape."""
-        for edge, tensor in zip(self.shadow.edges, links.tensors):
+    def _attach_general(self, saved: SavedArrays, bindings: Bindings) -> None:
+        """Attaches results for tapes with several levels, hooks, Functions or other boundaries."""
+        for edge, tensor in zip(self.tape.edges, bindings.tensors):
             if isinstance(edge, TapeLeaf):
                 tensor.edge = TapeLeaf(tensor)
-        points = self._points(held, links)
-        for edge, tensor in zip(self.shadow.edges, links.tensors):
+        points = self._points(saved, bindings)
+        for edge, tensor in zip(self.tape.edges, bindings.tensors):
             if edge is not None and not isinstance(edge, TapeLeaf):
-                tensor.edge = edge.find(links) if isinstance(edge, Boundary) else points[edge]
+                tensor.edge = edge.find(bindings) if isinstance(edge, Boundary) else points[edge]
 
-    def _points(self, held: Held, links: Bindings) -> dict[Any, Part]:
-        """The edge of each point in this call."""
+    def _points(self, saved: SavedArrays, bindings: Bindings) -> dict[Any, Part]:
+        """The edge of each cut point in this call."""
         points: dict[Any, Part] = {}
         below: CompiledBackward | None = None
         for level in self.levels:
-            self._calls(level.number - 1, links, points)
+            self._instantiate_functions(level.number - 1, bindings, points)
             edges = [points[p.entry] for p in level.under]
-            edges += links.outside
-            edges += [s.find(links) for s in level.others]
-            below = CompiledBackward(level.points[0].entry.op, level, held, tuple(edges), below)
+            edges += bindings.outside
+            edges += [s.find(bindings) for s in level.others]
+            below = CompiledBackward(level.points[0].entry.op, level, saved, tuple(edges), below)
             for p in level.points:
-                points[p.entry] = _part(below, p, links)
-        self._calls(len(self.levels), links, points)
+                points[p.entry] = _part(below, p, bindings)
+        self._instantiate_functions(len(self.levels), bindings, points)
         return points
 
-    def _calls(self, depth: int, links: Bindings, points: dict[Any, Part]) -> None:
-        """Makes the entries of the Functions that were called at this depth."""
-        for number, (call, at, edges, places) in enumerate(self.shadow.calls):
+    def _instantiate_functions(self, depth: int, bindings: Bindings,
+                               points: dict[Any, Part]) -> None:
+        """Creates the tape entries of the Functions that were called at this depth."""
+        for number, (call, at, edges, saved_edges) in enumerate(self.tape.calls):
             if at == depth:
-                joint = call.made(links, tuple(_found(e, links, points) for e in edges),
-                                  [_found(p, links, points) for p in places])
+                joint = call.instantiate(
+                    bindings, tuple(_edge_in_call(e, bindings, points) for e in edges),
+                    [_edge_in_call(e, bindings, points) for e in saved_edges])
                 for i, kind in enumerate(joint.made):
                     if kind is not None:
-                        links.parts[number, i] = Part(joint, i, None)
+                        bindings.parts[number, i] = Part(joint, i, None)
 
-    def values(self, held: Held, entries: Sequence[Entry]
+    def values(self, saved: SavedArrays, entries: Sequence[Entry]
                ) -> tuple[Sequence[Node], dict[Node, Any]]:
-        """The nodes of entries, and the arrays of what they read and made in a call, computed
-        again from its inputs."""
-        assert held.arrays is not None
-        inputs = [*self.tensors, *self.numbers, *self.found]
-        wanted = [self.shadow.nodes[e] for e in entries]
-        graph = cut(cone(wanted, set(inputs)), wanted, inputs)
+        """The nodes of entries, and the values of their operands and results in a call.
+
+        The values are recomputed from the call's inputs.
+        """
+        assert saved.arrays is not None
+        inputs = [*self.tensors, *self.numbers, *self.live_in]
+        wanted = [self.tape.nodes[e] for e in entries]
+        graph = extract_graph(cone(wanted, set(inputs)), wanted, inputs)
         if self._is_sized:
-            graph = bind_sizes(graph, _sizes(inputs, held.arrays))
-        values = dict(zip(graph.inputs, held.arrays))
+            graph = bind_sizes(graph, _sizes(inputs, saved.arrays))
+        values = dict(zip(graph.inputs, saved.arrays))
         with no_grad():
             for node in graph.nodes():
                 if node not in values:
@@ -302,32 +313,32 @@ class BackwardPlan:
         return graph.outputs, values
 
 
-def _carried(recorder: Tracer, shadow: SymbolicTape) -> list[Node]:
-    """What the tape reads of what loops carried."""
+def _carried_values(recorder: Tracer, tape: SymbolicTape) -> list[Node]:
+    """The loop phis that the tape reads."""
     phis = {n for e in recorder.path if isinstance(e, (LoopEntry, LoopBackwardEvent))
             for n in e.phis}
-    return list(dict.fromkeys(n for e in shadow.entries
-                              for n in (*shadow.nodes[e].inputs, shadow.nodes[e]) if n in phis))
+    return list(dict.fromkeys(n for e in tape.entries
+                              for n in (*tape.nodes[e].inputs, tape.nodes[e]) if n in phis))
 
 
-def _telling(recorder: Tracer) -> list[Node]:
-    """Inputs from whose shapes the sizes that vary can be told."""
-    found, left = [], set(recorder.sizes.values)
-    for node in recorder.sources.values() if left else ():
-        if left & plain_sizes(node):
-            left -= plain_sizes(node)
-            found.append(node)
-    return found
+def _size_inputs(recorder: Tracer) -> list[Node]:
+    """Inputs whose shapes determine the symbolic sizes."""
+    inputs, undetermined = [], set(recorder.sizes.values)
+    for node in recorder.sources.values() if undetermined else ():
+        if undetermined & plain_sizes(node):
+            undetermined -= plain_sizes(node)
+            inputs.append(node)
+    return inputs
 
 
 def _sizes(inputs: Sequence[Node], arrays: Sequence[Any]) -> dict[str, int]:
-    """The sizes that vary, in a call with these arrays."""
-    found = {}
+    """The symbolic sizes in a call with these arrays."""
+    sizes = {}
     for node, array in zip(inputs, arrays):
         for n, size in zip(node.type.shape, array.shape):
             if type(n) is Dim and n.expr.name is not None:
-                found[n.expr.name] = size
-    return found
+                sizes[n.expr.name] = size
+    return sizes
 
 
 def _value(node: Node, values: dict[Node, Any]) -> Any:
@@ -337,51 +348,55 @@ def _value(node: Node, values: dict[Node, Any]) -> Any:
                     dict(node.params))._data
 
 
-def _found(edge: Any, links: Bindings, points: dict[Any, Part]) -> Any:
-    """The edge of this call for one of the shadow; anything else as it is."""
+def _edge_in_call(edge: Any, bindings: Bindings, points: dict[Any, Part]) -> Any:
+    """The edge of this call for an edge of the symbolic tape; other objects unchanged."""
     if isinstance(edge, Boundary):
-        return edge.find(links)
+        return edge.find(bindings)
     return points[edge] if isinstance(edge, Entry) else edge
 
 
-def _part(back: CompiledBackward, point: CutPoint, links: Bindings) -> Part:
-    part = Part(back, point.number, None)
+def _part(backward_node: CompiledBackward, point: CutPoint, bindings: Bindings) -> Part:
+    part = Part(backward_node, point.number, None)
     part.op = point.entry.op
     if point.is_watched:
         extra = extra_of(part)
-        extra.hooks = {i: make(links.tensors, links.read) for i, make in enumerate(point.hooks)}
+        extra.hooks = {i: make(bindings.tensors, bindings.read) for i,
+                       make in enumerate(point.hooks)}
         if point.retained is not None:
-            extra.retained = weakref.ref(links.tensors[point.retained])
+            extra.retained = weakref.ref(bindings.tensors[point.retained])
     return part
 
 
-def read_in_backward(roots: Sequence[Node], given: Collection[Node]) -> list[Node]:
-    """The values of the forward that gradients read or are, made from those `given`."""
-    behind: set[Node] = set()
+def read_in_backward(roots: Sequence[Node], incoming: Collection[Node]) -> list[Node]:
+    """The forward values that the gradients read or equal.
+
+    `incoming` are the gradients that the backward starts from.
+    """
+    backward: set[Node] = set()
     demanded: dict[Node, None] = {}
     for node in topological(roots):
-        if node in given or any(i in behind for i in node.inputs):
-            behind.add(node)
-            demanded.update(dict.fromkeys(i for i in node.inputs if i not in behind))
-    demanded.update(dict.fromkeys(g for g in roots if g not in behind))
-    return [n for n in demanded if n not in behind]
+        if node in incoming or any(i in backward for i in node.inputs):
+            backward.add(node)
+            demanded.update(dict.fromkeys(i for i in node.inputs if i not in backward))
+    demanded.update(dict.fromkeys(g for g in roots if g not in backward))
+    return [n for n in demanded if n not in backward]
 
 
 def find_backward(recorder: Tracer, outputs: Outputs) -> BackwardPlan | None:
-    """How gradients go back from the results of a recorded run; None where they do not."""
+    """The backward of the results of a traced call; None if no result needs a gradient."""
     if all(t.edge is None for _, t in outputs.tensors):
         return None
-    shadow = SymbolicTape(recorder, outputs)
-    shadow.build()
+    tape = SymbolicTape(recorder, outputs)
+    tape.build()
     if recorder.refusal:
         return None
-    if all(e is None or isinstance(e, FreedTape) for e in shadow.edges):
-        outputs.ends = [None if e is None else e.end for e in shadow.edges]
+    if all(e is None or isinstance(e, FreedTape) for e in tape.edges):
+        outputs.ends = [None if e is None else e.end for e in tape.edges]
         return None
     try:
-        return BackwardPlan(recorder, outputs, shadow)
+        return BackwardPlan(recorder, outputs, tape)
     except FusewireError as error:
-        recorder.refuse(f"the way back from the result cannot be recorded: {error.message}")
+        recorder.refuse(f"the backward of the result cannot be traced: {error.message}")
         return None
     finally:
-        shadow.forget()
+        tape.forget()

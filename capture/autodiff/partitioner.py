@@ -1,9 +1,9 @@
-"""What a forward program keeps for the way back, and what the way back computes again.
+"""Partitions values between forward and backward: saved by the forward, or recomputed.
 
-Keeping a value costs a store and a load. What is computed by moving elements or by simple formulas
-is had again for less where its inputs are read anyway; sums, products of matrices and random
-numbers are not. The set with the least traffic is a minimal cut of the graph between the values
-that cannot be had again and those that the way back reads.
+A saved value costs a store and a load. Pointwise ops and views are cheaper to recompute if their
+inputs are read anyway; sums, matrix products and random numbers are not. The saved set with the
+least memory traffic is a minimum cut between the values that cannot be recomputed and the values
+that the backward reads.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from ..graph.graph import SPECIAL, Node, Nodes, topological, users
 from ..graph.graph_builder import build
 from ..sizes.symbolic_dim import concrete
 
-_ENDLESS = 1 << 62
-_AGAIN = ("pointwise", "view", "create")  # kinds of ops that are computed again
+UNLIMITED = 1 << 62
+RECOMPUTED_KINDS = ("pointwise", "view", "create")  # kinds of ops that the backward may recompute
 
 
-def opened(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
-    """The nodes for `roots` without composites, but for those that stay whole; `known` keeps what
-    was opened before."""
+def decomposed(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
+    """The nodes of `roots` with composites decomposed, except ops marked `whole`.
+
+    `known` maps nodes to their decompositions; new ones are added.
+    """
     for node in topological(roots):
         if node in known:
             continue
@@ -31,8 +33,8 @@ def opened(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list
         if node.op in SPECIAL:
             known[node] = node
         elif node.kind == "composite" and not OPS[node.op].whole:
-            made = build(nodes, OPS[node.op].meaning, inputs, dict(node.params), node.site)
-            known[node] = made if made in known else opened(nodes, [made], known)[0]
+            root = build(nodes, OPS[node.op].meaning, inputs, dict(node.params), node.site)
+            known[node] = root if root in known else decomposed(nodes, [root], known)[0]
         else:
             known[node] = nodes.make(node.op, inputs, node.params, node.type, node.site)
             known.setdefault(known[node], known[node])
@@ -40,40 +42,40 @@ def opened(nodes: Nodes, roots: Sequence[Node], known: dict[Node, Node]) -> list
 
 
 def saved_values(demanded: Iterable[Node], results: Collection[Node],
-                 forgotten: Mapping[Node, object]
+                 checkpointed: Mapping[Node, object]
          ) -> list[Node]:
-    """Which values to keep so that all of `demanded` can be computed from them and the inputs.
+    """The values to save, from which and the inputs all of `demanded` can be computed.
 
-    results: values that are stored anyway. forgotten: values inside of checkpoints, each with its
-    checkpoint, which are computed again whatever that takes.
+    results: values that are stored anyway. checkpointed: values inside of checkpoints, by their
+    checkpoint; these are always recomputed.
     """
-    order = topological(demanded)
-    inner = _inner(order, results, forgotten)
-    network = _Network()
-    for node in order:
+    nodes = topological(demanded)
+    inner = _inner(nodes, results, checkpointed)
+    network = _FlowNetwork()
+    for node in nodes:
         if node.op in SPECIAL:
             continue
         network.link((node, 0), (node, 1), _cost(node, results, inner))
-        if node not in inner and (node in forgotten or not _is_cheap(node)):
-            network.link(None, (node, 0), _ENDLESS)
+        if node not in inner and (node in checkpointed or not _is_cheap(node)):
+            network.link(None, (node, 0), UNLIMITED)
         for i in node.inputs:
             if i.op not in SPECIAL:
-                network.link((i, 1), (node, 0), _ENDLESS)
+                network.link((i, 1), (node, 0), UNLIMITED)
     for node in demanded:
         if node.op not in SPECIAL:
-            network.link((node, 1), _END, _ENDLESS)
-    behind = network.behind_cut()
-    return [n for n in order if (n, 1) in behind and (n, 0) not in behind]
+            network.link((node, 1), _SINK, UNLIMITED)
+    sink_side = network.sink_side()
+    return [n for n in nodes if (n, 1) in sink_side and (n, 0) not in sink_side]
 
 
 def _is_cheap(node: Node) -> bool:
     op = OPS[node.op]
-    return op.kind in _AGAIN and op.passes == 1 and not op.draws
+    return op.kind in RECOMPUTED_KINDS and op.passes == 1 and not op.draws
 
 
 def _cost(node: Node, results: Collection[Node], inner: Collection[Node]) -> int:
     if node in inner:
-        return _ENDLESS
+        return UNLIMITED
     size = 1
     for n in node.type.shape:
         size *= concrete(n)
@@ -81,91 +83,94 @@ def _cost(node: Node, results: Collection[Node], inner: Collection[Node]) -> int
     return bytes if node in results else 2 * bytes
 
 
-def _inner(order: Sequence[Node], results: Collection[Node], forgotten: Mapping[Node, object]
+def _inner(nodes: Sequence[Node], results: Collection[Node], checkpointed: Mapping[Node, object]
            ) -> set[Node]:
-    """What is known inside of one checkpoint only: forgotten values that no other reads, what they
-    alone are computed from, and what the way back makes of them."""
-    forward = topological(results) if forgotten else []
-    inside, found = dict(forgotten), set()
+    """The values that are internal to one checkpoint.
+
+    These are checkpointed values without readers outside, their own operands, and the backward's
+    values of them.
+    """
+    forward = topological(results) if checkpointed else []
+    checkpoint_of, inner = dict(checkpointed), set()
     readers = users(forward)
     for node in reversed(forward):
-        by = {inside.get(n) for n in readers[node]}
-        if node not in results and len(by) == 1 and None not in by:
-            inside.setdefault(node, *by)
-            if by == {inside[node]}:
-                found.add(node)
-    there = set(forward)
-    for node in order:
-        if node not in there and any(i in found for i in node.inputs):
-            found.add(node)
-    return found
+        checkpoints = {checkpoint_of.get(n) for n in readers[node]}
+        if node not in results and len(checkpoints) == 1 and None not in checkpoints:
+            checkpoint_of.setdefault(node, *checkpoints)
+            if checkpoints == {checkpoint_of[node]}:
+                inner.add(node)
+    in_forward = set(forward)
+    for node in nodes:
+        if node not in in_forward and any(i in inner for i in node.inputs):
+            inner.add(node)
+    return inner
 
 
-_END = "end"
+_SINK = "end"
 
 
-class _Network:
-    """A flow network: from None, where flow begins, to _END."""
+class _FlowNetwork:
+    """A flow network from the source None to _SINK (Dinic's algorithm)."""
 
     def __init__(self) -> None:
-        self._room: dict[object, dict[object, int]] = {None: {}, _END: {}}
+        self._capacity: dict[object, dict[object, int]] = {None: {}, _SINK: {}}
 
-    def link(self, source: object, target: object, room: int) -> None:
-        """Lets `room` flow from `source` to `target`."""
-        there = self._room.setdefault(source, {})
-        there[target] = there.get(target, 0) + room
-        self._room.setdefault(target, {}).setdefault(source, 0)
+    def link(self, source: object, target: object, capacity: int) -> None:
+        """Adds capacity from `source` to `target`."""
+        targets = self._capacity.setdefault(source, {})
+        targets[target] = targets.get(target, 0) + capacity
+        self._capacity.setdefault(target, {}).setdefault(source, 0)
 
-    def behind_cut(self) -> set[object]:
-        """What lies behind the minimal cut that is nearest to the end."""
+    def sink_side(self) -> set[object]:
+        """The nodes on the sink's side of the minimum cut that is nearest to the sink."""
         while levels := self._levels():
-            self._fill(levels)
-        behind: set[object] = {_END}
+            self._augment(levels)
+        behind: set[object] = {_SINK}
         waiting: deque[object] = deque(behind)
         while waiting:
             at = waiting.popleft()
-            for before in self._room[at]:
-                if before not in behind and self._room[before].get(at, 0) > 0:
-                    behind.add(before)
-                    waiting.append(before)
+            for source in self._capacity[at]:
+                if source not in behind and self._capacity[source].get(at, 0) > 0:
+                    behind.add(source)
+                    waiting.append(source)
         return behind
 
     def _levels(self) -> dict[object, int]:
-        """How far each place is from the start; nothing where no flow reaches the end."""
+        """The distance of each node from the source; empty if no flow reaches the sink."""
         levels: dict[object, int] = {None: 0}
         waiting: deque[object] = deque([None])
         while waiting:
             at = waiting.popleft()
-            for to, room in self._room[at].items():
-                if room > 0 and to not in levels:
+            for to, capacity in self._capacity[at].items():
+                if capacity > 0 and to not in levels:
                     levels[to] = levels[at] + 1
                     waiting.append(to)
-        return levels if _END in levels else {}
+        return levels if _SINK in levels else {}
 
-    def _fill(self, levels: dict[object, int]) -> None:
-        """Sends flow along ways that lead away from the start until none has room."""
-        ahead = {at: list(self._room[at]) for at in levels}
-        way: list[object] = [None]
-        while way:
-            at = way[-1]
-            if at == _END:
-                self._send(way)
-                way = [None]
+    def _augment(self, levels: dict[object, int]) -> None:
+        """Sends flow along shortest paths until none has capacity left."""
+        untried = {at: list(self._capacity[at]) for at in levels}
+        path: list[object] = [None]
+        while path:
+            at = path[-1]
+            if at == _SINK:
+                self._send(path)
+                path = [None]
                 continue
-            while ahead[at]:
-                to = ahead[at][-1]
-                if self._room[at][to] > 0 and levels.get(to) == levels[at] + 1:
-                    way.append(to)
+            while untried[at]:
+                to = untried[at][-1]
+                if self._capacity[at][to] > 0 and levels.get(to) == levels[at] + 1:
+                    path.append(to)
                     break
-                ahead[at].pop()
+                untried[at].pop()
             else:
-                way.pop()
-                if way:
-                    ahead[way[-1]].pop()
+                path.pop()
+                if path:
+                    untried[path[-1]].pop()
 
-    def _send(self, way: Sequence[object]) -> None:
-        pairs = list(itertools.pairwise(way))
-        flow = min(self._room[a][b] for a, b in pairs)
+    def _send(self, path: Sequence[object]) -> None:
+        pairs = list(itertools.pairwise(path))
+        flow = min(self._capacity[a][b] for a, b in pairs)
         for a, b in pairs:
-            self._room[a][b] -= flow
-            self._room[b][a] += flow
+            self._capacity[a][b] -= flow
+            self._capacity[b][a] += flow

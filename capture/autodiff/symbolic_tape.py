@@ -1,8 +1,8 @@
-"""The tape that a recorded run leaves behind, over nodes in the place of arrays.
+"""Copies the tape of a traced call, with graph nodes in place of arrays.
 
-The way back of a replay follows from it. It is cut where gradients must be handed on as tensors, so
-that all which eager lets one see is there: at each result with a gradient, where a `Function` with
-a way back of its own stands, and where hooks wait.
+Backward over this tape gives the backward program of a replay. The tape is cut where a gradient
+must exist as a tensor that user code can see: at each result with a gradient, at each `Function`
+with its own backward, and at hooks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..trace.tracer import Tracer
 
 
 class Bindings:
-    """What the tape of one call is tied to: edges from outside, and what the call has made."""
+    """The objects of one call that the tape refers to: outside edges, arrays and tensors."""
 
     __slots__ = ("arrays", "outside", "parts", "read", "tensors")
 
@@ -37,7 +37,7 @@ class Bindings:
 
 
 class Boundary:
-    """Where the tape of a run ends: `find` gives the edge that a call goes on with from there."""
+    """An end of the symbolic tape. `find` returns the edge that continues it in a call."""
 
     __slots__ = ("depth", "find")
     edges = ()
@@ -47,77 +47,80 @@ class Boundary:
 
 
 class FreedTape(Boundary):
-    """The end of a tape that was given up: gradients are refused here, as in eager."""
+    """A boundary at a tape that was freed: backward raises an error here, as in eager."""
 
     __slots__ = ("end",)
 
     def __init__(self, op: Op) -> None:
         end = self.end = Entry(op, {}, (), (), None)
         end.arrays = None  # type: ignore[assignment]
-        super().__init__(lambda links: end)
+        super().__init__(lambda bindings: end)
 
 
 class CutPoint:
-    """A place on the tape whose gradient is handed on as a tensor."""
+    """An entry of the tape whose gradient becomes a tensor."""
 
     def __init__(self, number: int, entry: Entry, node: Node, level: int) -> None:
         self.number, self.entry, self.node, self.level = number, entry, node, level
         self.hooks: list[Make] = []
-        self.retained: int | None = None  # which tensor of the call keeps the gradient
+        self.retained: int | None = None  # number of the tensor that retains its gradient
 
     @property
     def is_watched(self) -> bool:
-        """Whether hooks of the function wait here."""
+        """True if a hook or a retained gradient observes this point."""
         return bool(self.hooks) or self.retained is not None
 
 
-class Call:
-    """A call of a `Function` whose way back its user wrote: it really runs, on each way back."""
+class FunctionCall:
+    """A call of a user's `Function`, whose backward runs as Python on each backward."""
 
     def __init__(self, joint: Joint, outputs: Outputs) -> None:
         ctx = joint.ctx
         self.joint = joint
-        own = {"needs_input_grad", "materialize_grads", "_given", "_saved", "_dirty", "_constant",
-               "_joint"}
-        self.attributes = {k: outputs.template(v) for k, v in vars(ctx).items() if k not in own}
+        internal = {"needs_input_grad", "materialize_grads", "_given", "_saved", "_dirty",
+                    "_constant",
+                    "_joint"}
+        self.attributes = {k: outputs.template(v) for k, v in vars(ctx).items()
+                           if k not in internal}
         self.saved = [None if array is None else outputs.node(Tensor(array))
                       for array, _ in ctx._saved or ()]
 
-    def made(self, links: Bindings, edges: tuple[Any, ...], places: list[Any]) -> Joint:
-        """The call's entry: what forward left for backward, as values of this call."""
-        old = self.joint
-        joint = Joint(old.op, {}, (), edges, None)
-        joint.function, joint.given, joint.made = old.function, old.given, old.made
-        joint.layers = old.layers
-        joint.ctx = ctx = copy.copy(old.ctx)
+    def instantiate(self, bindings: Bindings, edges: tuple[Any, ...],
+                    saved_edges: list[Any]) -> Joint:
+        """The tape entry of the Function in one call, with the values that its forward saved."""
+        recorded = self.joint
+        joint = Joint(recorded.op, {}, (), edges, None)
+        joint.function, joint.given, joint.made = recorded.function, recorded.given, recorded.made
+        joint.layers = recorded.layers
+        joint.ctx = ctx = copy.copy(recorded.ctx)
         ctx._joint, ctx._dirty, ctx._constant = joint, (), ()
-        ctx._saved = [(None, None) if i is None else (links.arrays[i], place)
-                      for i, place in zip(self.saved, places)]
+        ctx._saved = [(None, None) if i is None else (bindings.arrays[i], place)
+                      for i, place in zip(self.saved, saved_edges)]
         for name, make in self.attributes.items():
-            setattr(ctx, name, make(links.tensors, links.read))
+            setattr(ctx, name, make(bindings.tensors, bindings.read))
         return joint
 
 
 class SymbolicTape:
-    """The tape behind the results of a run."""
+    """The tape of the results of a traced call."""
 
     def __init__(self, recorder: Tracer, outputs: Outputs) -> None:
         self._recorder, self._outputs = recorder, outputs
-        self.paths: list[Path] = []  # tensors from outside to which gradients go
-        self.outside: list[Boundary] = []  # and where the tape ends there
+        self.paths: list[Path] = []  # tensors from outside that need gradients
+        self.outside: list[Boundary] = []  # their boundaries, in the same order
         self.others: list[Boundary] = []
         self.points: list[CutPoint] = []
-        # calls of Functions: at which depth, edges of their arguments and of what they saved
-        self.calls: list[tuple[Call, int, list[Any], list[Any]]] = []
-        self.forgotten: dict[Node, Any] = {}  # computed inside of a checkpoint, and of which
-        self.entries: list[Entry] = []  # users after what they use
+        # Calls of Functions: (call, depth, edges of its arguments, edges of its saved tensors).
+        self.calls: list[tuple[FunctionCall, int, list[Any], list[Any]]] = []
+        self.checkpointed: dict[Node, Any] = {}  # nodes computed in a checkpoint, by checkpoint
+        self.entries: list[Entry] = []  # in topological order
         self.nodes: dict[Entry, Node] = {}
         self.edges: list[Any] = []  # for each tensor of the outputs
-        self._of: dict[int, Any] = {}  # a recorded edge -> its shadow
-        self._call_of: dict[int, tuple[int, int]] = {}  # a recorded joint -> its call, its depth
+        self._mirrored: dict[int, Any] = {}  # id of a recorded edge -> its copy
+        self._call_of: dict[int, tuple[int, int]] = {}  # id of a recorded joint -> (call, depth)
         self._depth: dict[Any, int] = {}
-        self._from = _outside(recorder)
-        self._wanted = self._cuts()
+        self._outside_paths = _paths_of_outside_edges(recorder)
+        self._cut_edges = self._find_cuts()
 
     # ---- walking the recorded tape
 
@@ -127,46 +130,46 @@ class SymbolicTape:
                 yield tensor.edge
 
     def _below(self, edge: Any) -> list[Any]:
-        ends = id(edge) in self._from or isinstance(edge, Leaf) or edge.arrays is None
+        ends = id(edge) in self._outside_paths or isinstance(edge, Leaf) or edge.arrays is None
         return [] if ends else [e for e in edge.edges if e is not None]
 
-    def _cuts(self) -> set[int]:
-        """The recorded edges that become points."""
-        order = ordered(self._roots(), self._below)
-        found = {id(e) for e in self._roots()}
-        for e in order:
+    def _find_cuts(self) -> set[int]:
+        """The ids of the recorded edges that become cut points."""
+        edges = ordered(self._roots(), self._below)
+        cuts = {id(e) for e in self._roots()}
+        for e in edges:
             if isinstance(e, Joint) and self._below(e):
-                found.update(map(id, self._below(e)))
-            elif isinstance(e, Entry) and _watched(e):
-                found.add(id(e))
-        return found
+                cuts.update(map(id, self._below(e)))
+            elif isinstance(e, Entry) and _is_watched(e):
+                cuts.add(id(e))
+        return cuts
 
     def build(self) -> None:
-        """Makes the shadow of every edge."""
+        """Copies every edge of the recorded tape."""
         for edge in ordered(self._roots(), self._below):
-            self._of[id(edge)] = self._shadow_of(edge)
+            self._mirrored[id(edge)] = self._mirror(edge)
         for _, tensor in self._outputs.tensors:
             self.edges.append(self._edge_of(tensor))
 
     def forget(self) -> None:
-        """Lets go of the recorded run, whose arrays are not those of any replay."""
+        """Releases the traced call, whose arrays no replay uses."""
         del self._recorder, self._outputs
-        self._of, self._call_of, self._from = {}, {}, {}
+        self._mirrored, self._call_of, self._outside_paths = {}, {}, {}
 
     def _edge_of(self, tensor: Tensor) -> Any:
-        """The place of a result: none, an edge of the shadow, or a leaf of its own."""
+        """The edge of a result: None, an edge of the symbolic tape, or a leaf of its own."""
         edge = tensor.edge
-        if isinstance(edge, Leaf) and id(edge) not in self._from:
+        if isinstance(edge, Leaf) and id(edge) not in self._outside_paths:
             return edge
-        if edge is not None and id(edge) not in self._of:
+        if edge is not None and id(edge) not in self._mirrored:
             self._recorder.refuse("a Function keeps a tensor with a gradient as an attribute")
             return None
-        return None if edge is None else self._of[id(edge)]
+        return None if edge is None else self._mirrored[id(edge)]
 
-    def _shadow_of(self, edge: Any) -> Any:
-        path = self._from.get(id(edge))
+    def _mirror(self, edge: Any) -> Any:
+        path = self._outside_paths.get(id(edge))
         if path is not None:
-            return self._stop_outside(path)
+            return self._outside_boundary(path)
         if isinstance(edge, Leaf):
             return self._leaf(edge)
         if edge.arrays is None:
@@ -178,52 +181,54 @@ class SymbolicTape:
             return self._call(edge)
         return self._entry(edge)
 
-    def _stop_outside(self, path: Path) -> Boundary:
+    def _outside_boundary(self, path: Path) -> Boundary:
         number = len(self.paths)
         self.paths.append(path)
-        self.outside.append(Boundary(lambda links: links.outside[number]))
+        self.outside.append(Boundary(lambda bindings: bindings.outside[number]))
         return self.outside[-1]
 
-    def _other(self, find: Callable[[Bindings], Any], depth: int = 0) -> Boundary:
+    def _add_boundary(self, find: Callable[[Bindings], Any], depth: int = 0) -> Boundary:
         self.others.append(Boundary(find, depth))
         return self.others[-1]
 
     def _leaf(self, leaf: Leaf) -> Boundary | None:
-        """A leaf that was made in the run: of a result, or gone."""
+        """The boundary of a leaf that the call created; None if no result is that leaf."""
         owner = leaf.tensor()
         if owner is None:
             return None
         if id(owner) in self._recorder.state.paths:
             self._recorder.refuse("a tensor from outside begins to require a gradient here, and "
                                   "the result depends on it")
-        number = self._result(owner)
-        return None if number is None else self._other(lambda links: links.tensors[number].edge)
+        number = self._result_number(owner)
+        if number is None:
+            return None
+        return self._add_boundary(lambda bindings: bindings.tensors[number].edge)
 
-    def _result(self, tensor: Tensor | None) -> int | None:
-        """Which tensor of the outputs this one is."""
+    def _result_number(self, tensor: Tensor | None) -> int | None:
+        """The number of this tensor among the outputs; None if it is not an output."""
         return next((i for i, (_, t) in enumerate(self._outputs.tensors) if t is tensor), None)
 
     def _entry(self, edge: Any) -> Entry | None:
         if isinstance(edge, (LoopGradNode, CarriedGrad)):
             self._recorder.unrolls()
             return None
-        found = self._recorder.entries.get(id(edge))
-        if found is None:
-            self._recorder.refuse(f"the tape of the result goes through {edge.op.name} in a way "
-                                  "that cannot be recorded")
+        recorded = self._recorder.entries.get(id(edge))
+        if recorded is None:
+            self._recorder.refuse(f"the result needs the gradient of {edge.op.name}, which "
+                                  "cannot be traced here")
             return None
-        node = found[1]
+        node = recorded[1]
         if isinstance(edge, Forgotten):
-            self.forgotten[node] = edge.arrays[0]
+            self.checkpointed[node] = edge.arrays[0]
             operands: Any = [as_tensor(n)._data for n in node.inputs]
         else:
             operands = [on_tape(x, n) for x, n in zip(edge.arrays, node.inputs)]
-        edges = tuple(None if e is None else self._of[id(e)] for e in edge.edges)
+        edges = tuple(None if e is None else self._mirrored[id(e)] for e in edge.edges)
         entry = Entry(edge.op, dict(node.params), tuple(operands), edges, as_tensor(node)._data)
         self.entries.append(entry)
         self.nodes[entry] = node
         depth = max((self.depth(e) for e in edges), default=0)
-        if id(edge) in self._wanted:
+        if id(edge) in self._cut_edges:
             depth += 1
             self._add_point(CutPoint(len(self.points), entry, node, depth), edge)
         self._depth[entry] = depth
@@ -234,62 +239,62 @@ class SymbolicTape:
         point.hooks, point.retained = self._hooks(edge)
 
     def _hooks(self, edge: Any) -> tuple[list[Make], int | None]:
-        if not _watched(edge):
+        if not _is_watched(edge):
             return [], None
         owner = None if edge.extra.retained is None else edge.extra.retained()
-        kept = self._result(owner)
-        return [self._outputs.template(hook) for hook in edge.extra.hooks.values()], kept
+        retained = self._result_number(owner)
+        return [self._outputs.template(hook) for hook in edge.extra.hooks.values()], retained
 
     # ---- Functions
 
     def _call(self, joint: Joint) -> None:
-        """A call of a Function: what it is made of, and a stop for each result (see `_part`)."""
-        edges = [None if e is None else self._of[id(e)] for e in joint.edges]
-        places = []
-        for _, place in joint.ctx._saved or ():
-            if isinstance(place, (int, type(None))):
-                places.append(place)
-            elif id(place) in self._of:
-                places.append(self._of[id(place)])
+        """Adds a call of a Function. Each of its results becomes a boundary (see `_part`)."""
+        edges = [None if e is None else self._mirrored[id(e)] for e in joint.edges]
+        saved_edges = []
+        for _, saved_edge in joint.ctx._saved or ():
+            if isinstance(saved_edge, (int, type(None))):
+                saved_edges.append(saved_edge)
+            elif id(saved_edge) in self._mirrored:
+                saved_edges.append(self._mirrored[id(saved_edge)])
             else:
                 self._recorder.refuse(f"{joint.op.name} saved a tensor that is no argument of it")
         if self._recorder.sizes.values:
-            self._recorder.refuse(f"{joint.op.name} is called, a Function, with sizes that vary")
+            self._recorder.refuse(f"the Function {joint.op.name} is called with dynamic sizes")
         depth = max((self.depth(e) for e in edges), default=0)
         self._call_of[id(joint)] = len(self.calls), depth
-        self.calls.append((Call(joint, self._outputs), depth, edges, places))
+        self.calls.append((FunctionCall(joint, self._outputs), depth, edges, saved_edges))
 
     def _part(self, part: Part) -> Boundary:
         number, depth = self._call_of[id(part.edges[0])]
-        hooks, kept = self._hooks(part)
-        if hooks or kept is not None:
-            self._recorder.refuse(f"a hook waits at a result of {part.op.name}")
-        return self._other(lambda links: links.parts[number, part.number], depth)
+        hooks, retained = self._hooks(part)
+        if hooks or retained is not None:
+            self._recorder.refuse(f"a result of {part.op.name} has a hook")
+        return self._add_boundary(lambda bindings: bindings.parts[number, part.number], depth)
 
-    # ---- what is asked of it
+    # ---- queries
 
     def depth(self, edge: Any) -> int:
-        """How many points follow each other from an edge on."""
+        """The number of cut points on the longest path below an edge."""
         return edge.depth if isinstance(edge, Boundary) else self._depth.get(edge, 0)
 
 
-def _outside(recorder: Tracer) -> dict[int, Path]:
-    """Edges of tensors from outside, as they were when the run began."""
-    found: dict[int, Path] = {}
+def _paths_of_outside_edges(recorder: Tracer) -> dict[int, Path]:
+    """The paths of tensors from outside, by the id of their edge at the start of the call."""
+    paths: dict[int, Path] = {}
     for path, edge in recorder.state.edges.items():
         if edge is not None:
-            found.setdefault(id(edge), path)
-    return found
+            paths.setdefault(id(edge), path)
+    return paths
 
 
-def _watched(edge: Any) -> bool:
+def _is_watched(edge: Any) -> bool:
     extra = getattr(edge, "extra", None)
     return extra is not None and bool(
         extra.hooks or (extra.retained is not None and extra.retained() is not None))
 
 
 def ordered(roots: Iterable[Any], below: Callable[[Any], Iterable[Any]]) -> list[Any]:
-    """Everything reachable from `roots`, what is used before its users."""
+    """Every edge reachable from `roots`, in topological order."""
     seen: set[int] = set()
     order: list[Any] = []
     stack: list[tuple[Any, bool]] = [(root, False) for root in roots]

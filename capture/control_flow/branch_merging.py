@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..graph.graph import Node
 from ..scalars.scalar_expr import ScalarExpr, elements, of_number
-from ..scalars.symbolic_scalar import Number
+from ..scalars.symbolic_scalar import SymbolicScalar
 from .decision import Decision
 from .frame_state import GENERATORS, Name, Snapshot, location_of, user_frames
 from .liveness import MergePoint, is_plain_range, live, merge_point
@@ -270,7 +270,7 @@ class BranchMerger:
         self._rename(fork, found, [now.tensors[i] for i in tensors], element, depth)
         for name, symbol in zip(names, element.symbols):
             value = now.symbols[name].value if name in now.symbols else now.plains[name]
-            now.put(name, Number(symbol, value, recorder))
+            now.put(name, SymbolicScalar(symbol, value, recorder))
         self._origin, self._trail, self._read = token, (), len(recorder.path)
         del self._forks[self._forks.index(fork):]
         recorder.met(plan)

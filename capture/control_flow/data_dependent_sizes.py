@@ -14,7 +14,7 @@ from ...eager.core.op import Op
 from ...eager.core.tensor import Tensor
 from ...eager.errors import FusewireError
 from ..graph.graph import Node
-from ..scalars.symbolic_scalar import plain
+from ..scalars.symbolic_scalar import plain_value
 from ..sizes.symbolic_dim import Dim
 
 
@@ -36,7 +36,7 @@ def decide_failure(recorder: Any, op: Op, inputs: tuple[Any, ...], params: dict[
     sizes = recorder.sizes
     if not sizes.values:
         return
-    types = [recorder.node_of(x).type if isinstance(x, Tensor) else plain(x) for x in inputs]
+    types = [recorder.node_of(x).type if isinstance(x, Tensor) else plain_value(x) for x in inputs]
     try:
         op.result(*types, **params)
     except FusewireError:

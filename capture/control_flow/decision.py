@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..scalars.scalar_expr import Constant, ScalarExpr
+from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
 
 
 class Decision(NamedTuple):
@@ -26,4 +26,4 @@ def outcome_of(kind: str, subject: Any, value: Any) -> Any:
     if kind == "int":
         number = value if isinstance(subject, ScalarExpr) else value.item()
         return int(number) if number - number == 0 else repr(number)  # nan is no int
-    return Constant(value) if isinstance(subject, ScalarExpr) else value.tobytes()
+    return ScalarConstant(value) if isinstance(subject, ScalarExpr) else value.tobytes()

@@ -19,7 +19,7 @@ from ..graph.graph import param_key
 from ..heap.code_tracker import followed
 from ..heap.introspection import attributes
 from ..heap.snapshot import FIXED, is_plain
-from ..scalars.symbolic_scalar import Number
+from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
 from .operand_stack import only_locals_change
 
@@ -64,7 +64,7 @@ class Snapshot:
     """State as one comparable value, with its tensors and numbers apart, in order of discovery."""
 
     def __init__(self, frames: list[Any], changes: Iterator[tuple[Any, Any]],
-                 owned: dict[int, Any], stale: Callable[[Number], bool],
+                 owned: dict[int, Any], stale: Callable[[SymbolicScalar], bool],
                  names: Sequence[Collection[str] | None] = (),
                  counted: Sequence[Any] = ()) -> None:
         """`names`: the local variables that matter, of each frame; None for all. `counted`: the
@@ -72,7 +72,7 @@ class Snapshot:
         self.frames = frames
         self.tensors: list[Tensor] = []
         self.plains: dict[Name, Any] = {}  # ints and floats of local variables
-        self.symbols: dict[Name, Number] = {}
+        self.symbols: dict[Name, SymbolicScalar] = {}
         self.equal = True  # whether it can be equal to another one
         self._owned, self._stale = owned, stale
         self._seen: dict[int, int] = {}
@@ -96,7 +96,7 @@ class Snapshot:
     def _frame(self, i: int, names: dict[str, Any]) -> Any:
         found = []
         for name, value in sorted(names.items()):
-            if type(value) is Number:
+            if type(value) is SymbolicScalar:
                 self.symbols[i, name] = value
                 found.append((name, "number"))
             elif type(value) in (int, float):
@@ -108,7 +108,7 @@ class Snapshot:
 
     def _iterated(self, name: Name, counted: Any) -> Any:
         """An iterator of a `for`: how far it is, is a number like those of local variables."""
-        if type(counted.count) is Number:
+        if type(counted.count) is SymbolicScalar:
             self.symbols[name] = counted.count
         else:
             self.plains[name] = counted.count
@@ -126,7 +126,7 @@ class Snapshot:
         if len(self._held) > _MOST:
             self.equal = False
             return None
-        if type(value) is Number:
+        if type(value) is SymbolicScalar:
             self.equal = self.equal and not self._stale(value)
             return "formula", value.formula
         if type(value) is Dim:

@@ -17,8 +17,8 @@ from ...eager.core.tensor import Tensor
 from ...eager.errors import CaptureError
 from ..graph.graph import Node
 from ..heap.code_tracker import followed
-from ..scalars.scalar_expr import Constant, ScalarExpr, of_number
-from ..scalars.symbolic_scalar import Number
+from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
+from ..scalars.symbolic_scalar import SymbolicScalar
 from .frame_state import Name, Snapshot, location_of, may_come_again, user_frames
 from .liveness import live
 from .loop_gradients import (
@@ -143,11 +143,11 @@ class LoopDetector:
                 depth = max(depth, self.dependent.get(part.args[0], 0))
         return depth
 
-    def stale(self, number: Number) -> bool:
+    def stale(self, number: SymbolicScalar) -> bool:
         """Whether a number was computed in an earlier turn from what has changed since."""
         return number.turn < self.turn and self.depth_of(number.formula) > 0
 
-    def check(self, number: Number) -> None:
+    def check(self, number: SymbolicScalar) -> None:
         """Refuses the run where a stale number is used."""
         if self.stale(number):
             self.recorder.refuse("a number that was computed in an earlier turn of a loop is used")
@@ -426,7 +426,7 @@ class LoopDetector:
             recorder.learn(tensor._data, phi)
         for name, symbol in zip(head.counters, enter.symbols):
             value = now.symbols[name].value if name in now.symbols else now.plains[name]
-            now.put(name, Number(symbol, value, recorder))
+            now.put(name, SymbolicScalar(symbol, value, recorder))
         self._mark(head, now)
         head.before = self.snapshot(now.frames)
         self._visits.clear()
@@ -452,4 +452,4 @@ def _grown(before: Snapshot, now: Snapshot) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and Constant(a) == Constant(b)
+    return type(a) is type(b) and ScalarConstant(a) == ScalarConstant(b)

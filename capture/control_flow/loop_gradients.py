@@ -18,7 +18,7 @@ from ...eager.core.tape import MODE, Entry
 from ...eager.core.tensor import Tensor
 from ...eager.ops.elementwise import pointwise
 from ..graph.graph import Node
-from ..graph.graph_builder import Builder, as_tensor, building, on_tape
+from ..graph.graph_builder import GraphBuilder, as_tensor, building, on_tape
 
 Key = tuple[str, Any]  # whose gradient: ("slot", number) of what is carried, or ("from", node)
 
@@ -170,7 +170,7 @@ def iteration_vjp(recorder: Any, turn: Iteration, slots: tuple[int, ...]) -> Ite
         stops = {k: shadows[id(e)] for k, e in turn.stops.items()}
         outputs = [Tensor(as_tensor(turn.jump.values[i])._data, shadows[id(turn.ends[i].edge)])
                    for i in slots]
-        with building(Builder(recorder.nodes)), recorder.sizes.listening(False):
+        with building(GraphBuilder(recorder.nodes)), recorder.sizes.recording(False):
             found = gradients_between(outputs, [as_tensor(n) for n in given.values()],
                                       list(stops.values()), False)
         made[key] = IterationVjp(given, {k: x._data.node for k, x in zip(stops, found)

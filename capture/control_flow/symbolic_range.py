@@ -19,8 +19,8 @@ from ...eager.core.tensor import Tensor
 from ..heap.bytecode import instructions, number_at
 from ..heap.code_tracker import followed
 from ..scalars.scalar_expr import ScalarExpr
-from ..scalars.symbolic_scalar import SYMBOLS, Number, formula_of, plain
-from ..sizes.symbolic_dim import decided, formula
+from ..scalars.symbolic_scalar import SYMBOLS, SymbolicScalar, formula_of, plain_value
+from ..sizes.symbolic_dim import decided, size_expr_of
 from .frame_state import GENERATORS
 from .operand_stack import tells_symbols
 
@@ -68,15 +68,15 @@ class Counted:
     def question(self) -> tuple[ScalarExpr, bool]:
         """Whether there is another turn, and the answer in this run."""
         name = "lt" if self.step > 0 else "gt"
-        answer = getattr(operator, name)(plain(self.count), plain(self.stop))
+        answer = getattr(operator, name)(plain_value(self.count), plain_value(self.stop))
         return ScalarExpr(name, (formula_of(self.count), self.limit)), answer
 
     @property
     def surely_begins(self) -> bool:
         """Whether there is a first turn for all sizes."""
-        if Number in (type(self.start), type(self.stop)):
+        if SymbolicScalar in (type(self.start), type(self.stop)):
             return False
-        ahead = formula(self.stop) - formula(self.start)
+        ahead = size_expr_of(self.stop) - size_expr_of(self.start)
         return bool(decided("lt", -ahead if self.step > 0 else ahead))
 
     def __next__(self) -> Any:
@@ -154,7 +154,7 @@ def _recorder() -> Any:
 def _range(recorder: Any, *limits: Any) -> Range | None:
     """What `range` gives for numbers that vary; None for plain ones."""
     if not any(type(n) in SYMBOLS for n in limits) or \
-            not all(type(plain(n)) is int for n in limits):
+            not all(type(plain_value(n)) is int for n in limits):
         return None
     start, stop, step = (0, *limits, 1) if len(limits) == 1 else (*limits, 1)[:3]
     if type(step) is not int or step == 0:
@@ -176,7 +176,7 @@ def _enumerate(recorder: Any, x: Any, start: Any = 0) -> Counted | None:
 
 def _zip(recorder: Any, *xs: Any, strict: bool = False) -> Counted | None:
     sizes = list(map(_size, xs))
-    if not sizes or None in sizes or any(formula(n) != formula(sizes[0]) for n in sizes):
+    if not sizes or None in sizes or any(size_expr_of(n) != size_expr_of(sizes[0]) for n in sizes):
         return None
     return Counted(recorder, (0, sizes[0], 1), xs, lambda at: tuple([x[at] for x in xs]), "zip")
 

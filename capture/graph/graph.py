@@ -1,8 +1,8 @@
-"""The graph: frozen nodes, each made once.
+"""Defines the graph: immutable nodes, hash-consed by `Nodes`.
 
-A node is a value: what op, of which nodes, with which params, of what type, and the user's line.
-Equal nodes are one object, so common sub-expressions are shared without a pass, and what no output
-needs is simply not reached.
+A node is a value. It holds an op, its input nodes, its params, its type and the user's line. Equal
+nodes are one object: common subexpressions are shared without a pass. Dead nodes are not reachable
+from the outputs, so there is no pass to delete them either.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Node:
 
 
 def param_key(value: Any) -> Any:
-    """A hashable stand-in for a param that tells 1, 1.0 and True apart, and 0.0 from -0.0."""
+    """A hashable key of a param. It distinguishes 1, 1.0 and True, and 0.0 from -0.0."""
     if isinstance(value, tuple):
         return tuple(map(param_key, value))
     if isinstance(value, float):
@@ -49,14 +49,14 @@ def param_key(value: Any) -> Any:
 
 
 class Params(dict[str, Any]):
-    """The params of a node, never changed once made, and their key."""
+    """The params of a node, which never change, and their key."""
 
     __slots__ = ("_key",)
     _key: tuple[Any, ...]
 
     @property
     def key(self) -> Any:
-        """Equal for equal params."""
+        """A hashable key that is equal for equal params."""
         try:
             return self._key
         except AttributeError:
@@ -65,46 +65,46 @@ class Params(dict[str, Any]):
 
 
 def params_key(params: Mapping[str, Any]) -> Any:
-    """A hashable stand-in for the params of a node."""
+    """A hashable key of the params of a node."""
     return (params if isinstance(params, Params) else Params(params)).key
 
 
 class Nodes:
-    """Makes nodes; each distinct one once."""
+    """A factory of nodes that creates each distinct node once (hash consing)."""
 
     def __init__(self) -> None:
-        self._made: dict[Any, Node] = {}
+        self._nodes: dict[Any, Node] = {}
 
     def make(
         self, op: str, inputs: Sequence[Node], params: Mapping[str, Any], type: TensorType,
         site: str = "",
     ) -> Node:
         """The node of `op` over `inputs`, the same object for the same arguments."""
-        own = params if isinstance(params, Params) else Params(params)
-        key = (op, tuple(map(id, inputs)), own.key, type)
-        found = self._made.get(key)
-        if found is None:
-            found = self._made.setdefault(key, Node(op, tuple(inputs), own, type, site))
-        return found
+        frozen = params if isinstance(params, Params) else Params(params)
+        key = (op, tuple(map(id, inputs)), frozen.key, type)
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes.setdefault(key, Node(op, tuple(inputs), frozen, type, site))
+        return node
 
-    def again(self, node: Node, inputs: Sequence[Node]) -> Node:
-        """`node` over these inputs: itself, where they are its own and no equal one was made."""
+    def with_inputs(self, node: Node, inputs: Sequence[Node]) -> Node:
+        """`node` with these inputs; `node` itself if they are its own and no equal node exists."""
         if any(map(operator.is_not, inputs, node.inputs)) or not isinstance(node.params, Params):
             return self.make(node.op, inputs, node.params, node.type, node.site)
         key = (node.op, tuple(map(id, inputs)), node.params.key, node.type)
-        return self._made.setdefault(key, node)
+        return self._nodes.setdefault(key, node)
 
     def apply(
         self, op: str, inputs: Sequence[Node], params: Mapping[str, Any], site: str = ""
     ) -> Node:
-        """The node of an op, its type found by the op's own rule."""
-        found = OPS[op].result(*[n.type for n in inputs], **params)
-        return self.make(op, inputs, params, found, site)
+        """The node of an op, with the type that the op's own rule gives."""
+        result_type = OPS[op].result(*[n.type for n in inputs], **params)
+        return self.make(op, inputs, params, result_type, site)
 
     def input(self, name: str, type: TensorType, device: str = CPU) -> Node:
-        """A value given from outside, told apart by name, and the device that it is on."""
-        where = {} if device == CPU else {"device": device}
-        return self.make("input", (), {"name": name, **where}, type)
+        """An input of the graph, identified by its name, on a device."""
+        placement = {} if device == CPU else {"device": device}
+        return self.make("input", (), {"name": name, **placement}, type)
 
     def const(self, value: Any, dtype: Any, shape: tuple[int, ...] = ()) -> Node:
         """A small literal: a Python scalar, or a flat tuple of them for a `shape`."""
@@ -113,16 +113,19 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A function from `inputs` to `outputs`. `donated[j] = i`: output j may replace input i; `kept`
-    are the inputs that mostly are the same arrays from call to call."""
+    """A function from `inputs` to `outputs`.
+
+    `donated[j] = i`: output j may reuse the buffer of input i. `persistent`: positions of inputs
+    that are expected to be the same arrays on every call, such as weights.
+    """
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
     donated: Mapping[int, int] = field(default_factory=dict)
-    kept: frozenset[int] = frozenset()
+    persistent: frozenset[int] = frozenset()
 
     def nodes(self) -> list[Node]:
-        """Every node that an output needs, inputs before users."""
+        """The nodes that the outputs need, in topological order."""
         return self._nodes
 
     @functools.cached_property
@@ -131,7 +134,10 @@ class Graph:
 
 
 def topological(roots: Iterable[Node]) -> list[Node]:
-    """Every node reachable from `roots`, inputs before users; graphs outgrow Python's stack."""
+    """Every node reachable from `roots`, inputs before users.
+
+    It does not recurse: graphs are deeper than Python's stack.
+    """
     seen: dict[Node, None] = {}
     stack = list(roots)[::-1]
     while stack:
@@ -147,8 +153,11 @@ def topological(roots: Iterable[Node]) -> list[Node]:
 def missing_below(
     root: Node, done: Container[Node], ends: Callable[[Node], Any]
 ) -> Iterator[Node]:
-    """What `root` is computed from, inputs before users and itself last, as far as that is not
-    among `done`, to which whoever takes a node adds it; nothing beyond a node that `ends`."""
+    """The nodes that `root` needs beyond `done`, inputs before users and `root` last.
+
+    The caller adds each node to `done` when it receives it. The search stops at nodes for which
+    `ends` is true.
+    """
     stack = [root]
     while stack:
         node = stack[-1]
@@ -162,26 +171,27 @@ def missing_below(
 
 
 def users(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """For each node, the nodes that read it, once for each time it stands among their inputs."""
-    found: dict[Node, list[Node]] = {}
+    """The nodes that read each node. A node that reads it twice is listed twice."""
+    readers: dict[Node, list[Node]] = {}
     for node in nodes:
-        found.setdefault(node, [])
+        readers.setdefault(node, [])
         for i in node.inputs:
-            found.setdefault(i, []).append(node)
-    return found
+            readers.setdefault(i, []).append(node)
+    return readers
 
 
 def rebuild(graph: Graph, visit: Any, nodes: Nodes | None = None,
             new: dict[Node, Node] | None = None) -> Graph:
-    """The graph with every node replaced by `visit(nodes, node, new_inputs)`, inputs first; the
-    graph itself where that changes nothing. `new` is filled on the way: the new nodes by the
-    old."""
-    made = nodes or Nodes()
+    """The graph with every node replaced by `visit(nodes, node, new_inputs)`, inputs first.
+
+    Returns the graph itself if no node changes. `new` receives the new node of each old node.
+    """
+    factory = nodes or Nodes()
     new = {} if new is None else new
     for node in (*graph.inputs, *graph.nodes()):
         if node not in new:
-            new[node] = visit(made, node, tuple([new[i] for i in node.inputs]))
+            new[node] = visit(factory, node, tuple([new[i] for i in node.inputs]))
     if all(map(operator.is_, new, new.values())):
         return graph
     return Graph(tuple([new[i] for i in graph.inputs]), tuple([new[o] for o in graph.outputs]),
-                 graph.donated, graph.kept)
+                 graph.donated, graph.persistent)

@@ -1,4 +1,7 @@
-"""Runs functions of tensors without values, on nodes: how passes use decompositions and vjps."""
+"""Runs functions of tensors on graph nodes: each op that the function calls becomes a node.
+
+Passes use this to expand decompositions and vjps. The tensors have a type and no values.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from .graph import Node, Nodes
 
 
 class _BuiltValue(TensorType):
-    """The `data` of a tensor without values: its type and the node it stands for."""
+    """The data of a tensor without values: its type and its node."""
 
     node: Node
 
@@ -30,14 +33,14 @@ class _BuiltValue(TensorType):
 
 
 def as_tensor(node: Node) -> Tensor:
-    """A tensor without values that stands for `node`."""
+    """A tensor without values that represents `node`."""
     value = _BuiltValue(node.type.shape, node.type.dtype)
     object.__setattr__(value, "node", node)
     return Tensor(value)
 
 
-class Builder:
-    """An interpreter that makes nodes from ops, nothing else."""
+class GraphBuilder:
+    """An interpreter that records each op as a node."""
 
     answers = False
     keeps_layers = False
@@ -49,7 +52,7 @@ class Builder:
         return as_tensor(self.nodes.apply(op.name, self.operands(inputs), params, self.site))
 
     def operands(self, inputs: tuple[Any, ...]) -> list[Node]:
-        """Nodes for tensors, and for numbers as constants of the dtype they adapt to."""
+        """The nodes of operands: a number becomes a constant of the dtype it adapts to."""
         types = [x._data if isinstance(x, Tensor) else x for x in inputs]
         return [x._data.node if isinstance(x, Tensor) else
                 self.nodes.const(*literal(x, dtype_of_operands(tuple(types)))) for x in inputs]
@@ -81,7 +84,7 @@ class Builder:
 
 
 def literal(x: Any, dtype: Any) -> tuple[Any, Any]:
-    """A number as the dtype it adapts to, and that dtype. A size that may vary stays one."""
+    """A number converted to `dtype`, and `dtype`. A symbolic size stays symbolic."""
     if type(x) is Dim:
         return x, dtype
     with np.errstate(over="ignore"):  # 1e10 as float16 is inf
@@ -89,24 +92,24 @@ def literal(x: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 def on_tape(x: Any, node: Node) -> Any:
-    """An operand on a tape of nodes: a plain number stays one, all else is a value by its node."""
+    """An operand for a tape of nodes: a plain number itself, or the data that represents `node`."""
     plain = node.op == "const" and not hasattr(x, "shape") and type(node.params["value"]) is not Dim
     return x if plain else as_tensor(node)._data
 
 
 def constant(nodes: Nodes, array: Any) -> Node:
-    """A small array as a node."""
+    """The constant node of a small array."""
     flat = array.reshape(-1).tolist()
     return nodes.const(tuple(flat) if array.shape else flat[0], np.dtype(array.dtype), array.shape)
 
 
 @contextlib.contextmanager
-def building(builder: Builder) -> Iterator[None]:
+def building(builder: GraphBuilder) -> Iterator[None]:
     """A context in which ops go to `builder`."""
     before, casting = interpreter.STATE.active, interpreter.STATE.casting
     try:
         interpreter.STATE.active = builder
-        interpreter.set_casting(None)  # what is rewritten has its dtypes already
+        interpreter.set_casting(None)  # the rewritten ops have their dtypes already
         yield
     finally:
         interpreter.STATE.active = before
@@ -115,7 +118,7 @@ def building(builder: Builder) -> Iterator[None]:
 
 def build(nodes: Nodes, fn: Callable[..., Tensor], inputs: tuple[Node, ...],
           params: dict[str, Any], site: str = "") -> Node:
-    """The node of fn(*inputs, **params), every op that it runs made a node."""
-    with building(Builder(nodes, site)):
+    """The node of fn(*inputs, **params), whose ops become nodes of `nodes`."""
+    with building(GraphBuilder(nodes, site)):
         out = fn(*[as_tensor(n) for n in inputs], **params)
         return out._data.node  # type: ignore[no-any-return]

@@ -1,4 +1,7 @@
-"""Runs a graph with NumPy, node by node: the oracle of every pass and of every kernel."""
+"""Evaluates a graph with NumPy, node by node.
+
+Tests compare every pass and every kernel with this interpreter.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from .graph import Graph, Node
 
 
 def evaluate(graph: Graph, arrays: Sequence[Any]) -> list[Any]:
-    """The graph's outputs, as arrays, for these arrays as inputs. Its sizes must be numbers."""
+    """The graph's outputs for these input arrays. Its sizes must be numbers."""
     values: dict[Node, Any] = dict(zip(graph.inputs, arrays))
     for node in graph.nodes():
         if node not in values:
@@ -24,13 +27,13 @@ def evaluate(graph: Graph, arrays: Sequence[Any]) -> list[Any]:
 
 
 def evaluate_node(node: Node, inputs: list[Any]) -> Any:
-    """One node's value. GraphError for a size that is a symbol: what it was when it was recorded
-    is not what it is now."""
+    """One node's value. Raises GraphError for a symbolic size, whose value differs from call to
+    call."""
     for size in dims_in((node.type.shape, *node.params.values())):
         raise GraphError(f"{node.op}: the size {size.expr} has no number",
-                         "give specialise(graph, sizes) the sizes, and evaluate what it gives")
+                         "call bind_sizes(graph, sizes) first, and evaluate its result")
     if node.op == "transfer":
-        return inputs[0]  # all is on the CPU here
+        return inputs[0]  # the interpreter has all arrays on the CPU
     if node.op == "const":
         return np.array(node.params["value"], node.type.dtype).reshape(node.type.shape)
     return np.asarray(OPS[node.op].impl(cpu_kernels, *inputs, **node.params))

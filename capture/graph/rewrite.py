@@ -1,4 +1,4 @@
-"""One driver for local algebra: tables of named rules, tried on every node until none fits."""
+"""Applies tables of named rewrite rules to every node of a graph until no rule matches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .graph import Graph, Node, Nodes, rebuild
 
 
 class Rule(NamedTuple):
-    """`name` states the identity; `apply(nodes, node)` gives the simpler node, or None."""
+    """`name` states the identity; `apply(nodes, node)` returns the simpler node, or None."""
 
     name: str
     ops: tuple[str, ...]
@@ -17,20 +17,20 @@ class Rule(NamedTuple):
 
 
 def rewrite(graph: Graph, rules: Sequence[Rule]) -> Graph:
-    """The graph with the first fitting rule applied at each node, again while one fits."""
+    """The graph after the first matching rule was applied at each node, repeatedly."""
     by_op: dict[str, list[Rule]] = {}
     for rule in rules:
         for op in rule.ops:
             by_op.setdefault(op, []).append(rule)
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        made = nodes.again(node, inputs)
+        current = nodes.with_inputs(node, inputs)
         for _ in range(100):
-            simpler = next((s for r in by_op.get(made.op, ())
-                            if (s := r.apply(nodes, made)) is not None), None)
+            simpler = next((s for r in by_op.get(current.op, ())
+                            if (s := r.apply(nodes, current)) is not None), None)
             if simpler is None:
                 break
-            made = simpler
-        return made
+            current = simpler
+        return current
 
     return rebuild(graph, visit)

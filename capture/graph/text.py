@@ -1,4 +1,4 @@
-"""Graphs as text that reads like Python and parses back.
+"""Prints graphs as text that reads like Python, and parses that text.
 
     x = input()  # float32[2, 3]
     a = multiply(x, 2.0)  # float32[2, 3]
@@ -16,12 +16,12 @@ import numpy as np
 
 from ...eager.arrays.shapes import TensorType
 from ...eager.errors import GraphError
-from ..sizes.symbolic_dim import Sizes
+from ..sizes.symbolic_dim import ShapeEnv
 from .graph import Graph, Node, Nodes, topological
 
 
 def to_text(graph: Graph, sites: bool = False) -> str:
-    """The graph as text; with `sites`, each line ends in the user's line."""
+    """The graph as text. With `sites`, each line ends in the location of the user's code."""
     names: dict[Node, str] = {}
     lines: list[str] = []
     for node in topological((*graph.inputs, *graph.outputs)):
@@ -53,35 +53,35 @@ _LINE = re.compile(r"^(?P<name>\w+) = (?P<call>.+)  # (?P<dtype>\w+)\[(?P<shape>
 
 
 def parse(text: str) -> Graph:
-    """The graph that `to_text` printed. GraphError for a line that is not one."""
-    made, inputs = Nodes(), list[Node]()
+    """The graph that `to_text` printed. Raises GraphError for any other text."""
+    nodes, inputs = Nodes(), list[Node]()
     env: dict[str, Node] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         if line.startswith("return "):
-            outs = tuple(_value(made, env, a) for a in _arguments(line[len("return "):]))
+            outs = tuple(_value(nodes, env, a) for a in _arguments(line[len("return "):]))
             return Graph(tuple(inputs), outs)
-        found = _LINE.match(line)
-        if found is None:
+        match = _LINE.match(line)
+        if match is None:
             raise GraphError(f"not a line of a graph: {line!r}")
-        node = _parse_call(made, env, found)
-        env[found["name"]] = node
+        node = _parse_call(nodes, env, match)
+        env[match["name"]] = node
         if node.op == "input":
             inputs.append(node)
     raise GraphError("the text has no line that begins with return")
 
 
-def _parse_call(made: Nodes, env: dict[str, Node], found: re.Match[str]) -> Node:
+def _parse_call(nodes: Nodes, env: dict[str, Node], match: re.Match[str]) -> Node:
     shape = tuple(_number(ast.parse(n.strip(), mode="eval").body)
-                  for n in found["shape"].split(",") if n.strip())
-    kind = TensorType(shape, np.dtype(found["dtype"]))
-    call = ast.parse(found["call"], mode="eval").body
+                  for n in match["shape"].split(",") if n.strip())
+    kind = TensorType(shape, np.dtype(match["dtype"]))
+    call = ast.parse(match["call"], mode="eval").body
     assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
     if call.func.id == "input":
-        return made.input(found["name"], kind, **{
+        return nodes.input(match["name"], kind, **{
             k.arg or "": _parse_param("", k.value) for k in call.keywords})
-    args = [_value(made, env, a) for a in call.args]
+    args = [_value(nodes, env, a) for a in call.args]
     params = {k.arg: _parse_param(k.arg or "", k.value) for k in call.keywords}
-    return made.make(call.func.id, args, params, kind)  # type: ignore[arg-type]
+    return nodes.make(call.func.id, args, params, kind)  # type: ignore[arg-type]
 
 
 def _arguments(text: str) -> list[ast.expr]:
@@ -90,20 +90,20 @@ def _arguments(text: str) -> list[ast.expr]:
     return body.args
 
 
-def _value(made: Nodes, env: dict[str, Node], e: ast.expr) -> Node:
+def _value(nodes: Nodes, env: dict[str, Node], e: ast.expr) -> Node:
     if isinstance(e, ast.Name):
         return env[e.id]
     assert isinstance(e, ast.Call) and isinstance(e.func, ast.Name)
-    return made.const(_number(e.args[0]), np.dtype(e.func.id))
+    return nodes.const(_number(e.args[0]), np.dtype(e.func.id))
 
 
 def _number(e: ast.expr) -> Any:
-    """A literal, or a size by its formula. What it was at hand is not in the text: 2 is taken."""
-    known = {"inf": float("inf"), "nan": float("nan")}
-    names = {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} - known.keys()
-    sizes = Sizes(dict.fromkeys(names, 2))
+    """A literal, or a symbolic size. The text has no value for the symbols: each gets 2."""
+    constants = {"inf": float("inf"), "nan": float("nan")}
+    names = {n.id for n in ast.walk(e) if isinstance(n, ast.Name)} - constants.keys()
+    sizes = ShapeEnv(dict.fromkeys(names, 2))
     return eval(compile(ast.Expression(e), "<graph>", "eval"),
-                {"__builtins__": {}, **known, **{name: sizes.named(name) for name in names}})
+                {"__builtins__": {}, **constants, **{name: sizes.named(name) for name in names}})
 
 
 def _parse_param(name: str, e: ast.expr) -> Any:

@@ -1,4 +1,4 @@
-"""Whether a graph is well formed, judged by the ops' own rules. Run after every pass."""
+"""Verifies that a graph is well formed, by the ops' own rules, after every pass."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from .graph import SPECIAL, Graph, Node
 from .text import to_text
 
 
-def verify(graph: Graph, after: str, known: set[Node] | None = None) -> Graph:
-    """The graph itself. GraphError naming the pass and the node for one that is not well formed.
+def verify(graph: Graph, after: str, verified: set[Node] | None = None) -> Graph:
+    """The graph itself. Raises GraphError with the pass and the node if it is not well formed.
 
-    `known` are nodes that were verified before; those of this graph are added to it.
+    `verified` holds nodes that were verified before; the nodes of this graph are added to it.
     """
-    given, known = set(graph.inputs), set() if known is None else known
+    inputs, verified = set(graph.inputs), set() if verified is None else verified
     for node in graph.nodes():
-        problem = _lost(node) if node.op == "input" and node not in given else \
-            "" if node in known else _problem(node)
+        problem = _missing_input(node) if node.op == "input" and node not in inputs else \
+            "" if node in verified else _problem(node)
         if problem:
             raise GraphError(f"after {after}: {problem}\n{to_text(graph)}")
-    known.update(graph.nodes())
+    verified.update(graph.nodes())
     for j, i in graph.donated.items():
         if graph.outputs[j].type != graph.inputs[i].type:
             raise GraphError(f"after {after}: output {j} cannot take the memory of input {i}")
     return graph
 
 
-def _lost(node: Node) -> str:
+def _missing_input(node: Node) -> str:
     return f"input {node.params['name']!r} is not among the graph's inputs"
 
 

@@ -23,7 +23,7 @@ from ..heap.introspection import dictionary, own_count
 from ..heap.snapshot import FIXED, SEQUENCES, is_plain
 from ..heap.unguardable import unreadable
 from ..sizes.size_expr import constant
-from ..sizes.symbolic_dim import Condition
+from ..sizes.symbolic_dim import SizeCondition
 from ..trace.tracer import Tracer
 from .predicates import SCOPE, text_of
 
@@ -60,7 +60,7 @@ class Guard(NamedTuple):
 def _identity(value: Any) -> Any:
     if type(value) in (tuple, list):
         return (type(value), *map(_identity, value))
-    if isinstance(value, Condition):
+    if isinstance(value, SizeCondition):
         return value.relation, value.expr, value.outcome
     plain = type(value) in _PLAIN_KEYS or isinstance(value, np.dtype)
     return param_key(value) if plain else id(value)
@@ -336,12 +336,12 @@ def _of_sizes(recorder: Tracer) -> Iterator[Guard]:
                         f"{describe(path)}.shape[{axis}] is {describe(other)}.shape[{at}]",
                         "condition")
     sizes = recorder.sizes
-    fixed = [Condition("eq", f.expr - constant(f.value), True, f.line) for f in sizes.fixed]
+    fixed = [SizeCondition("eq", f.expr - constant(f.value), True, f.line) for f in sizes.fixed]
     for condition in (*sizes.conditions.values(), *fixed):
         yield _condition(condition, places)
 
 
-def _condition(condition: Condition, places: dict[str, Any]) -> Guard:
+def _condition(condition: SizeCondition, places: dict[str, Any]) -> Guard:
     names = sorted(condition.expr.symbols())
     paths = {str(i): places[name][0] for i, name in enumerate(names) if i}
     where = ", ".join(f"{n} = {describe(places[n][0])}.shape[{places[n][1]}]" for n in names)

@@ -20,7 +20,7 @@ import numpy as np
 from ...eager.core.lazy import Later
 from ...eager.core.tensor import Tensor
 from ...eager.errors import is_ours
-from ..scalars.symbolic_scalar import plain
+from ..scalars.symbolic_scalar import plain_value
 from .access_path import Known, Members, Path
 from .bytecode import globals_of, imports_of, names_of, reads_by_name
 from .grad_hook_guards import hooks_of
@@ -63,7 +63,7 @@ class HeapSnapshot:
         queue = deque([(path, value)])
         while queue:
             path, value = queue.popleft()
-            value = plain(value)  # a symbol that stands here while the function is recorded
+            value = plain_value(value)  # a symbol that stands here while the function is recorded
             if path in self.values:
                 continue
             self.values[path] = value
@@ -116,7 +116,7 @@ class HeapSnapshot:
         for name in names:
             if name in scope:
                 if name not in held and name not in absent:
-                    held[name] = plain(scope[name])
+                    held[name] = plain_value(scope[name])
                 self.walk(path.item(name), scope[name])
             else:
                 absent.add(name)
@@ -167,7 +167,7 @@ class HeapSnapshot:
             yield from self._attributes(path, value)
 
     def _of_function(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        self.held[path] = contents = tuple(map(plain, cells(value)))
+        self.held[path] = contents = tuple(map(plain_value, cells(value)))
         for i, content in enumerate(contents):
             if content is not EMPTY:
                 yield path.cell(i, value.__code__.co_freevars[i]), content
@@ -184,7 +184,7 @@ class HeapSnapshot:
             yield path.attr(name), element
 
     def _elements(self, path: Path, value: Any, items: Any) -> Iterator[tuple[Path, Any]]:
-        pairs = [(key, plain(element)) for key, element in items]
+        pairs = [(key, plain_value(element)) for key, element in items]
         if not isinstance(value, tuple):
             self.held[path] = pairs
         if len(value) > LARGE:
@@ -197,7 +197,7 @@ class HeapSnapshot:
             yield from self._of_class(type(value))
 
     def _attributes(self, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
-        found = {name: plain(v) for name, v in attributes(value).items()}
+        found = {name: plain_value(v) for name, v in attributes(value).items()}
         self.held[path] = found
         for name, element in found.items():
             yield path.attr(name), element
@@ -216,7 +216,7 @@ class HeapSnapshot:
             members = own_members(c)
             if members:
                 self.values[Path("class", c)] = c
-                self.held[Path("class", c)] = {n: plain(v) for n, v in members.items()}
+                self.held[Path("class", c)] = {n: plain_value(v) for n, v in members.items()}
         yield from of_class(cls)
         if is_users(type(cls).__module__):
             yield from self._of_class(type(cls))

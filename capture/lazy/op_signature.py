@@ -14,7 +14,7 @@ from ...eager.ops.range_checks import in_range
 from ..graph.graph import SPECIAL, Graph, Nodes, param_key
 from ..graph.graph_builder import literal
 from ..graph.reference_interpreter import evaluate
-from ..passes.bounds_checks import Check, extract_checks
+from ..passes.bounds_checks import BoundsCheck, extract_checks
 from ..passes.decompose import decompose
 
 
@@ -36,7 +36,7 @@ class OpSignature:
                           if not _is_type(t) and self.slots[i] is None}
         self.why_now = ""  # why the op is not put off
         self.checked: tuple[int, ...] = ()  # inputs whose values an error can depend on
-        self._checks: tuple[Graph, list[Check]] | None = None
+        self._checks: tuple[Graph, list[BoundsCheck]] | None = None
         self._look_inside(types)
 
     def _look_inside(self, types: tuple[Any, ...]) -> None:
@@ -52,7 +52,7 @@ class OpSignature:
                 self.why_now = f"{library[0]}, of which {self.op.name} is made, calls a library"
             self._keep_checks(*extract_checks(graph))
 
-    def _keep_checks(self, graph: Graph, checks: list[Check]) -> None:
+    def _keep_checks(self, graph: Graph, checks: list[BoundsCheck]) -> None:
         if not checks:
             return
         values = tuple(dict.fromkeys([graph.outputs[c.output] for c in checks]))

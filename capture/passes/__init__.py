@@ -1,1 +1,1 @@
-"""Graph passes: each takes a graph and returns an equal one that is cheaper."""
+"""Graph passes. Each returns an equivalent graph that is cheaper to run."""

@@ -1,7 +1,7 @@
-"""Takes range checks out of a graph, so that they can be made where an error can be raised.
+"""Moves bounds checks out of a graph, to where the caller can raise an error.
 
-What is known to hold is not checked, and of what follows from something else that is looked at:
-inputs can be checked before anything has run.
+Checks that always hold are dropped. A check of a view or of a wrapped negative index becomes a
+check of its source: if that is an input, it is checked before any kernel runs.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from ...eager.core.op import OPS, Op
 from ...eager.ops import range_checks
 from ..graph.graph import Graph, Node, Nodes, rebuild
-from ..sizes.symbolic_dim import formula
+from ..sizes.symbolic_dim import size_expr_of
 
 
-class Check(NamedTuple):
-    """Output number `output` of the graph must lie in low ... size - 1."""
+class BoundsCheck(NamedTuple):
+    """Requires that the elements of output number `output` lie in low ... size - 1."""
 
     output: int
     size: Any
@@ -24,18 +24,18 @@ class Check(NamedTuple):
     low: int = 0
 
     def require(self, x: Any) -> None:
-        """Raises IndexError unless the elements of the array `x` do."""
+        """Raises IndexError unless all elements of the array `x` are in range."""
         range_checks.require(x, self.size, self.what, self.low)
 
 
-def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:
-    """The graph without checks, the values to be checked added to its outputs."""
-    found: dict[tuple[Node, Any, str, int], None] = {}
+def extract_checks(graph: Graph) -> tuple[Graph, list[BoundsCheck]]:
+    """The graph without checks, with the values to check as further outputs, and the checks."""
+    requirements: dict[tuple[Node, Any, str, int], None] = {}
 
     def note(node: Node, size: Any, what: str) -> None:
-        node, low = source_of(node, size)
+        node, low = indexed_value(node, size)
         if not is_below(node, size):
-            found[node, size, what, low] = None
+            requirements[node, size, what, low] = None
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op == "check_index":
@@ -45,58 +45,58 @@ def extract_checks(graph: Graph) -> tuple[Graph, list[Check]]:
         if bounds is not None:
             for i, size in bounds(*[n.type for n in inputs], **node.params):
                 note(inputs[i], size, f"{node.op}: index")
-        return nodes.again(node, inputs)
+        return nodes.with_inputs(node, inputs)
 
-    made = rebuild(graph, visit)
-    outputs = list(made.outputs)
+    unchecked = rebuild(graph, visit)
+    outputs = list(unchecked.outputs)
     checks = []
-    for node, *rule in found:
+    for node, *rule in requirements:
         if node not in outputs:
             outputs.append(node)
-        checks.append(Check(outputs.index(node), *rule))
-    return replace(made, outputs=tuple(outputs)), checks
+        checks.append(BoundsCheck(outputs.index(node), *rule))
+    return replace(unchecked, outputs=tuple(outputs)), checks
 
 
 def may_raise(op: Op) -> bool:
-    """Whether an op, or one that it is made of, may raise an error for some values."""
+    """True if an op, or an op of its decomposition, may raise an error for some values."""
     return bool(op.raises or op.bounds or op.name == "check_index" or op.kind == "composite")
 
 
-_COUNTS = {"iota", "argsort", "argmax", "places", "repeats"}  # places among elements
-_SHOWS = {"reshape", "permute_dims", "alias"}  # all elements of one value, and no others
+_INDEX_OPS = {"iota", "argsort", "argmax", "places", "repeats"}  # results are positions of elements
+_VIEW_OPS = {"reshape", "permute_dims", "alias"}  # results have the same elements as the operand
 
 
 def is_below(node: Node, size: Any) -> bool:
-    """Whether a value is known to lie in 0 ... size - 1: it counts elements of an axis."""
-    while node.op in _SHOWS or node.op in ("slice", "take"):
+    """True if a value always lies in 0 ... size - 1, as positions along an axis do."""
+    while node.op in _VIEW_OPS or node.op in ("slice", "take"):
         node = node.inputs[0]
-    if node.op not in _COUNTS or node.type.dtype.kind not in "iu":
+    if node.op not in _INDEX_OPS or node.type.dtype.kind not in "iu":
         return False
     counted = (node.inputs[0] if node.inputs else node).type
     count = counted.shape[node.params["axis"]] if "axis" in node.params else counted.size
-    low = (formula(size) - formula(count)).low()
+    low = (size_expr_of(size) - size_expr_of(count)).low()
     return low is not None and low >= 0
 
 
-def source_of(node: Node, size: Any) -> tuple[Node, int]:
-    """What lies in low ... size - 1 exactly where the value lies in 0 ... size - 1, and low."""
-    node = _shown(node)
+def indexed_value(node: Node, size: Any) -> tuple[Node, int]:
+    """(source, low): the value is in 0 ... size - 1 exactly if source is in low ... size - 1."""
+    node = _viewed(node)
     if node.op != "where":
         return node, 0
     condition, moved, plain = node.inputs
     below = condition.op == "less" and _is_number(condition.inputs[1], 0)
     above = moved.op == "add" and type(size) is int and _is_number(moved.inputs[1], size)
     if below and above and condition.inputs[0] is moved.inputs[0] is plain:
-        return _shown(plain), -size
+        return _viewed(plain), -size
     return node, 0
 
 
-def _shown(node: Node) -> Node:
-    while node.op in _SHOWS:
+def _viewed(node: Node) -> Node:
+    while node.op in _VIEW_OPS:
         node = node.inputs[0]
     return node
 
 
 def _is_number(node: Node, value: int) -> bool:
-    found = node.params["value"] if node.op == "const" and not node.type.shape else None
-    return type(found) is int and found == value  # not a size that is known later
+    constant = node.params["value"] if node.op == "const" and not node.type.shape else None
+    return type(constant) is int and constant == value  # a symbolic size is not equal to a number

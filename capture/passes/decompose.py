@@ -1,5 +1,4 @@
-"""Opens composites: each is replaced by the ops it is made of, but for those asked to be kept.
-And calls of libraries, where there is no such library."""
+"""Decomposes composite ops, and library calls for back ends without that library."""
 
 from __future__ import annotations
 
@@ -14,37 +13,36 @@ Decompose = Callable[..., Any]  # decompose(*tensors, **params) -> tensor
 
 
 def decompose(graph: Graph, keep: Collection[str] = ()) -> Graph:
-    """The graph without composites, save those named in `keep`."""
+    """The graph with all composites decomposed, except those named in `keep`."""
     return decompose_composites(graph, lambda node: node.op not in keep)
 
 
-def decompose_composites(graph: Graph, opens: Callable[[Node], bool]) -> Graph:
-    """The graph without those composites that `opens` says yes to."""
-    return _opened(graph, lambda node: OPS[node.op].meaning
-                   if node.kind == "composite" and opens(node) else None)
+def decompose_composites(graph: Graph, selected: Callable[[Node], bool]) -> Graph:
+    """The graph with those composites decomposed for which `selected` is true."""
+    return _decomposed(graph, lambda node: OPS[node.op].meaning
+                       if node.kind == "composite" and selected(node) else None)
 
 
 def decompose_calls(graph: Graph) -> Graph:
-    """The graph without those calls of a library that are known to be made of other ops."""
-    return _opened(graph, decomposition_of)
+    """The graph with those library calls decomposed that have a decomposition."""
+    return _decomposed(graph, decomposition_of)
 
 
 def decomposition_of(node: Node) -> Decompose | None:
-    """What gives the same as a call of a library by other ops; None where that is not known, and
-    for other nodes."""
-    instead = OPS[node.op].meaning if node.kind == "opaque" else None
-    found: Decompose | None = None if instead is None else instead(**node.params)
-    return found
+    """A function that computes a library call by other ops; None if the node has none."""
+    meaning = OPS[node.op].meaning if node.kind == "opaque" else None
+    decomposition: Decompose | None = None if meaning is None else meaning(**node.params)
+    return decomposition
 
 
-def _opened(graph: Graph, made_of: Callable[[Node], Decompose | None]) -> Graph:
+def _decomposed(graph: Graph, decomposition: Callable[[Node], Decompose | None]) -> Graph:
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        decompose = made_of(node)
+        decompose = decomposition(node)
         if decompose is None:
-            return nodes.again(node, inputs)
+            return nodes.with_inputs(node, inputs)
         return build(nodes, decompose, inputs, dict(node.params), node.site)
 
-    while any(made_of(n) is not None for n in graph.nodes()):
+    while any(decomposition(n) is not None for n in graph.nodes()):
         graph = rebuild(graph, visit)
     return graph

@@ -1,4 +1,4 @@
-"""Computes now what depends on constants only."""
+"""Folds constants: computes scalars that depend on constants only."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ..graph.reference_interpreter import evaluate_node
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """The graph with every scalar that is made of constants replaced by its value."""
+    """The graph with every scalar op of constants replaced by its value."""
 
     def visit(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        made = nodes.again(node, inputs)
+        rebuilt = nodes.with_inputs(node, inputs)
         if node.op in SPECIAL or node.type.shape or not inputs or node.kind == "opaque":
-            return made
+            return rebuilt
         if any(i.op != "const" for i in inputs):
-            return made
+            return rebuilt
         with np.errstate(all="ignore"):
-            value = evaluate_node(made, [evaluate_node(i, []) for i in inputs])
+            value = evaluate_node(rebuilt, [evaluate_node(i, []) for i in inputs])
         return nodes.const(value.item(), value.dtype)
 
     return rebuild(graph, visit)

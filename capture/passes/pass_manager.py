@@ -1,4 +1,4 @@
-"""The passes between recording and code, as a list one can read aloud."""
+"""Lists the graph passes between tracing and code generation, and runs them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .fold import fold_constants
 from .simplify import simplify
 
 Pass = Callable[[Graph], Graph]
-CLEANING: list[Pass] = [
+CLEANUP: list[Pass] = [
     simplify,
     fold_constants,
     simplify,  # again: folding exposes x * 1
 ]
-PIPELINE: list[Pass] = [decompose, *CLEANING]
+PIPELINE: list[Pass] = [decompose, *CLEANUP]
 
 _WATCHERS = threading.local()  # of this thread
 
 
 @contextlib.contextmanager
 def watching() -> Iterator[list[tuple[str, Graph]]]:
-    """A context that gives a list, into which every pass that runs puts its name and result."""
+    """A context that yields a list; each pass that runs appends (name, graph) to it."""
     seen: list[tuple[str, Graph]] = []
     before = getattr(_WATCHERS, "lists", ())
     _WATCHERS.lists = (*before, seen)
@@ -39,11 +39,11 @@ def watching() -> Iterator[list[tuple[str, Graph]]]:
 
 
 def run(graph: Graph, passes: Sequence[Pass] = tuple(PIPELINE)) -> Graph:
-    """The graph after all passes, verified after each."""
+    """The graph after all passes. It is verified after each of them."""
     known: set[Node] = set()
     verify(graph, "recording", known)
     debug.show(debug.GRAPHS, "as recorded", lambda: to_text(graph, sites=True))
-    done: dict[Pass, Graph] = {}  # what a pass made last: it has nothing to do there
+    done: dict[Pass, Graph] = {}  # the last result of each pass: the pass would not change it
     for apply in passes:
         if done.get(apply) is not graph:
             graph = done[apply] = verify(apply(graph), apply.__name__, known)

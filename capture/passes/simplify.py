@@ -1,4 +1,4 @@
-"""Algebra that holds exactly for every value, nan, infinities and signed zeros included."""
+"""Simplifies a graph by identities that hold exactly, for nan, infinities and signed zeros too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..graph.rewrite import Rule, rewrite
 
 
 def _number(node: Node) -> Any:
-    """The value of a scalar constant, or of a tensor filled with one; None for anything else."""
+    """The value of a scalar constant or of a tensor filled with one; None for other nodes."""
     if node.op == "const" and not node.type.shape:
         return node.params["value"]
     if node.op == "full":
@@ -21,13 +21,13 @@ def _number(node: Node) -> Any:
 
 
 def _if_number(node: Node, value: float, other: Node) -> Node | None:
-    """`other` where `node` is the number `value` and changes neither shape nor dtype."""
-    found = _number(node)
-    same = found is not None and not isinstance(found, bool) and found == value
-    if same and isinstance(found, complex):  # times 1 + 0j: nan where a part is infinite
-        same = value == 0 and _sign(found.real) == _sign(found.imag) == _sign(value)
+    """`other` if `node` is the constant `value`, with the same sign of zero; else None."""
+    constant = _number(node)
+    same = constant is not None and not isinstance(constant, bool) and constant == value
+    if same and isinstance(constant, complex):  # times 1 + 0j: nan where a part is infinite
+        same = value == 0 and _sign(constant.real) == _sign(constant.imag) == _sign(value)
     elif same and value == 0:
-        same = _sign(found) == _sign(value)
+        same = _sign(constant) == _sign(value)
     return other if same else None
 
 
@@ -37,18 +37,18 @@ def _sign(value: float) -> float:
 
 def _times_one(nodes: Nodes, n: Node) -> Node | None:
     x, y = n.inputs
-    found = _if_number(y, 1, x) or (_if_number(x, 1, y) if n.op == "multiply" else None)
-    return found if found is not None and found.type == n.type else None
+    operand = _if_number(y, 1, x) or (_if_number(x, 1, y) if n.op == "multiply" else None)
+    return operand if operand is not None and operand.type == n.type else None
 
 
 def _minus_zero(nodes: Nodes, n: Node) -> Node | None:
     x, y = n.inputs
     zero = -0.0 if n.op == "add" else 0.0
-    found = _if_number(y, zero, x)
-    return found if found is not None and found.type == n.type else None
+    operand = _if_number(y, zero, x)
+    return operand if operand is not None and operand.type == n.type else None
 
 
-def _double(nodes: Nodes, n: Node) -> Node | None:
+def _double_negation(nodes: Nodes, n: Node) -> Node | None:
     inner = n.inputs[0]
     return inner.inputs[0] if inner.op == n.op else None
 
@@ -68,14 +68,15 @@ def _slice_of_slice(nodes: Nodes, n: Node) -> Node | None:
     inner = n.inputs[0]
     if inner.op != "slice":
         return None
-    outer, own = n.params, inner.params
-    start = tuple(a + s * b for a, s, b in zip(own["start"], own["step"], outer["start"]))
-    step = tuple(s * t for s, t in zip(own["step"], outer["step"]))
-    params = {"start": start, "step": step, "size": outer["size"]}
+    outer_params, inner_params = n.params, inner.params
+    start = tuple(a + s * b for a, s,
+                  b in zip(inner_params["start"], inner_params["step"], outer_params["start"]))
+    step = tuple(s * t for s, t in zip(inner_params["step"], outer_params["step"]))
+    params = {"start": start, "step": step, "size": outer_params["size"]}
     return nodes.make("slice", inner.inputs, params, n.type, n.site)
 
 
-def _order_of_order(nodes: Nodes, n: Node) -> Node | None:
+def _permute_of_permute(nodes: Nodes, n: Node) -> Node | None:
     inner = n.inputs[0]
     if inner.op != "permute_dims":
         return None
@@ -86,7 +87,7 @@ def _order_of_order(nodes: Nodes, n: Node) -> Node | None:
 
 
 def _filled(nodes: Nodes, n: Node) -> Node | None:
-    """A tensor full of one number is that number repeated; as an operand it needs no memory."""
+    """A broadcast of the fill value, which needs no memory as an operand."""
     dtype = n.type.dtype
     scalar = nodes.const(dtype.type(n.params["value"]).item(), dtype)
     if not n.type.shape:
@@ -95,7 +96,7 @@ def _filled(nodes: Nodes, n: Node) -> Node | None:
 
 
 def _reshaped_number(nodes: Nodes, n: Node) -> Node | None:
-    """A reshape or broadcast of one repeated number is that number repeated."""
+    """A single broadcast for a reshape or broadcast of a broadcast number."""
     inner = n.inputs[0]
     if inner.op == "broadcast_to" and not inner.inputs[0].type.shape:
         inner = inner.inputs[0]
@@ -106,17 +107,17 @@ def _reshaped_number(nodes: Nodes, n: Node) -> Node | None:
     return nodes.make("broadcast_to", (inner,), {"shape": n.type.shape}, n.type, n.site)
 
 
-_SLICES = Rule("slice(slice(x)) -> slice(x)", ("slice",), _slice_of_slice)
+_SLICE_RULE = Rule("slice(slice(x)) -> slice(x)", ("slice",), _slice_of_slice)
 RULES = [
     Rule("alias(x) -> x", ("alias",), _same_type),
     Rule("cast(x, dtype of x) -> x", ("cast",), _same_type),
     Rule("reshape(x, shape of x) -> x", ("reshape", "broadcast_to"), _same_type),
     Rule("x * 1 -> x", ("multiply", "divide"), _times_one),
     Rule("x + -0.0 -> x", ("add", "subtract"), _minus_zero),
-    Rule("-(-x) -> x", ("negative", "logical_not", "bitwise_invert"), _double),
+    Rule("-(-x) -> x", ("negative", "logical_not", "bitwise_invert"), _double_negation),
     Rule("reshape(reshape(x)) -> reshape(x)", ("reshape",), _reshape_of_reshape),
-    _SLICES,
-    Rule("permute(permute(x)) -> permute(x)", ("permute_dims",), _order_of_order),
+    _SLICE_RULE,
+    Rule("permute(permute(x)) -> permute(x)", ("permute_dims",), _permute_of_permute),
     Rule("full(shape, v) -> broadcast_to(v)", ("full",), _filled),
     Rule("reshape(broadcast_to(v)) -> broadcast_to(v)", ("reshape", "broadcast_to"),
          _reshaped_number),
@@ -124,13 +125,15 @@ RULES = [
 
 
 def simplify(graph: Graph) -> Graph:
-    """The graph after all rules of this file."""
+    """The graph after all rules of this module."""
     return rewrite(graph, RULES)
 
 
 def merge_slices(graph: Graph) -> Graph:
-    """The graph in which every slice is of something else: equal turns of a loop look equal then,
-    however their parts of an array were cut."""
+    """The graph with each slice of a slice merged into one.
+
+    Iterations of an unrolled loop then look alike, however each sliced its part of an array.
+    """
     if not any(n.op == "slice" and n.inputs[0].op == "slice" for n in graph.nodes()):
         return graph
-    return rewrite(graph, [_SLICES])
+    return rewrite(graph, [_SLICE_RULE])

@@ -1,4 +1,8 @@
-"""The tree of a program: decisions, loops, and the ends of ways."""
+"""Defines the control-flow graph of a traced function: blocks, branches, loops, merges and exits.
+
+The graph is a tree with back edges. Each new trace adds its path to the tree, and a replay follows
+one path from the root to an exit.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +31,23 @@ Element = (Decision | LoopEntry | LoopRepeat | LoopBackwardEvent | DataDependent
 
 
 class IterationState(NamedTuple):
-    """What is known at the end of a turn, for the way back."""
+    """The values at the end of a loop iteration, saved for the backward of the loop."""
 
-    back: BackEdge
+    back_edge: BackEdge
     registers: Registers
     symbols: dict[Any, Any]
 
 
 class Activation:
-    """One call of a program: what is known of it so far."""
+    """The state of one replayed call: its arguments and the values computed so far."""
 
     def __init__(self, args: Any, kwargs: Any, read: Reader, sizes: Any) -> None:
         self.args, self.kwargs, self.read, self._sizes = args, kwargs, read, sizes
         self.registers: Registers = {}
-        self.symbols: dict[Any, Any] = {}  # numbers that loops carry
-        self.measured: dict[str, int] = {}  # sizes that this call has found
-        self.turns: dict[Any, list[IterationState]] = {}  # of loops whose gradient may be asked for
+        self.symbols: dict[Any, Any] = {}  # loop-carried numbers
+        self.measured: dict[str, int] = {}  # data-dependent sizes of this call
+        # Of loops whose gradient may be asked for, by the loop's token.
+        self.iterations: dict[Any, list[IterationState]] = {}
         self.origins: Origins = {
             "given": read, "size": lambda expr: expr.value(sizes(read) | self.measured),
             "element": lambda node: self.registers[node].item(),
@@ -51,68 +56,68 @@ class Activation:
         read.number = lambda formula: compute(formula, self.origins)
 
     def end(self) -> None:
-        """Lets go of all arrays at once: the functions above refer to each other, and would hold
-        them until Python's garbage collector comes by."""
-        self.registers, self.turns, self.origins = {}, {}, {}
+        """Releases all arrays. The functions of `origins` form a reference cycle, which would keep
+        the arrays until Python's garbage collector runs."""
+        self.registers, self.iterations, self.origins = {}, {}, {}
         self.read.number = no_number
 
-    def run(self, stages: Sequence[Segment]) -> None:
-        """Computes what stages want."""
-        for stage in stages:
-            sources = stage.gather(self.args, self.kwargs)[0]
-            arrays = stage.run(sources, self.registers, self.origins)
-            self.registers.update(zip(stage.wanted, arrays))
+    def run(self, segments: Sequence[Segment]) -> None:
+        """Runs segments in order and stores their outputs in registers."""
+        for segment in segments:
+            sources = segment.gather(self.args, self.kwargs)[0]
+            arrays = segment.run(sources, self.registers, self.origins)
+            self.registers.update(zip(segment.outputs, arrays))
 
     def value(self, formula: ScalarExpr) -> Any:
-        """The value of a formula in this call."""
+        """The value of a scalar expression in this call."""
         return compute(formula, self.origins)
 
-    def inside(self, kept: IterationState) -> Activation:
-        """The call as it was at the end of a turn."""
-        call = Activation(self.args, self.kwargs, copy.copy(self.read), self._sizes)
-        call.registers, call.symbols = kept.registers, kept.symbols
-        call.measured = self.measured
-        return call
+    def at_iteration_end(self, state: IterationState) -> Activation:
+        """The activation as it was at the end of a loop iteration."""
+        inner = Activation(self.args, self.kwargs, copy.copy(self.read), self._sizes)
+        inner.registers, inner.symbols = state.registers, state.symbols
+        inner.measured = self.measured
+        return inner
 
 
 class Block:
-    """A place of the tree, with the stages that compute what it asks for."""
+    """A node of the control-flow tree, with the segments that compute its operands."""
 
     site = ""
 
     def __init__(self) -> None:
-        self.stages: list[Segment] = []
-        self.checks: dict[Node, None] = {}  # what is computed here for its errors alone
+        self.segments: list[Segment] = []
+        self.checks: dict[Node, None] = {}  # nodes computed only for the errors they may raise
 
     @property
-    def wanted(self) -> list[Node]:
-        """What its stages compute."""
+    def operands(self) -> list[Node]:
+        """The nodes that the block reads."""
         return []
 
     @property
-    def wants(self) -> list[Node]:
-        """All that is computed here."""
-        return [*self.wanted, *self.checks]
+    def required(self) -> list[Node]:
+        """All nodes that must be computed here: operands and checks."""
+        return [*self.operands, *self.checks]
 
     def children(self) -> list[Block]:
-        """Where it leads to, further down."""
+        """The successors below it in the tree; back edges are left out."""
         return []
 
-    def same(self, element: Element) -> bool:
-        """Whether a run that comes here with this element goes the same way so far."""
+    def matches(self, element: Element) -> bool:
+        """True if a trace with this element at this point continues in this block."""
         return False
 
-    def after(self, element: Element) -> Block | None:
-        """The place that follows; None where the tree ends."""
+    def successor(self, element: Element) -> Block | None:
+        """The successor for an element of a trace; None if there is none yet."""
         raise NotImplementedError
 
     def follow(self, call: Activation) -> Block | None:
-        """The place that follows in this call; None where none is known."""
+        """The successor in this call; None if the outcome has no trace yet."""
         raise NotImplementedError
 
 
 class Branch(Block):
-    """A decision: what is asked, and where each answer leads."""
+    """A branch on the value of a node or a scalar expression, with a successor per outcome."""
 
     def __init__(self, decision: Decision) -> None:
         super().__init__()
@@ -120,18 +125,18 @@ class Branch(Block):
         self.outcomes: dict[Any, Block] = {}
 
     @property
-    def wanted(self) -> list[Node]:
+    def operands(self) -> list[Node]:
         return list(elements([self.subject])) if isinstance(self.subject, ScalarExpr) \
             else [self.subject]
 
     def children(self) -> list[Block]:
         return list(self.outcomes.values())
 
-    def same(self, element: Element) -> bool:
+    def matches(self, element: Element) -> bool:
         return isinstance(element, Decision) and self.subject == element.subject \
             and self.kind == element.kind
 
-    def after(self, element: Element) -> Block | None:
+    def successor(self, element: Element) -> Block | None:
         assert isinstance(element, Decision)
         return self.outcomes.get(element.outcome)
 
@@ -141,8 +146,8 @@ class Branch(Block):
         return self.outcomes.get(outcome_of(self.kind, self.subject, value))
 
 
-class SizeBinding(Block):
-    """Where a size is found: an op whose result has it runs by itself."""
+class SizeDefinition(Block):
+    """The definition of a data-dependent size: runs the op whose result has this size."""
 
     def __init__(self, element: DataDependentSize) -> None:
         super().__init__()
@@ -150,94 +155,94 @@ class SizeBinding(Block):
         self.body: Block | None = None
 
     @property
-    def wanted(self) -> list[Node]:
+    def operands(self) -> list[Node]:
         return list(self.element.node.inputs)
 
     def children(self) -> list[Block]:
         return [] if self.body is None else [self.body]
 
-    def same(self, element: Element) -> bool:
+    def matches(self, element: Element) -> bool:
         return isinstance(element, DataDependentSize) and self.element.node is element.node
 
-    def after(self, element: Element) -> Block | None:
+    def successor(self, element: Element) -> Block | None:
         return self.body
 
     def follow(self, call: Activation) -> Block | None:
         node = self.element.node
-        given, = node.inputs
-        array = call.registers[node] = run(OPS[node.op], call.registers[given])
+        operand, = node.inputs
+        array = call.registers[node] = run(OPS[node.op], call.registers[operand])
         call.measured[self.element.name] = array.shape[0]
         return self.body
 
 
 class _Carrier(Block):
-    """A place where what a loop carries gets its values."""
+    """A block that assigns values to the phis of a loop or a merge."""
 
     def __init__(self, values: Sequence[Node], formulas: Sequence[ScalarExpr], site: str) -> None:
         super().__init__()
         self.values, self.formulas, self.site = values, formulas, site
 
     @property
-    def wanted(self) -> list[Node]:
+    def operands(self) -> list[Node]:
         return [*self.values, *elements(self.formulas)]
 
     def carry(self, call: Activation, enter: LoopEntry) -> None:
-        """Gives the phis their next values, all at once."""
+        """Copies the next values to the phis, in parallel."""
         arrays = [call.registers[v] for v in self.values]
         numbers = [call.value(f) for f in self.formulas]
         call.registers.update(zip(enter.phis, arrays))
         call.symbols.update(zip((s.args[0] for s in enter.symbols), numbers))
 
 
-class Loop(_Carrier):
-    """The head of a loop."""
+class LoopHeader(_Carrier):
+    """The header of a loop, which assigns the initial values of its phis."""
 
     def __init__(self, enter: LoopEntry) -> None:
         super().__init__(enter.values, enter.formulas, enter.site)
-        self.enter = enter
+        self.entry = enter
         self.body: Block | None = None
-        self.turns = 0  # made so far, in all calls
+        self.iterations = 0  # count over all calls
 
     def children(self) -> list[Block]:
         return [] if self.body is None else [self.body]
 
-    def same(self, element: Element) -> bool:
-        return self.enter == element
+    def matches(self, element: Element) -> bool:
+        return self.entry == element
 
-    def after(self, element: Element) -> Block | None:
+    def successor(self, element: Element) -> Block | None:
         return self.body
 
     def follow(self, call: Activation) -> Block | None:
-        self.carry(call, self.enter)
-        call.turns[self.enter.token] = []
+        self.carry(call, self.entry)
+        call.iterations[self.entry.token] = []
         return self.body
 
 
 class BackEdge(_Carrier):
-    """The end of a turn: the way back to the head of its loop."""
+    """The back edge at the end of a loop iteration."""
 
-    def __init__(self, jump: LoopRepeat, loop: Loop) -> None:
+    def __init__(self, jump: LoopRepeat, loop: LoopHeader) -> None:
         super().__init__(jump.values, jump.formulas, jump.site)
-        self.jump, self.loop = jump, loop
-        self.ways: dict[tuple[int, ...], tuple[IterationVjp, list[Segment]]] = {}  # back, by slots
+        self.repeat, self.loop = jump, loop
+        self.vjps: dict[tuple[int, ...], tuple[IterationVjp, list[Segment]]] = {}  # by slots
 
-    def same(self, element: Element) -> bool:
-        return self.jump == element
+    def matches(self, element: Element) -> bool:
+        return self.repeat == element
 
-    def after(self, element: Element) -> Block | None:
+    def successor(self, element: Element) -> Block | None:
         return self.loop.body
 
     def follow(self, call: Activation) -> Block | None:
-        if self.ways:
-            call.turns[self.jump.token].append(IterationState(self, dict(call.registers),
-                                                              dict(call.symbols)))
-        self.carry(call, self.loop.enter)
-        self.loop.turns += 1
+        if self.vjps:
+            call.iterations[self.repeat.token].append(IterationState(self, dict(call.registers),
+                                                                     dict(call.symbols)))
+        self.carry(call, self.loop.entry)
+        self.loop.iterations += 1
         return self.loop.body
 
 
 class LoopBackward(Block):
-    """The way back through the turns of a loop."""
+    """The backward of a loop: runs the vjp of each iteration, the last one first."""
 
     def __init__(self, element: LoopBackwardEvent) -> None:
         super().__init__()
@@ -245,148 +250,155 @@ class LoopBackward(Block):
         self.body: Block | None = None
 
     @property
-    def wanted(self) -> list[Node]:
+    def operands(self) -> list[Node]:
         return [node for _, node in self.element.given]
 
     def children(self) -> list[Block]:
         return [] if self.body is None else [self.body]
 
-    def same(self, element: Element) -> bool:
+    def matches(self, element: Element) -> bool:
         return self.element == element
 
-    def after(self, element: Element) -> Block | None:
+    def successor(self, element: Element) -> Block | None:
         return self.body
 
     def follow(self, call: Activation) -> Block | None:
         carried = {i: call.registers[node] for i, node in self.element.given}
         sums: dict[Any, Any] = {}
-        for kept in reversed(call.turns[self.element.token]):
+        for state in reversed(call.iterations[self.element.token]):
             slots = tuple(sorted(carried))
-            if slots not in kept.back.ways:
+            if slots not in state.back_edge.vjps:
                 return None
-            carried = self._turn(call, kept, carried, sums)
-        found = {("slot", i): carried[i] for i in sorted(carried)} | sums
-        if found.keys() != set(self.element.results):
+            carried = self._iteration_backward(call, state, carried, sums)
+        results = {("slot", i): carried[i] for i in sorted(carried)} | sums
+        if results.keys() != set(self.element.results):
             return None
-        call.registers.update((p, found[k]) for k, p in zip(self.element.results,
-                                                            self.element.phis))
+        phis = zip(self.element.results, self.element.phis)
+        call.registers.update((phi, results[key]) for key, phi in phis)
         return self.body
 
-    def _turn(self, call: Activation, kept: IterationState, carried: dict[int, Any],
-              sums: dict[Any, Any]) -> dict[int, Any]:
-        """The gradients of what a turn began with; those of what it read are added to `sums`."""
-        way, stages = kept.back.ways[tuple(sorted(carried))]
-        inside = call.inside(kept)
-        inside.registers.update((way.given[i], a) for i, a in carried.items())
-        inside.run(stages)
-        result = {}
-        for key, node in way.gradients.items():
-            array = inside.registers[node]
+    def _iteration_backward(self, call: Activation, state: IterationState, carried: dict[int, Any],
+                            sums: dict[Any, Any]) -> dict[int, Any]:
+        """The gradients of an iteration's carried inputs.
+
+        Gradients of loop-invariant values are added to `sums`.
+        """
+        vjp, segments = state.back_edge.vjps[tuple(sorted(carried))]
+        activation = call.at_iteration_end(state)
+        activation.registers.update((vjp.given[i], a) for i, a in carried.items())
+        activation.run(segments)
+        carried_grads = {}
+        for key, node in vjp.gradients.items():
+            array = activation.registers[node]
             if key[0] == "slot":
-                result[key[1]] = array
+                carried_grads[key[1]] = array
             else:
                 sums[key] = np.asarray(np.add(sums[key], array)) if key in sums else array
-        return result
+        return carried_grads
 
 
 class Exit(Block):
-    """Where a way ends: leaves that differ in what else they depend on."""
+    """The end of a path, with the trace exits that differ in their other guards."""
 
-    def __init__(self, leaf: TraceExit) -> None:
+    def __init__(self, trace_exit: TraceExit) -> None:
         super().__init__()
-        self.leaves = [leaf]
+        self.exits = [trace_exit]
 
     @property
-    def wanted(self) -> list[Node]:
-        return list(elements(f for leaf in self.leaves for f in leaf.formulas))
+    def operands(self) -> list[Node]:
+        return list(elements(f for trace_exit in self.exits for f in trace_exit.formulas))
 
     @property
-    def wants(self) -> list[Node]:
-        return [*self.wanted, *(n for leaf in self.leaves for n in leaf.outputs)]
+    def required(self) -> list[Node]:
+        outputs = [n for trace_exit in self.exits for n in trace_exit.outputs]
+        return [*self.operands, *outputs]
 
 
 class IfMerge(Block):
-    """A question all answers to which lead to one place again, and what follows there."""
+    """A branch whose paths merge again, and the continuation after the merge."""
 
     def __init__(self, element: Split) -> None:
         super().__init__()
         self.key = element.key
         self.body: Block | None = None
-        self.then = _Continuation()
+        self.continuation = _Continuation()
         self.phis: tuple[Node, ...] = ()
         self.symbols: tuple[ScalarExpr, ...] = ()
 
     def children(self) -> list[Block]:
-        return [p for p in (self.body, self.then.body) if p is not None]
+        return [p for p in (self.body, self.continuation.body) if p is not None]
 
-    def same(self, element: Element) -> bool:
+    def matches(self, element: Element) -> bool:
         return isinstance(element, Split) and element.key == self.key
 
-    def after(self, element: Element) -> Block | None:
+    def successor(self, element: Element) -> Block | None:
         return self.body
 
 
 class _Continuation:
-    """What follows where ways have met."""
+    """The blocks after a merge."""
 
     body: Block | None = None
 
 
 class Yield(_Carrier):
-    """The end of a way that meets others, with its values."""
+    """The end of one path of an IfMerge, with its values for the phis of the merge."""
 
     def __init__(self, element: Merge, fork: IfMerge) -> None:
         super().__init__(element.values, element.formulas, element.site)
-        self.element, self.fork = element, fork
+        self.element, self.if_merge = element, fork
         fork.phis, fork.symbols = element.phis, element.symbols
 
-    def same(self, element: Element) -> bool:
+    def matches(self, element: Element) -> bool:
         return self.element == element
 
-    def after(self, element: Element) -> Block | None:
-        return self.fork.then.body
+    def successor(self, element: Element) -> Block | None:
+        return self.if_merge.continuation.body
 
 
-def grow(root: Block | None, path: Sequence[Element], leaf: TraceExit | None) -> tuple[Block, bool]:
-    """The tree with another way in it, and whether that way goes with the tree up to a decision
-    that was answered anew; where it does not, the tree is as it was. A way without a leaf ends
-    where a loop begins another turn."""
-    loops: dict[Any, Loop | IfMerge] = {}
-    above: tuple[Block, Element] | None = None
-    joint: tuple[Block, Element] | None = None  # where it leaves the tree
+def add_path(root: Block | None, path: Sequence[Element], trace_exit: TraceExit | None
+             ) -> tuple[Block, bool]:
+    """(root, added): the tree after another path was added to it.
+
+    `added` is False, and the tree unchanged, if the path departs from the tree elsewhere than at an
+    outcome that a branch did not have. A path without an exit ends at a back edge.
+    """
+    loops: dict[Any, LoopHeader | IfMerge] = {}
+    previous: tuple[Block, Element] | None = None
+    branch_point: tuple[Block, Element] | None = None  # where the path departs from the tree
     at, first = root, root
-    places: list[Block] = []
+    blocks: list[Block] = []
     for element in path:
         if at is None:
-            at = _made(element, loops)
-            first = _attach(above, at) or first
-            joint = joint or above
-        elif not at.same(element):
-            _detach(joint)
+            at = _block_of(element, loops)
+            first = _attach(previous, at) or first
+            branch_point = branch_point or previous
+        elif not at.matches(element):
+            _detach(branch_point)
             return first or at, False
-        if isinstance(at, Loop):
-            loops[at.enter.token] = at
+        if isinstance(at, LoopHeader):
+            loops[at.entry.token] = at
         if isinstance(at, IfMerge):
             loops[at.key] = at
-        places.append(at)
-        above, at = (at, element), at.after(element)
-    if leaf is None:
+        blocks.append(at)
+        previous, at = (at, element), at.successor(element)
+    if trace_exit is None:
         assert first is not None
         return first, True
     if at is not None and not isinstance(at, Exit):
-        _detach(joint)
+        _detach(branch_point)
         return first or at, False
-    for place, checks in zip(places, leaf.checks):
-        place.checks.update(dict.fromkeys(checks))
+    for block, checks in zip(blocks, trace_exit.checks):
+        block.checks.update(dict.fromkeys(checks))
     if at is None:
-        end: Block = Exit(leaf)
-        return _attach(above, end) or first or end, True
-    at.leaves.insert(0, leaf)
+        end: Block = Exit(trace_exit)
+        return _attach(previous, end) or first or end, True
+    at.exits.insert(0, trace_exit)
     assert first is not None
     return first, True
 
 
-def _made(element: Element, loops: dict[Any, Any]) -> Block:
+def _block_of(element: Element, loops: dict[Any, Any]) -> Block:
     if isinstance(element, Decision):
         return Branch(element)
     if isinstance(element, Split):
@@ -394,44 +406,45 @@ def _made(element: Element, loops: dict[Any, Any]) -> Block:
     if isinstance(element, Merge):
         return Yield(element, loops[element.key])
     if isinstance(element, LoopEntry):
-        return Loop(element)
+        return LoopHeader(element)
     if isinstance(element, LoopBackwardEvent):
         return LoopBackward(element)
     if isinstance(element, DataDependentSize):
-        return SizeBinding(element)
+        return SizeDefinition(element)
     return BackEdge(element, loops[element.token])
 
 
-def _attach(above: tuple[Block, Element] | None, place: Block) -> Block | None:
-    """Puts a place under another; itself where it is the first of its tree."""
-    if above is None:
-        return place
-    over, element = above
-    if isinstance(over, Branch):
+def _attach(previous: tuple[Block, Element] | None, block: Block) -> Block | None:
+    """Adds a block below `previous`. Returns the block if it is the root, else None."""
+    if previous is None:
+        return block
+    parent, element = previous
+    if isinstance(parent, Branch):
         assert isinstance(element, Decision)
-        over.outcomes[element.outcome] = place
+        parent.outcomes[element.outcome] = block
     else:
-        head = _head(over)
+        head = _successor_holder(parent)
         assert head.body is None
-        head.body = place
+        head.body = block
     return None
 
 
-def _head(over: Block) -> Loop | LoopBackward | SizeBinding | IfMerge | _Continuation:
-    """What holds the place that follows on one which is no decision."""
-    if isinstance(over, (BackEdge, Yield)):
-        return over.loop if isinstance(over, BackEdge) else over.fork.then
-    assert isinstance(over, (Loop, LoopBackward, SizeBinding, IfMerge))
-    return over
+def _successor_holder(block: Block
+                      ) -> LoopHeader | LoopBackward | SizeDefinition | IfMerge | _Continuation:
+    """The object whose `body` is the successor of a block that is not a Branch."""
+    if isinstance(block, (BackEdge, Yield)):
+        return block.loop if isinstance(block, BackEdge) else block.if_merge.continuation
+    assert isinstance(block, (LoopHeader, LoopBackward, SizeDefinition, IfMerge))
+    return block
 
 
-def _detach(joint: tuple[Block, Element] | None) -> None:
-    """Takes away again what was put under a place: nothing has been planned there."""
-    if joint is None:
+def _detach(branch_point: tuple[Block, Element] | None) -> None:
+    """Removes the blocks that were added at `joined_at`, which have no segments yet."""
+    if branch_point is None:
         return
-    over, element = joint
-    if isinstance(over, Branch):
+    parent, element = branch_point
+    if isinstance(parent, Branch):
         assert isinstance(element, Decision)
-        del over.outcomes[element.outcome]
+        del parent.outcomes[element.outcome]
     else:
-        _head(over).body = None
+        _successor_holder(parent).body = None

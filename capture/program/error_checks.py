@@ -1,7 +1,7 @@
-"""Checks of values whose results nobody reads: eager raises their errors, so replays make them.
+"""Finds the checks that a replay must run for ops whose results nothing reads.
 
-A replay computes what is read. Of an op that raises an error for some values, and that nothing
-reads, it makes the check alone: that indices are in range, or, of a decomposition, all of it.
+A replay computes live values only. Eager raises the errors of dead ops too. So for a dead op that
+may raise an error, a replay runs its bounds check, or the whole op if it has no such check.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Any
 from ...eager.core.op import OPS
 from ..graph.graph import Node, Nodes, param_key
 from ..graph.graph_builder import build
-from ..passes.bounds_checks import is_below, source_of
+from ..passes.bounds_checks import indexed_value, is_below
 from ..scalars.scalar_expr import ScalarExpr, elements
 from ..segments.segment import cone
 from ..trace.tracer import Tracer
 
 
 def find_checks(recorder: Tracer, outputs: Sequence[Node]) -> list[list[Node]]:
-    """The nodes to compute for their errors alone, before each element of the path that a run took,
-    and behind the last one."""
-    found: list[list[Node]] = [[] for _ in range(len(recorder.path) + 1)]
+    """The nodes to compute only for their errors: before each element of the traced path, and after
+    the last one."""
+    checks: list[list[Node]] = [[] for _ in range(len(recorder.path) + 1)]
     if recorder.raising:
         live = set(cone([*outputs, *_nodes_in(recorder.path)]))
-        made = {key for n in live for key in _made_by(n)}
+        performed = {key for n in live for key in _keys_of(n)}
         for at, node in recorder.raising:
             if node not in live:
-                found[at] += [c for c in _checks_of(recorder.nodes, node) if _is_new(c, made)]
-    return found
+                checks[at] += [c for c in _checks_of(recorder.nodes, node) if _is_new(c, performed)]
+    return checks
 
 
 def _nodes_in(value: Any) -> Iterator[Node]:
-    """The nodes that elements of a path hold."""
+    """The graph nodes in the elements of a path."""
     if isinstance(value, Node):
         yield value
     elif isinstance(value, ScalarExpr):
@@ -43,8 +43,8 @@ def _nodes_in(value: Any) -> Iterator[Node]:
 
 
 def _indices(node: Node) -> Iterable[tuple[Node, Any, str]]:
-    """The values that a node takes as indices, the size that they must be below, and what to call
-    them."""
+    """(index, size, name) of each operand that a node uses as an index; index must be below
+    size."""
     if node.op == "check_index":
         return [(node.inputs[0], node.params["size"], node.params["what"])]
     bounds = OPS[node.op].bounds if node.op in OPS else None
@@ -54,18 +54,18 @@ def _indices(node: Node) -> Iterable[tuple[Node, Any, str]]:
             for i, size in bounds(*[n.type for n in node.inputs], **node.params)]
 
 
-def _made_by(node: Node) -> Iterator[Any]:
-    """Keys of the checks that code for a node makes."""
+def _keys_of(node: Node) -> Iterator[Any]:
+    """The keys of the checks that the code of a node performs."""
     return (_key(index, size) for index, size, _ in _indices(node))
 
 
 def _key(index: Node, size: Any) -> Any:
-    node, low = source_of(index, size)
+    node, low = indexed_value(index, size)
     return node, param_key(size), low == 0
 
 
 def _checks_of(nodes: Nodes, node: Node) -> Iterator[Node]:
-    """What to compute in the place of a node, for its errors alone."""
+    """The nodes to compute instead of a dead node, only for their errors."""
     if node.kind == "composite":
         root = build(nodes, OPS[node.op].meaning, node.inputs, dict(node.params), node.site)
         for inner in cone([root], node.inputs):
@@ -79,7 +79,7 @@ def _checks_of(nodes: Nodes, node: Node) -> Iterator[Node]:
                              node.site)
 
 
-def _is_new(check: Node, made: Collection[Any]) -> bool:
-    """Whether nothing else makes a check, and it can fail."""
-    return not any(is_below(source_of(index, size)[0], size) or _key(index, size) in made
+def _is_new(check: Node, performed: Collection[Any]) -> bool:
+    """True if a check can fail and no other node performs it."""
+    return not any(is_below(indexed_value(index, size)[0], size) or _key(index, size) in performed
                    for index, size, _ in _indices(check))

@@ -1,4 +1,4 @@
-"""The end of a recorded way: what is returned, what is changed, and what else it depends on."""
+"""Defines the exit of a traced path: outputs, side effects, backward and remaining guards."""
 
 from __future__ import annotations
 
@@ -16,88 +16,96 @@ from ..heap.mutations import SetArray
 from ..heap.object_recipes import Make
 from ..heap.path_reader import Reader
 from ..scalars.scalar_expr import Origins
-from ..segments.segment import Backend, Registers, Segment, segment_of, tellers
+from ..segments.segment import Backend, Registers, Segment, find_size_inputs, segment_of
 from ..trace.output_spec import Leaving
 from ..trace.side_effects import SideEffect
 from ..trace.value_table import ValueTable
 
 
 class TraceExit:
-    """Outputs and effects of one way. `guards` are all that it depends on, `own` those that are
-    not checked on entry."""
+    """The outputs and side effects of one path.
+
+    `guards` are all conditions of the path. `exit_guards` are those that are not checked on entry.
+    """
 
     def __init__(self, guards: list[Guard], effects: list[SideEffect], result: Make,
-                 leaving: Leaving, sources: Iterable[Node] = (), way: BackwardPlan | None = None,
+                 leaving: Leaving, sources: Iterable[Node] = (),
+                 backward: BackwardPlan | None = None,
                  checks: Sequence[Sequence[Node]] = ((),)) -> None:
-        """sources: the inputs that the recorded run has read. checks: what to compute for its
-        errors alone, before each element of the way, and behind the last one."""
+        """sources: the inputs that the traced call has read. checks: nodes to compute only for
+        their errors, before each element of the path and after the last one."""
         self.guards, self.effects, self.result = guards, effects, result
         self.sources = list(sources)
-        self.way = way  # how gradients go back from the results
+        self.backward = backward  # None if no result needs a gradient
         self.checks = checks[:-1]
-        self.outputs: list[Node] = [*leaving.nodes, *checks[-1], *(way.kept if way else ())]
+        saved = backward.saved if backward else ()
+        self.outputs: list[Node] = [*leaving.nodes, *checks[-1], *saved]
         self.formulas, self.tensors = leaving.formulas, leaving.tensors
         self._donated = leaving.donated
-        self.own: list[Guard] = []
+        self.exit_guards: list[Guard] = []
         self.check: Callable[[Any, Any], int] = lambda args, kwargs: -1
-        # What computes it, and what finds the rest: replaced as one, as other threads may replay.
+        # The segment and the targets of effects: set together, as other threads may replay.
         self._plan: tuple[Segment, Gather] | None = None
-        self._known: frozenset[Node] = frozenset()  # what was computed before the stage
+        self._known: frozenset[Node] = frozenset()  # nodes computed before the segment
         self.uses = 0
 
     @property
-    def stage(self) -> Segment | None:
-        """What computes the outputs, once that is planned."""
+    def segment(self) -> Segment | None:
+        """The segment that computes the outputs; None until it is planned."""
         return None if self._plan is None else self._plan[0]
 
     def fits(self, args: Any, kwargs: Any) -> bool:
-        """Whether a call that has come here may end here."""
+        """True if a call that has followed the path to this exit satisfies its guards."""
         return self._plan is not None and self.check(args, kwargs) < 0
 
-    def depends_on(self, own: list[Guard], source: PathCodegen) -> None:
-        """Sets the guards that are checked when a call has come here."""
-        self.own = own
-        self.check = compile_check(own, source)
+    def set_guards(self, exit_guards: list[Guard], source: PathCodegen) -> None:
+        """Sets the guards that are checked when a call reaches this exit."""
+        self.exit_guards = exit_guards
+        self.check = compile_check(exit_guards, source)
 
-    def computed_by(self, stage: Segment, source: PathCodegen) -> None:
-        """Sets the stage, and how the targets of the effects are found."""
-        self._plan = stage, compile_gather(stage.paths, [e.target for e in self.effects], source)
+    def set_segment(self, segment: Segment, source: PathCodegen) -> None:
+        """Sets the segment, and compiles the reads of the targets of effects."""
+        targets = [e.target for e in self.effects]
+        self._plan = segment, compile_gather(segment.paths, targets, source)
 
     def prepare(self, names: ValueTable, fn: Any, known: frozenset[Node], backend: Backend,
                 changed: Collection[Path] = ()) -> None:
-        """Makes the stage of the leaf, where `known` is computed before it, and calls change
-        `changed` on one way or another."""
+        """Sets the segment, given the nodes `known` before it.
+
+        `changed` are the paths of tensors that calls change on any path.
+        """
         if self._plan is not None and self._known == known:
             return
-        stage = segment_of(names, fn, self.outputs, known,
-                           tellers(names, self.outputs, known, self.sources), backend)
-        place = {n: i for i, n in enumerate(stage.inputs.tensors)}
+        segment = segment_of(names, fn, self.outputs, known,
+                             find_size_inputs(names, self.outputs, known, self.sources), backend)
+        position = {n: i for i, n in enumerate(segment.inputs.tensors)}
         targets = [e.target for e in self.effects]
-        trained = () if self.way is None else self.way.shadow.paths  # changed between calls
-        donated = {j: place[n] for j, n in self._donated.items() if n in place}
-        stage.change({*targets, *changed, *trained}, donated)
-        if self.way is not None:
-            self.way.prepare(fn, backend)
+        # Optimizers change tensors with gradients between calls.
+        trained = () if self.backward is None else self.backward.tape.paths
+        donated = {j: position[n] for j, n in self._donated.items() if n in position}
+        segment.note_changes({*targets, *changed, *trained}, donated)
+        if self.backward is not None:
+            self.backward.prepare(fn, backend)
         self._known = known
-        self.computed_by(stage, PathCodegen(fn, names.held))
+        self.set_segment(segment, PathCodegen(fn, names.held))
 
     def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,
                read: Reader) -> tuple[Any, Callable[[], None]]:
-        """What is returned, and a function that makes the changes."""
+        """The result, and a function that performs the side effects."""
         assert self._plan is not None
-        stage, gather = self._plan
+        segment, gather = self._plan
         for formula in self.formulas:
-            read.number(formula)  # before anything is computed in place
-        begun = None if self.way is None else self.way.begin(args, kwargs, origins)
+            read.number(formula)  # before the segment overwrites donated inputs
+        begun = None if self.backward is None else self.backward.read_inputs(args, kwargs, origins)
         sources, targets = gather(args, kwargs)
-        return self.finish(stage.run(sources, registers, origins), targets, begun, read)
+        return self.finish(segment.run(sources, registers, origins), targets, begun, read)
 
     def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: Reader
                ) -> tuple[Any, Callable[[], None]]:
-        """What is returned for these outputs, and a function that makes the changes."""
+        """The result for these outputs, and a function that performs the side effects."""
         tensors = [Tensor(arrays[i], end) for i, end in self.tensors]
-        if self.way is not None and begun is not None:
-            self.way.tie(begun, arrays, tensors, read)
+        if self.backward is not None and begun is not None:
+            self.backward.attach(begun, arrays, tensors, read)
         result = self.result(tensors, read)
         pending = [
             (e.assign, target, e.value(tensors, read) if e.node is None else arrays[e.node])
@@ -114,40 +122,46 @@ class TraceExit:
         return result, commit
 
     @property
-    def reads(self) -> bool:
-        """Whether what is returned or assigned asks what the call was given."""
-        made = [self.result, *(e.value for e in self.effects if e.node is None)]
-        return any(_asks(make, len(self.tensors)) for make in made)
+    def reads_arguments(self) -> bool:
+        """True if the result or an assigned value reads the arguments of the call."""
+        makes = [self.result, *(e.value for e in self.effects if e.node is None)]
+        return any(_needs_arguments(make, len(self.tensors)) for make in makes)
 
-    def single(self) -> tuple[int, Any] | None:
-        """Which output it is, and the end of its tape, where all that `finish` does is to return
-        one as a tensor."""
-        if self.effects or self.way is not None or len(self.tensors) != 1 or self.reads:
+    def single_output(self) -> tuple[int, Any] | None:
+        """(output number, end of its tape) if `finish` only returns one output as a tensor, else
+        None."""
+        if self.effects or self.backward is not None:
             return None
-        return self.tensors[0] if handed_on(self.result, 1) == 0 else None
+        if len(self.tensors) != 1 or self.reads_arguments:
+            return None
+        return self.tensors[0] if forwarded_tensor(self.result, 1) == 0 else None
 
 
 class _Mark:
-    """Stands for a tensor while a template is tried."""
+    """A stand-in for a tensor while a recipe is tried."""
 
     edge = _grad = None
 
 
-NOTHING = object()
+RETURNS_NONE = object()
 
 
-def handed_on(make: Make, count: int) -> Any:
-    """Which of so many tensors a template gives and does nothing else; NOTHING if it gives None; or
-    None if it makes something."""
+def forwarded_tensor(make: Make, count: int) -> Any:
+    """The number of the tensor that a recipe returns unchanged.
+
+    RETURNS_NONE if the recipe returns None; None if it does anything else.
+    """
     marks = [_Mark() for _ in range(count)]
-    made = make(marks, None)  # type: ignore[arg-type]
+    result = make(marks, None)  # type: ignore[arg-type]
     if any(vars(mark) for mark in marks):
         return None
-    return NOTHING if made is None else marks.index(made) if type(made) is _Mark else None
+    if result is None:
+        return RETURNS_NONE
+    return marks.index(result) if type(result) is _Mark else None
 
 
-def _asks(make: Make, count: int) -> bool:
-    """Whether a template with so many tensors needs more than these."""
+def _needs_arguments(make: Make, count: int) -> bool:
+    """True if a recipe needs more than the `count` tensors."""
     try:
         make([_Mark() for _ in range(count)], None)  # type: ignore[arg-type]
     except (TypeError, AttributeError):

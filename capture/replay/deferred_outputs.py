@@ -65,12 +65,12 @@ class DeferredOutputs:
 
     def compute_by(self, leaf: TraceExit) -> None:
         """Has the code of a leaf compute what it gives, where that is worth making it now."""
-        stage = leaf.stage
+        stage = leaf.segment
         if stage is None or not self._nodes or self._deferring.largest < LARGE \
                 or not self._has_all_for(leaf, stage):
             return
-        begun = None if leaf.way is None else (self._of(leaf.way.tensors),
-                                               [self._edges[p] for p in leaf.way.shadow.paths])
+        begun = None if leaf.backward is None else (
+            self._of(leaf.backward.tensors), [self._edges[p] for p in leaf.backward.tape.paths])
         try:
             with making_code():
                 code = stage.compile()
@@ -79,18 +79,18 @@ class DeferredOutputs:
         arrays = code(self._of(stage.inputs.tensors))
         values = dict(zip(leaf.outputs, arrays))
         self._deferring.give({s: values[n] for s, n in self._nodes.items() if n in values})
-        if leaf.way is not None and begun is not None:
-            leaf.way.tie(begun, arrays, self._results, None)
+        if leaf.backward is not None and begun is not None:
+            leaf.backward.attach(begun, arrays, self._results, None)
 
     def _has_all_for(self, leaf: TraceExit, stage: Segment) -> bool:
         """Whether the code of a leaf needs nothing but the tensors that this run has read."""
         known, given = self._arrays.keys(), stage.inputs
         if given.numbers or given.registers or not known >= set(given.tensors):
             return False
-        way = leaf.way
+        way = leaf.backward
         return way is None or (
             way.is_plain and not way.numbers and known >= set(way.tensors)
-            and self._edges.keys() >= set(way.shadow.paths)
+            and self._edges.keys() >= set(way.tape.paths)
             and not any(e.changes_tape for e in leaf.effects))
 
     def _of(self, nodes: Sequence[Node]) -> list[Any]:

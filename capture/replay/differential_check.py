@@ -244,7 +244,7 @@ def _alone(node: Node, given: Sequence[Node]) -> Graph:
     nodes = Nodes()
     new = {n: nodes.input(f"i{i}", n.type) for i, n in enumerate(given)}
     inputs = tuple([new.get(i, i) for i in node.inputs])
-    return Graph(tuple(new.values()), (nodes.again(node, inputs),))
+    return Graph(tuple(new.values()), (nodes.with_inputs(node, inputs),))
 
 
 def _wrong_together(wrong: Difference, graph: Graph, arrays: Sequence[Any], backend: Backend

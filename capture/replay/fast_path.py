@@ -24,8 +24,8 @@ from ..heap.mutations import SetArray
 from ..heap.object_recipes import Make
 from ..heap.path_reader import Reader
 from ..program.cfg import Block, Exit
-from ..program.stage_planner import exits_of, stages_of
-from ..program.trace_exit import NOTHING, TraceExit, handed_on
+from ..program.stage_planner import exits_of, segments_of
+from ..program.trace_exit import RETURNS_NONE, TraceExit, forwarded_tensor
 from ..scalars.scalar_expr import ScalarExpr
 from ..trace.dynamic_inputs import Axis
 from .guard_elision import Contents, GuardElision, Words
@@ -185,7 +185,7 @@ class _Writer:
         """Paths of the tensors whose types matter, arguments first, and their places among the
         arrays, which are in the order of the stages; NoShortWay where one is used of whose
         type nothing is said."""
-        used = dict.fromkeys(p for stage in stages_of(self.at.root) for p in stage.paths)
+        used = dict.fromkeys(p for stage in segments_of(self.at.root) for p in stage.paths)
         number = {p: i for i, p in enumerate(used)}
         for guard in self.at.guards:
             if guard.of == "sizes":
@@ -253,7 +253,7 @@ class _Writer:
         checked = len(self.leaves) == 1
         assert native is not None
         root = self.at.root
-        single = isinstance(root, Exit) and not root.stages
+        single = isinstance(root, Exit) and not root.segments
         whole = None if single else native.lower_control(root, tensors)
         self.split = whole if isinstance(whole, str) else None if whole is None else ""
         if whole is None or isinstance(whole, str):
@@ -269,7 +269,7 @@ class _Writer:
         section = "section" if self.changes else "None"
         yield f"found, end, values = {self.source.constant(whole)}(arrays, {section})"
         yield "if end < 0: return UNSEEN"
-        if not checked and any(leaf.own for leaf in self.ends if leaf not in whole.first):
+        if not checked and any(leaf.exit_guards for leaf in self.ends if leaf not in whole.first):
             ends = self.source.constant(self.ends)
             yield f"if {ends}[end].check(args, kwargs) >= 0: return UNSEEN"
 
@@ -285,10 +285,10 @@ class _Writer:
 
     def _result(self, leaf: TraceExit, name: str) -> list[str]:
         """What can be, without a detour, all else as a leaf does it."""
-        single, used = leaf.single(), f"{name}.uses += 1"
+        single, used = leaf.single_output(), f"{name}.uses += 1"
         if single is not None:
             return [used, *self._tensor("result", single), "return result"]
-        if leaf.way is None and not leaf.formulas and not leaf.reads:
+        if leaf.backward is None and not leaf.formulas and not leaf.reads_arguments:
             return [used, *self._finished(leaf), "return result"]
         numbers = ["read.number = values.__getitem__"] if leaf.formulas else []
         return [used, "read = READER(args, kwargs, FN, HELD)", *numbers,
@@ -323,10 +323,10 @@ class _Writer:
 
     def _value(self, leaf: TraceExit, make: Make) -> str:
         """What a template makes: one of the tensors, None, or what it returns."""
-        found = handed_on(make, len(leaf.tensors))
+        found = forwarded_tensor(make, len(leaf.tensors))
         if found is None:
             return f"{self.source.constant(make)}(tensors, None)"
-        return "None" if found is NOTHING else f"tensor{found}"
+        return "None" if found is RETURNS_NONE else f"tensor{found}"
 
     def _constants(self, collect: Callable[..., Any]) -> dict[str, Any]:
         return {"COLLECT": collect, "INTERPRETER": interpreter, "MODE": MODE, "GRAD": MODE.enabled,

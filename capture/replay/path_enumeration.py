@@ -21,10 +21,10 @@ from ..control_flow.builtin_patching import Modules
 from ..control_flow.loop_detection import RestartTrace
 from ..graph.graph import Node
 from ..heap.object_recipes import Same
-from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield, grow
+from ..program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Yield, add_path
 from ..program.stage_planner import walk as places
 from ..program.trace_exit import TraceExit
-from ..sizes.symbolic_dim import Condition, Fixed, Sizes
+from ..sizes.symbolic_dim import FixedSize, ShapeEnv, SizeCondition
 from ..trace.export_tracer import (
     ExportInput,
     ExportTrace,
@@ -69,7 +69,7 @@ class _Grown(Exception):
     """The tree has to be made anew."""
 
 
-def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
+def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv,
             training: bool = False, meeting: bool = True) -> Explored:
     """All ways of fn, with what was asked of sizes on any of them in `sizes`.
 
@@ -85,7 +85,7 @@ def explore(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
     return _explored(fn, examples, sizes, training, None)
 
 
-def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes, training: bool,
+def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv, training: bool,
               learnt: MergeHints | None) -> Explored:
     known: dict[Any, set[Any]] = {}
     apart: set[Any] = set()
@@ -107,7 +107,7 @@ def _explored(fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
 class _Exploration:
     """The ways that were found so far."""
 
-    def __init__(self, fn: Callable[..., Any], examples: Sequence[Example], sizes: Sizes,
+    def __init__(self, fn: Callable[..., Any], examples: Sequence[Example], sizes: ShapeEnv,
                  carried: dict[Any, set[Any]], training: bool, learnt: MergeHints | None) -> None:
         self.learnt = learnt
         self.fn, self.examples, self.sizes, self.training = fn, examples, sizes, training
@@ -116,8 +116,8 @@ class _Exploration:
         self.root: Block | None = None
         self.runs: dict[Exit, list[ExportTrace]] = {}
         self.forced: dict[str, None] = {}
-        self._conditions: dict[Any, Condition] = {}
-        self._fixed: list[Fixed] = []
+        self._conditions: dict[Any, SizeCondition] = {}
+        self._fixed: list[FixedSize] = []
 
     def explored(self) -> Explored:
         for example in self.examples:
@@ -137,7 +137,7 @@ class _Exploration:
             assert fork.body is not None and self.learnt is not None
             inside = set(places(fork.body)) | {fork}
             if any(isinstance(p, Exit) or (isinstance(p, BackEdge) and p.loop not in inside)
-                   or (isinstance(p, Yield) and p.fork not in inside) for p in inside):
+                   or (isinstance(p, Yield) and p.if_merge not in inside) for p in inside):
                 self.learnt.apart.add(fork.key)
                 raise MergeFailed
 
@@ -150,7 +150,7 @@ class _Exploration:
         finally:
             self._ask(self.sizes)
         leaf = None if run.result is PathKnown else _leaf(self.common)
-        self.root, grown = grow(self.root, run.path, leaf)
+        self.root, grown = add_path(self.root, run.path, leaf)
         if not grown:
             raise _Grown
         for element in run.path[:-1]:
@@ -158,10 +158,10 @@ class _Exploration:
             if plan is not None:
                 plan.followed = True
         if leaf is not None:
-            end = next(p for p in places(self.root) if isinstance(p, Exit) and leaf in p.leaves)
+            end = next(p for p in places(self.root) if isinstance(p, Exit) and leaf in p.exits)
             self.runs.setdefault(end, []).append(run)
 
-    def _ask(self, sizes: Sizes) -> None:
+    def _ask(self, sizes: ShapeEnv) -> None:
         """Keeps what a run asked of sizes."""
         for key, condition in sizes.conditions.items():
             before = self._conditions.setdefault(key, condition)
@@ -219,7 +219,8 @@ def _with_answers(root: Block) -> Iterator[tuple[Block, list[bool]]]:
             stack += [(below, [*answers, answer]) for answer, below in at.outcomes.items()]
         elif isinstance(at, IfMerge):
             stack += [(at.body, answers)] if at.body is not None else []
-            stack += [(at.then.body, _to_meet(at, answers))] if at.then.body is not None else []
+            stack += [(at.continuation.body,
+                       _to_meet(at, answers))] if at.continuation.body is not None else []
         elif not isinstance(at, BackEdge):
             stack += [(below, answers) for below in at.children()]
 
@@ -228,7 +229,7 @@ def _to_meet(fork: IfMerge, answers: list[bool]) -> list[bool]:
     """The answers on a way to where those of a question meet."""
     assert fork.body is not None
     return next([*answers, *more] for at, more in _with_answers(fork.body)
-                if isinstance(at, Yield) and at.fork is fork)
+                if isinstance(at, Yield) and at.if_merge is fork)
 
 
 def _unexplored(at: Branch, answer: bool, error: Exception | None) -> CaptureError:

@@ -14,12 +14,12 @@ from ..control_flow.decision import outcome_of
 from ..graph.graph import Node
 from ..guards.guards import PathCodegen
 from ..heap.access_path import Path
-from ..program.cfg import BackEdge, Block, Branch, Exit, Loop
+from ..program.cfg import BackEdge, Block, Branch, Exit, LoopHeader
 from ..program.stage_planner import walk
 from ..program.trace_exit import TraceExit
 from ..scalars.scalar_expr import OPERATORS, ScalarExpr
 from ..segments.segment import Segment, operand
-from ..sizes.size_expr import Expr
+from ..sizes.size_expr import SizeExpr
 from ..trace.dynamic_inputs import Axis
 
 _DEEPEST = 40  # decisions below each other: Python has a limit
@@ -42,7 +42,7 @@ class PythonBackend:
         self.source, self.checked = source, checked
         self.ends: list[TraceExit] = []
         self._variables: dict[Any, str] = {}  # of nodes, formulas, and numbers that loops carry
-        self._loops: list[Loop] = []  # around the present place, the innermost last
+        self._loops: list[LoopHeader] = []  # around the present place, the innermost last
         self._constants: dict[int, str] = {}
 
     def lines(self, root: Block) -> list[str]:
@@ -61,15 +61,15 @@ class PythonBackend:
             return
         if depth > _DEEPEST:
             raise NoFastPath
-        for stage in at.stages:
+        for stage in at.segments:
             yield from self._stage(stage)
         if isinstance(at, Exit):
             yield from self._ends(at)
         elif isinstance(at, Branch):
             yield from self._branch(at, depth)
-        elif isinstance(at, Loop):
+        elif isinstance(at, LoopHeader):
             yield from self._loop(at, depth)
-        elif isinstance(at, BackEdge) and not at.ways:
+        elif isinstance(at, BackEdge) and not at.vjps:
             yield from self._back(at)
         else:
             raise NoFastPath
@@ -89,7 +89,7 @@ class PythonBackend:
             yield condition
             yield from _indented(self._place(place, depth + 1))
 
-    def _loop(self, at: Loop, depth: int) -> Iterator[str]:
+    def _loop(self, at: LoopHeader, depth: int) -> Iterator[str]:
         yield from self._carry(at.values, at.formulas, at)
         self._loops.append(at)
         yield "while True:"
@@ -101,50 +101,50 @@ class PythonBackend:
     def _back(self, at: BackEdge) -> Iterator[str]:
         yield from self._carry(at.values, at.formulas, at.loop)
         loop = self._constant(at.loop)
-        yield f"{loop}.turns += 1"
+        yield f"{loop}.iterations += 1"
         yield from ["continue"] if at.loop is self._loops[-1] else [f"to = {loop}", "break"]
 
-    def _carry(self, values: Sequence[Node], formulas: Sequence[ScalarExpr], loop: Loop
+    def _carry(self, values: Sequence[Node], formulas: Sequence[ScalarExpr], loop: LoopHeader
                ) -> Iterator[str]:
         """What a loop carries gets its next values, all at once."""
         for formula in formulas:
             yield from self._computed(formula)
         given = [self._variable(v) for v in (*values, *formulas)]
-        taken = [self._variable(p) for p in loop.enter.phis]
-        taken += [self._variable(s.args[0]) for s in loop.enter.symbols]
+        taken = [self._variable(p) for p in loop.entry.phis]
+        taken += [self._variable(s.args[0]) for s in loop.entry.symbols]
         if taken:
             yield f"{', '.join(taken)}, = {', '.join(given)},"
 
     def _ends(self, at: Exit) -> Iterator[str]:
-        for leaf in at.leaves:
+        for leaf in at.exits:
             lines = [*self._leaf(leaf), *(["to = None", "break"] if self._loops else [])]
             if self.checked:
                 yield from lines
                 return
-            yield f"{'if' if leaf is at.leaves[0] else 'elif'} {self._constant(leaf)}.check(" \
+            yield f"{'if' if leaf is at.exits[0] else 'elif'} {self._constant(leaf)}.check(" \
                   "args, kwargs) < 0:"
             yield from _indented(lines)
         yield "else: return UNSEEN"
 
     def _leaf(self, leaf: TraceExit) -> Iterator[str]:
-        if leaf.way is not None or leaf.stage is None:
+        if leaf.backward is not None or leaf.segment is None:
             raise NoFastPath
         for formula in leaf.formulas:
             yield from self._computed(formula)
             yield f"values[{self._constant(formula)}] = {self._variable(formula)}"
-        yield from self._given(leaf.stage, last=True)
+        yield from self._given(leaf.segment, last=True)
         arrays = [name for key, name in self._variables.items() if isinstance(key, Node)]
         yield " = ".join(["arrays", *arrays, "None"])  # what nobody else holds is overwritten
         if leaf.effects:
             yield "section.open = False"
-        yield f"found, end = {self._code(leaf.stage)}(given), {len(self.ends)}"
+        yield f"found, end = {self._code(leaf.segment)}(given), {len(self.ends)}"
         self.ends.append(leaf)
 
     # ---- stages
 
     def _stage(self, stage: Segment) -> Iterator[str]:
         yield from self._given(stage)
-        yield f"{', '.join(map(self._variable, stage.wanted))}, = {self._code(stage)}(given)"
+        yield f"{', '.join(map(self._variable, stage.outputs))}, = {self._code(stage)}(given)"
 
     def _code(self, stage: Segment) -> str:
         if stage.executable is None:
@@ -194,7 +194,7 @@ class PythonBackend:
             return self._size(origin)
         raise NoFastPath
 
-    def _size(self, expr: Expr) -> str:
+    def _size(self, expr: SizeExpr) -> str:
         names = sorted(expr.symbols())
         if not self.sizes.keys() >= {*names}:  # one that is found while a call runs
             raise NoFastPath

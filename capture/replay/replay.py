@@ -13,7 +13,7 @@ from ...eager.uninterrupted import Uninterrupted
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.path_reader import Reader
 from ..program.cfg import Activation, Block, Exit
-from ..program.stage_planner import exits_of, stages_of
+from ..program.stage_planner import exits_of, segments_of
 from ..program.trace_exit import TraceExit
 from ..runtime import spans
 from ..segments.segment import Segment
@@ -113,15 +113,15 @@ class Replay:
         at: Block | None = self.root
         try:
             while at is not None:
-                call.run(at.stages)
+                call.run(at.segments)
                 if isinstance(at, Exit):
                     break
                 at = at.follow(call)
-            leaf = next((x for x in at.leaves if x.fits(args, kwargs)), None) if at else None
+            leaf = next((x for x in at.exits if x.fits(args, kwargs)), None) if at else None
             if leaf is None:
                 return None
-            if leaf.effects and leaf.stage is not None:
-                leaf.stage.compile()
+            if leaf.effects and leaf.segment is not None:
+                leaf.segment.compile()
                 section.open = False
             return leaf, *leaf.replay(args, kwargs, call.registers, call.origins, call.read)
         finally:
@@ -144,7 +144,8 @@ class Replay:
             self._long -= 1  # it is made of code that is there: the next call looks again
             return
         leaves = self.leaves()
-        own = leaves[0].own if len(leaves) == 1 else []  # of several ways, each checks its own
+        # Of several exits, each checks its own guards.
+        own = leaves[0].exit_guards if len(leaves) == 1 else []
         at = FastPathContext(args, kwargs, self.fn, self.names.held, [*self.guards, *own],
                              self.root,
                              self.varying.places())
@@ -183,4 +184,4 @@ class Replay:
 
     def stages(self) -> list[Segment]:
         """Every stage that has something to compute."""
-        return stages_of(self.root)
+        return segments_of(self.root)

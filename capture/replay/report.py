@@ -11,10 +11,10 @@ import numpy as np
 
 from ..graph.graph import Node
 from ..heap.access_path import describe
-from ..program.cfg import BackEdge, Block, Branch, Exit, Loop, SizeBinding
+from ..program.cfg import BackEdge, Block, Branch, Exit, LoopHeader, SizeDefinition
 from ..program.trace_exit import TraceExit
 from ..runtime.compile_queue import Jobs
-from ..scalars.scalar_expr import Constant, ScalarExpr
+from ..scalars.scalar_expr import ScalarConstant, ScalarExpr
 from .report_format import Explanation, Part
 from .trace_tree import TraceTree
 
@@ -99,7 +99,7 @@ def _of_way(at: Block) -> list[Part]:
 
 @_of_way.register
 def _of_end(at: Exit) -> list[Part]:
-    return [part for leaf in at.leaves for part in _of_leaf(leaf)]
+    return [part for leaf in at.exits for part in _of_leaf(leaf)]
 
 
 @_of_way.register
@@ -110,14 +110,14 @@ def _of_branch(at: Branch) -> list[Part]:
 
 
 @_of_way.register
-def _of_loop(at: Loop) -> list[Part]:
-    carried = [str(n.type) for n in at.enter.phis] + ["a number"] * len(at.enter.symbols)
+def _of_loop(at: LoopHeader) -> list[Part]:
+    carried = [str(n.type) for n in at.entry.phis] + ["a number"] * len(at.entry.symbols)
     return [Part(f"{at.site} begins a loop over {', '.join(carried) or 'nothing'}: "
-                 f"{_number(at.turns, 'turn')} so far", _of_way(at.body) if at.body else [])]
+                 f"{_number(at.iterations, 'turn')} so far", _of_way(at.body) if at.body else [])]
 
 
 @_of_way.register
-def _of_measured(at: SizeBinding) -> list[Part]:
+def _of_measured(at: SizeDefinition) -> list[Part]:
     return [Part(f"{at.site} finds the size {at.element.name}"),
             *[part for below in at.children() for part in _of_way(below)]]
 
@@ -129,12 +129,13 @@ def _of_turn(at: BackEdge) -> list[Part]:
 
 def _uses(at: Block) -> int:
     """How many calls ended below a place."""
-    own = sum(leaf.uses for leaf in at.leaves) if isinstance(at, Exit) else 0
+    own = sum(leaf.uses for leaf in at.exits) if isinstance(at, Exit) else 0
     return own + sum(map(_uses, at.children()))
 
 
 def _of_leaf(leaf: TraceExit) -> Iterator[Part]:
-    yield from _titled("where also", _shortened([Part(g.says) for g in leaf.own], "conditions"))
+    yield from _titled("where also", _shortened([Part(g.says)
+                                                 for g in leaf.exit_guards], "conditions"))
     values = ", ".join(str(n.type) for n in leaf.outputs[:_SHOWN])
     more = ", ..." if len(leaf.outputs) > _SHOWN else ""
     yield Part(f"computes {values}{more}" if values else "computes nothing")
@@ -176,7 +177,7 @@ def in_words(formula: ScalarExpr) -> str:
 
 
 def _answer(at: Branch, outcome: Any) -> str:
-    if isinstance(outcome, Constant):
+    if isinstance(outcome, ScalarConstant):
         return repr(outcome.value)
     if isinstance(outcome, bytes) and isinstance(at.subject, Node):
         kind = at.subject.type

@@ -65,7 +65,7 @@ def _disagreement(program: TraceTree, leaf: TraceExit, result: Any, run: Trace) 
     place, left = program.part(run.path)
     if place is None:
         return f"Python asks other questions of its values ({_questions(run)})"
-    if left or not isinstance(place, Exit) or leaf not in place.leaves:
+    if left or not isinstance(place, Exit) or leaf not in place.exits:
         return ""  # it took another way: a value on the edge, as `check` has seen to
     return _other_nodes(leaf, run.leaf) or _other_changes(leaf, run.leaf) or \
         ("" if _same_made(leaf.result, run.leaf.result) else _other_result(result, run.result))

@@ -148,7 +148,7 @@ def _finish(fn: Callable[..., Any], recorder: Tracer, names: set[str] | None,
     template = outputs.template(result)
     effects = find_effects(recorder, outputs) + changes_of_tape(recorder, outputs)
     way = find_backward(recorder, outputs)
-    checks = find_checks(recorder, [*outputs.nodes, *(way.kept if way else ())])
+    checks = find_checks(recorder, [*outputs.nodes, *(way.saved if way else ())])
     wanted = find_wanted(recorder, names)
     guards = [*find_guards(recorder, wanted, names),
               *find_missing_attributes(recorder.state, wanted)]

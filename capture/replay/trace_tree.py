@@ -15,8 +15,8 @@ from ...eager.arrays.devices import CPU
 from ...eager.core.tape import is_grad_enabled
 from ..guards.guards import Guard, compile_each
 from ..heap.path_reader import Reader
-from ..program.cfg import Block, Branch, Element, Exit, grow
-from ..program.stage_planner import Planner
+from ..program.cfg import Block, Branch, Element, Exit, add_path
+from ..program.stage_planner import SegmentPlanner
 from ..program.trace_exit import TraceExit
 from ..scalars.scalar_expr import ScalarExpr
 from ..segments.segment import Backend
@@ -41,12 +41,12 @@ class TraceTree(Replay):
     def __init__(self, fn: Callable[..., Any], names: ValueTable, run: Trace,
                  backend: Backend) -> None:
         assert run.leaf is not None
-        self._planner = Planner(names, fn, backend)
+        self._planner = SegmentPlanner(names, fn, backend)
         self._guarded: Callable[[Any, Any], list[bool]] | None = None  # made when it is asked for
         super().__init__(fn, names, run.varying, run.leaf.guards, is_grad_enabled(),
                          interpreter.STATE.casting)
-        run.leaf.depends_on([], self._source())
-        self.root, _ = grow(None, run.path, run.leaf)
+        run.leaf.set_guards([], self._source())
+        self.root, _ = add_path(None, run.path, run.leaf)
         self._planner.plan(self.root)
 
     def _guard(self, guards: list[Guard]) -> None:
@@ -76,7 +76,7 @@ class TraceTree(Replay):
         return True
 
     def _all_guards(self) -> list[Guard]:
-        return [*self.guards, *(g for leaf in self.leaves() for g in leaf.own)]
+        return [*self.guards, *(g for leaf in self.leaves() for g in leaf.exit_guards)]
 
     def _each(self, args: Any, kwargs: Any) -> list[bool]:
         """Whether each of all guards holds."""
@@ -98,7 +98,7 @@ class TraceTree(Replay):
     def _take_in(self, run: Trace) -> bool:
         assert run.leaf is not None
         self._drop_fast_path()
-        self.root, grown = grow(self.root, run.path, run.leaf)
+        self.root, grown = add_path(self.root, run.path, run.leaf)
         if not grown:
             return False
         known = {g.key for g in run.leaf.guards}
@@ -107,10 +107,10 @@ class TraceTree(Replay):
         if gone:
             for leaf in self.leaves():
                 if leaf is not run.leaf:
-                    leaf.depends_on([*leaf.own, *gone], self._source())
+                    leaf.set_guards([*leaf.exit_guards, *gone], self._source())
             self._guard(common)
         entry = {g.key for g in common}
-        run.leaf.depends_on([g for g in run.leaf.guards if g.key not in entry], self._source())
+        run.leaf.set_guards([g for g in run.leaf.guards if g.key not in entry], self._source())
         self._guarded = None
         self._planner.plan(self.root)
         return True
@@ -119,9 +119,9 @@ class TraceTree(Replay):
         """Where a path leaves the tree, and its elements from there on."""
         at = self.root
         for i, element in enumerate(path):
-            if not at.same(element):
+            if not at.matches(element):
                 return None, []
-            below = at.after(element)
+            below = at.successor(element)
             if below is None:
                 return at, path[i:]
             at = below
@@ -136,7 +136,7 @@ class TraceTree(Replay):
             except MISSING:
                 found[leaf] = "what it read is there"
             else:
-                found |= {} if failed < 0 else {leaf: leaf.own[failed].says}
+                found |= {} if failed < 0 else {leaf: leaf.exit_guards[failed].says}
         return found
 
     def news(self, run: Trace, unmet: dict[TraceExit, str]) -> str:
@@ -144,7 +144,7 @@ class TraceTree(Replay):
         place, left = self.part(run.path)
         if left:
             return f"{left[0].site or 'a decision'} decides as never before"
-        here = place.leaves if isinstance(place, Exit) else unmet
+        here = place.exits if isinstance(place, Exit) else unmet
         failed = [unmet[leaf] for leaf in here if leaf in unmet]
         return f"no longer: {failed[0]}" if failed else "its values decide something else"
 

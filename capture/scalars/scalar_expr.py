@@ -1,8 +1,8 @@
-"""Formulas of Python numbers: how a number that a run has computed follows from what was read.
+"""Represents Python numbers as expression DAGs over the numbers that a call reads.
 
-A number may be used twice in the next one, and that in the one after it, so written out a formula
-may be longer than anything can be. Hence equal formulas are one object, whatever looks at one goes
-through its parts, each once, and nothing calls itself: a loop of Python may have made a long chain.
+An expression may use a part many times, so its written-out size can grow exponentially. Hence equal
+expressions are one object, and every algorithm visits each part once. No algorithm recurses: a
+Python loop may have built a long chain.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from ..graph.graph import Node, param_key
 
-# What a formula can compute. Python's own operators: a replay gives what Python gives.
+# Python's own operators, so that a replay computes exactly what Python computes.
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
     "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "divmod": divmod,
@@ -26,11 +26,12 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "lt": operator.lt, "le": operator.le, "eq": operator.eq,
     "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
 }
-Origins = Mapping[str, Callable[[Any], Any]]  # how a replay finds the value of each origin
+# Functions that read the value of each origin in a call, by its op.
+Origins = Mapping[str, Callable[[Any], Any]]
 
 
-class Constant:
-    """A plain number of a formula; 1, 1.0 and True are different ones, as are 0.0 and -0.0."""
+class ScalarConstant:
+    """A constant of an expression. 1, 1.0 and True are different; so are 0.0 and -0.0."""
 
     __slots__ = ("key", "value")
 
@@ -38,17 +39,17 @@ class Constant:
         self.value, self.key = value, param_key(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self.key == other.key
+        return isinstance(other, ScalarConstant) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
 
 
 class ScalarExpr:
-    """How a number is computed: an operator of OPERATORS over formulas, or where it comes from.
+    """A node of the DAG: an operator of OPERATORS with operands, or an origin.
 
-    Origins: "given" (a path), "element" (a node, whose one element it is), "size" (of an axis, by
-    its expression), "phi" (what a loop carries), "constant" (a value).
+    Origins: "given" (the number at an access path), "element" (the one element of a graph node),
+    "size" (the value of a size expression), "phi" (a value that a loop carries), "constant".
     """
 
     __slots__ = ("__weakref__", "_parts", "args", "op")
@@ -57,17 +58,17 @@ class ScalarExpr:
     _parts: tuple[ScalarExpr, ...] | None
 
     def __new__(cls, op: str, args: tuple[Any, ...]) -> ScalarExpr:
-        """The formula of these, the same object each time."""
-        found = _MADE.get((op, args))
-        if found is None:
-            found = object.__new__(cls)
-            found.op, found.args, found._parts = op, args, None
-            _MADE[op, args] = found
-        return found
+        """The expression with this op and these operands: one object for equal arguments."""
+        expr = _INTERNED.get((op, args))
+        if expr is None:
+            expr = object.__new__(cls)
+            expr.op, expr.args, expr._parts = op, args, None
+            _INTERNED[op, args] = expr
+        return expr
 
     @property
     def parts(self) -> tuple[ScalarExpr, ...]:
-        """All formulas that it is made of, each once and after what it needs; itself last."""
+        """All subexpressions in topological order, each once; the expression itself is last."""
         if self._parts is None:
             self._parts = tuple(_ordered(self))
         return self._parts
@@ -76,29 +77,29 @@ class ScalarExpr:
         return f"<{self.op} of {len(self.parts) - 1} parts>"
 
 
-_MADE: weakref.WeakValueDictionary[Any, ScalarExpr] = weakref.WeakValueDictionary()
+_INTERNED: weakref.WeakValueDictionary[Any, ScalarExpr] = weakref.WeakValueDictionary()
 
 
 def _ordered(formula: ScalarExpr) -> dict[ScalarExpr, None]:
-    found: dict[ScalarExpr, None] = {}
+    ordered: dict[ScalarExpr, None] = {}
     stack = [formula]
     while stack:
         top = stack[-1]
-        missing = [a for a in top.args if type(a) is ScalarExpr and a not in found]
-        if missing and top not in found:
+        missing = [a for a in top.args if type(a) is ScalarExpr and a not in ordered]
+        if missing and top not in ordered:
             stack += missing
         else:
-            found[stack.pop()] = None
-    return found
+            ordered[stack.pop()] = None
+    return ordered
 
 
 def of_number(value: Any) -> ScalarExpr:
-    """The formula that is a plain number."""
-    return ScalarExpr("constant", (Constant(value),))
+    """The expression of a plain number."""
+    return ScalarExpr("constant", (ScalarConstant(value),))
 
 
 def compute(formula: ScalarExpr, origins: Origins) -> Any:
-    """The value of a formula, by Python's own arithmetic."""
+    """The value of an expression, by Python's own arithmetic."""
     values: dict[ScalarExpr, Any] = {}
     for part in formula.parts:
         if part.op == "constant":
@@ -111,7 +112,7 @@ def compute(formula: ScalarExpr, origins: Origins) -> Any:
 
 
 def elements(subjects: Iterable[Any]) -> Iterator[Node]:
-    """The nodes whose elements formulas are made of; what is no formula has none."""
+    """The graph nodes whose elements the expressions read; other subjects are skipped."""
     for subject in subjects:
         if type(subject) is ScalarExpr:
             for part in subject.parts:

@@ -1,9 +1,9 @@
-"""Python numbers that a replay computes anew: `Number` behaves as an int or float and remembers how
-it follows from what was read.
+"""Symbolic Python numbers, which a replay computes again.
 
-A `Number` is not a float, since a subclass would leak its value without a word (`math.sqrt`, `%f`).
-Arithmetic gives further `Number`s. A comparison is a decision of the recorded run. A use that only
-a plain number can serve makes its exact value such a decision, so that it is never frozen unseen.
+`SymbolicScalar` behaves as an int or float and holds its expression over the numbers that the call
+reads. It is not a float: C code would silently read the value of a subclass (`math.sqrt`, `%f`).
+Arithmetic returns further symbolic scalars. A comparison is a branch of the trace. A use that needs
+a plain number becomes a branch on the exact value, so that the value is always checked.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from ..sizes.symbolic_dim import Dim
 from .scalar_expr import OPERATORS, ScalarExpr, of_number
 
 
-class Deciding(Protocol):
-    """Whoever records: is told of questions that Python asks of numbers."""
+class DecisionRecorder(Protocol):
+    """The part of a tracer that records questions about numbers."""
 
-    listening: bool  # whether what is asked now is part of the recorded run
+    listening: bool  # True while questions belong to the traced call
 
     @property
     def turn(self) -> int:
-        """Goes up when a turn of a loop begins: numbers of earlier turns may be stale."""
+        """A count that grows with each loop iteration: numbers of earlier ones may be stale."""
 
-    def uses(self, number: Number) -> None:
-        """A number takes part in something."""
+    def uses(self, number: SymbolicScalar) -> None:
+        """Notes that a number is used."""
 
     def decide(self, subject: Any, kind: str, outcome: Any) -> Any:
-        """A question about a value was answered; the answer to go on with."""
+        """Records the answer to a question about a value; returns the answer to use."""
 
-    def tensor_of(self, number: Number, dtype: Any) -> Any:
-        """The tensor of a number, None where the dtype cannot hold it."""
+    def tensor_of(self, number: SymbolicScalar, dtype: Any) -> Any:
+        """The tensor of a number; None if the dtype cannot hold it."""
 
-    def index_of(self, number: Number) -> Any:
-        """What stands for a number in an index: itself, or its tensor."""
+    def index_of(self, number: SymbolicScalar) -> Any:
+        """The object to use for a number in an index: the number itself or its tensor."""
 
 
 def formula_of(x: Any) -> ScalarExpr | None:
-    """The formula of a number, or of what stands for one; None for anything else."""
-    if type(x) is Number:
+    """The expression of a plain or symbolic number; None for other objects."""
+    if type(x) is SymbolicScalar:
         x.recorder.uses(x)
         return x.formula
     if type(x) is Dim:
@@ -53,44 +53,44 @@ def formula_of(x: Any) -> ScalarExpr | None:
     return None
 
 
-def plain(x: Any) -> Any:
-    """The number that `x` stands for; anything else as it is."""
-    return x.value if type(x) is Number or type(x) is Dim else x
+def plain_value(x: Any) -> Any:
+    """The plain number of a symbolic one; other objects unchanged."""
+    return x.value if type(x) is SymbolicScalar or type(x) is Dim else x
 
 
-def plainly(x: Any) -> Any:
-    """The plain number that `x` stands for, whose exact value the run depends on from now on."""
-    return x.leak() if type(x) is Number else operator.index(x) if type(x) is Dim else x
+def leaked_value(x: Any) -> Any:
+    """The plain number of a symbolic one, on whose exact value the trace depends from now on."""
+    return x.leak() if type(x) is SymbolicScalar else operator.index(x) if type(x) is Dim else x
 
 
-def _operation(name: str, swap: bool = False) -> Any:
-    def method(self: Number, *others: Any) -> Any:
+def _operator(name: str, swap: bool = False) -> Any:
+    def method(self: SymbolicScalar, *others: Any) -> Any:
         self.recorder.uses(self)
         formulas = [formula_of(x) for x in others]
         if any(f is None for f in formulas):
-            return self._with_other(name, others[0], swap)
-        operands = (self.value, *map(plain, others))
+            return self._plain_operation(name, others[0], swap)
+        operands = (self.value, *map(plain_value, others))
         try:
             value = OPERATORS[name](*(operands[::-1] if swap else operands))
-        except Exception:  # an error is the answer to these very values
+        except Exception:  # the error depends on these exact values
             for x in (self, *others):
-                plainly(x)
+                leaked_value(x)
             raise
         if not self.recorder.listening:
             return value
         parts: tuple[Any, ...] = (self.formula, *formulas)
-        return self._made(ScalarExpr(name, parts[::-1] if swap else parts), value)
+        return self._derived(ScalarExpr(name, parts[::-1] if swap else parts), value)
 
     return method
 
 
-def _question(name: str) -> Any:
-    def method(self: Number, other: Any) -> Any:
+def _comparison(name: str) -> Any:
+    def method(self: SymbolicScalar, other: Any) -> Any:
         self.recorder.uses(self)
         formula = formula_of(other)
         if formula is None:
             return OPERATORS[name](self.leak(), other) if _is_number(other) else NotImplemented
-        answer = OPERATORS[name](self.value, plain(other))
+        answer = OPERATORS[name](self.value, plain_value(other))
         return self.recorder.decide(ScalarExpr(name, (self.formula, formula)), "bool", answer)
 
     return method
@@ -100,17 +100,17 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, (int, float, complex, np.generic))
 
 
-# By type of a number: the dtype that it has as a tensor, and those that hold it the same way.
-_HELD: dict[type, tuple[Any, tuple[Any, ...]]] = {
+# By type of a number: its dtype as a tensor, and the dtypes that convert it in the same way.
+_TENSOR_DTYPES: dict[type, tuple[Any, tuple[Any, ...]]] = {
     float: (float32, (float32, float64)), int: (int64, (int64, int32, float32, float64))}
 
 
-class Number(Symbol):
-    """An int or float to all who look, with its formula and the value at hand."""
+class SymbolicScalar(Symbol):
+    """A symbolic number: behaves as an int or float, and holds its expression and its value."""
 
     __slots__ = ("__weakref__", "formula", "recorder", "turn", "value")
 
-    def __init__(self, formula: ScalarExpr, value: Any, recorder: Deciding) -> None:
+    def __init__(self, formula: ScalarExpr, value: Any, recorder: DecisionRecorder) -> None:
         self.formula, self.value, self.recorder = formula, value, recorder
         self.turn = recorder.turn
 
@@ -118,45 +118,45 @@ class Number(Symbol):
     def __class__(self) -> type:  # isinstance(x, float) holds
         return type(self.value)
 
-    def _made(self, formula: ScalarExpr, value: Any) -> Any:
+    def _derived(self, formula: ScalarExpr, value: Any) -> Any:
         if type(value) is tuple:  # of divmod
-            return tuple(self._made(ScalarExpr("getitem", (formula, of_number(i))), v)
+            return tuple(self._derived(ScalarExpr("getitem", (formula, of_number(i))), v)
                          for i, v in enumerate(value))
-        return Number(formula, value, self.recorder)
+        return SymbolicScalar(formula, value, self.recorder)
 
-    def _with_other(self, name: str, other: Any, swap: bool) -> Any:
-        """The operator with what is no plain number: NumPy's numbers, and sequences to repeat."""
+    def _plain_operation(self, name: str, other: Any, swap: bool) -> Any:
+        """The operator with a NumPy number, array or sequence, which reads the plain number."""
         if not _is_number(other) and not isinstance(other, (str, bytes, list, tuple, np.ndarray)):
             return NotImplemented
-        own = self.leak()
-        return OPERATORS[name](other, own) if swap else OPERATORS[name](own, other)
+        value = self.leak()
+        return OPERATORS[name](other, value) if swap else OPERATORS[name](value, other)
 
     def leak(self) -> Any:
-        """The plain number: its exact value becomes a decision of the recorded run."""
+        """The plain number. The trace branches on its exact value."""
         self.recorder.uses(self)
         self.recorder.decide(self.formula, "value", self.value)
         return self.value
 
-    __add__, __radd__ = _operation("add"), _operation("add", swap=True)
-    __sub__, __rsub__ = _operation("sub"), _operation("sub", swap=True)
-    __mul__, __rmul__ = _operation("mul"), _operation("mul", swap=True)
-    __truediv__, __rtruediv__ = _operation("truediv"), _operation("truediv", swap=True)
-    __floordiv__, __rfloordiv__ = _operation("floordiv"), _operation("floordiv", swap=True)
-    __mod__, __rmod__ = _operation("mod"), _operation("mod", swap=True)
-    __divmod__, __rdivmod__ = _operation("divmod"), _operation("divmod", swap=True)
-    __rpow__ = _operation("pow", swap=True)
-    __and__, __rand__ = _operation("and"), _operation("and", swap=True)
-    __or__, __ror__ = _operation("or"), _operation("or", swap=True)
-    __xor__, __rxor__ = _operation("xor"), _operation("xor", swap=True)
-    __lshift__, __rlshift__ = _operation("lshift"), _operation("lshift", swap=True)
-    __rshift__, __rrshift__ = _operation("rshift"), _operation("rshift", swap=True)
-    __neg__, __pos__, __abs__ = _operation("neg"), _operation("pos"), _operation("abs")
-    __invert__, __trunc__ = _operation("invert"), _operation("trunc")
-    __floor__, __ceil__ = _operation("floor"), _operation("ceil")
-    _rounded, _power = _operation("round"), _operation("pow")
-    __eq__, __ne__ = _question("eq"), _question("ne")
-    __lt__, __le__ = _question("lt"), _question("le")
-    __gt__, __ge__ = _question("gt"), _question("ge")
+    __add__, __radd__ = _operator("add"), _operator("add", swap=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", swap=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", swap=True)
+    __truediv__, __rtruediv__ = _operator("truediv"), _operator("truediv", swap=True)
+    __floordiv__, __rfloordiv__ = _operator("floordiv"), _operator("floordiv", swap=True)
+    __mod__, __rmod__ = _operator("mod"), _operator("mod", swap=True)
+    __divmod__, __rdivmod__ = _operator("divmod"), _operator("divmod", swap=True)
+    __rpow__ = _operator("pow", swap=True)
+    __and__, __rand__ = _operator("and"), _operator("and", swap=True)
+    __or__, __ror__ = _operator("or"), _operator("or", swap=True)
+    __xor__, __rxor__ = _operator("xor"), _operator("xor", swap=True)
+    __lshift__, __rlshift__ = _operator("lshift"), _operator("lshift", swap=True)
+    __rshift__, __rrshift__ = _operator("rshift"), _operator("rshift", swap=True)
+    __neg__, __pos__, __abs__ = _operator("neg"), _operator("pos"), _operator("abs")
+    __invert__, __trunc__ = _operator("invert"), _operator("trunc")
+    __floor__, __ceil__ = _operator("floor"), _operator("ceil")
+    _rounded, _power = _operator("round"), _operator("pow")
+    __eq__, __ne__ = _comparison("eq"), _comparison("ne")
+    __lt__, __le__ = _comparison("lt"), _comparison("le")
+    __gt__, __ge__ = _comparison("gt"), _comparison("ge")
 
     def __pow__(self, power: Any, modulo: Any = None) -> Any:
         return self._power(power) if modulo is None else pow(self.leak(), power, modulo)
@@ -170,23 +170,23 @@ class Number(Symbol):
         zero = of_number(type(self.value)(0))
         return bool(self.recorder.decide(ScalarExpr("ne", (self.formula, zero)), "bool", answer))
 
-    __cos__ = _operation("cos")
+    __cos__ = _operator("cos")
 
     def __tensor__(self, dtype: Any = None) -> Any:
-        """The tensor of this number; None for dtypes that NumPy brings it to in its own way."""
-        default, held = _HELD.get(type(self.value), (None, ()))
-        wanted = default if dtype is None else as_dtype(dtype)
-        if wanted not in held or not self.recorder.listening:
+        """The tensor of this number; None for dtypes that need NumPy's own conversion."""
+        default, exact_dtypes = _TENSOR_DTYPES.get(type(self.value), (None, ()))
+        target = default if dtype is None else as_dtype(dtype)
+        if target not in exact_dtypes or not self.recorder.listening:
             return None
-        if default is int64 and wanted.kind == "f":  # as Python does: by way of float64
-            made = self.recorder.tensor_of(self, int64)
-            return None if made is None else made.astype(float64).astype(wanted)
-        return self.recorder.tensor_of(self, wanted)
+        if default is int64 and target.kind == "f":  # like Python, through float64
+            exact = self.recorder.tensor_of(self, int64)
+            return None if exact is None else exact.astype(float64).astype(target)
+        return self.recorder.tensor_of(self, target)
 
     def as_index(self) -> Any:
         return self.recorder.index_of(self) if self.recorder.listening else self
 
-    # ---- what only a plain number can serve
+    # ---- uses that need a plain number
     def __hash__(self) -> int:
         return hash(self.leak())
 
@@ -203,7 +203,7 @@ class Number(Symbol):
         return complex(self.leak())
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        return getattr(ufunc, method)(*map(plainly, inputs), **options)
+        return getattr(ufunc, method)(*map(leaked_value, inputs), **options)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.array(self.leak(), dtype=dtype)
@@ -215,22 +215,22 @@ class Number(Symbol):
                                  name=name, obj=self)
         return getattr(self.leak(), name)
 
-    def conjugate(self) -> Number:
-        """Itself: an int or a float."""
+    def conjugate(self) -> SymbolicScalar:
+        """The number itself: it is real."""
         return self
 
     @property
-    def real(self) -> Number:
+    def real(self) -> SymbolicScalar:
         return self
 
     @property
     def imag(self) -> Any:
         return type(self.value)(0)
 
-    def __copy__(self) -> Number:
+    def __copy__(self) -> SymbolicScalar:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Number:
+    def __deepcopy__(self, memo: Any) -> SymbolicScalar:
         return self
 
     def __reduce__(self) -> Any:
@@ -244,4 +244,4 @@ class Number(Symbol):
         return repr(self.leak())
 
 
-SYMBOLS = (Number, Dim)  # what stands for a plain number while a run is recorded
+SYMBOLS = (SymbolicScalar, Dim)  # stand-ins for plain numbers while a call is traced

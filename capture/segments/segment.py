@@ -1,4 +1,8 @@
-"""A part of a program: the graph of what is wanted next, beyond what is known already."""
+"""Defines segments: each is a graph of a traced program that is compiled and run as a whole.
+
+A segment computes the values that the next branch or exit needs, from the inputs of the call and
+from values of earlier segments.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +24,24 @@ from ..scalars.scalar_expr import Origins, compute
 from ..sizes.symbolic_dim import Dim
 from ..trace.value_table import ValueTable
 
-Registers = dict[Node, Any]  # arrays that earlier stages of a call have computed
+Registers = dict[Node, Any]  # arrays that earlier segments of a call have computed
 
 
 class Executable(Protocol):
-    """What a backend makes of a graph."""
+    """A compiled graph."""
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The graph's outputs for these inputs."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per kernel: name, line, seconds, bytes, flops."""
+        """A row per kernel with name, line, seconds, bytes and flops."""
 
     def explain(self) -> str:
-        """The kernels in words."""
+        """A description of the kernels."""
 
     @property
     def memory(self) -> Memory:
-        """What a call of it takes."""
+        """The memory that a call needs."""
 
     @property
     def code(self) -> str:
@@ -52,7 +56,7 @@ Backend = Callable[[Graph], Executable]
 
 
 class Inputs(NamedTuple):
-    """The inputs of a cut graph, in order: tensors from outside, numbers, values of registers."""
+    """The inputs of a segment's graph: tensors of the call, then numbers, then registers."""
 
     tensors: list[Node]
     numbers: list[Node]
@@ -60,7 +64,7 @@ class Inputs(NamedTuple):
 
 
 def cone(wanted: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """What must be computed or read for `wanted`, inputs before users; `known` ends the search."""
+    """The nodes that `wanted` depends on, in topological order; the search stops at `known`."""
     seen: dict[Node, None] = {}
     stack = [(root, False) for root in reversed(list(wanted))]
     while stack:
@@ -76,38 +80,38 @@ def cone(wanted: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
 
 
 class Segment:
-    """One graph of a program and how its inputs are found. Its code is made when it first runs."""
+    """A graph of a program and the places of its inputs. It is compiled when it first runs."""
 
     def __init__(self, names: ValueTable, fn: Any, wanted: Sequence[Node], inputs: Inputs,
                  graph: Graph,
                  backend: Backend) -> None:
-        self.names, self.wanted, self.backend = names, list(wanted), backend
+        self.names, self.outputs, self.backend = names, list(wanted), backend
         self.inputs, self.graph = inputs, graph
         self.gather = compile_gather(self.paths, (), PathCodegen(fn, names.held))
-        self.program: Executable | None = None  # what runs it
+        self.program: Executable | None = None  # or a stand-in until the graph is compiled
 
     @property
     def executable(self) -> Executable | None:
-        """Its code, once it is there."""
+        """The compiled graph; None while there is none."""
         return code_of(self.program)
 
     @property
     def is_awaited(self) -> bool:
-        """Whether another thread is to make its code."""
+        """True while another thread compiles the graph."""
         return isinstance(self.program, Meanwhile) and self.program.job.is_awaited
 
     @property
     def paths(self) -> list[Path]:
-        """Where the tensors are that it reads."""
+        """The access paths of the tensors that the segment reads."""
         return [self.names.paths[n] for n in self.inputs.tensors]
 
-    def change(self, changed: Collection[Path], donated: Mapping[int, int]) -> None:
-        """Notes which tensors each call changes, and allows outputs to take inputs' memory."""
-        kept = frozenset(i for i in self.graph.kept if self.paths[i] not in changed)
-        self.graph = replace(self.graph, donated=donated, kept=kept)
+    def note_changes(self, changed: Collection[Path], donated: Mapping[int, int]) -> None:
+        """Sets the donations, and marks tensors at `changed` paths as not persistent."""
+        persistent = frozenset(i for i in self.graph.persistent if self.paths[i] not in changed)
+        self.graph = replace(self.graph, donated=donated, persistent=persistent)
 
     def compile(self) -> Executable:
-        """What runs it: its code, made once; until another thread has made that, its ops."""
+        """The compiled graph, or an op-by-op executable while another thread compiles it."""
         program = self.program
         if program is None:
             with making_code():
@@ -116,11 +120,11 @@ class Segment:
         return self.program
 
     def run(self, tensors: list[Any], registers: Registers, origins: Origins) -> list[Any]:
-        """The arrays of what is wanted, for these tensors at `paths`."""
+        """The output arrays for these tensors, which are those at `paths`."""
         arrays = [t._data for t in tensors]
-        if not all(map(_is_of, arrays, self.inputs.tensors)):
-            raise ValueError("a tensor is read whose type depends on the way that a call takes")
-        tensors.clear()  # what nobody else holds may be written over
+        if not all(map(_has_type, arrays, self.inputs.tensors)):
+            raise ValueError("the type of an input tensor depends on the path that a call takes")
+        tensors.clear()  # donated arrays must have no other reference
         arrays += [operand(compute(self.names.numbers[n], origins), n)
                    for n in self.inputs.numbers]
         arrays += [registers[n] for n in self.inputs.registers]
@@ -128,56 +132,56 @@ class Segment:
 
 
 def segment_of(names: ValueTable, fn: Any, wanted: Sequence[Node], known: Collection[Node],
-               tellers: Sequence[Node], backend: Backend) -> Segment:
-    """The stage that computes what is wanted from what is `known`; see `tellers`."""
-    nodes = cone([*wanted, *tellers], known)
-    found = [n for n in nodes if n.op == "input" or n in known]
-    inputs = Inputs([n for n in found if n in names.paths and n not in known],
-                    [n for n in found if n in names.numbers and n not in known],
-                    [n for n in found if n in known])
-    graph = cut(nodes, wanted, [n for kind in inputs for n in kind])
-    kept = frozenset(i for i, n in enumerate(inputs.tensors) if not names.paths[n].is_given)
-    return Segment(names, fn, wanted, inputs, replace(graph, kept=kept), backend)
+               size_inputs: Sequence[Node], backend: Backend) -> Segment:
+    """The segment that computes `wanted` from `known`; see find_size_inputs."""
+    nodes = cone([*wanted, *size_inputs], known)
+    sources = [n for n in nodes if n.op == "input" or n in known]
+    inputs = Inputs([n for n in sources if n in names.paths and n not in known],
+                    [n for n in sources if n in names.numbers and n not in known],
+                    [n for n in sources if n in known])
+    graph = extract_graph(nodes, wanted, [n for kind in inputs for n in kind])
+    persistent = frozenset(i for i, n in enumerate(inputs.tensors) if not names.paths[n].is_given)
+    return Segment(names, fn, wanted, inputs, replace(graph, persistent=persistent), backend)
 
 
-def _is_of(array: Any, node: Node) -> bool:
-    """Whether an array is of a node's type, as far as that is known."""
+def _has_type(array: Any, node: Node) -> bool:
+    """True if an array has a node's type; symbolic sizes match any number."""
     shape = node.type.shape
     return array.dtype == node.type.dtype and (array.shape == shape or (
         len(array.shape) == len(shape)
         and all(type(n) is Dim or m == n for m, n in zip(array.shape, shape))))
 
 
-def tellers(names: ValueTable, wanted: Sequence[Node], known: Collection[Node],
-            sources: Iterable[Node]) -> list[Node]:
-    """The inputs from whose shapes the symbolic sizes of a graph are told, beside its own.
+def find_size_inputs(names: ValueTable, wanted: Sequence[Node], known: Collection[Node],
+                     sources: Iterable[Node]) -> list[Node]:
+    """The further inputs whose shapes determine the symbolic sizes of a graph.
 
-    Only `sources` qualify, the inputs that runs of this program read. Other programs of the
-    function have inputs at the same paths in which the same names mean other axes.
+    They are chosen from `sources`, the inputs that traces of this program read. In other programs
+    of the function, the same names may mean other axes of inputs at the same paths.
     """
     nodes = cone(wanted, known)
-    asked = {size for n in nodes for size in sizes_of(n)}
-    told = {size for n in nodes if n.op == "input" or n in known for size in plain_sizes(n)}
-    found = []
+    needed = {size for n in nodes for size in sizes_of(n)}
+    determined = {size for n in nodes if n.op == "input" or n in known for size in plain_sizes(n)}
+    chosen = []
     for node in (*sources, *(n for n in names.measures if n in known)):
-        if (asked - told) & plain_sizes(node):
-            told |= plain_sizes(node)
-            found.append(node)
-    return found
+        if (needed - determined) & plain_sizes(node):
+            determined |= plain_sizes(node)
+            chosen.append(node)
+    return chosen
 
 
 def operand(value: Any, node: Node) -> Any:
-    """A number as the dtype it adapts to; OverflowError where that cannot hold it."""
+    """A number as an array of the dtype it adapts to. Raises OverflowError if it does not fit."""
     with np.errstate(over="ignore"):
         return np.asarray(node.type.dtype.type(value))
 
 
-def cut(nodes: Sequence[Node], wanted: Sequence[Node], inputs: Sequence[Node]) -> Graph:
-    """The graph of `nodes` in which `inputs`, whatever computes them elsewhere, are given."""
-    made = Nodes()
-    new = {n: made.input(n.params["name"] if n.op == "input" else f"r{i}", n.type, device)
+def extract_graph(nodes: Sequence[Node], wanted: Sequence[Node], inputs: Sequence[Node]) -> Graph:
+    """The graph from `inputs`, which become graph inputs, to `wanted`, over `nodes`."""
+    factory = Nodes()
+    new = {n: factory.input(n.params["name"] if n.op == "input" else f"r{i}", n.type, device)
            for i, (n, device) in enumerate(zip(inputs, devices_of(inputs)))}
     for n in nodes:
         if n not in new:
-            new[n] = made.make(n.op, [new[i] for i in n.inputs], n.params, n.type, n.site)
+            new[n] = factory.make(n.op, [new[i] for i in n.inputs], n.params, n.type, n.site)
     return Graph(tuple(new[n] for n in inputs), tuple(new[n] for n in wanted))

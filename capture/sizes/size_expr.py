@@ -1,8 +1,8 @@
-"""Sizes as formulas: polynomials over named sizes, in one canonical form.
+"""Represents sizes as polynomials over named sizes, in a canonical form.
 
-A floor division that leaves a rest is one more unknown of the polynomial, a `Quotient`; a remainder
-is `n - d * (n // d)`. So two formulas that this algebra can show to be equal are equal objects.
-Named sizes stand for whole numbers of at least 1, or of at least 0 where they are measured.
+A floor division with a remainder is one more unknown of the polynomial, a `Quotient`. A remainder
+is `n - d * (n // d)`. Two expressions that this algebra can prove equal are equal objects. Named
+sizes are integers of at least 1, or of at least 0 if they are data-dependent.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import cached_property
 
 
 @dataclass(frozen=True)
-class Symbol:
-    """A size with a name, and the least that it can be."""
+class SizeSymbol:
+    """A size with a name, and its least value."""
 
     name: str
     least: int = 1
@@ -28,8 +28,8 @@ class Symbol:
 class Quotient:
     """num // den, rounded down."""
 
-    num: Expr
-    den: Expr
+    num: SizeExpr
+    den: SizeExpr
 
     @cached_property
     def _text(self) -> str:
@@ -39,17 +39,17 @@ class Quotient:
         return self._text
 
 
-Atom = Symbol | Quotient
+Atom = SizeSymbol | Quotient
 Monomial = tuple[tuple[Atom, int], ...]  # atoms with their powers, ordered by their text
 Terms = dict[Monomial, int]
 
 
-class Expr:
+class SizeExpr:
     """A polynomial with integer coefficients. Equal polynomials are equal, and hash alike."""
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        kept = [(m, c) for m, c in terms.items() if c]
-        self.terms = tuple(sorted(kept, key=lambda term: _order(term[0])))
+        nonzero = [(m, c) for m, c in terms.items() if c]
+        self.terms = tuple(sorted(nonzero, key=lambda term: _order(term[0])))
 
     @cached_property
     def _hash(self) -> int:
@@ -59,27 +59,27 @@ class Expr:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expr) and self.terms == other.terms
+        return isinstance(other, SizeExpr) and self.terms == other.terms
 
-    def __add__(self, other: Expr) -> Expr:
-        return Expr(_sum([*self.terms, *other.terms]))
+    def __add__(self, other: SizeExpr) -> SizeExpr:
+        return SizeExpr(_sum([*self.terms, *other.terms]))
 
-    def __neg__(self) -> Expr:
-        return Expr({m: -c for m, c in self.terms})
+    def __neg__(self) -> SizeExpr:
+        return SizeExpr({m: -c for m, c in self.terms})
 
-    def __sub__(self, other: Expr) -> Expr:
+    def __sub__(self, other: SizeExpr) -> SizeExpr:
         return self + -other
 
-    def __mul__(self, other: Expr) -> Expr:
-        return Expr(_sum((_times(m, n), c * d) for m, c in self.terms for n, d in other.terms))
+    def __mul__(self, other: SizeExpr) -> SizeExpr:
+        return SizeExpr(_sum((_times(m, n), c * d) for m, c in self.terms for n, d in other.terms))
 
-    def __floordiv__(self, other: Expr) -> Expr:
+    def __floordiv__(self, other: SizeExpr) -> SizeExpr:
         return floor_divide(self, other)
 
-    def __mod__(self, other: Expr) -> Expr:
+    def __mod__(self, other: SizeExpr) -> SizeExpr:
         return self - other * (self // other)
 
-    def __pow__(self, power: int) -> Expr:
+    def __pow__(self, power: int) -> SizeExpr:
         out = constant(1)
         for _ in range(power):
             out = out * self
@@ -87,7 +87,7 @@ class Expr:
 
     @property
     def number(self) -> int | None:
-        """The value of a polynomial without unknowns, else None."""
+        """The value of a constant polynomial, else None."""
         if not self.terms:
             return 0
         return self.terms[0][1] if self.terms[0][0] == () else None
@@ -97,37 +97,38 @@ class Expr:
         """The coefficient of the first term."""
         return self.terms[0][1] if self.terms else 0
 
-    def reduced(self) -> Expr:
-        """It divided by what all coefficients share: 0 where this is 0."""
+    def reduced(self) -> SizeExpr:
+        """The polynomial divided by the greatest common divisor of its coefficients."""
         shared = math.gcd(*(c for _, c in self.terms)) or 1
-        return Expr({m: c // shared for m, c in self.terms})
+        return SizeExpr({m: c // shared for m, c in self.terms})
 
     def symbols(self) -> set[str]:
-        """The names in it."""
+        """The names of the sizes in the polynomial."""
         return {s.name for s in self.named()}
 
-    def named(self) -> set[Symbol]:
-        """The sizes with a name in it."""
-        found: set[Symbol] = set()
+    def named(self) -> set[SizeSymbol]:
+        """The named sizes in the polynomial, including those in quotients."""
+        symbols: set[SizeSymbol] = set()
         for atom in self.atoms():
-            found |= {atom} if isinstance(atom, Symbol) else atom.num.named() | atom.den.named()
-        return found
+            symbols |= {atom} if isinstance(atom, SizeSymbol) else \
+                atom.num.named() | atom.den.named()
+        return symbols
 
     @property
     def name(self) -> str | None:
-        """The name of a polynomial that is one size with a name, else None."""
+        """The name of a polynomial that is a single named size, else None."""
         return next((s.name for s in self.named() if self == symbol(s.name, s.least)), None)
 
     def atoms(self) -> list[Atom]:
-        """Its unknowns, quotients included but not looked into."""
+        """The unknowns of the polynomial: named sizes and quotients."""
         return list(dict.fromkeys(atom for m, _ in self.terms for atom, _ in m))
 
     def value(self, sizes: Mapping[str, int]) -> int:
-        """What it amounts to for these sizes."""
+        """The value for these sizes."""
         return sum(c * math.prod(_atom_value(a, sizes) ** p for a, p in m) for m, c in self.terms)
 
     def low(self) -> int | None:
-        """A number it is never below, where one is known."""
+        """A lower bound of the value; None if none is known."""
         plain = self._low()
         if plain is not None or not any(isinstance(a, Quotient) for a in self.atoms()):
             return plain
@@ -135,8 +136,8 @@ class Expr:
         low = below._low()
         return None if low is None else -(-low // scale)
 
-    def _without_quotients(self) -> tuple[int, Expr]:
-        """(s, e) with s * self >= e, where n // d is put between (n - d + 1) / d and n / d."""
+    def _without_quotients(self) -> tuple[int, SizeExpr]:
+        """(s, e) with s * self >= e. Uses that n // d is between (n - d + 1) / d and n / d."""
         divisors = {a: a.den.number or 0 for a in self.atoms() if isinstance(a, Quotient)}
         scale, total = math.prod(d for d in divisors.values() if d > 0), constant(0)
         for m, c in self.terms:
@@ -146,7 +147,7 @@ class Expr:
                 bound = atom.num if c < 0 else atom.num - constant(d - 1)
                 total = total + bound * constant(c * (scale // d))
             else:
-                total = total + Expr({m: c * scale})
+                total = total + SizeExpr({m: c * scale})
         return scale, total
 
     def _low(self) -> int | None:
@@ -159,19 +160,19 @@ class Expr:
         return total
 
     def high(self) -> int | None:
-        """A number it is never above, where one is known."""
+        """An upper bound of the value; None if none is known."""
         low = (-self).low()
         return None if low is None else -low
 
-    def remainder(self) -> tuple[Expr, Expr] | None:
+    def remainder(self) -> tuple[SizeExpr, SizeExpr] | None:
         """(n, d) of a polynomial that is n % d, else None."""
         for atom in self.atoms():
             if isinstance(atom, Quotient) and self == atom.num % atom.den:
                 return atom.num, atom.den
         return None
 
-    def bound(self) -> tuple[Expr, int] | None:
-        """(n, m) of a polynomial n // d - c with a plain d, which is below 0 where n < m."""
+    def bound(self) -> tuple[SizeExpr, int] | None:
+        """(n, m) of a polynomial n // d - c with a constant d: it is negative exactly if n < m."""
         terms = [(m, c) for m, c in self.terms if m]
         if len(terms) != 1 or terms[0][1] != 1 or not _is_quotient(terms[0][0]):
             return None
@@ -183,7 +184,7 @@ class Expr:
         return atom.num, -rest * divisor
 
     def grouped(self) -> str:
-        """Its text, in brackets unless it is one name or number."""
+        """The text, in brackets unless it is a single name or number."""
         atomic = (len(self.terms) == 1 and str(self).isidentifier()) or (self.number or -1) >= 0
         return str(self) if atomic else f"({self})"
 
@@ -205,16 +206,16 @@ class Expr:
     __repr__ = __str__
 
 
-def constant(n: int) -> Expr:
-    return Expr({(): n})
+def constant(n: int) -> SizeExpr:
+    return SizeExpr({(): n})
 
 
-def symbol(name: str, least: int = 1) -> Expr:
-    return Expr({((Symbol(name, least), 1),): 1})
+def symbol(name: str, least: int = 1) -> SizeExpr:
+    return SizeExpr({((SizeSymbol(name, least), 1),): 1})
 
 
-def floor_divide(a: Expr, b: Expr) -> Expr:
-    """a // b: what divides without rest, and a quotient of the rest."""
+def floor_divide(a: SizeExpr, b: SizeExpr) -> SizeExpr:
+    """a // b: the exact quotient of the divisible terms, plus a `Quotient` of the remainder."""
     if not b.terms:
         raise ZeroDivisionError("a size is divided by 0")
     if len(b.terms) == 1:
@@ -228,9 +229,9 @@ def floor_divide(a: Expr, b: Expr) -> Expr:
     return whole + _quotient(rest, b)
 
 
-def _quotient(a: Expr, b: Expr) -> Expr:
+def _quotient(a: SizeExpr, b: SizeExpr) -> SizeExpr:
     shared = math.gcd(*(c for _, c in (*a.terms, *b.terms)))
-    a, b = (Expr({m: c // shared for m, c in e.terms}) for e in (a, b))
+    a, b = (SizeExpr({m: c // shared for m, c in e.terms}) for e in (a, b))
     inner = [atom for atom in a.atoms() if isinstance(atom, Quotient)]
     if b.number is not None and b.number > 0 and len(inner) == 1:
         divisor, more = inner[0].den.number, (a - _single(inner[0])).number
@@ -239,11 +240,11 @@ def _quotient(a: Expr, b: Expr) -> Expr:
     return _single(Quotient(a, b))
 
 
-def _single(atom: Atom) -> Expr:
-    return Expr({((atom, 1),): 1})
+def _single(atom: Atom) -> SizeExpr:
+    return SizeExpr({((atom, 1),): 1})
 
 
-def _split(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+def _split(a: SizeExpr, b: SizeExpr) -> tuple[SizeExpr, SizeExpr]:
     """(whole, rest) with a == whole * b + rest, for a `b` of one term."""
     (by, scale), whole, rest = b.terms[0], {}, {}
     for m, c in a.terms:
@@ -253,11 +254,11 @@ def _split(a: Expr, b: Expr) -> tuple[Expr, Expr]:
         else:
             whole[left] = c // scale
             rest[m] = c % scale
-    return Expr(whole), Expr(rest)
+    return SizeExpr(whole), SizeExpr(rest)
 
 
-def _divide_exactly(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """(a / b, 0) where that is a polynomial, else (0, a)."""
+def _divide_exactly(a: SizeExpr, b: SizeExpr) -> tuple[SizeExpr, SizeExpr]:
+    """(a / b, 0) if a / b is a polynomial, else (0, a)."""
     whole, rest = constant(0), a
     (by, scale) = b.terms[0]
     while rest.terms:
@@ -265,7 +266,7 @@ def _divide_exactly(a: Expr, b: Expr) -> tuple[Expr, Expr]:
         left = _without(m, by)
         if left is None or c % scale:
             return constant(0), a
-        step = Expr({left: c // scale})
+        step = SizeExpr({left: c // scale})
         whole, rest = whole + step, rest - step * b
     return whole, rest
 
@@ -286,7 +287,7 @@ def _times(m: Monomial, n: Monomial) -> Monomial:
 
 
 def _without(m: Monomial, by: Monomial) -> Monomial | None:
-    """m / by, or None where that is no monomial."""
+    """m / by, or None if that is not a monomial."""
     powers = dict(m)
     for atom, power in by:
         powers[atom] = powers.get(atom, 0) - power
@@ -317,16 +318,16 @@ def _factor(atom: Atom) -> str:
 
 
 def _atom_value(atom: Atom, sizes: Mapping[str, int]) -> int:
-    if isinstance(atom, Symbol):
+    if isinstance(atom, SizeSymbol):
         return sizes[atom.name]
     return atom.num.value(sizes) // atom.den.value(sizes)
 
 
 def _least(m: Monomial) -> int | None:
-    """A number, 0 or more, that the product is never below."""
+    """A lower bound of the monomial that is at least 0; None if none is known."""
     total = 1
     for atom, power in m:
-        low = atom.least if isinstance(atom, Symbol) else _quotient_low(atom)
+        low = atom.least if isinstance(atom, SizeSymbol) else _quotient_low(atom)
         if low is None or low < 0:
             return None
         total *= low ** power

@@ -1,9 +1,9 @@
-"""Sizes that may vary: `Dim` behaves as an int and remembers how it follows from the named sizes.
+"""Symbolic sizes: `Dim` behaves as an int and holds its expression over the named sizes.
 
-A `Dim` is not an int, since a subclass of int would leak its value without a word
-(`math.sqrt(n)`, `range(n)`). Arithmetic gives further `Dim`s. A comparison that holds for all sizes
-is just answered; any other is answered for the sizes at hand, and noted as a condition. A use that
-only a plain number can serve fixes the size, and is noted with the user's line.
+A `Dim` is not an int: C code would silently read the value of a subclass of int (`math.sqrt(n)`,
+`range(n)`). Arithmetic returns further `Dim`s. A comparison with the same answer for all sizes
+adds nothing; any other is answered for the sizes of the traced call and becomes a condition, which
+guards check. A use that needs a plain number fixes the size, and the user's line is recorded.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ...eager.errors import GraphError, user_line
-from .size_expr import Expr, constant, symbol
+from .size_expr import SizeExpr, constant, symbol
 
 
-class Condition(NamedTuple):
-    """A comparison that was made: whether `expr` == 0 ("eq") or < 0 ("lt"), on a user's line."""
+class SizeCondition(NamedTuple):
+    """A comparison in a trace: the outcome of `expr` == 0 ("eq") or `expr` < 0 ("lt")."""
 
     relation: str
-    expr: Expr
+    expr: SizeExpr
     outcome: bool
     line: str
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Whether it comes out the same for these sizes."""
+        """True if the comparison has the same outcome for these sizes."""
         value = self.expr.value(sizes)
         return (value == 0 if self.relation == "eq" else value < 0) is self.outcome
 
-    def follows_from(self, other: Condition) -> bool:
-        """Whether it holds wherever `other` does."""
+    def follows_from(self, other: SizeCondition) -> bool:
+        """True if this condition is implied by `other`."""
         if other.relation != "lt" or self is other:
             return False
         apart = self.expr - other.expr if not other.outcome else other.expr - self.expr
@@ -46,29 +46,29 @@ class Condition(NamedTuple):
         return not self.outcome and low > 0
 
     def __str__(self) -> str:
-        left = Expr({m: c for m, c in self.expr.terms if c > 0})
-        right = Expr({m: -c for m, c in self.expr.terms if c < 0})
+        left = SizeExpr({m: c for m, c in self.expr.terms if c > 0})
+        right = SizeExpr({m: -c for m, c in self.expr.terms if c < 0})
         if self.expr.remainder() is not None:
             left, right = self.expr, constant(0)
         sign = {"eq": ("!=", "=="), "lt": (">=", "<")}[self.relation][self.outcome]
         return f"{left} {sign} {right}"
 
 
-class Fixed(NamedTuple):
-    """A size that was handed to Python as a plain number: which, its value, how, and where."""
+class FixedSize(NamedTuple):
+    """A size that Python read as a plain number: its expression, value, use and line."""
 
-    expr: Expr
+    expr: SizeExpr
     value: int
     how: str
     line: str
 
 
-class Listening:
-    """See `Sizes.listening`. No generator: recorders enter it while they watch what code runs."""
+class RecordingScope:
+    """The context of `ShapeEnv.recording`. A tracer would see the frame of a generator."""
 
     __slots__ = ("_before", "_live", "_sizes")
 
-    def __init__(self, sizes: Sizes, live: bool) -> None:
+    def __init__(self, sizes: ShapeEnv, live: bool) -> None:
         self._sizes, self._live, self._before = sizes, live, False
 
     def __enter__(self) -> None:
@@ -78,155 +78,155 @@ class Listening:
         self._sizes.live = self._before
 
 
-class Noted:
-    """The named sizes of one run, and what the run asked of them."""
+class SizeRecord:
+    """The named sizes of one traced call, and the questions that it asked about them."""
 
     def __init__(self, values: Mapping[str, int]) -> None:
         self.values = dict(values)
         self.live = False
-        self.measured: set[str] = set()  # sizes that were found while the function ran
-        self.answers: dict[tuple[str, Expr], bool] = {}  # to questions about these
-        self.conditions: dict[tuple[str, Expr], Condition] = {}
-        self.fixed: list[Fixed] = []
-        self.shown: list[Fixed] = []  # made into text, which is rarely computed with
+        self.measured: set[str] = set()  # names of data-dependent sizes
+        self.answers: dict[tuple[str, SizeExpr], bool] = {}  # of data-dependent sizes
+        self.conditions: dict[tuple[str, SizeExpr], SizeCondition] = {}
+        self.fixed: list[FixedSize] = []
+        self.printed: list[FixedSize] = []  # sizes that were formatted as text
 
 
 _T = TypeVar("_T")
 
 
-class _Present(Generic[_T]):
-    """An attribute of the run that `Sizes` stands for at present, in this thread."""
+class _Current(Generic[_T]):
+    """Forwards an attribute of `ShapeEnv` to the current record of this thread."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, sizes: Sizes, owner: type) -> _T:
-        return getattr(sizes.noted, self._name)  # type: ignore[no-any-return]
+    def __get__(self, sizes: ShapeEnv, owner: type) -> _T:
+        return getattr(sizes.record, self._name)  # type: ignore[no-any-return]
 
-    def __set__(self, sizes: Sizes, value: _T) -> None:
-        setattr(sizes.noted, self._name, value)
+    def __set__(self, sizes: ShapeEnv, value: _T) -> None:
+        setattr(sizes.record, self._name, value)
 
 
-class Sizes:
-    """The named sizes of a function, those of its last run, and what that run asked of them.
+class ShapeEnv:
+    """The named sizes of a function, and the record of its last traced call.
 
-    While `live`, questions are noted. Afterwards they are answered from what was noted, and `Dim`s
-    are equal and hash by their formulas, as the parts of a graph must; only an order that a pass
-    asks for is a new condition.
+    While `live`, comparisons become conditions. Afterwards the recorded conditions answer them, and
+    `Dim`s compare and hash by their expressions, as graph nodes require. A pass that asks for an
+    order that was never asked for still adds a condition.
     """
 
-    values, live, measured = _Present[dict[str, int]](), _Present[bool](), _Present[set[str]]()
-    answers = _Present[dict[tuple[str, Expr], bool]]()
-    conditions = _Present[dict[tuple[str, Expr], Condition]]()
-    fixed, shown = _Present[list[Fixed]](), _Present[list[Fixed]]()
+    values, live, measured = _Current[dict[str, int]](), _Current[bool](), _Current[set[str]]()
+    answers = _Current[dict[tuple[str, SizeExpr], bool]]()
+    conditions = _Current[dict[tuple[str, SizeExpr], SizeCondition]]()
+    fixed, printed = _Current[list[FixedSize]](), _Current[list[FixedSize]]()
 
     def __init__(self, values: Mapping[str, int]) -> None:
-        self._last, self._resumed = Noted(values), threading.local()
-        self.number: Callable[[Dim], Any] | None = None  # a size as a Python number of a recording
-        self.asked: Callable[[str, Expr, int], None] | None = None  # is told what was asked of
-        # measured sizes: "eq" or "lt" and the answer, or the "value" that left for Python
-        self.fixes: Callable[[], None] | None = None  # is told that a size becomes a plain number
-        self.closed = False  # whether none may: the run has ended, and its graph holds for all
+        self._last, self._resumed = SizeRecord(values), threading.local()
+        self.number: Callable[[Dim], Any] | None = None  # wraps a size as a symbolic scalar
+        # Called with each question about data-dependent sizes: "eq" or "lt" and the answer, or
+        # "value" and the number that Python reads.
+        self.on_question: Callable[[str, SizeExpr, int], None] | None = None
+        self.on_fix: Callable[[], None] | None = None  # called before a size becomes a plain number
+        self.closed = False  # True if no size may be fixed: the graph holds for all sizes
 
     def begin(self, values: Mapping[str, int]) -> None:
-        """Forgets what was asked: another run begins, with these sizes."""
+        """Starts the record of another call, with these sizes."""
         live = self._last.live
-        self._last = Noted(values)
+        self._last = SizeRecord(values)
         self._last.live = live
 
     @property
-    def noted(self) -> Noted:
-        """The last run, or the one that this thread has resumed."""
-        return getattr(self._resumed, "noted", None) or self._last
+    def record(self) -> SizeRecord:
+        """The record of the last call, or the one that this thread has resumed."""
+        return getattr(self._resumed, "record", None) or self._last
 
     @contextlib.contextmanager
-    def resumed(self, noted: Noted) -> Iterator[None]:
-        """A context in which questions get the answers of an earlier run. Other threads, which
-        may record another run, keep theirs."""
-        before = getattr(self._resumed, "noted", None)
-        self._resumed.noted = noted
+    def resumed(self, record: SizeRecord) -> Iterator[None]:
+        """A context in which this thread's questions get the answers of an earlier call."""
+        before = getattr(self._resumed, "record", None)
+        self._resumed.record = record
         try:
             yield
         finally:
-            self._resumed.noted = before
+            self._resumed.record = before
 
     def named(self, name: str) -> Any:
         """The size called `name`."""
         return self.make(symbol(name))
 
     def measure(self, name: str, value: int) -> Any:
-        """The size called `name`, which was just found to be `value`; it may be 0."""
+        """The data-dependent size called `name`, with its value in this call; it may be 0."""
         self.values[name] = value
         self.measured.add(name)
         return self.make(symbol(name, 0))
 
-    def is_measured(self, expr: Expr) -> bool:
-        """Whether it depends on a size that was measured."""
+    def is_measured(self, expr: SizeExpr) -> bool:
+        """True if an expression depends on a data-dependent size."""
         return bool(self.measured) and not self.measured.isdisjoint(expr.symbols())
 
-    def make(self, expr: Expr) -> Any:
-        """The size that `expr` gives: an int where it is the same for all sizes."""
+    def make(self, expr: SizeExpr) -> Any:
+        """The size with this expression: an int if the expression is constant, else a `Dim`."""
         number = expr.number
         return Dim(expr, self) if number is None else number
 
-    def listening(self, live: bool = True) -> Listening:
-        """A context in which what is asked of sizes is noted, or is not."""
-        return Listening(self, live)
+    def recording(self, live: bool = True) -> RecordingScope:
+        """A context in which questions about sizes are recorded, or with `live` false are not."""
+        return RecordingScope(self, live)
 
-    def decide(self, relation: str, expr: Expr) -> bool:
-        """Whether `expr` is 0 ("eq") or below 0 ("lt")."""
+    def decide(self, relation: str, expr: SizeExpr) -> bool:
+        """True if `expr` is 0 ("eq") or negative ("lt")."""
         if expr.leading < 0:  # one form of each question: n < 8 is not 8 <= n
             if relation == "lt":
                 return not self.decide("lt", -expr - constant(1))
             expr = -expr
         expr = expr.reduced() if relation == "eq" else expr
-        known = decided(relation, expr)
-        if known is not None:
-            return known
+        constant_answer = decided(relation, expr)
+        if constant_answer is not None:
+            return constant_answer
         bound = expr.bound() if relation == "lt" else None
         if bound is not None:  # n // 2 < 3 is n < 6
             return self.decide("lt", bound[0] - constant(bound[1]))
         if self.is_measured(expr):
             return self._ask(relation, expr)
-        noted = self.conditions.get((relation, expr))
-        if noted is not None:
-            return noted.outcome
+        condition = self.conditions.get((relation, expr))
+        if condition is not None:
+            return condition.outcome
         if relation == "eq" and not self.live:
-            return False  # as formulas are told apart
+            return False  # different expressions are different sizes
         value = expr.value(self.values)
         outcome = value == 0 if relation == "eq" else value < 0
-        self.conditions[relation, expr] = Condition(relation, expr, outcome, user_line())
+        self.conditions[relation, expr] = SizeCondition(relation, expr, outcome, user_line())
         return outcome
 
-    def _ask(self, relation: str, expr: Expr) -> bool:
-        """The answer for measured sizes: part of the way that a run takes, no condition of it."""
-        noted = self.answers.get((relation, expr))
-        if noted is not None or (relation == "eq" and not self.live):
-            return bool(noted)
-        if self.asked is None:
-            raise GraphError(f"{expr} is asked for when the run that found this size has ended")
+    def _ask(self, relation: str, expr: SizeExpr) -> bool:
+        """The answer for data-dependent sizes: a branch of the trace, not a condition of it."""
+        answer = self.answers.get((relation, expr))
+        if answer is not None or (relation == "eq" and not self.live):
+            return bool(answer)
+        if self.on_question is None:
+            raise GraphError(f"the data-dependent size {expr} is read after the call has ended")
         value = expr.value(self.values)
         outcome = self.answers[relation, expr] = value == 0 if relation == "eq" else value < 0
-        self.asked(relation, expr, outcome)
+        self.on_question(relation, expr, outcome)
         return outcome
 
     def leak(self, dim: Dim, how: str) -> int:
-        """The plain number, noted as one that Python has got hold of."""
+        """The plain number, recorded as one that Python has read."""
         if self.live and self.is_measured(dim.expr):
-            assert self.asked is not None
-            self.asked("value", dim.expr, dim.value)
+            assert self.on_question is not None
+            self.on_question("value", dim.expr, dim.value)
         elif self.live:
-            if self.fixes is not None:
-                self.fixes()
-            self.fixed.append(Fixed(dim.expr, dim.value, how, user_line()))
+            if self.on_fix is not None:
+                self.on_fix()
+            self.fixed.append(FixedSize(dim.expr, dim.value, how, user_line()))
         elif self.closed:
-            raise GraphError(f"the size {dim.expr} was to be fixed to {dim.value} by {how}, after "
-                             "the run")
+            raise GraphError(f"{how} would fix the size {dim.expr} to {dim.value} after the traced "
+                             "call has ended")
         return dim.value
 
 
-def decided(relation: str, expr: Expr) -> bool | None:
-    """The answer where it is the same for all sizes."""
+def decided(relation: str, expr: SizeExpr) -> bool | None:
+    """The answer if it is the same for all sizes, else None."""
     low, high = expr.low(), expr.high()
     if relation == "eq":
         if low == high == 0:
@@ -237,12 +237,13 @@ def decided(relation: str, expr: Expr) -> bool | None:
     return False if low is not None and low >= 0 else None
 
 
-def _binary(name: str, fn: Callable[[Expr, Expr], Expr], swap: bool = False) -> Any:
+def _operator(name: str, fn: Callable[[SizeExpr, SizeExpr], SizeExpr],
+              swap: bool = False) -> Any:
     def method(self: Dim, other: Any) -> Any:
         exact = self.sizes.live and self.sizes.number is not None  # n + 1.0 is a float
         expr = _expr(other, whole=name in ("add", "sub") and not exact)
         if expr is None:
-            return _with_number(self, other, name, swap)
+            return _plain_operation(self, other, name, swap)
         a, b = (expr, self.expr) if swap else (self.expr, expr)
         if name in ("floordiv", "mod") and self.sizes.decide("eq", b):
             raise ZeroDivisionError("integer division or modulo by zero")
@@ -251,8 +252,8 @@ def _binary(name: str, fn: Callable[[Expr, Expr], Expr], swap: bool = False) -> 
     return method
 
 
-def _expr(x: Any, whole: bool = False) -> Expr | None:
-    """The formula of a size or a whole number; with `whole`, of a float without fraction too."""
+def _expr(x: Any, whole: bool = False) -> SizeExpr | None:
+    """The expression of a size or an integer; with `whole`, of a float without fraction too."""
     if type(x) is Dim:
         return x.expr
     if isinstance(x, (int, np.integer)) or (whole and type(x) is float and x.is_integer()):
@@ -278,13 +279,14 @@ _SIGNS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "tru
           "pow": "**", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
 
 
-def _with_number(dim: Dim, other: Any, name: str, swap: bool) -> Any:
-    """The operator on plain numbers, which fixes the size; what is not a number has its own way."""
+def _plain_operation(dim: Dim, other: Any, name: str, swap: bool) -> Any:
+    """The operator applied to plain numbers, which fixes the size; NotImplemented for others."""
     if type(other) is not Dim and not isinstance(other, (int, *_PLAIN)):
         return NotImplemented
     if dim.sizes.live and dim.sizes.number is not None:
-        own, given = dim.sizes.number(dim), dim.sizes.number(other) if type(other) is Dim else other
-        return _OPERATORS[name](given, own) if swap else _OPERATORS[name](own, given)
+        symbolic = dim.sizes.number(dim)
+        operand = dim.sizes.number(other) if type(other) is Dim else other
+        return _OPERATORS[name](operand, symbolic) if swap else _OPERATORS[name](symbolic, operand)
     kind = type(other).__name__ if type(other) is not Dim else "size"
     sign = _SIGNS.get(name, name)
     plain = dim.sizes.leak(dim, f"{kind} {sign} size" if swap else f"size {sign} {kind}")
@@ -292,34 +294,34 @@ def _with_number(dim: Dim, other: Any, name: str, swap: bool) -> Any:
     return _OPERATORS[name](other, plain) if swap else _OPERATORS[name](plain, other)
 
 
-def _leaving(name: str, swap: bool = False) -> Any:
+def _leaking_operator(name: str, swap: bool = False) -> Any:
     def method(self: Dim, other: Any) -> Any:
-        return _with_number(self, other, name, swap)
+        return _plain_operation(self, other, name, swap)
 
     return method
 
 
-def _compared(relation: str, negated: bool, swap: bool) -> Any:
-    """A comparison, as a question about the sign of a difference."""
+def _comparison(relation: str, negated: bool, swap: bool) -> Any:
+    """A comparison operator, which asks for the sign of the difference."""
     def method(self: Dim, other: Any) -> Any:
         expr = _expr(other)
         if expr is None:
             if not isinstance(other, (float, np.floating)):
                 return NotImplemented
             if self.sizes.live and self.sizes.number is not None:
-                return _ASKED[relation, negated, swap](self.sizes.number(self), other)
+                return _COMPARISONS[relation, negated, swap](self.sizes.number(self), other)
             own = self.sizes.leak(self, "a comparison with a float") if self.sizes.live \
                 else self.value
             a, b = own, float(other)
-            found = a == b if relation == "eq" else (b < a if swap else a < b)
-            return found is not negated
+            answer = a == b if relation == "eq" else (b < a if swap else a < b)
+            return answer is not negated
         difference = expr - self.expr if swap else self.expr - expr
         return self.sizes.decide(relation, difference) is not negated
 
     return method
 
 
-_ASKED: dict[tuple[str, bool, bool], Callable[[Any, Any], Any]] = {
+_COMPARISONS: dict[tuple[str, bool, bool], Callable[[Any, Any], Any]] = {
     ("eq", False, False): operator.eq, ("eq", True, False): operator.ne,
     ("lt", False, False): operator.lt, ("lt", True, False): operator.ge,
     ("lt", False, True): operator.gt, ("lt", True, True): operator.le,
@@ -327,47 +329,49 @@ _ASKED: dict[tuple[str, bool, bool], Callable[[Any, Any], Any]] = {
 
 
 class Dim:
-    """A size that may vary: an int to all who look, with its formula and the value at hand."""
+    """A symbolic size: behaves as an int, and holds its expression."""
 
     __slots__ = ("expr", "sizes")
 
-    def __init__(self, expr: Expr, sizes: Sizes) -> None:
+    def __init__(self, expr: SizeExpr, sizes: ShapeEnv) -> None:
         self.expr, self.sizes = expr, sizes
 
     @property
     def value(self) -> int:
-        """The size at hand."""
+        """The size in the traced call."""
         return self.expr.value(self.sizes.values)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(n, int) holds
         return int
 
-    def _shown(self) -> int:
-        """The size at hand, to be made into text."""
+    def _printed(self) -> int:
+        """The size in the traced call, recorded as used in text."""
         if self.sizes.is_measured(self.expr):
             return self.sizes.leak(self, "text")
-        self.sizes.shown.append(Fixed(self.expr, self.value, "text", user_line()))
+        self.sizes.printed.append(FixedSize(self.expr, self.value, "text", user_line()))
         return self.value
 
-    __add__ = __radd__ = _binary("add", lambda a, b: a + b)
-    __mul__ = __rmul__ = _binary("mul", lambda a, b: a * b)
-    __sub__, __rsub__ = (_binary("sub", lambda a, b: a - b, swap) for swap in (False, True))
-    __floordiv__, __rfloordiv__ = (_binary("floordiv", lambda a, b: a // b, s)
+    __add__ = __radd__ = _operator("add", lambda a, b: a + b)
+    __mul__ = __rmul__ = _operator("mul", lambda a, b: a * b)
+    __sub__, __rsub__ = (_operator("sub", lambda a, b: a - b, swap)
+                         for swap in (False, True))
+    __floordiv__, __rfloordiv__ = (_operator("floordiv", lambda a, b: a // b, s)
                                    for s in (False, True))
-    __mod__, __rmod__ = (_binary("mod", lambda a, b: a % b, swap) for swap in (False, True))
-    __truediv__, __rtruediv__ = (_leaving("truediv", swap) for swap in (False, True))
-    __and__ = __rand__ = _leaving("and")
-    __or__ = __ror__ = _leaving("or")
-    __xor__ = __rxor__ = _leaving("xor")
-    __lshift__, __rlshift__ = (_leaving("lshift", swap) for swap in (False, True))
-    __rshift__, __rrshift__ = (_leaving("rshift", swap) for swap in (False, True))
-    __rpow__ = _leaving("pow", True)
+    __mod__, __rmod__ = (_operator("mod", lambda a, b: a % b, swap)
+                         for swap in (False, True))
+    __truediv__, __rtruediv__ = (_leaking_operator("truediv", swap) for swap in (False, True))
+    __and__ = __rand__ = _leaking_operator("and")
+    __or__ = __ror__ = _leaking_operator("or")
+    __xor__ = __rxor__ = _leaking_operator("xor")
+    __lshift__, __rlshift__ = (_leaking_operator("lshift", swap) for swap in (False, True))
+    __rshift__, __rrshift__ = (_leaking_operator("rshift", swap) for swap in (False, True))
+    __rpow__ = _leaking_operator("pow", True)
 
     def __pow__(self, power: Any, modulo: Any = None) -> Any:
         if type(power) is int and power >= 0 and modulo is None:
             return self.sizes.make(self.expr ** power)
-        return _with_number(self, power, "pow", False)
+        return _plain_operation(self, power, "pow", False)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -390,20 +394,20 @@ class Dim:
     def __bool__(self) -> bool:
         return not self.sizes.decide("eq", self.expr)
 
-    __eq__ = _compared("eq", False, False)
-    __ne__ = _compared("eq", True, False)
-    __lt__ = _compared("lt", False, False)
-    __ge__ = _compared("lt", True, False)
-    __gt__ = _compared("lt", False, True)
-    __le__ = _compared("lt", True, True)
+    __eq__ = _comparison("eq", False, False)
+    __ne__ = _comparison("eq", True, False)
+    __lt__ = _comparison("lt", False, False)
+    __ge__ = _comparison("lt", True, False)
+    __gt__ = _comparison("lt", False, True)
+    __le__ = _comparison("lt", True, True)
 
     def __hash__(self) -> int:
-        """By the value for the user's dictionaries, by the formula for the parts of a graph."""
+        """The hash of the value while user code runs; the hash of the expression in a graph."""
         if self.sizes.live:
             return hash(self.sizes.leak(self, "a dictionary key"))
         return hash(self.expr)
 
-    # ---- what only a plain number can serve
+    # ---- uses that need a plain number
     def __index__(self) -> int:
         return self.sizes.leak(self, "a use that needs a plain int, such as range(n) or len(x)")
 
@@ -428,13 +432,13 @@ class Dim:
         return np.array(self.sizes.leak(self, "a NumPy array made from it"), dtype=dtype)
 
     def __getattr__(self, name: str) -> Any:
-        """int's own methods, which fix the size when they are called."""
+        """A method of int, which fixes the size when it is called."""
         if name.startswith("__") or not callable(getattr(int, name, None)):
             raise AttributeError(f"'int' object has no attribute {name!r}", name=name, obj=self)
         return lambda *args: getattr(self.sizes.leak(self, f".{name}()"), name)(*args)
 
     def conjugate(self) -> Dim:
-        """Itself: an int."""
+        """The size itself, as for any int."""
         return self
 
     @property
@@ -469,25 +473,25 @@ class Dim:
         return int, (self.sizes.leak(self, "pickle"),)
 
     def __format__(self, spec: str) -> str:
-        return format(self._shown(), spec) if spec else str(self)
+        return format(self._printed(), spec) if spec else str(self)
 
     def __repr__(self) -> str:
-        """The value while the function runs, for people; the formula in a graph."""
+        """The value while user code runs; the expression in a graph."""
         if not self.sizes.live:
             return str(self.expr)
-        return str(self._shown())
+        return str(self._printed())
 
 
 def concrete(value: Any) -> Any:
-    """`value` with each size in it, in tuples too, replaced by the number at hand."""
+    """`value` with each size, in tuples too, replaced by its number in the traced call."""
     if type(value) is Dim:
         return value.value
     if type(value) is tuple:
-        found = tuple(map(concrete, value))
-        return value if all(a is b for a, b in zip(found, value)) else found
+        numbers = tuple(map(concrete, value))
+        return value if all(a is b for a, b in zip(numbers, value)) else numbers
     return value
 
 
-def formula(value: Any) -> Expr:
-    """The formula of a size, which may be a plain int."""
+def size_expr_of(value: Any) -> SizeExpr:
+    """The expression of a size, which may be a plain int."""
     return value.expr if type(value) is Dim else constant(int(value))

@@ -12,7 +12,7 @@ from ...eager.core.tensor import Tensor
 from ..heap.access_path import Members
 from ..heap.introspection import EMPTY, attributes, cells, own_members
 from ..heap.snapshot import FIXED, HeapSnapshot
-from ..scalars.symbolic_scalar import SYMBOLS, plain
+from ..scalars.symbolic_scalar import SYMBOLS, plain_value
 
 Put = Callable[[Any], None]
 
@@ -27,7 +27,7 @@ def concretize(state: HeapSnapshot, result: Any) -> Any:
 
 def _settled(value: Any, seen: dict[int, Any]) -> Any:
     if type(value) in SYMBOLS:
-        return plain(value)
+        return plain_value(value)
     if isinstance(value, tuple):
         parts = [_settled(v, seen) for v in value]
         same = all(a is b for a, b in zip(parts, value))

@@ -36,8 +36,8 @@ from ..heap.access_path import Path
 from ..heap.snapshot import FIXED, HeapSnapshot
 from ..heap.source_location import user_site
 from ..scalars.scalar_expr import ScalarExpr
-from ..scalars.symbolic_scalar import Number
-from ..sizes.symbolic_dim import Dim, Sizes
+from ..scalars.symbolic_scalar import SymbolicScalar
+from ..sizes.symbolic_dim import Dim, ShapeEnv
 from .tracer import Tracer
 from .value_table import ValueTable
 
@@ -117,7 +117,7 @@ class ExportTracer(Tracer):
     answers = False
     keeps_layers = True
 
-    def __init__(self, state: HeapSnapshot, sizes: Sizes, common: SharedValues,
+    def __init__(self, state: HeapSnapshot, sizes: ShapeEnv, common: SharedValues,
                  forced: Sequence[bool],
                  training: bool, learnt: MergeHints | None = None) -> None:
         super().__init__(state, 0, (), common, sizes)
@@ -176,7 +176,7 @@ class ExportTracer(Tracer):
         super().learn(array, node)
 
     def source(self, tensor: Tensor) -> None:
-        with self.sizes.listening(False):
+        with self.sizes.recording(False):
             self.node_of(tensor)
 
     def leaves(self, tensor: Tensor, how: str) -> Any:
@@ -206,7 +206,7 @@ class ExportTracer(Tracer):
             raise CaptureError("item() hands a tensor's value to code that looks at its type",
                                _CURE["item()"])
         self.made_numbers = True
-        return Number(ScalarExpr("element", (node,)), value, self)
+        return SymbolicScalar(ScalarExpr("element", (node,)), value, self)
 
     def fixes(self) -> None:
         """A number that varies becomes a plain one: perhaps as Python's own `range` was asked."""
@@ -221,7 +221,7 @@ class ExportTracer(Tracer):
                                "plain number, which a model cannot do", "compute with tensors here")
         if self.meetings is not None and self.listening and kind == "bool" \
                 and getattr(subject, "op", "") not in ("const", "constant"):
-            with self.sizes.listening(False):
+            with self.sizes.recording(False):
                 subject = self.meetings.visit(subject)
         return super().decide(subject, kind, outcome)
 
@@ -247,7 +247,7 @@ class ExportTracer(Tracer):
     def refuse(self, why: str) -> None:
         raise CaptureError(f"this cannot be followed: {why}", "write it with tensors")
 
-    def index_of(self, number: Number) -> Any:
+    def index_of(self, number: SymbolicScalar) -> Any:
         return self.tensor_of(number, np.dtype(np.int64)) if type(number.value) is int else number
 
     def symbol(self, number: Any) -> Any:
@@ -256,7 +256,7 @@ class ExportTracer(Tracer):
 
     def goes_on(self, counted: Counted) -> bool:
         """Whether a `for` takes another turn."""
-        with self.sizes.listening(False):
+        with self.sizes.recording(False):
             answer = counted.question()[1]
             subject = self.loops.count(counted, user_site())
         return subject is None or bool(self._answered(subject, "bool", answer))
@@ -314,7 +314,8 @@ class ExportTracer(Tracer):
 
 
 def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
-                     given: Sequence[ExportInput], sizes: Sizes, common: SharedValues | None = None,
+                     given: Sequence[ExportInput], sizes: ShapeEnv,
+                     common: SharedValues | None = None,
                      forced: Sequence[bool] = (), training: bool = False,
                      learnt: MergeHints | None = None) -> ExportTrace:
     """Runs fn(*args, **kwargs), noting it for all sizes; state is left as it was.
@@ -332,8 +333,8 @@ def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     nodes: dict[int, Node] = {}
     try:
         interpreter.STATE.active, recorder.loops.base = recorder, sys._getframe()
-        sizes.fixes = recorder.fixes
-        with common.modules.counting(), set_grad_enabled(training), sizes.listening():
+        sizes.on_fix = recorder.fixes
+        with common.modules.counting(), set_grad_enabled(training), sizes.recording():
             result = fn(*args, **kwargs)
             nodes = {id(t): recorder.node_of(t) for t in _tensors_in(result)}
             recorder.gradients_stay()
@@ -345,7 +346,7 @@ def trace_for_export(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         if recorder.meetings is not None:
             recorder.meetings.ended(whole=False)
     finally:
-        interpreter.STATE.active, recorder.loops.base, sizes.fixes = before, None, None
+        interpreter.STATE.active, recorder.loops.base, sizes.on_fix = before, None, None
         recorder.settle_tape()
         changes = list(state.changes())
         for path, held, _ in changes:

@@ -30,7 +30,7 @@ from ..heap.object_recipes import (
 from ..heap.snapshot import FIXED, is_plain
 from ..heap.unguardable import is_hidden
 from ..scalars.scalar_expr import ScalarExpr
-from ..scalars.symbolic_scalar import Number
+from ..scalars.symbolic_scalar import SymbolicScalar
 from ..sizes.symbolic_dim import Dim
 from .tracer import Tracer
 
@@ -88,7 +88,7 @@ class Outputs:
         """How to make `value` again. A value that cannot be made again refuses the recording."""
         if type(value) is Dim:
             return self._number(ScalarExpr("size", (value.expr,)))
-        if type(value) is Number:
+        if type(value) is SymbolicScalar:
             self._recorder.loops.check(value)
             return self._number(value.formula)
         if (is_plain(value) and type(value) is not slice) or isinstance(value, FIXED):

@@ -14,7 +14,7 @@ from typing import Any
 from ..heap.access_path import Path
 from ..heap.introspection import attributes
 from ..scalars.scalar_expr import ScalarExpr
-from ..scalars.symbolic_scalar import Deciding, Number
+from ..scalars.symbolic_scalar import DecisionRecorder, SymbolicScalar
 
 
 def settable(path: Path, read: Callable[[Path], Any]) -> bool:
@@ -41,22 +41,22 @@ def is_number_at(path: Path, read: Callable[[Path], Any]) -> bool:
 class Symbolizer:
     """Puts symbols at `paths` and takes them back; `args` and `kwargs` are to be called with."""
 
-    def __init__(self, paths: Iterable[Path], args: Any, kwargs: Any, recorder: Deciding,
+    def __init__(self, paths: Iterable[Path], args: Any, kwargs: Any, recorder: DecisionRecorder,
                  read: Callable[[Path], Any]) -> None:
         self.args, self.kwargs = list(args), dict(kwargs)
         self._paths, self._recorder, self._read = list(paths), recorder, read
-        self.numbers: dict[Path, Number] = {}
+        self.numbers: dict[Path, SymbolicScalar] = {}
         self.written: list[Path] = []  # where the run has put something else
-        self._placed: list[tuple[Any, Path, Any, Number]] = []
+        self._placed: list[tuple[Any, Path, Any, SymbolicScalar]] = []
 
-    def put(self) -> dict[Path, Number]:
+    def put(self) -> dict[Path, SymbolicScalar]:
         """Puts the symbols there, which it returns by their places."""
         for path in self._paths:
             value = self._read(path)
-            if type(value) is Number:  # one closure variable of two functions
+            if type(value) is SymbolicScalar:  # one closure variable of two functions
                 self.numbers[path] = value
                 continue
-            number = Number(ScalarExpr("given", (path,)), value, self._recorder)
+            number = SymbolicScalar(ScalarExpr("given", (path,)), value, self._recorder)
             self.numbers[path] = number
             owner = self._owner(path)
             self._placed.append((owner, path, value, number))

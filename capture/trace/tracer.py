@@ -31,9 +31,9 @@ from ..heap.snapshot import HeapSnapshot
 from ..heap.source_location import user_site
 from ..lazy.interpreter import LazyInterpreter
 from ..passes.bounds_checks import may_raise
-from ..scalars.scalar_expr import Constant, ScalarExpr, of_number
-from ..scalars.symbolic_scalar import Number, plain, plainly
-from ..sizes.symbolic_dim import Sizes, concrete
+from ..scalars.scalar_expr import ScalarConstant, ScalarExpr, of_number
+from ..scalars.symbolic_scalar import SymbolicScalar, leaked_value, plain_value
+from ..sizes.symbolic_dim import ShapeEnv, concrete
 from .dynamic_inputs import DynamicInputs
 from .value_table import ValueTable
 
@@ -51,19 +51,19 @@ class Tracer:
 
     def __init__(self, state: HeapSnapshot, positional: int, keywords: tuple[str, ...],
                  names: ValueTable,
-                 sizes: Sizes | None = None, varying: DynamicInputs | None = None) -> None:
+                 sizes: ShapeEnv | None = None, varying: DynamicInputs | None = None) -> None:
         self.state, self.names, self.nodes = state, names, names.nodes
         self.positional, self.keywords = positional, keywords
         self.unwatched: AbstractContextManager[Any] = nullcontext()
-        self.sizes, self.varying = sizes or Sizes({}), varying or DynamicInputs()
-        self.widened: dict[Path, Number] = {}  # plain numbers that were replaced by symbols
+        self.sizes, self.varying = sizes or ShapeEnv({}), varying or DynamicInputs()
+        self.widened: dict[Path, SymbolicScalar] = {}  # plain numbers that were replaced by symbols
         self.made_numbers = False
         self._symbolic: list[tuple[Any, ...]] = []  # entries with symbols: these, what they had
         self.path: list[Decision | LoopEntry | LoopRepeat | LoopBackwardEvent
                         | DataDependentSize] = []
         self.loops = LoopDetector(self)
         if self.sizes is names.sizes:
-            self.sizes.number, self.sizes.asked = self._size, self._asked
+            self.sizes.number, self.sizes.on_question = self._size, self._asked
         self.later: LazyInterpreter | None = None  # delays ops until Python reads a value
         self.listening = True  # whether what Python asks of numbers is part of the run
         self._decided: set[tuple[Any, str]] = set()
@@ -98,7 +98,7 @@ class Tracer:
     def _run(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tensor:
         before, interpreter.STATE.active, self.listening = interpreter.STATE.active, None, False
         try:
-            given = tuple(concrete(plain(x)) for x in inputs)
+            given = tuple(concrete(plain_value(x)) for x in inputs)
             known = {name: concrete(value) for name, value in params.items()}
             out = evaluate(op, given, known) if self.later is None else \
                 self.later.apply(op, given, known)
@@ -109,7 +109,7 @@ class Tracer:
         except FusewireError as error:
             self.listening = True
             for x in inputs:  # an error is the answer to these very numbers
-                plainly(x)
+                leaked_value(x)
             decide_failure(self, op, inputs, params)
             if not isinstance(error, (ShapeError, DTypeError)):
                 self.refuse(f"{op.name} raises an error here that depends on values")
@@ -136,7 +136,7 @@ class Tracer:
         loop which is rolled up."""
         self.settle_tape()
         self.unwatched = nullcontext()
-        self.sizes.asked = self.sizes.number = None
+        self.sizes.on_question = self.sizes.number = None
         self.results = []
         if not self.loops.rolled_gradients:
             self.loops.end()
@@ -149,7 +149,7 @@ class Tracer:
         if node.op == "const":
             self.source(out)
             return out
-        with self.sizes.listening(False):
+        with self.sizes.recording(False):
             made = self.names.measured(op, node, self.sizes, out._data.shape[0])
         self.learn(out._data, made)
         if self._is_new(made, "measure"):
@@ -160,7 +160,7 @@ class Tracer:
     def shape(self, tensor: Tensor) -> tuple[Any, ...]:
         if not self.sizes.values:
             return tensor._data.shape  # type: ignore[no-any-return]
-        with self.sizes.listening(False):
+        with self.sizes.recording(False):
             return self.node_of(tensor).type.shape
 
     def source(self, tensor: Tensor) -> None:
@@ -206,12 +206,12 @@ class Tracer:
             self.decide(node, kind, outcome_of(kind, node, tensor._data))
             return value
         self.made_numbers = True
-        return Number(ScalarExpr("element", (node,)), value, self)
+        return SymbolicScalar(ScalarExpr("element", (node,)), value, self)
 
-    def _size(self, size: Any) -> Number:
-        return Number(ScalarExpr("size", (size.expr,)), size.value, self)
+    def _size(self, size: Any) -> SymbolicScalar:
+        return SymbolicScalar(ScalarExpr("size", (size.expr,)), size.value, self)
 
-    def tensor_of(self, number: Number, dtype: Any) -> Tensor | None:
+    def tensor_of(self, number: SymbolicScalar, dtype: Any) -> Tensor | None:
         """The tensor of a number, None where the dtype cannot hold it."""
         with np.errstate(over="ignore"):
             try:
@@ -231,7 +231,7 @@ class Tracer:
                         "recorded again with plain numbers")
         self.names.follows_numbers = False
 
-    def index_of(self, number: Number) -> Any:
+    def index_of(self, number: SymbolicScalar) -> Any:
         """What stands for a number in an index: here its value is asked for."""
         return number
 
@@ -243,7 +243,7 @@ class Tracer:
             return outcome
         self._flush_lazy()
         if kind == "bool":
-            with self.sizes.listening(False):
+            with self.sizes.recording(False):
                 subject = self.loops.visit(subject, user_site())
         return self._answered(subject, kind, outcome)
 
@@ -257,8 +257,8 @@ class Tracer:
 
     def _answered(self, subject: Any, kind: str, outcome: Any) -> Any:
         self._flush_lazy()
-        noted = Constant(outcome) if isinstance(subject,
-                                                ScalarExpr) and kind == "value" else outcome
+        exact = isinstance(subject, ScalarExpr) and kind == "value"
+        noted = ScalarConstant(outcome) if exact else outcome
         if self._is_new(subject, kind):
             self.path.append(Decision(subject, kind, noted, user_site()))
             self.loops.step()
@@ -278,7 +278,7 @@ class Tracer:
     def turn(self) -> int:
         return self.loops.turn
 
-    def uses(self, number: Number) -> None:
+    def uses(self, number: SymbolicScalar) -> None:
         if self.listening:
             self.loops.computed()
             self.loops.check(number)
@@ -290,7 +290,7 @@ class Tracer:
 
     def went_through(self, head: Any, given: Any, found: Any) -> None:
         """A gradient went back through a loop."""
-        with self.sizes.listening(False):
+        with self.sizes.recording(False):
             self.loops.went_through(head, given, found, user_site())
 
     def forget(self, is_gone: Callable[[Any], bool]) -> None:
@@ -310,10 +310,10 @@ class Tracer:
     # ---- nodes of arrays
 
     def _note(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any], out: Tensor) -> None:
-        with self.sizes.listening(False):
+        with self.sizes.recording(False):
             nodes = self._operands(inputs)
         kind = self._type(op, nodes, params, out)
-        with self.sizes.listening(False):
+        with self.sizes.recording(False):
             made = self.nodes.make(op.name, nodes, params, kind, user_site())
         self.loops.made(made)
         self.learn(out._data, made)
@@ -326,7 +326,7 @@ class Tracer:
         known = [self.node_of(x) if isinstance(x, Tensor) else None for x in inputs]
         if None not in known:
             return known  # type: ignore[return-value]
-        types = tuple([plain(x) if n is None else n.type for x, n in zip(inputs, known)])
+        types = tuple([plain_value(x) if n is None else n.type for x, n in zip(inputs, known)])
         return [self._number(x, types) if n is None else n for x, n in zip(inputs, known)]
 
     def _type(self, op: Op, nodes: list[Node], params: dict[str, Any], out: Tensor) -> TensorType:
@@ -343,7 +343,7 @@ class Tracer:
         """The node of a number among operands of these types."""
         dtype = dtype_of_operands(types)
         try:
-            if type(x) is Number:
+            if type(x) is SymbolicScalar:
                 self.uses(x)
                 return self.names.number(x.formula, TensorType((), dtype))
             return self.nodes.const(*literal(x, dtype))
@@ -399,7 +399,7 @@ class Tracer:
                         "arguments, closure or globals of the function")
             path = Path("lost", len(self.sources))
         kind = TensorType(self.shape_at(path, tensor._data.shape), tensor._data.dtype)
-        with self.sizes.listening(False):
+        with self.sizes.recording(False):
             node = self.sources[path] = self.names.tensor(path, kind, devices.of(tensor._data))
         self.learn(tensor._data, node)
         return node
@@ -437,6 +437,6 @@ def _differ(known: Iterable[Any], given: Iterable[Any]) -> bool:
 
 def _settled(value: Any) -> Any:
     """A param as plain data: a number in it is one for good."""
-    if type(value) is Number:
+    if type(value) is SymbolicScalar:
         return value.leak()
     return tuple(map(_settled, value)) if type(value) is tuple else value

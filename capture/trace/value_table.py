@@ -14,7 +14,7 @@ from ..graph.device_placement import devices_of
 from ..graph.graph import Node, Nodes
 from ..heap.access_path import Path
 from ..scalars.scalar_expr import ScalarExpr
-from ..sizes.symbolic_dim import Sizes
+from ..sizes.symbolic_dim import ShapeEnv
 
 
 class ValueTable:
@@ -22,7 +22,7 @@ class ValueTable:
 
     def __init__(self) -> None:
         self.nodes = Nodes()
-        self.sizes = Sizes({})  # the symbols among sizes; their values are those of the last run
+        self.sizes = ShapeEnv({})  # the symbols among sizes; their values are those of the last run
         self.paths: dict[Node, Path] = {}  # tensors that are read from outside
         self.numbers: dict[Node, ScalarExpr] = {}  # Python numbers, as operands of ops
         self.measures: dict[Node, None] = {}  # whose size only running tells
@@ -55,7 +55,7 @@ class ValueTable:
         """The inputs that are what a place carries, which begins with these values."""
         return tuple([self.phi((token, i), v) for i, v in enumerate(values)])
 
-    def measured(self, op: Op, x: Node, sizes: Sizes, value: int) -> Node:
+    def measured(self, op: Op, x: Node, sizes: ShapeEnv, value: int) -> Node:
         """What an op makes of `x` whose size, now `value`, only the values of `x` tell: a size of
         its own for each op and `x`, so that all runs call it the same."""
         size = sizes.measure(f"m{self._number((op.name, x))}", value)

@@ -107,7 +107,7 @@ def _graph_lines(graph: Graph) -> Iterator[str]:
         kind = _value(node.type.shape), node.type.dtype.name
         yield repr((node.op, inputs, params, kind))
     ends = [[number[n] for n in ends] for ends in (graph.inputs, graph.outputs)]
-    yield repr((ends, sorted(graph.donated.items()), sorted(graph.kept)))
+    yield repr((ends, sorted(graph.donated.items()), sorted(graph.persistent)))
 
 
 def _value(x: Any) -> Any:

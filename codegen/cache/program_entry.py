@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...capture.passes.bounds_checks import Check
+from ...capture.passes.bounds_checks import BoundsCheck
 from ...eager.arrays.shapes import TensorType
 from ...eager.errors import FusewireError
 from ..dynamic.dynamic_program import DynamicProgram
@@ -23,7 +23,7 @@ from ..program.prepack import PrepackedBuffers
 from ..program.prepacked_executable import Parts
 from .codec import DATA, Codec, Decoder, Encoder, Unsaved, record
 
-PARTS: dict[Any, Codec] = {cls: record(cls) for cls in (Interface, Check, PrepackedBuffers,
+PARTS: dict[Any, Codec] = {cls: record(cls) for cls in (Interface, BoundsCheck, PrepackedBuffers,
                                                        SizeFormula, DynamicProgram)}
 """The kinds of what programs are called with."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.heap.access_path import Path
-from ...capture.program.cfg import BackEdge, Block, Branch, Exit, Loop
+from ...capture.program.cfg import BackEdge, Block, Branch, Exit, LoopHeader
 from ...capture.program.stage_planner import walk
 from ...capture.program.trace_exit import TraceExit
 from ...capture.scalars.scalar_expr import ScalarExpr
@@ -69,7 +69,7 @@ class _ControlLowering:
 
     array_numbers: Mapping[Path, int]
     assembler: ControlAssembler = field(default_factory=ControlAssembler)
-    loops: list[Loop] = field(default_factory=list)
+    loops: list[LoopHeader] = field(default_factory=list)
     exits: list[_LoweredExit] = field(default_factory=list)
     overwritten: set[int] = field(default_factory=set)
     checked_first: list[TraceExit] = field(default_factory=list)  # guards run before the call
@@ -83,14 +83,14 @@ class _ControlLowering:
         unsupported."""
         if depth > _MAX_DEPTH:
             raise NotNativelyControlled("its branches are nested too deeply")
-        if block is None or any(s.executable is None for s in block.stages):
+        if block is None or any(s.executable is None for s in block.segments):
             self.assembler.add(Opcode.RET, UNKNOWN)  # the slow path compiles new segments
             return
-        for stage in block.stages:
+        for stage in block.segments:
             live = self._lower_segment(stage, live)
         if isinstance(block, Branch):
             self._lower_branch(block, live, depth)
-        elif isinstance(block, Loop):
+        elif isinstance(block, LoopHeader):
             self._lower_loop(block, live, depth)
         elif isinstance(block, BackEdge):
             self._lower_back_edge(block, live)
@@ -104,7 +104,7 @@ class _ControlLowering:
     def _lower_segment(self, stage: Segment, live: LiveValues) -> LiveValues:
         program, inputs = self._program_and_inputs(stage, live)
         results = [self.assembler.register(bytes_of([t])) for t in program.interface.results]
-        return {**live, **dict(zip(stage.wanted, self.assembler.run(program, inputs, results)))}
+        return {**live, **dict(zip(stage.outputs, self.assembler.run(program, inputs, results)))}
 
     def _program_and_inputs(self, stage: Segment, live: LiveValues) -> tuple[Executable,
                                                                              list[ControlOperand]]:
@@ -139,8 +139,8 @@ class _ControlLowering:
             assembler.arena_top = top
         self.lower_block(branch.outcomes.get(False), live, depth + 1)
 
-    def _lower_loop(self, loop: Loop, live: LiveValues, depth: int) -> None:
-        assembler, enter, first = self.assembler, loop.enter, len(self.assembler.registers)
+    def _lower_loop(self, loop: LoopHeader, live: LiveValues, depth: int) -> None:
+        assembler, enter, first = self.assembler, loop.entry, len(self.assembler.registers)
         numbers = [self.arithmetic.value(f, live) for f in enter.formulas]
         values = [*(live[v] for v in enter.values), *numbers]
         sizes = [*[bytes_of([p.type]) for p in enter.phis], *[SCALAR_BYTES] * len(numbers)]
@@ -156,7 +156,7 @@ class _ControlLowering:
         self._open_loops.pop()
 
     def _lower_back_edge(self, edge: BackEdge, live: LiveValues) -> None:
-        if edge.ways:
+        if edge.vjps:
             raise NotNativelyControlled("it has a backward through its iterations")
         number = self.loops.index(edge.loop)
         loop = next(x for x in self._open_loops if x.number == number)
@@ -187,23 +187,23 @@ class _ControlLowering:
             self.assembler.copy(phi, moved.get(value, value), size)
 
     def _lower_exit(self, exit_block: Exit, live: LiveValues) -> None:
-        leaf, *others = exit_block.leaves
-        if leaf.own and others:  # else the first one fits all calls that come here
+        leaf, *others = exit_block.exits
+        if leaf.exit_guards and others:  # else the first one fits all calls that come here
             raise NotNativelyControlled("an exit depends on guards that Python evaluates")
-        if leaf.way is not None or leaf.stage is None:
+        if leaf.backward is not None or leaf.segment is None:
             raise NotNativelyControlled("its results have a backward")
-        if leaf.stage.executable is None:
+        if leaf.segment.executable is None:
             self.assembler.add(Opcode.RET, UNKNOWN)
             return
         numbers = {f: self.arithmetic.pinned_copy(self.arithmetic.value(f, live))
                    for f in leaf.formulas}
-        program, inputs = self._program_and_inputs(leaf.stage, live)
+        program, inputs = self._program_and_inputs(leaf.segment, live)
         self._note_overwritten(leaf, program, inputs)
         result_types: list[Any] = []
         results = [self._result_operand(t.shape, t.dtype, result_types)
                    for t in program.interface.results]
         outputs = self.assembler.run(program, inputs, results)
-        for i, (slot, node) in enumerate(zip(outputs, leaf.stage.wanted)):
+        for i, (slot, node) in enumerate(zip(outputs, leaf.segment.outputs)):
             if slot.kind == "register":
                 outputs[i] = self._result_operand(node.type.shape, node.type.dtype, result_types)
                 self.assembler.copy(outputs[i], slot, bytes_of([node.type]))
@@ -214,7 +214,7 @@ class _ControlLowering:
                    inputs: Sequence[ControlOperand]) -> None:
         """Notes the arrays that a path overwrites in its last program."""
         overwritten = {inputs[i] for i in program.interface.overwritten}
-        if overwritten and leaf.own:
+        if overwritten and leaf.exit_guards:
             self.checked_first.append(leaf)
         if any(inputs.count(slot) > 1 for slot in overwritten):
             raise NotNativelyControlled("an array that it changes is read under two names")
@@ -317,7 +317,7 @@ class NativeControl:
                 self._resume(arrays, results, arena)
             end = header[ENDED]
             for loop, word in self._loops:
-                loop.turns += header[word]
+                loop.iterations += header[word]
             numbers = self._read_scalars(end, arena) if end >= 0 and self._exit_scalars[end] else {}
         finally:
             self._arenas.append(memory_pair)

@@ -19,7 +19,7 @@ from ...capture.graph.bind_sizes import bind_sizes, dims_in
 from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
 from ...capture.runtime.metrics import Memory
-from ...capture.sizes.size_expr import Symbol
+from ...capture.sizes.size_expr import SizeSymbol
 from ...eager.arrays import memory
 from ...eager.arrays.shapes import TensorType
 from ...eager.core.op import OPS
@@ -179,7 +179,7 @@ def _fixed_sizes(graph: Graph) -> set[int]:
         sizes.update(_ints_in((node.type.shape, *node.params.values())))
         for dim in dims_in((node.type.shape, *node.params.values())):
             sizes.update(abs(factor) for _, factor in dim.expr.terms)
-            if not all(isinstance(a, Symbol) for a in dim.expr.atoms()):
+            if not all(isinstance(a, SizeSymbol) for a in dim.expr.atoms()):
                 raise CodegenError(f"{node.site or node.op}: {dim.expr} comes from a division")
         for dim in dims_in(node.type.shape):
             if len(dim.expr.terms) > 1:

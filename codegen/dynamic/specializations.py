@@ -21,8 +21,8 @@ from ...capture.graph.bind_sizes import bind_sizes, dims_in, has_symbols
 from ...capture.graph.graph import Graph
 from ...capture.runtime.compile_queue import Job, Jobs, go_on
 from ...capture.runtime.metrics import Costs, Memory, making
-from ...capture.sizes.size_expr import Expr, Symbol
-from ...capture.sizes.symbolic_dim import formula
+from ...capture.sizes.size_expr import SizeExpr, SizeSymbol
+from ...capture.sizes.symbolic_dim import size_expr_of
 from ...eager.errors import CodegenError, FusewireError, GraphError
 from ...eager.fork_safety import held_while_forking
 from ..partition.hybrid_executable import op_by_op
@@ -127,10 +127,10 @@ class DynamicExecutable:
         self.jobs: Jobs | None = None  # where code is made that calls do not wait for
         self._bindings = find_size_bindings(graph)
         self._dynamic_inputs = [i for i, n in enumerate(graph.inputs)
-                         if any(formula(size).number is None for size in n.type.shape)]
+                         if any(size_expr_of(size).number is None for size in n.type.shape)]
         self._variants: dict[tuple[Any, ...], SpecializationState] = {}
         self._min_sizes = {name: size.least for name, size in _named_sizes(graph).items()}
-        self._axis_sizes = {formula(n) for node in (*graph.inputs, *graph.nodes())
+        self._axis_sizes = {size_expr_of(n) for node in (*graph.inputs, *graph.nodes())
                          for n in node.type.shape}
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
@@ -256,7 +256,7 @@ class DynamicExecutable:
         sizes = {name: (arrays[at.input].shape[at.axis] - at.offset) // at.scale
                  for name, at in self._bindings.items()}
         for i in self._dynamic_inputs:
-            wanted = tuple(formula(n).value(sizes) for n in self.graph.inputs[i].type.shape)
+            wanted = tuple(size_expr_of(n).value(sizes) for n in self.graph.inputs[i].type.shape)
             if arrays[i].shape != wanted or any(n < self._min_sizes[name]
                                                 for name, n in sizes.items()):
                 raise GraphError(f"input {i} has shape {arrays[i].shape}, where the recording is "
@@ -356,7 +356,7 @@ def _ignore(seconds: float, costs: Costs, peak: int) -> None:
 # ---- where sizes are found
 def find_size_bindings(graph: Graph) -> dict[str, SizeBinding]:
     """The binding of each named size: an axis of that length, or else one it follows from."""
-    axes = [(i, axis, _linear_size(formula(size))) for i, node in enumerate(graph.inputs)
+    axes = [(i, axis, _linear_size(size_expr_of(size))) for i, node in enumerate(graph.inputs)
             for axis, size in enumerate(node.type.shape)]
     candidates = [(line[0], SizeBinding(i, axis, *line[1:])) for i, axis, line in axes
              if line is not None]
@@ -368,17 +368,17 @@ def find_size_bindings(graph: Graph) -> dict[str, SizeBinding]:
     return bindings
 
 
-def _linear_size(size: Expr) -> tuple[str, int, int] | None:
+def _linear_size(size: SizeExpr) -> tuple[str, int, int] | None:
     """(name, scale, offset) of a size scale * name + offset; None for any other formula."""
     offset = sum(c for monomial, c in size.terms if not monomial)
     rest = [term for term in size.terms if term[0]]
     if len(rest) != 1 or len(rest[0][0]) != 1:
         return None
     ((atom, power),), scale = rest[0]
-    return (atom.name, scale, offset) if isinstance(atom, Symbol) and power == 1 else None
+    return (atom.name, scale, offset) if isinstance(atom, SizeSymbol) and power == 1 else None
 
 
-def _named_sizes(graph: Graph) -> dict[str, Symbol]:
+def _named_sizes(graph: Graph) -> dict[str, SizeSymbol]:
     """The named sizes of a graph."""
     nodes = (*graph.inputs, *graph.nodes())
     return {s.name: s for n in nodes for dim in dims_in((n.type.shape, *n.params.values()))

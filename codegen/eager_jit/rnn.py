@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ...capture.autodiff.backward import OnTape, read_in_backward
-from ...capture.autodiff.partitioner import opened, saved_values
+from ...capture.autodiff.backward import TapeBuilder, read_in_backward
+from ...capture.autodiff.partitioner import decomposed, saved_values
 from ...capture.graph.graph import Node, Nodes
 from ...capture.graph.graph_builder import as_tensor, building
-from ...capture.segments.segment import cone, cut
-from ...capture.sizes.symbolic_dim import Sizes
+from ...capture.segments.segment import cone, extract_graph
+from ...capture.sizes.symbolic_dim import ShapeEnv
 from ...eager import interpreter
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType
@@ -149,7 +149,7 @@ class LayerPrograms:
             demanded = read_in_backward(backward.gradients, set(backward.result_gradients))
             self.saved = saved_values(demanded, set(trace.nodes), {})
         wanted = [*trace.nodes, *self.saved]
-        self._forward = compile_graph(cut(cone(wanted, trace.inputs), wanted, trace.inputs))
+        self._forward = compile_graph(extract_graph(cone(wanted, trace.inputs), wanted, trace.inputs))
 
     def run(self, inputs: Sequence[Tensor | None]) -> tuple[Tensor, State]:
         """The h of every step, and the last state."""
@@ -186,7 +186,7 @@ class LayerPrograms:
         """
         backward = self._trace.gradients(numbers, wanted)
         live_in = [*self._trace.inputs, *self.saved]
-        graph = cut(cone(backward.gradients, live_in), backward.gradients,
+        graph = extract_graph(cone(backward.gradients, live_in), backward.gradients,
                     [*live_in, *backward.result_gradients])
         try:
             return compile_graph(graph), backward.input_numbers
@@ -243,7 +243,7 @@ class _LayerTrace:
     """The steps of a layer on nodes, with their tape."""
 
     def __init__(self, layer: RecurrentLayer) -> None:
-        self._nodes, self._sizes = Nodes(), Sizes({})
+        self._nodes, self._sizes = Nodes(), ShapeEnv({})
         self._decomposed: dict[Node, Node] = {}
         tensors = [None if t is None else as_tensor(self._nodes.input(f"x{i}", t))
                    for i, t in enumerate(layer.types)]
@@ -252,12 +252,12 @@ class _LayerTrace:
             if t is not None and need:
                 t.edge = Leaf(t)
         self._edges = [None if t is None else t.edge for t in tensors]
-        with building(OnTape(self._nodes, self._sizes)), set_grad_enabled(any(layer.needs)):
+        with building(TapeBuilder(self._nodes, self._sizes)), set_grad_enabled(any(layer.needs)):
             self.results = layer.apply(tensors)
         self.nodes = self._decompose([t._data.node for t in self.results])
 
     def _decompose(self, nodes: list[Node]) -> list[Node]:
-        return opened(self._nodes, nodes, self._decomposed)
+        return decomposed(self._nodes, nodes, self._decomposed)
 
     def gradients(self, numbers: tuple[int, ...], wanted: tuple[bool, ...]) -> _Gradients:
         """The gradients of the wanted inputs, from those of the results with these numbers."""
@@ -265,7 +265,7 @@ class _LayerTrace:
         result_gradients = [self._nodes.input(f"g{i}", self.nodes[i].type) for i in numbers]
         input_numbers = [i for i, (edge, want) in enumerate(zip(self._edges, wanted))
                   if want and edge is not None]
-        with building(OnTape(self._nodes, self._sizes)):
+        with building(TapeBuilder(self._nodes, self._sizes)):
             input_gradients = gradients_between(results, [as_tensor(n) for n in result_gradients],
                                       [self._edges[i] for i in input_numbers], False)
         numbered_nodes = [(i, g._data.node) for i, g in zip(input_numbers, input_gradients)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...capture.graph.graph import Graph, Node, Nodes, param_key, topological
-from ...capture.graph.graph_builder import Builder, as_tensor, building
+from ...capture.graph.graph_builder import GraphBuilder, as_tensor, building
 from ...capture.passes.decompose import decompose
 from ...eager.arrays.dtypes import is_small
 from ...eager.arrays.shapes import TensorType
@@ -147,7 +147,7 @@ def _traced(op: Op, params: dict[str, Any], needs: tuple[bool, ...], types: Sequ
                           if spread[i] else node)
         operands.append(t)
     try:
-        with building(Builder(nodes)), no_grad():
+        with building(GraphBuilder(nodes)), no_grad():
             gradients: Any = op.vjp(needs, *operands, **params)  # type: ignore[misc]
             gradients = [None if gx is None or not need else sum_to(gx, t.shape)._data.node
                      for gx, need, t in zip(gradients, needs, types[2:])]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...capture.graph.graph import SPECIAL, Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
-from ...capture.passes.bounds_checks import Check, extract_checks
+from ...capture.passes.bounds_checks import BoundsCheck, extract_checks
 from ...capture.passes.decompose import decompose_composites
 from ...capture.runtime import spans
 from ...capture.runtime.metrics import Memory, phase
@@ -55,7 +55,7 @@ def compile_hybrid(graph: Graph, native: Callable[[GraphPart], NativePart],
 
 
 def compile_parts(graph: Graph, native: Callable[[GraphPart], CompiledPart], kinds: LoweringTable
-                  ) -> tuple[Graph, list[Step], list[CompiledPart | None], list[Check]]:
+                  ) -> tuple[Graph, list[Step], list[CompiledPart | None], list[BoundsCheck]]:
     """The partitioned graph, its steps with the programs of its parts, and its checks. A part for
     which `native` raises CodegenError is partitioned again."""
     with phase("passes"):
@@ -100,14 +100,14 @@ class Action(NamedTuple):
     reads: tuple[int, ...]
     makes: tuple[int, ...]
     dead: tuple[int, ...]
-    checks: tuple[tuple[int, Check], ...]
+    checks: tuple[tuple[int, BoundsCheck], ...]
 
 
 class HybridExecutable:
     """Steps in order: native programs and library calls. Several threads may call it at once."""
 
     def __init__(self, graph: Graph, steps: Sequence[Step], programs: Sequence[NativePart | None],
-                 checks: Sequence[Check], wanted: int) -> None:
+                 checks: Sequence[BoundsCheck], wanted: int) -> None:
         self.graph, self.steps, self.programs = graph, list(steps), list(programs)
         self.checks, self.output_count = list(checks), wanted
         constants = [n for n in _values_read(graph, steps) if n.op == "const"]
@@ -186,7 +186,7 @@ class HybridExecutable:
                          for s, p in zip(self.steps, self.programs))
 
 
-def _distinct(checks: Sequence[Check]) -> list[Check]:
+def _distinct(checks: Sequence[BoundsCheck]) -> list[BoundsCheck]:
     """The first check of each value against each size."""
     return list({(c.output, c.low, c.size): c for c in reversed(checks)}.values())[::-1]
 
@@ -204,7 +204,7 @@ def _donated_inputs(steps: Sequence[Step], value_numbers: Mapping[Node, int]) ->
 
 def _actions(
     steps: Sequence[Step], programs: Sequence[NativePart | None], value_numbers: Mapping[Node, int],
-    numbered_checks: Sequence[tuple[int, Check]], outputs: set[int],
+    numbered_checks: Sequence[tuple[int, BoundsCheck]], outputs: set[int],
 ) -> list[Action]:
     """The steps with the numbers of their values and of those that die."""
     actions: list[Action] = []

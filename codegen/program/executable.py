@@ -13,7 +13,7 @@ import numpy as np
 
 from ...capture.graph.graph import Graph, Node
 from ...capture.graph.reference_interpreter import evaluate_node
-from ...capture.passes.bounds_checks import Check
+from ...capture.passes.bounds_checks import BoundsCheck
 from ...capture.runtime import spans
 from ...capture.runtime.metrics import Memory
 from ...eager.arrays import memory
@@ -35,7 +35,7 @@ class Plan:
     constants: list[Node]
     results: list[Node]
     donated: dict[Node, Node]  # outputs that take an input's memory
-    checks: list[Check]
+    checks: list[BoundsCheck]
     shapes: tuple[Any, ...]
     output_count: int  # how many of the graph's outputs the caller asked for
     sizes: tuple[int, ...] = ()  # those that stand for any; if there are some, the last input
@@ -50,8 +50,8 @@ class Interface:
     results: list[TensorType]
     outputs: list[int]  # where in the table they are
     overwritten: list[int]  # the inputs whose memory outputs take
-    input_checks: list[tuple[int, Check]]  # inputs that are looked at before the program runs
-    output_checks: list[Check]
+    input_checks: list[tuple[int, BoundsCheck]]  # inputs that are looked at before the program runs
+    output_checks: list[BoundsCheck]
     shapes: tuple[Any, ...]  # of the outputs that the caller asked for
     sizes: tuple[int, ...]  # those that stand for any; if there are some, the last input
 

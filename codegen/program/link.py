@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...capture.graph.graph import Graph, Node, params_key
-from ...capture.passes.bounds_checks import Check
+from ...capture.passes.bounds_checks import BoundsCheck
 from ..fusion.kernel_key import BufferView
 from ..fusion.launch import Launch
 from ..ir.loop_ir import Buffer
@@ -41,7 +41,7 @@ def lower_sections(graph: Graph, sections: Sequence[Section], program_inputs: Co
     its own buffer, as needed if sizes, and so offsets in a shared one, are unknown. Calls that need
     not run `in_order` share no temporaries.
     """
-    sections = [s._replace(graph=replace(s.graph, kept=_persistent_inputs(s, graph)))
+    sections = [s._replace(graph=replace(s.graph, persistent=_persistent_inputs(s, graph)))
                 for s in sections]
     bodies = _lower_each(sections, program_inputs, lower)
     if any(_needs_late_check(section, program_inputs, plan) for section,
@@ -63,7 +63,7 @@ def _lower_each(sections: Sequence[Section], program_inputs: Collection[Node], l
 def _persistent_inputs(section: Section, graph: Graph) -> frozenset[int]:
     """The inputs of a section that are persistent inputs of the graph in every call, or one value
     in many calls, such as the weight of a recurrent layer."""
-    always = _inputs_always_among(section, {graph.inputs[i] for i in graph.kept})
+    always = _inputs_always_among(section, {graph.inputs[i] for i in graph.persistent})
     if len(section.calls) >= MIN_PRODUCTS_TO_PACK:
         operands = zip(*[c.operands for c in section.calls])
         always |= {n for n, values in zip(section.graph.inputs, operands) if len({*values}) == 1}
@@ -117,11 +117,11 @@ class _Linker:
 
     def plan(self) -> Plan:
         """The plan of the whole graph."""
-        graph, checks = self.graph, list[Check]()
+        graph, checks = self.graph, list[BoundsCheck]()
         outputs = [self.owner[self.views[n].buffer] for n in graph.outputs]
         for node, *rule in self.checks:
             outputs += [] if node in outputs else [node]
-            checks.append(Check(outputs.index(node), *rule))
+            checks.append(BoundsCheck(outputs.index(node), *rule))
         buffers, constants = {n: b for b, n in self.owner.items()}, [*self.constants.values()]
         own = dict.fromkeys(self.results)  # in the order of the outputs if possible
         results = [*dict.fromkeys((*(n for n in outputs if n in own), *own))]
@@ -224,7 +224,7 @@ class _PersistentBuffers:
     recurrent layer, share them."""
 
     def __init__(self, plan: Plan, launches: Sequence[Launch]) -> None:
-        persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.kept}
+        persistent = {plan.buffers[plan.graph.inputs[i]] for i in plan.graph.persistent}
         available = {*persistent, *[plan.buffers[n] for n in plan.constants]}
         self.launches, _ = prepacked_launches(launches, available, plan.arguments)
         self.sources: dict[Buffer, dict[Buffer, None]] = {}  # the kept inputs it is made of

@@ -84,8 +84,8 @@ def _check_indices(ways: Explored, ends: Mapping[Exit, tuple[Node, ...]]) -> Non
     used = [set(topological(nodes)) for nodes in ends.values()]
     for at in walk(ways.root):
         if isinstance(at, Branch):
-            used.append(set(topological(at.wanted)))
-    first = set(topological(ways.root.wanted))
+            used.append(set(topological(at.operands)))
+    first = set(topological(ways.root.operands))
     always = set.intersection(*used[:len(ends)]) | first
     for node in set().union(*used) - always:
         if node.op == "check_index" or (node.op in OPS and OPS[node.op].bounds is not None):
@@ -109,7 +109,7 @@ def _without_numbers(outputs: Sequence[Node], names: Any) -> tuple[Node, ...]:
         if formula is not None:
             new[node] = _as(_value(formula, new, names), node.type.dtype, names)
         else:
-            new[node] = names.nodes.again(node, [new[i] for i in node.inputs])
+            new[node] = names.nodes.with_inputs(node, [new[i] for i in node.inputs])
     return tuple([new[n] for n in outputs])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...capture.sizes.size_expr import Expr
+from ...capture.sizes.size_expr import SizeExpr
 from ...codegen.dynamic.prime_unification import SizeFormula
 from ...codegen.llvm.step_table import loop_text
 from ...codegen.runtime.target import Target
@@ -27,7 +27,7 @@ class Named:
 
     name: str
     dtype: Any
-    shape: Sequence[Expr]
+    shape: Sequence[SizeExpr]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype.name}[{', '.join(map(str, self.shape))}]"
@@ -211,7 +211,7 @@ def _information(library: Library) -> Iterator[str]:
     yield _list(f"{library.name}_sizes", "%named", rows, "")
 
 
-def _shown(size: Expr, library: Library) -> int:
+def _shown(size: SizeExpr, library: Library) -> int:
     """A size as callers see it: a number, -1 - n for the size number n, or COMPUTED."""
     if size.number is not None:
         return size.number

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...capture.graph.device_placement import without_transfers
 from ...capture.graph.graph import Graph, Node, topological
-from ...capture.sizes.symbolic_dim import Condition, Sizes, formula
+from ...capture.sizes.symbolic_dim import ShapeEnv, SizeCondition, size_expr_of
 from ...codegen.dynamic.prime_unification import SizeFormula
 from ...codegen.runtime.target import Target
 from ...eager.arrays.devices import host
@@ -49,7 +49,7 @@ class Recorded:
         compiler = Compiler(target, threads, self.given, self.arrays, weights)
         programs = self._programs(compiler, notes)
         names = [*(n.params["name"] for n in self.graph.inputs[:self.given]), *self.output_names]
-        arrays = [Named(name, n.type.dtype, tuple(map(formula, n.type.shape))) for name, n in
+        arrays = [Named(name, n.type.dtype, tuple(map(size_expr_of, n.type.shape))) for name, n in
                   zip(names, (*self.graph.inputs[:self.given], *self.graph.outputs))]
         block = b"" if weights.empty else weights.block()
         return Library(name, arrays[:self.given], arrays[self.given:], [*self.ranges], programs,
@@ -78,7 +78,8 @@ class Recorded:
         """The shape of an input, whose sizes are numbers or have a name."""
         names = [*self.ranges]
         return tuple([SizeFormula(n.number) if n.number is not None else
-                      SizeFormula(1, (names.index(n.name or ""),)) for n in map(formula, shape)])
+                      SizeFormula(1, (names.index(n.name or ""),))
+                      for n in map(size_expr_of, shape)])
 
 
 _HELP = "what runs without Python has to be native code: write it with ops that have some"
@@ -100,7 +101,7 @@ def record(fn: Callable[..., Any], args: Any, wanted: Wanted) -> Recorded:
     call = arguments(fn, args, wanted.input_names, wanted.dynamic_shapes)
     with inference(fn):
         more = [further(call, a) for a in wanted.examples]
-        sizes = Sizes({})
+        sizes = ShapeEnv({})
         ways = explored([call, *more], sizes, training=False, meeting=False)
         check_fixed(sizes)
         results = results_of(ways, [], wanted.output_names, call.names)
@@ -122,7 +123,7 @@ def _graph(given: Sequence[Node], outputs: Sequence[Node], names: Any) -> tuple[
                             "take them as an argument")
     first = len(given)
     kept = frozenset(range(first, first + len(reads)))
-    graph = without_transfers(Graph((*given, *reads), tuple(outputs), kept=kept))
+    graph = without_transfers(Graph((*given, *reads), tuple(outputs), persistent=kept))
     return graph, [host(names.outside[n].array) for n in reads]
 
 
@@ -133,7 +134,7 @@ def _error_at(node: Node, why: str, help: str) -> ExportError:
 
 
 # ---- sizes
-def _known(call: Arguments, examples: Iterable[Arguments], conditions: Iterable[Condition]
+def _known(call: Arguments, examples: Iterable[Arguments], conditions: Iterable[SizeCondition]
            ) -> list[dict[str, int]]:
     """The sets of sizes that get code of their own: those of examples, or the only one."""
     if not call.sizes():
@@ -149,7 +150,7 @@ def _known(call: Arguments, examples: Iterable[Arguments], conditions: Iterable[
 
 
 def _ranges(call: Arguments, examples: Iterable[Arguments], wanted: Mapping[str, int],
-            conditions: Sequence[Condition]) -> dict[str, tuple[int, int]]:
+            conditions: Sequence[SizeCondition]) -> dict[str, tuple[int, int]]:
     """The least and the largest values of the sizes that vary."""
     sizes = call.sizes()
     unknown = [name for name in wanted if name not in sizes]
@@ -168,7 +169,8 @@ def _ranges(call: Arguments, examples: Iterable[Arguments], wanted: Mapping[str,
     return found
 
 
-def _where(name: str, size: int, largest: int, conditions: Sequence[Condition]) -> tuple[int, int]:
+def _where(name: str, size: int, largest: int, conditions: Sequence[SizeCondition]
+           ) -> tuple[int, int]:
     """The values of a size around that of the example for which all conditions hold."""
     def holds(n: int) -> bool:
         return all(c.holds({name: n}) for c in conditions)
@@ -185,7 +187,7 @@ def _where(name: str, size: int, largest: int, conditions: Sequence[Condition]) 
     return least, most
 
 
-def _check_conditions(ranges: Mapping[str, tuple[int, int]], conditions: Sequence[Condition]
+def _check_conditions(ranges: Mapping[str, tuple[int, int]], conditions: Sequence[SizeCondition]
                       ) -> None:
     """ExportError for a condition on several sizes that does not hold for all of them."""
     for condition in conditions:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...capture.sizes.symbolic_dim import Sizes
+from ...capture.sizes.symbolic_dim import ShapeEnv
 from ...eager.errors import ExportError
 from .model.arguments import arguments, further
 from .model.model import build, describe, names_of
@@ -73,7 +73,7 @@ def export(
     call = arguments(fn, args, input_names, dynamic, output_names or ("output",))
     with contextlib.nullcontext() if training else inference(fn):
         more = [further(call, args) for args in examples]
-        sizes = Sizes({})
+        sizes = ShapeEnv({})
         ways = explored([call, *more], sizes, training)
         check_fixed(sizes)
         held = states_of(ways, names_of(fn))

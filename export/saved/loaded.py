@@ -41,7 +41,7 @@ class SavedWays(Replay):
     @functools.cached_property
     def _any_mode(self) -> bool:
         """Whether they are right with and without gradients."""
-        asked = [*self.guards, *(g for leaf in self.leaves() for g in leaf.own)]
+        asked = [*self.guards, *(g for leaf in self.leaves() for g in leaf.exit_guards)]
         return not self.grad_enabled and not any(
             g.condition == "tensor on tape" and is_given(g.path) for g in asked)
 
@@ -79,7 +79,7 @@ class SavedWays(Replay):
                 found.append("what it read is there")
                 continue
             if failed >= 0:
-                found.append(self._failure(leaf.own[failed], args, kwargs))
+                found.append(self._failure(leaf.exit_guards[failed], args, kwargs))
         sites = dict.fromkeys(at.site for at in walk(self.root) if isinstance(at, Branch))
         return found or [f"decisions as they were recorded ({', '.join(sites)})"]
 

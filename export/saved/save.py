@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...capture.graph.device_placement import is_elsewhere
+from ...capture.graph.device_placement import uses_gpu
 from ...capture.guards.guards import Guard, PathCodegen, compile_check
 from ...capture.heap.path_reader import Reader
 from ...capture.program.trace_exit import TraceExit
@@ -62,7 +62,7 @@ class Saving:
             self.outside = self._outside(effects)
             programs = [p for p in self.programs if self._holds(p.guards)]
             leaves = {leaf: None for p in programs for leaf in p.leaves()
-                      if leaf in self._leaves and self._holds(leaf.own)}
+                      if leaf in self._leaves and self._holds(leaf.exit_guards)}
             same = len(programs) == len(self.programs) and len(leaves) == len(self._leaves)
             self.programs, self._leaves = programs, leaves
             if same:
@@ -147,7 +147,7 @@ def _described(recorded: Recorded, saving: Saving, writing: Encoder) -> dict[str
 def _program(program: Replay, saving: Saving, writing: Encoder) -> list[Any]:
     if program.casting is not None:
         raise Unsaved("it was recorded under autocast", "convert the model, or call it without")
-    if any(is_elsewhere(stage.graph) for stage in program.stages()):
+    if any(uses_gpu(stage.graph) for stage in program.stages()):
         raise Unsaved("it computes on a GPU, and what is saved runs on the CPU",
                       'bring what it reads to the CPU, model.to("cpu"), call it there, and save')
     parts = saving.live(program.guards), program.root, program.grad_enabled, program.varying

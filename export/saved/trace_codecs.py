@@ -14,12 +14,12 @@ from ...capture.graph.graph import Graph, Node, Nodes, Params, topological
 from ...capture.guards.guards import Guard
 from ...capture.heap import mutations, object_recipes
 from ...capture.heap.access_path import Key, Path, steps
-from ...capture.program.cfg import BackEdge, Branch, Exit, Loop, LoopBackward, SizeBinding
+from ...capture.program.cfg import BackEdge, Branch, Exit, LoopBackward, LoopHeader, SizeDefinition
 from ...capture.program.trace_exit import TraceExit
-from ...capture.scalars.scalar_expr import Constant, ScalarExpr
+from ...capture.scalars.scalar_expr import ScalarConstant, ScalarExpr
 from ...capture.segments.segment import Inputs, Segment
-from ...capture.sizes.size_expr import Expr, Quotient, Symbol
-from ...capture.sizes.symbolic_dim import Condition, Dim
+from ...capture.sizes.size_expr import Quotient, SizeExpr, SizeSymbol
+from ...capture.sizes.symbolic_dim import Dim, SizeCondition
 from ...capture.trace.dynamic_inputs import DynamicInputs
 from ...capture.trace.output_spec import Leaving
 from ...capture.trace.side_effects import SideEffect
@@ -99,13 +99,13 @@ _VALUES: dict[type, Codec] = {
     Path: Codec("path", _write_path, _read_path, lambda path: path),
     ScalarExpr: Codec("formula", _write_formula, lambda parts, of: ScalarExpr(
         parts[0], tuple(map(of.value, parts[1:]))), id),
-    Constant: Codec("constant", lambda x, to: [to.value(x.value)],
-                   lambda parts, of: Constant(of.value(parts[0]))),
-    Expr: Codec("expr", lambda x, to: [to.value(x.terms)],
-               lambda parts, of: Expr(dict(of.value(parts[0])))),
+    ScalarConstant: Codec("constant", lambda x, to: [to.value(x.value)],
+                         lambda parts, of: ScalarConstant(of.value(parts[0]))),
+    SizeExpr: Codec("expr", lambda x, to: [to.value(x.terms)],
+                   lambda parts, of: SizeExpr(dict(of.value(parts[0])))),
     Dim: Codec("dim", lambda x, to: [to.value(x.expr)],
               lambda parts, of: of.about.names.sizes.make(of.value(parts[0]))),
-    **{cls: record(cls) for cls in (Symbol, Quotient, Condition, DynamicInputs)},
+    **{cls: record(cls) for cls in (SizeSymbol, Quotient, SizeCondition, DynamicInputs)},
 }
 
 
@@ -128,7 +128,7 @@ def _write_graph(x: Graph, to: Encoder) -> list[Any]:
     rows = [[n.op, [number[i] for i in n.inputs], to.value(Params(n.params)), to.value(n.type),
              n.site] for n in order]
     ends = [[number[n] for n in of] for of in (x.inputs, x.outputs)]
-    return [rows, *ends, to.value(dict(x.donated)), sorted(x.kept)]
+    return [rows, *ends, to.value(dict(x.donated)), sorted(x.persistent)]
 
 
 def _read_graph(parts: list[Any], of: Decoder) -> Graph:
@@ -191,11 +191,11 @@ _WAYS: dict[type, Codec] = {
 
 # ---- the tree
 def _write_leaf(x: TraceExit, to: Encoder) -> list[Any]:
-    if x.way is not None:
+    if x.backward is not None:
         raise Unsaved("gradients go back from the result",
                       "record it under fw.no_grad(), or return x.detach()")
     leaving = Leaving(x.outputs, x.formulas, x.tensors, {})
-    parts = (to.about.live(x.own), x.effects, x.result, leaving, x.stage)
+    parts = (to.about.live(x.exit_guards), x.effects, x.result, leaving, x.segment)
     return [to.value(part) for part in parts]
 
 
@@ -204,8 +204,8 @@ def _fill_leaf(made: TraceExit, parts: list[Any], of: Decoder) -> None:
     TraceExit.__init__(made, own, effects, result, leaving)
 
     def finish() -> None:
-        made.depends_on(own, of.about.source())
-        made.computed_by(stage, of.about.source())
+        made.set_guards(own, of.about.source())
+        made.set_segment(stage, of.about.source())
 
     of.later.append(finish)
 
@@ -213,7 +213,7 @@ def _fill_leaf(made: TraceExit, parts: list[Any], of: Decoder) -> None:
 def _write_stage(x: Segment, to: Encoder) -> list[Any]:
     names = to.about.names
     numbers = [names.numbers[n] for n in x.inputs.numbers]
-    parts = (x.wanted, x.inputs, x.paths, numbers, x.compile())
+    parts = (x.outputs, x.inputs, x.paths, numbers, x.compile())
     return [to.value(part) for part in parts]
 
 
@@ -231,11 +231,11 @@ def _no_backend(graph: Graph) -> Any:
 
 
 def _write_ends(x: Exit, to: Encoder) -> list[Any]:
-    return [to.value([leaf for leaf in x.leaves if to.about.keeps(leaf)]), to.value(x.stages)]
+    return [to.value([leaf for leaf in x.exits if to.about.keeps(leaf)]), to.value(x.segments)]
 
 
 def _fill_ends(made: Exit, parts: list[Any], of: Decoder) -> None:
-    made.leaves, made.stages = map(of.value, parts)
+    made.exits, made.segments = map(of.value, parts)
 
 
 def _new(cls: type) -> Any:
@@ -246,11 +246,13 @@ _TREE: dict[type, Codec] = {
     TraceExit: Codec("leaf", _write_leaf, _new(TraceExit), id, _fill_leaf),
     Segment: Codec("stage", _write_stage, _new(Segment), id, _fill_stage),
     Exit: Codec("ends", _write_ends, _new(Exit), id, _fill_ends),
-    Branch: filled(Branch, ("subject", "kind", "site", "outcomes", "stages")),
-    SizeBinding: filled(SizeBinding, ("element", "site", "body", "stages")),
-    Loop: filled(Loop, ("values", "formulas", "site", "enter", "body", "stages"), turns=0),
-    BackEdge: filled(BackEdge, ("values", "formulas", "site", "jump", "loop", "ways", "stages")),
-    LoopBackward: filled(LoopBackward, ("element", "site", "body", "stages")),
+    Branch: filled(Branch, ("subject", "kind", "site", "outcomes", "segments")),
+    SizeDefinition: filled(SizeDefinition, ("element", "site", "body", "segments")),
+    LoopHeader: filled(LoopHeader, ("values", "formulas", "site", "entry", "body", "segments"),
+                       iterations=0),
+    BackEdge: filled(BackEdge, ("values", "formulas", "site", "repeat", "loop", "vjps",
+                                "segments")),
+    LoopBackward: filled(LoopBackward, ("element", "site", "body", "segments")),
 }
 
 KINDS: dict[Any, Codec] = {**_PLAIN, **_VALUES, **_WAYS, **_TREE}

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 import fusewire as fw
 from fusewire.capture.graph.text import parse, to_text
-from fusewire.capture.sizes.size_expr import Expr, constant, symbol
-from fusewire.capture.sizes.symbolic_dim import Dim, Sizes, concrete
+from fusewire.capture.sizes.size_expr import SizeExpr, constant, symbol
+from fusewire.capture.sizes.symbolic_dim import Dim, ShapeEnv, concrete
 from fusewire.eager.arrays.shapes import broadcast, resolve_reshape
 
 NAMES = ("b", "h", "w")
 SMALL = st.integers(-6, 6)
 
 
-def sizes(**values: int) -> Sizes:
-    return Sizes(values)
+def sizes(**values: int) -> ShapeEnv:
+    return ShapeEnv(values)
 
 
 def exprs() -> Any:
@@ -43,7 +43,7 @@ def exprs() -> Any:
     return st.recursive(leaves, grow, max_leaves=6)
 
 
-def _combined(drawn: Any) -> tuple[Expr, str]:
+def _combined(drawn: Any) -> tuple[SizeExpr, str]:
     sign, (a, left), (b, right) = drawn
     fn: Callable[[Any, Any], Any] = {"+": operator.add, "-": operator.sub, "*": operator.mul,
                                      "//": operator.floordiv, "%": operator.mod}[sign]
@@ -55,7 +55,7 @@ VALUES = st.fixed_dictionaries({name: st.integers(1, 9) for name in NAMES})
 
 @given(exprs(), VALUES)
 @settings(max_examples=100, deadline=None)
-def test_a_formula_has_the_value_of_its_python(drawn: tuple[Expr, str], values: Any) -> None:
+def test_a_formula_has_the_value_of_its_python(drawn: tuple[SizeExpr, str], values: Any) -> None:
     expr, text = drawn
     want = eval(text, {}, values)
     assert expr.value(values) == want
@@ -64,7 +64,7 @@ def test_a_formula_has_the_value_of_its_python(drawn: tuple[Expr, str], values: 
 
 @given(exprs(), VALUES)
 @settings(max_examples=100, deadline=None)
-def test_bounds_hold(drawn: tuple[Expr, str], values: Any) -> None:
+def test_bounds_hold(drawn: tuple[SizeExpr, str], values: Any) -> None:
     low, high, value = drawn[0].low(), drawn[0].high(), drawn[0].value(values)
     assert low is None or low <= value
     assert high is None or value <= high
@@ -74,10 +74,10 @@ def test_bounds_hold(drawn: tuple[Expr, str], values: Any) -> None:
 @settings(max_examples=100, deadline=None)
 def test_comparisons_are_those_of_the_values(a: Any, b: Any, values: Any) -> None:
     """Noted once, and answered in the same way afterwards."""
-    made = Sizes(values)
+    made = ShapeEnv(values)
     x, y = made.make(a[0]), made.make(b[0])
     p, q = concrete(x), concrete(y)
-    with made.listening():
+    with made.recording():
         for op in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
             assert op(x, y) is op(p, q)
     if not (type(x) is int and type(y) is int):
@@ -97,7 +97,7 @@ def test_equal_formulas_are_equal(left: str, right: str) -> None:
     made = sizes(b=8, h=28, w=14)
     env = {name: made.named(name) for name in NAMES}
     a, b = eval(left, {}, env), eval(right, {}, env)
-    with made.listening():
+    with made.recording():
         assert a == b
     assert not made.conditions
     assert hash(a) == hash(b)
@@ -109,7 +109,7 @@ def test_equal_formulas_are_equal(left: str, right: str) -> None:
 ])
 def test_what_holds_for_all_sizes_is_not_noted(question: str) -> None:
     made = sizes(b=8, h=28)
-    with made.listening():
+    with made.recording():
         assert eval(question, {}, {"b": made.named("b"), "h": made.named("h")}) is True
     assert not made.conditions
 
@@ -122,7 +122,7 @@ def test_what_holds_for_all_sizes_is_not_noted(question: str) -> None:
 ])
 def test_what_does_not_is_noted_with_the_line(question: str, text: str) -> None:
     made = sizes(b=8, h=28)
-    with made.listening():
+    with made.recording():
         for _ in range(2):
             eval(question, {}, {"b": made.named("b"), "h": made.named("h")})
     (condition,) = made.conditions.values()
@@ -133,7 +133,7 @@ def test_what_does_not_is_noted_with_the_line(question: str, text: str) -> None:
 def test_the_line_is_the_users() -> None:
     made = sizes(b=8)
     b = made.named("b")
-    with made.listening():
+    with made.recording():
         assert b == 8
         assert range(b) == range(8)
     (condition,) = made.conditions.values()
@@ -143,7 +143,7 @@ def test_the_line_is_the_users() -> None:
 def test_conditions_that_follow_from_others() -> None:
     made = sizes(b=8)
     b = made.named("b")
-    with made.listening():
+    with made.recording():
         assert [b >= 3, b >= 2, b != 1, b < 10, b < 12] == [True] * 5
     three, two, one, ten, twelve = made.conditions.values()
     assert two.follows_from(three) and one.follows_from(three) and twelve.follows_from(ten)
@@ -164,7 +164,7 @@ def test_conditions_that_follow_from_others() -> None:
 ])
 def test_leaks_give_the_number_and_are_noted(use: Any, want: Any, how: str) -> None:
     made = sizes(b=8)
-    with made.listening():
+    with made.recording():
         assert use(made.named("b")) == want
     assert made.fixed and how in made.fixed[0].how and made.fixed[0].value == 8
 
@@ -178,7 +178,7 @@ def test_leaks_give_the_number_and_are_noted(use: Any, want: Any, how: str) -> N
 ])
 def test_arithmetic_stays_symbolic(use: Any) -> None:
     made = sizes(b=8)
-    with made.listening():
+    with made.recording():
         out = use(made.named("b"))
         assert concrete(out) == use(8)
     assert not made.fixed
@@ -195,10 +195,10 @@ def test_it_looks_like_an_int() -> None:
             pass
         case _:
             pytest.fail("match int() must take it")
-    with made.listening():
+    with made.recording():
         assert f"{b} {b:>3} {b!r}" == "8   8 8"
         assert (b, 3) == (b, 3) and b != "x" and b is not None
-    assert made.shown and not made.fixed
+    assert made.printed and not made.fixed
     assert str(b + 1) == "b + 1", "after the run, the formula"
     with pytest.raises(TypeError):
         b + "x"
@@ -208,7 +208,7 @@ def test_it_looks_like_an_int() -> None:
 
 def test_a_tensor_takes_its_own_operators() -> None:
     made = sizes(b=8)
-    with made.listening(), pytest.raises(AttributeError):
+    with made.recording(), pytest.raises(AttributeError):
         made.named("b").dtype  # noqa: B018
     out = 2 * fw.ones(2)
     assert isinstance(made.named("b").__mul__(out), type(NotImplemented))
@@ -217,7 +217,7 @@ def test_a_tensor_takes_its_own_operators() -> None:
 def test_shape_rules_keep_sizes_symbolic() -> None:
     made = sizes(b=8, t=5)
     b, t = made.named("b"), made.named("t")
-    with made.listening():
+    with made.recording():
         assert broadcast("add", (b, 1, 4), (t, 1)) == (b, t, 4)
         assert broadcast("add", (b, 4), (4,), (b, 1)) == (b, 4)
         assert resolve_reshape((b, t, 6), (b, -1)) == (b, t * 6)

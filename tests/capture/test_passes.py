@@ -15,7 +15,7 @@ from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.capture.graph.text import parse, to_text
 from fusewire.capture.graph.verify import verify
 from fusewire.capture.passes import pass_manager
-from fusewire.capture.passes.bounds_checks import Check, extract_checks
+from fusewire.capture.passes.bounds_checks import BoundsCheck, extract_checks
 from fusewire.capture.passes.decompose import decompose
 from fusewire.capture.passes.fold import fold_constants
 from fusewire.capture.passes.matvec import decompose_vector_products
@@ -283,7 +283,7 @@ def test_checks_are_taken_out_and_kept_aside() -> None:
         v1 = add(i, int64(1))  # int64[4]
         v2 = multiply(i, v1)  # int64[4]
         return v2, i, v1""")
-    assert sorted(checks) == [Check(1, 5, "rows"), Check(2, 6, "rows")]
+    assert sorted(checks) == [BoundsCheck(1, 5, "rows"), BoundsCheck(2, 6, "rows")]
 
 
 def checks_of(index: str) -> list[tuple[str, int, int]]:

@@ -10,7 +10,7 @@ from fusewire.capture.graph.graph import Graph, Nodes
 from fusewire.capture.graph.reference_interpreter import evaluate
 from fusewire.capture.graph.text import parse, to_text
 from fusewire.capture.graph.verify import verify
-from fusewire.capture.sizes.symbolic_dim import Sizes
+from fusewire.capture.sizes.symbolic_dim import ShapeEnv
 from fusewire.eager.errors import GraphError
 
 BEFORE = """
@@ -35,7 +35,7 @@ def test_sizes_in_types_and_params() -> None:
 
 def test_a_size_as_an_operand() -> None:
     """x / n: the size is a number of the dtype that it adapts to."""
-    nodes, sizes = Nodes(), Sizes({"n": 2})
+    nodes, sizes = Nodes(), ShapeEnv({"n": 2})
     n, float32 = sizes.named("n"), np.dtype("float32")
     x = nodes.input("x", parse(BEFORE).inputs[0].type)
     scaled = nodes.make("divide", (x, nodes.const(n * n + 1, float32)), {}, x.type)

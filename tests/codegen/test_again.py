@@ -160,8 +160,8 @@ def test_numbers_are_told_apart_to_the_last_bit(disk: Path) -> None:
 def test_what_may_be_written_over_and_what_is_kept_count(disk: Path) -> None:
     graph = parse(BASE)
     others = [replace(graph, donated={0: 0}), replace(graph, donated={1: 0}),
-              replace(graph, donated={0: 1}), replace(graph, kept=frozenset({0})),
-              replace(graph, kept=frozenset({1})), replace(graph, inputs=graph.inputs[::-1])]
+              replace(graph, donated={0: 1}), replace(graph, persistent=frozenset({0})),
+              replace(graph, persistent=frozenset({1})), replace(graph, inputs=graph.inputs[::-1])]
     assert len({name(g) for g in (graph, *others)}) == 7
 
 

@@ -211,7 +211,7 @@ def test_a_size_that_must_be_a_number_has_no_program_for_any() -> None:
 
 def test_what_is_kept_from_call_to_call_is_kept_for_all_sizes() -> None:
     case = CASES["layers"]
-    graph = replace(case.graph(), kept=frozenset({1, 2}))
+    graph = replace(case.graph(), persistent=frozenset({1, 2}))
     program, weights = compile_dynamic(graph, {N: 1}), case.arrays(1)[1:]
     for size in (3, 9, 3, 30, 66, 1):
         arrays = [case.arrays(size)[0], *weights]

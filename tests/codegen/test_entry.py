@@ -17,7 +17,7 @@ import pytest
 from kinds import KINDS
 
 import fusewire as fw
-from fusewire.capture.passes.bounds_checks import Check
+from fusewire.capture.passes.bounds_checks import BoundsCheck
 from fusewire.codegen.cache import program_entry
 from fusewire.codegen.compile import compile_graph
 from fusewire.codegen.dynamic.dynamic_program import DynamicProgram
@@ -31,14 +31,16 @@ from fusewire.eager.arrays.shapes import TensorType
 
 PACKAGE = Path(fw.__file__).resolve().parent
 MUTANTS = 1500
-CLASSES = {ProgramFacts, Parts, Interface, Check, PrepackedBuffers, SizeFormula, DynamicProgram,
+CLASSES = {ProgramFacts, Parts, Interface, BoundsCheck, PrepackedBuffers, SizeFormula,
+           DynamicProgram,
            TensorType, str, int, float,
            bool, type(None), list, tuple, dict, frozenset, set, np.ndarray}
 
 TYPE = TensorType((3, 4), fw.float32)
 INTERFACE = Interface(
     [TYPE, TensorType((5,), fw.bfloat16)], [np.arange(6.0).reshape(2, 3), np.array([1 + 2j])],
-    [TYPE], [2], [0], [(1, Check(1, 7, "an index"))], [Check(0, 3, "a class", -1)], ((3, 4),), ())
+    [TYPE], [2], [0], [(1, BoundsCheck(1, 7, "an index"))], [BoundsCheck(0, 3, "a class", -1)],
+                      ((3, 4),), ())
 VALUE = ("0" * 64 + ".o", ProgramFacts(frozenset({"expf", "logf"}), 3, 17.25),
          (Parts(INTERFACE, 64, PrepackedBuffers(1, (0,), (256,))),
           DynamicProgram({"n": 64}, {"n": "n"}, None, [(SizeFormula(1, (0,)),)],

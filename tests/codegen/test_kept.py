@@ -26,7 +26,7 @@ def product(kept: set[int], spec: str = "ij,jk->ik", shapes: Any = ((5, 70), (70
     inputs = tuple(made.input(f"x{i}", TensorType(s, np.dtype("float32")))
                    for i, s in enumerate(shapes))
     node = made.apply("contract", inputs, {"spec": spec})
-    return compile_native(Graph(inputs, (node,), kept=frozenset(kept)), named(target))
+    return compile_native(Graph(inputs, (node,), persistent=frozenset(kept)), named(target))
 
 
 def normal(*shape: int, seed: int = 0) -> Any:
@@ -140,7 +140,7 @@ def test_what_any_way_through_a_function_changes_is_not_kept() -> None:
         step(fw.full((8, 4), float(scale)))
     stages = step.programs[0].stages()
     assert len(stages) > 1
-    kept = [str(s.paths[i]) for s in stages for i in s.graph.kept]
+    kept = [str(s.paths[i]) for s in stages for i in s.graph.persistent]
     assert not [path for path in kept if path.endswith(("weight", "bias"))]
 
 

@@ -105,7 +105,7 @@ def test_weights_that_change_are_transformed_where_they_are_used() -> None:
     """Others beforehand, as that need not be done in every call: the bits are the same."""
     x, w = normal(32, 40, 8, 8), normal(70, 40, 3, 3)
     graph, given = recorded(lambda x, w: F.conv2d(x, w, padding=1), *map(fw.from_numpy, (x, w)))
-    kept = replace(graph, kept=frozenset({1}))
+    kept = replace(graph, persistent=frozenset({1}))
     apart = [[x.kernel.name.endswith("_weights") for x in lower_graph(
         g, Machine(winograd_training=4))[1]]
              for g in (graph, kept)]

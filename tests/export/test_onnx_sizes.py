@@ -13,7 +13,7 @@ import pytest
 import fusewire as fw
 import fusewire.nn.functional as F
 from fusewire import nn
-from fusewire.capture.sizes.symbolic_dim import Sizes
+from fusewire.capture.sizes.symbolic_dim import ShapeEnv
 from fusewire.eager.errors import GraphError
 from fusewire.eager.ops.shape.concat import concat_same_dtype
 from fusewire.eager.ops.shape.view import put_slice, slice_axes, unslice
@@ -209,8 +209,8 @@ def test_two_names_for_one_size(path: Path) -> None:
 
 def test_other_sizes_meet_the_conditions() -> None:
     assert next(verify.other_sizes({"a": 8, "b": 5}, ())) == {"a": 5, "b": 7}
-    sizes = Sizes({"a": 5, "b": 64})
-    with sizes.listening():
+    sizes = ShapeEnv({"a": 5, "b": 64})
+    with sizes.recording():
         assert sizes.named("b") % 16 == 0
     for found in verify.other_sizes(sizes.values, sizes.conditions.values()):
         assert found["a"] != 5 and found["b"] % 16 == 0 and found["b"] != 64
@@ -258,10 +258,10 @@ def test_steps_enough_for_any_size(path: Path) -> None:
 
 def test_no_size_is_fixed_when_the_run_has_ended() -> None:
     """As formulas of ops may do that are opened while the model is written."""
-    sizes = Sizes({"a": 5})
+    sizes = ShapeEnv({"a": 5})
     sizes.closed = True
     for fixes in (int, float, range, lambda n: n.bit_length(), lambda n: n * 0.5):
-        with pytest.raises(GraphError, match="the size a was to be fixed to 5"):
+        with pytest.raises(GraphError, match="would fix the size a to 5"):
             fixes(sizes.named("a"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....capture.graph.bind_sizes import bind_sizes, has_symbols
-from ....capture.graph.device_placement import is_elsewhere, without_transfers
+from ....capture.graph.device_placement import uses_gpu, without_transfers
 from ....capture.graph.graph import Graph, Node, Nodes, rebuild
 from ....capture.segments.segment import Segment
 from ....eager.errors import CodegenError
@@ -17,7 +17,7 @@ from .multi_device import with_transfers
 
 def cuda_code_of_segment(stage: Segment) -> str:
     """The CUDA C of a segment; for dynamic sizes, that of the most frequent ones."""
-    if is_elsewhere(stage.graph):
+    if uses_gpu(stage.graph):
         return stage.compile().code
     if not has_symbols(stage.graph):
         return cuda_code_of(stage.graph)
@@ -41,7 +41,7 @@ def cuda_code_of(graph: Graph) -> str:
 def _input_on_gpu(nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
     if node.op == "input":
         return nodes.input(node.params["name"], node.type, "cuda:0")
-    return nodes.again(node, inputs)
+    return nodes.with_inputs(node, inputs)
 
 
 def _module_text(part: GraphPart) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....capture.graph.graph import Graph, Nodes, param_key
-from ....capture.graph.graph_builder import Builder, as_tensor, build
+from ....capture.graph.graph_builder import GraphBuilder, as_tensor, build
 from ....eager.arrays import devices
 from ....eager.arrays.dtypes import int64
 from ....eager.arrays.shapes import TensorType
@@ -56,7 +56,7 @@ def graph_of_op(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Grap
     inputs = {i: nodes.input(f"x{i}", t) for i, t in enumerate(operands)
               if isinstance(t, TensorType)}
     arguments = [as_tensor(inputs[i]) if i in inputs else x for i, x in enumerate(operands)]
-    out = Builder(nodes).apply(op, tuple(arguments), params)._data
+    out = GraphBuilder(nodes).apply(op, tuple(arguments), params)._data
     return Graph(tuple(inputs.values()), (out.node,))
 
 

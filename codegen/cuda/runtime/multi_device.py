@@ -71,7 +71,8 @@ def with_transfers(graph: Graph) -> Graph:
         """`node` of the old graph, on a device."""
         if (node, device) not in copies:
             if placement[node] is None and node.inputs:
-                copies[node, device] = nodes.again(node, [move(i, device) for i in node.inputs])
+                copies[node, device] = nodes.with_inputs(node, [move(i, device)
+                                                               for i in node.inputs])
             else:
                 copies[node, device] = nodes.make(
                     "transfer", (new[node],), {"device": device}, node.type, node.site)
@@ -82,8 +83,8 @@ def with_transfers(graph: Graph) -> Graph:
         if node.op == "transfer":
             return move(node.inputs[0], str(device))
         if device in (None, CPU):
-            return nodes.again(node, [new[i] for i in node.inputs])
-        return nodes.again(node, [readable_from(i, device) for i in node.inputs])
+            return nodes.with_inputs(node, [new[i] for i in node.inputs])
+        return nodes.with_inputs(node, [readable_from(i, device) for i in node.inputs])
 
     def readable_from(node: Node, device: Placement) -> Node:
         is_number = placement[node] == CPU and not node.type.shape
@@ -94,7 +95,7 @@ def with_transfers(graph: Graph) -> Graph:
     for node in (*graph.inputs, *graph.nodes()):
         new[node] = visit(node)
     return Graph(tuple([new[i] for i in graph.inputs]), tuple([new[o] for o in graph.outputs]),
-                 graph.donated, graph.kept)
+                 graph.donated, graph.persistent)
 
 
 native.compile_on_devices = compile_per_device

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ....capture.graph.graph import Node
-from ....capture.sizes.symbolic_dim import formula
+from ....capture.sizes.symbolic_dim import size_expr_of
 from ....eager.arrays.shapes import product
 from ....eager.ops.products.contract import parts
 from ..writer.context import Context
@@ -126,7 +126,7 @@ def _are_grouped(several: Node, grouped: Node) -> bool:
 
 
 def _alike(one: object, other: object) -> bool:
-    return bool(formula(one) == formula(other))
+    return bool(size_expr_of(one) == size_expr_of(other))
 
 
 def _unscaled(node: Node, users: Users) -> tuple[Node, float]:

@@ -26,7 +26,7 @@ class _Folding:
         self._single: set[Node] = set()  # new nodes that one node reads
 
     def visit(self, nodes: Nodes, node: Node, inputs: tuple[Node, ...]) -> Node:
-        made = self._folded(nodes, node, inputs) or nodes.again(node, inputs)
+        made = self._folded(nodes, node, inputs) or nodes.with_inputs(node, inputs)
         if node in self._given or node.op == "const" or (
                 inputs and node.kind in ("pointwise", "view")
                 and all(i in self._constant for i in inputs)):

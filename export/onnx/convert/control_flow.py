@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....capture.graph.graph import Node
-from ....capture.program.cfg import BackEdge, Block, Branch, Exit, IfMerge, Loop, Yield
+from ....capture.program.cfg import BackEdge, Block, Branch, Exit, IfMerge, LoopHeader, Yield
 from ....capture.program.stage_planner import walk
 from ....capture.scalars.scalar_expr import ScalarExpr, elements
 from ....capture.sizes.symbolic_dim import Dim
@@ -23,7 +23,7 @@ from ..writer.pointwise_formulas import BOOL
 from .converter import Converter
 
 Phi = Node | ScalarExpr
-Over = frozenset[Loop]  # loops that lie behind: nothing leads back to them
+Over = frozenset[LoopHeader]  # loops that lie behind: nothing leads back to them
 
 
 class Result(NamedTuple):
@@ -37,14 +37,14 @@ class Turn(NamedTuple):
     """The turn of a loop that is being written: what it carries, as places among all that the
     loop could, and how its question is answered to go on (None: it asks none at its head)."""
 
-    loop: Loop
+    loop: LoopHeader
     kept: list[int]
     going: bool | None
 
 
 def wanted_of(at: Block, outputs: Mapping[Exit, Sequence[Node]]) -> list[Node]:
     """The recorded nodes that a place asks for."""
-    return list(outputs[at]) if isinstance(at, Exit) else at.wanted
+    return list(outputs[at]) if isinstance(at, Exit) else at.operands
 
 
 class Flow:
@@ -66,16 +66,16 @@ class Flow:
         if isinstance(at, BackEdge):
             assert turn is not None and at.loop is turn.loop
             return self._next(at, turn)
-        if isinstance(at, Loop):
+        if isinstance(at, LoopHeader):
             self._loop(at, over)
             assert at.body is not None
             return self.write(at.body, turn, over | {at})
         if isinstance(at, IfMerge):
             self._fork(at, over)
-            assert at.then.body is not None
-            return self.write(at.then.body, turn, over)
+            assert at.continuation.body is not None
+            return self.write(at.continuation.body, turn, over)
         if isinstance(at, Yield):
-            return self._values(at.values, at.formulas, self._differing(at.fork))
+            return self._values(at.values, at.formulas, self._differing(at.if_merge))
         assert isinstance(at, Exit)
         nodes = self._now(self.outputs[at])
         return [Result(v, n.type.shape) for v, n in zip(self.converter.write(nodes), nodes)]
@@ -120,8 +120,9 @@ class Flow:
     def _asked_after(self, at: IfMerge) -> list[int]:
         """Which of its phis are read after ways have met."""
         if at not in self._read_after:
-            assert at.then.body is not None
-            read = self._phis_of(w for place in walk(at.then.body) for w in self._reads(place))
+            assert at.continuation.body is not None
+            read = self._phis_of(w for place in walk(at.continuation.body)
+                                 for w in self._reads(place))
             self._read_after[at] = [i for i, phi in enumerate(_phis(at))
                                     if phi in read]
         return self._read_after[at]
@@ -137,7 +138,7 @@ class Flow:
     def _reads(self, at: Block) -> list[Phi]:
         """What a place reads."""
         found: list[Phi] = [*wanted_of(at, self.outputs)]
-        if isinstance(at, (Loop, BackEdge, Yield)):
+        if isinstance(at, (LoopHeader, BackEdge, Yield)):
             found += at.formulas
         if isinstance(at, Branch) and isinstance(at.subject, ScalarExpr):
             found.append(at.subject)
@@ -162,18 +163,19 @@ class Flow:
                 return set()
             found = [self._surely(p, turn, over) for p in sides]
             both = set.intersection(*found) if found else set()
-            return both | (self._cone(self._now(at.wanted)) if len(sides) > 1 else set())
+            return both | (self._cone(self._now(at.operands)) if len(sides) > 1 else set())
         if turn is not None and not _goes_on(at, turn.loop):
             return set()
         if isinstance(at, IfMerge):
-            assert at.body is not None and at.then.body is not None
-            return self._surely(at.body, None, over) | self._surely(at.then.body, turn, over)
+            assert at.body is not None and at.continuation.body is not None
+            return self._surely(at.body, None, over) | self._surely(at.continuation.body, turn,
+                                                                    over)
         if isinstance(at, Yield):
-            values = [at.values[i] for i in self._differing(at.fork) if i < len(at.values)]
+            values = [at.values[i] for i in self._differing(at.if_merge) if i < len(at.values)]
             return self._cone(self._now(values))
         if isinstance(at, BackEdge):
             assert turn is not None
-            values = [at.jump.values[i] for i in turn.kept if i < len(at.jump.values)]
+            values = [at.repeat.values[i] for i in turn.kept if i < len(at.repeat.values)]
             return self._cone(self._now(values))
         return self._cone(self._now(wanted_of(at, self.outputs)))
 
@@ -205,16 +207,16 @@ class Flow:
         return node.op != "input" if formula is None else self.converter.number.is_known(formula)
 
     # ---- loops
-    def _loop(self, at: Loop, over: Over) -> None:
+    def _loop(self, at: LoopHeader, over: Over) -> None:
         """Writes a loop; after it, its phis are what its last turn began with."""
         going = _asked_first(at)
         kept = self._kept(at, going, over)
         if not kept:
             return  # nobody reads what it does
         turn = Turn(at, kept, going)
-        first = self._values(at.enter.values, at.enter.formulas, kept)
+        first = self._values(at.entry.values, at.entry.formulas, kept)
         go = self.writer.const(np.array(True)) if going is None else \
-            self._answer(_last(at.enter.values, at.enter.formulas, at), going)
+            self._answer(_last(at.entry.values, at.entry.formulas, at), going)
         phis = [_phis(at)[i] for i in kept]
         with self.converter.subgraph():
             inputs = [Result(Value(self.writer.unique("carried"), r.value.dtype), r.shape)
@@ -259,18 +261,18 @@ class Flow:
 
     def _next(self, at: BackEdge, turn: Turn) -> list[Result]:
         """Whether there is another turn, and what it begins with."""
-        jump = at.jump
+        jump = at.repeat
         go = self.writer.const(np.array(True)) if turn.going is None else \
             self._answer(_last(jump.values, jump.formulas, turn.loop), turn.going)
         return [Result(go, ()), *self._values(jump.values, jump.formulas, turn.kept)]
 
     def _leave(self, turn: Turn) -> list[Result]:
         """No other turn, and all that is carried as it was."""
-        enter = turn.loop.enter
+        enter = turn.loop.entry
         same = self._values(enter.phis, enter.symbols, turn.kept)
         return [Result(self.writer.const(np.array(False)), ()), *same]
 
-    def _kept(self, at: Loop, going: bool | None, over: Over) -> list[int]:
+    def _kept(self, at: LoopHeader, going: bool | None, over: Over) -> list[int]:
         """Which of the values that a loop could carry are read by anything."""
         backs = [p for p in walk(at) if isinstance(p, BackEdge) and p.loop is at]
         phis = _phis(at)
@@ -282,7 +284,7 @@ class Flow:
                 _is_over(_sides(at)[going], over | {at})
             wanted += [] if simple else self._reads(place)
         if going is not None:
-            wanted += [_last(b.jump.values, b.jump.formulas, at) for b in backs]
+            wanted += [_last(b.repeat.values, b.repeat.formulas, at) for b in backs]
         kept: set[int] = set()
         while True:
             read = self._phis_of(wanted)
@@ -347,8 +349,8 @@ def described(name: str, result: Result) -> Any:
 
 def _phis(at: Block) -> list[Phi]:
     """What a loop carries, or ways have where they meet."""
-    if isinstance(at, Loop):
-        return [*at.enter.phis, *at.enter.symbols]
+    if isinstance(at, LoopHeader):
+        return [*at.entry.phis, *at.entry.symbols]
     return [*at.phis, *at.symbols] if isinstance(at, IfMerge) else []
 
 
@@ -359,31 +361,31 @@ def _carried(at: BackEdge | Yield) -> list[Phi]:
 def _met(at: IfMerge) -> list[Yield]:
     """The ends of the ways that meet."""
     assert at.body is not None
-    return [p for p in walk(at.body) if isinstance(p, Yield) and p.fork is at]
+    return [p for p in walk(at.body) if isinstance(p, Yield) and p.if_merge is at]
 
 
-def _last(values: Sequence[Node], formulas: Sequence[ScalarExpr], at: Loop) -> Phi:
+def _last(values: Sequence[Node], formulas: Sequence[ScalarExpr], at: LoopHeader) -> Phi:
     """What the loop asks about at its head, among what it carries."""
     assert isinstance(at.body, Branch)
     return formulas[-1] if isinstance(at.body.subject, ScalarExpr) else values[-1]
 
 
-def _sides(at: Loop) -> dict[Any, Block]:
+def _sides(at: LoopHeader) -> dict[Any, Block]:
     assert isinstance(at.body, Branch)
     return at.body.outcomes
 
 
-def _asked_first(at: Loop) -> bool | None:
+def _asked_first(at: LoopHeader) -> bool | None:
     """The answer that lets a loop go on, where it begins with its question."""
     body = at.body
     if not isinstance(body, Branch) or body.subject not in (
-            *at.enter.phis[-1:], *at.enter.symbols[-1:]):
+            *at.entry.phis[-1:], *at.entry.symbols[-1:]):
         return None
     going = [answer for answer, side in body.outcomes.items() if _goes_on(side, at)]
     return going[0] if len(going) == 1 else None
 
 
-def _goes_on(at: Block, loop: Loop) -> bool:
+def _goes_on(at: Block, loop: LoopHeader) -> bool:
     """Whether a way from here leads into the next turn of the loop."""
     return any(isinstance(p, BackEdge) and p.loop is loop for p in walk(at))
 
@@ -395,7 +397,7 @@ def _is_over(at: Block, over: Over) -> bool:
     places = set(walk(at))
     ends = [p for p in places if isinstance(p, Exit)
             or (isinstance(p, BackEdge) and p.loop not in places)
-            or (isinstance(p, Yield) and p.fork not in places)]
+            or (isinstance(p, Yield) and p.if_merge not in places)]
     return all(isinstance(p, BackEdge) and p.loop in over for p in ends)
 
 

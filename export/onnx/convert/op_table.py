@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ....capture.graph.graph import Node
-from ....capture.sizes.symbolic_dim import Dim, formula
+from ....capture.sizes.symbolic_dim import Dim, size_expr_of
 from ....eager.arrays.shapes import product
 from ....eager.core.op import OPS
 from ....eager.errors import ExportError
@@ -204,7 +204,7 @@ def _end(start: Any, step: int, size: Any, n: Any) -> Any:
         return along(start, n)
     stop = start + step * size
     if step > 0:
-        beyond = (formula(stop) - formula(n)).low()
+        beyond = (size_expr_of(stop) - size_expr_of(n)).low()
         return LAST if beyond is not None and beyond >= 0 else along(stop, n)
     if type(stop) is not Dim:
         return FIRST if stop < 0 else stop
@@ -237,7 +237,7 @@ def spread(c: Context, v: Value, own: Any, shape: Any, start: Any, step: Any
 
 def _not_empty(c: Context, v: Value, count: Any, axis: int, ndim: int) -> Value:
     """`v` with one more element along `axis` where that axis may be empty, for Gather to read."""
-    if (formula(count).low() or 0) > 0:
+    if (size_expr_of(count).low() or 0) > 0:
         return v
     pads = [int(i == ndim + axis) for i in range(2 * ndim)]
     zero = c.writer.const(np.array(0, v.dtype))

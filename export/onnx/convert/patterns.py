@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....capture.graph.graph import Node
-from ....capture.sizes.symbolic_dim import formula
+from ....capture.sizes.symbolic_dim import size_expr_of
 from ....eager.arrays.shapes import product
 from ....eager.ops.products.contract import parts
 from ..writer.context import Context
@@ -121,7 +121,7 @@ def _mean(node: Node, users: Users) -> Fused | None:
     if isinstance(number, float) and not number.is_integer():
         return None
     sizes = [total.inputs[0].type.shape[i] for i in axes]
-    if not axes or formula(number) != formula(product(sizes)):
+    if not axes or size_expr_of(number) != size_expr_of(product(sizes)):
         return None
     return Fused(total.inputs, lambda c, xs: c.reduce("ReduceMean", xs[0], axes,
                                                       total.params["keepdims"]))

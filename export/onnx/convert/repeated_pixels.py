@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....capture.graph.graph import Node
-from ....capture.sizes.symbolic_dim import Dim, formula
+from ....capture.sizes.symbolic_dim import Dim, size_expr_of
 from ....eager.arrays.shapes import product
 from ..writer.context import Context
 from ..writer.graph_writer import Value
@@ -80,9 +80,9 @@ def _regrouped(axes: Axes, wanted: Sequence[Any]) -> Axes | None:
     made: Axes = []
     for size in wanted:
         taken: list[Part] = []
-        while rest and formula(product(part.size for part in taken)) != formula(size):
+        while rest and size_expr_of(product(part.size for part in taken)) != size_expr_of(size):
             taken.append(rest.pop(0))
-        if formula(product(part.size for part in taken)) != formula(size):
+        if size_expr_of(product(part.size for part in taken)) != size_expr_of(size):
             return None
         made.append(taken)
     return made if not rest else None

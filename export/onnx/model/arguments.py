@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ....capture.sizes.symbolic_dim import Sizes
+from ....capture.sizes.symbolic_dim import ShapeEnv
 from ....capture.trace.export_tracer import ExportInput
 from ....eager.arrays.devices import CPU, host, moved
 from ....eager.core.tensor import Tensor
@@ -54,7 +54,7 @@ class Arguments:
                                      "axes with one name have one size: give them two names")
         return {symbol: size for symbol, (size, _) in found.items()}
 
-    def given(self, sizes: Sizes, arrays: Sequence[Any]) -> list[ExportInput]:
+    def given(self, sizes: ShapeEnv, arrays: Sequence[Any]) -> list[ExportInput]:
         """The tensors to record with, over `arrays`, and their shapes with symbolic sizes."""
         return [ExportInput(name, tensor, tuple(sizes.named(axes[i]) if i in axes else n
                                                 for i, n in enumerate(tensor.shape)))

@@ -10,11 +10,11 @@ from ....capture.graph.graph import Graph, Node
 from ....capture.passes.decompose import decompose_composites
 from ....capture.passes.pass_manager import run as run_passes
 from ....capture.passes.simplify import simplify
-from ....capture.program.cfg import Exit, IfMerge, Loop
+from ....capture.program.cfg import Exit, IfMerge, LoopHeader
 from ....capture.program.stage_planner import walk
 from ....capture.replay.path_enumeration import Explored
 from ....capture.scalars.scalar_expr import elements
-from ....capture.sizes.symbolic_dim import Condition
+from ....capture.sizes.symbolic_dim import SizeCondition
 from ....capture.trace.export_tracer import called, dotted, modules_of
 from ....capture.trace.export_tracer import walk as find_all
 from ....eager.arrays.devices import host
@@ -93,8 +93,8 @@ def _wanted(ways: Explored, results: Results) -> list[Node]:
     found: dict[Node, None] = {}
     for at in walk(ways.root):
         found.update(dict.fromkeys(wanted_of(at, results.nodes)))
-        if isinstance(at, (Loop, IfMerge)):
-            found.update(dict.fromkeys(at.enter.phis if isinstance(at, Loop) else at.phis))
+        if isinstance(at, (LoopHeader, IfMerge)):
+            found.update(dict.fromkeys(at.entry.phis if isinstance(at, LoopHeader) else at.phis))
     for formula in ways.names.numbers.values():
         found.update(dict.fromkeys(elements([formula])))
     return list(found)
@@ -162,7 +162,7 @@ def _assembled(writer: Writer, inputs: Mapping[Node, str], outputs: Iterable[tup
     return model
 
 
-def describe(model: Any, metadata: Mapping[str, str], conditions: Sequence[Condition]) -> None:
+def describe(model: Any, metadata: Mapping[str, str], conditions: Sequence[SizeCondition]) -> None:
     """Writes down in the model what the user says of it, and for which sizes it holds."""
     from onnx import helper
 

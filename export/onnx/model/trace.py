@@ -11,7 +11,7 @@ from ....capture.graph.graph import Node
 from ....capture.program.cfg import Exit
 from ....capture.replay.compiled_function import Compiled
 from ....capture.replay.path_enumeration import Example, Explored, explore
-from ....capture.sizes.symbolic_dim import Condition, Dim, Sizes
+from ....capture.sizes.symbolic_dim import Dim, ShapeEnv, SizeCondition
 from ....capture.trace.export_tracer import modules_of, walk
 from ....eager.core.tape import no_grad
 from ....eager.core.tensor import Tensor
@@ -50,7 +50,7 @@ def _recorded_sizes(example: Mapping[str, int]) -> dict[str, int]:
     return {name: next(free, 37) if size == 1 else size for name, size in example.items()}
 
 
-def explored(calls: Sequence[Arguments], sizes: Sizes, training: bool, meeting: bool = True
+def explored(calls: Sequence[Arguments], sizes: ShapeEnv, training: bool, meeting: bool = True
              ) -> Explored:
     """All ways of a function. ExportError for one that cannot be found."""
     examples = [_example(call, sizes) for call in calls]
@@ -68,7 +68,7 @@ def explored(calls: Sequence[Arguments], sizes: Sizes, training: bool, meeting: 
         raise
 
 
-def _example(call: Arguments, sizes: Sizes) -> Example:
+def _example(call: Arguments, sizes: ShapeEnv) -> Example:
     sizes.begin(_recorded_sizes(call.sizes()))
     arrays = [resized(a, axes, sizes.values) for a, axes in zip(call.arrays, call.axes)]
     given = call.given(sizes, arrays)
@@ -76,7 +76,7 @@ def _example(call: Arguments, sizes: Sizes) -> Example:
     return Example(args, kwargs, given, sizes.values)
 
 
-def check_fixed(sizes: Sizes) -> None:
+def check_fixed(sizes: ShapeEnv) -> None:
     """ExportError for a size that was to vary, where the run holds for one value of it only."""
     for fixed in sizes.fixed:
         names = " and ".join(f"`{n}`" for n in sorted(fixed.expr.symbols()))
@@ -100,9 +100,9 @@ def _error_at(line: str, message: str, help: str) -> ExportError:
     return error
 
 
-def conditions_of(sizes: Sizes) -> list[Condition]:
+def conditions_of(sizes: ShapeEnv) -> list[SizeCondition]:
     """What the run asked of sizes, without what follows from the rest."""
-    kept: list[Condition] = []
+    kept: list[SizeCondition] = []
     for c in sizes.conditions.values():
         if not any(c.follows_from(other) for other in kept):
             kept = [*(k for k in kept if not k.follows_from(c)), c]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....capture.sizes.symbolic_dim import Condition
+from ....capture.sizes.symbolic_dim import SizeCondition
 from ....capture.trace.export_tracer import unchanged
 from ....eager.arrays.devices import host
 from ....eager.errors import ExportError, FusewireError
@@ -31,7 +31,7 @@ class Check:
     sizes: list[dict[str, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     runner: str = ""
-    conditions: list[Condition] = field(default_factory=list)
+    conditions: list[SizeCondition] = field(default_factory=list)
 
 
 def verify_model(made: Files, calls: Sequence[Arguments], outputs: Sequence[str],
@@ -115,7 +115,7 @@ def _nearly(arrays: Sequence[Any]) -> list[Any]:
             if a.dtype.kind == "f" else a for a in arrays]
 
 
-def other_sizes(sizes: Mapping[str, int], conditions: Iterable[Condition]
+def other_sizes(sizes: Mapping[str, int], conditions: Iterable[SizeCondition]
                 ) -> Iterator[dict[str, int]]:
     """Further sizes to check at, different for each name, that meet the conditions."""
     asked = list(conditions)
@@ -126,7 +126,7 @@ def other_sizes(sizes: Mapping[str, int], conditions: Iterable[Condition]
             yield trial
 
 
-def doubtful_sizes(sizes: Mapping[str, int], conditions: Sequence[Condition]
+def doubtful_sizes(sizes: Mapping[str, int], conditions: Sequence[SizeCondition]
                    ) -> Iterator[dict[str, int]]:
     """Sizes at which only conditions `a != b` fail: often these were asked without need.
 

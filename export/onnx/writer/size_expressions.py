@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ....capture.sizes.size_expr import Expr, Monomial, Quotient, Symbol
-from ....capture.sizes.symbolic_dim import Dim, formula
+from ....capture.sizes.size_expr import Monomial, Quotient, SizeExpr, SizeSymbol
+from ....capture.sizes.symbolic_dim import Dim, size_expr_of
 from .graph_writer import Value, Writer
 
 INT64 = np.dtype(np.int64)
@@ -25,9 +25,9 @@ class SizeWriter:
 
     def one(self, size: Any) -> Value:
         """A size as a vector of one element."""
-        return self._of(formula(size))
+        return self._of(size_expr_of(size))
 
-    def _of(self, expr: Expr) -> Value:
+    def _of(self, expr: SizeExpr) -> Value:
         made = self.made.get(expr)
         if made is None:
             made = self.made[expr] = self._sum(expr)
@@ -37,7 +37,7 @@ class SizeWriter:
         """A size as a 0-d tensor of `dtype`."""
         return self.writer.cast(self.writer.reshape(self.one(size), ()), dtype)
 
-    def number_of(self, expr: Expr) -> Value:
+    def number_of(self, expr: SizeExpr) -> Value:
         """The same of a formula, as int64."""
         return self.writer.reshape(self._of(expr), ())
 
@@ -57,7 +57,7 @@ class SizeWriter:
         parts += [self.writer.ints(run)] if run else []
         return parts[0] if len(parts) == 1 else self.writer.op("Concat", parts, INT64, axis=0)
 
-    def _sum(self, expr: Expr) -> Value:
+    def _sum(self, expr: SizeExpr) -> Value:
         total: Value | None = None
         for m, c in expr.terms:
             term = self._term(m, abs(c) if total is not None else c)
@@ -74,8 +74,8 @@ class SizeWriter:
             out = self.writer.op("Mul", [out, factor], INT64)
         return out
 
-    def _atom(self, atom: Symbol | Quotient) -> Value:
-        if isinstance(atom, Symbol):
+    def _atom(self, atom: SizeSymbol | Quotient) -> Value:
+        if isinstance(atom, SizeSymbol):
             if atom.name not in self.made:
                 x, axis = self.found_in[atom.name]
                 self.made[atom.name] = self.writer.op("Shape", [x], INT64, start=axis,
@@ -96,7 +96,7 @@ def along(place: Any, size: Any) -> Any:
     """
     if type(place) is not Dim:
         return place
-    behind = formula(place) - formula(size)
+    behind = size_expr_of(place) - size_expr_of(size)
     number = behind.number
     if number is None:
         return place
