@@ -32,14 +32,14 @@ from ..graph.graph_builder import Builder, as_tensor, building
 from ..graph.reference_interpreter import evaluate_node
 from ..guards.gather import compile_gather
 from ..guards.guards import PathCodegen
-from ..heap.path_reader import Reader
+from ..heap.path_reader import PathReader
 from ..runtime import spans
 from ..runtime.compile_queue import ready
 from ..runtime.warnings import warn
 from ..scalars.scalar_expr import Origins, compute
 from ..segments.segment import Backend, Executable, cone, cut, operand
 from ..sizes.symbolic_dim import Dim, Sizes
-from ..trace.output_spec import Outputs
+from ..trace.output_spec import OutputSpecBuilder
 from ..trace.tracer import Tracer
 from .autograd_node import CompiledBackward, Held
 from .partitioner import opened, saved_values
@@ -180,10 +180,10 @@ class BackwardSegment:
 class BackwardPlan:
     """How gradients go back through a replayed call."""
 
-    def __init__(self, recorder: Tracer, outputs: Outputs, shadow: SymbolicTape) -> None:
+    def __init__(self, recorder: Tracer, outputs: OutputSpecBuilder, shadow: SymbolicTape) -> None:
         self.names, self.sizes, self.shadow = recorder.names, recorder.sizes, shadow
         self.noted = recorder.sizes.noted  # what the run asked of sizes: it holds for its replays
-        self.place = recorder.place
+        self.place = recorder.location
         self.backend: Backend
         self.found = [e.node for e in recorder.path if isinstance(e, DataDependentSize)]
         self.found += _carried(recorder, shadow)
@@ -234,7 +234,7 @@ class BackwardPlan:
         return arrays, [t.edge for t in outside]
 
     def tie(self, begun: tuple[list[Any], list[Any]], arrays: list[Any], made: list[Tensor],
-            read: Reader | None) -> None:
+            read: PathReader | None) -> None:
         """Gives the tensors that a call has made their places on the tape. The last of the
         program's `arrays` are what was kept."""
         held, outside = begun
@@ -367,7 +367,7 @@ def read_in_backward(roots: Sequence[Node], given: Collection[Node]) -> list[Nod
     return [n for n in demanded if n not in behind]
 
 
-def find_backward(recorder: Tracer, outputs: Outputs) -> BackwardPlan | None:
+def find_backward(recorder: Tracer, outputs: OutputSpecBuilder) -> BackwardPlan | None:
     """How gradients go back from the results of a recorded run; None where they do not."""
     if all(t.edge is None for _, t in outputs.tensors):
         return None
@@ -376,7 +376,7 @@ def find_backward(recorder: Tracer, outputs: Outputs) -> BackwardPlan | None:
     if recorder.refusal:
         return None
     if all(e is None or isinstance(e, FreedTape) for e in shadow.edges):
-        outputs.ends = [None if e is None else e.end for e in shadow.edges]
+        outputs.grad_edges = [None if e is None else e.end for e in shadow.edges]
         return None
     try:
         return BackwardPlan(recorder, outputs, shadow)

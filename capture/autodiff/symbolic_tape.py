@@ -20,8 +20,8 @@ from ..control_flow.loop_gradients import CarriedGrad, LoopGradNode
 from ..graph.graph import Node
 from ..graph.graph_builder import as_tensor, on_tape
 from ..heap.access_path import Path
-from ..heap.object_recipes import Make
-from ..trace.output_spec import Outputs
+from ..heap.object_recipes import Recipe
+from ..trace.output_spec import OutputSpecBuilder
 from ..trace.tracer import Tracer
 
 
@@ -62,7 +62,7 @@ class CutPoint:
 
     def __init__(self, number: int, entry: Entry, node: Node, level: int) -> None:
         self.number, self.entry, self.node, self.level = number, entry, node, level
-        self.hooks: list[Make] = []
+        self.hooks: list[Recipe] = []
         self.retained: int | None = None  # which tensor of the call keeps the gradient
 
     @property
@@ -74,12 +74,12 @@ class CutPoint:
 class Call:
     """A call of a `Function` whose way back its user wrote: it really runs, on each way back."""
 
-    def __init__(self, joint: Joint, outputs: Outputs) -> None:
+    def __init__(self, joint: Joint, outputs: OutputSpecBuilder) -> None:
         ctx = joint.ctx
         self.joint = joint
         own = {"needs_input_grad", "materialize_grads", "_given", "_saved", "_dirty", "_constant",
                "_joint"}
-        self.attributes = {k: outputs.template(v) for k, v in vars(ctx).items() if k not in own}
+        self.attributes = {k: outputs.recipe(v) for k, v in vars(ctx).items() if k not in own}
         self.saved = [None if array is None else outputs.node(Tensor(array))
                       for array, _ in ctx._saved or ()]
 
@@ -101,7 +101,7 @@ class Call:
 class SymbolicTape:
     """The tape behind the results of a run."""
 
-    def __init__(self, recorder: Tracer, outputs: Outputs) -> None:
+    def __init__(self, recorder: Tracer, outputs: OutputSpecBuilder) -> None:
         self._recorder, self._outputs = recorder, outputs
         self.paths: list[Path] = []  # tensors from outside to which gradients go
         self.outside: list[Boundary] = []  # and where the tape ends there
@@ -205,7 +205,7 @@ class SymbolicTape:
 
     def _entry(self, edge: Any) -> Entry | None:
         if isinstance(edge, (LoopGradNode, CarriedGrad)):
-            self._recorder.unrolls()
+            self._recorder.request_unrolling()
             return None
         found = self._recorder.entries.get(id(edge))
         if found is None:
@@ -233,12 +233,12 @@ class SymbolicTape:
         self.points.append(point)
         point.hooks, point.retained = self._hooks(edge)
 
-    def _hooks(self, edge: Any) -> tuple[list[Make], int | None]:
+    def _hooks(self, edge: Any) -> tuple[list[Recipe], int | None]:
         if not _watched(edge):
             return [], None
         owner = None if edge.extra.retained is None else edge.extra.retained()
         kept = self._result(owner)
-        return [self._outputs.template(hook) for hook in edge.extra.hooks.values()], kept
+        return [self._outputs.recipe(hook) for hook in edge.extra.hooks.values()], kept
 
     # ---- Functions
 

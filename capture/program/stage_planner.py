@@ -109,7 +109,7 @@ class Planner:
 
     def _ways_back(self, at: BackEdge, known: frozenset[Node]) -> None:
         """The stages of the ways back through the turn that ends here."""
-        for (jump, slots), way in self.names.turned.items():
+        for (jump, slots), way in self.names.iteration_vjps.items():
             if jump == at.jump:
                 wanted = list(way.gradients.values())
                 asked = dict.fromkeys(wanted)

@@ -13,11 +13,11 @@ from ..guards.gather import Gather, compile_gather
 from ..guards.guards import Guard, PathCodegen, compile_check
 from ..heap.access_path import Path
 from ..heap.mutations import SetArray
-from ..heap.object_recipes import Make
-from ..heap.path_reader import Reader
+from ..heap.object_recipes import Recipe
+from ..heap.path_reader import PathReader
 from ..scalars.scalar_expr import Origins
 from ..segments.segment import Backend, Registers, Segment, segment_of, tellers
-from ..trace.output_spec import Leaving
+from ..trace.output_spec import TraceOutputs
 from ..trace.side_effects import SideEffect
 from ..trace.value_table import ValueTable
 
@@ -26,8 +26,9 @@ class TraceExit:
     """Outputs and effects of one way. `guards` are all that it depends on, `own` those that are
     not checked on entry."""
 
-    def __init__(self, guards: list[Guard], effects: list[SideEffect], result: Make,
-                 leaving: Leaving, sources: Iterable[Node] = (), way: BackwardPlan | None = None,
+    def __init__(self, guards: list[Guard], effects: list[SideEffect], result: Recipe,
+                 leaving: TraceOutputs, sources: Iterable[Node] = (),
+                 way: BackwardPlan | None = None,
                  checks: Sequence[Sequence[Node]] = ((),)) -> None:
         """sources: the inputs that the recorded run has read. checks: what to compute for its
         errors alone, before each element of the way, and behind the last one."""
@@ -82,7 +83,7 @@ class TraceExit:
         self.computed_by(stage, PathCodegen(fn, names.held))
 
     def replay(self, args: Any, kwargs: Any, registers: Registers, origins: Origins,
-               read: Reader) -> tuple[Any, Callable[[], None]]:
+               read: PathReader) -> tuple[Any, Callable[[], None]]:
         """What is returned, and a function that makes the changes."""
         assert self._plan is not None
         stage, gather = self._plan
@@ -92,7 +93,7 @@ class TraceExit:
         sources, targets = gather(args, kwargs)
         return self.finish(stage.run(sources, registers, origins), targets, begun, read)
 
-    def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: Reader
+    def finish(self, arrays: list[Any], targets: list[Any], begun: Any, read: PathReader
                ) -> tuple[Any, Callable[[], None]]:
         """What is returned for these outputs, and a function that makes the changes."""
         tensors = [Tensor(arrays[i], end) for i, end in self.tensors]
@@ -136,7 +137,7 @@ class _Mark:
 NOTHING = object()
 
 
-def handed_on(make: Make, count: int) -> Any:
+def handed_on(make: Recipe, count: int) -> Any:
     """Which of so many tensors a template gives and does nothing else; NOTHING if it gives None; or
     None if it makes something."""
     marks = [_Mark() for _ in range(count)]
@@ -146,7 +147,7 @@ def handed_on(make: Make, count: int) -> Any:
     return NOTHING if made is None else marks.index(made) if type(made) is _Mark else None
 
 
-def _asks(make: Make, count: int) -> bool:
+def _asks(make: Recipe, count: int) -> bool:
     """Whether a template with so many tensors needs more than these."""
     try:
         make([_Mark() for _ in range(count)], None)  # type: ignore[arg-type]

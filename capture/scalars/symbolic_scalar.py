@@ -25,7 +25,7 @@ class Deciding(Protocol):
     listening: bool  # whether what is asked now is part of the recorded run
 
     @property
-    def turn(self) -> int:
+    def iteration(self) -> int:
         """Goes up when a turn of a loop begins: numbers of earlier turns may be stale."""
 
     def uses(self, number: Number) -> None:
@@ -108,11 +108,11 @@ _HELD: dict[type, tuple[Any, tuple[Any, ...]]] = {
 class Number(Symbol):
     """An int or float to all who look, with its formula and the value at hand."""
 
-    __slots__ = ("__weakref__", "formula", "recorder", "turn", "value")
+    __slots__ = ("__weakref__", "formula", "iteration", "recorder", "value")
 
     def __init__(self, formula: ScalarExpr, value: Any, recorder: Deciding) -> None:
         self.formula, self.value, self.recorder = formula, value, recorder
-        self.turn = recorder.turn
+        self.iteration = recorder.iteration
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # isinstance(x, float) holds

@@ -136,7 +136,7 @@ def segment_of(names: ValueTable, fn: Any, wanted: Sequence[Node], known: Collec
                     [n for n in found if n in names.numbers and n not in known],
                     [n for n in found if n in known])
     graph = cut(nodes, wanted, [n for kind in inputs for n in kind])
-    kept = frozenset(i for i, n in enumerate(inputs.tensors) if not names.paths[n].is_given)
+    kept = frozenset(i for i, n in enumerate(inputs.tensors) if not names.paths[n].is_argument)
     return Segment(names, fn, wanted, inputs, replace(graph, kept=kept), backend)
 
 
@@ -159,7 +159,7 @@ def tellers(names: ValueTable, wanted: Sequence[Node], known: Collection[Node],
     asked = {size for n in nodes for size in sizes_of(n)}
     told = {size for n in nodes if n.op == "input" or n in known for size in plain_sizes(n)}
     found = []
-    for node in (*sources, *(n for n in names.measures if n in known)):
+    for node in (*sources, *(n for n in names.data_dependent if n in known)):
         if (asked - told) & plain_sizes(node):
             told |= plain_sizes(node)
             found.append(node)

@@ -122,11 +122,11 @@ class NativeObserver:
         """From now on; `sys.setprofile(None)` ends it."""
         _install(self._address, self._self)
 
-    def tell_all(self, all: bool) -> None:
+    def report_all(self, all: bool) -> None:
         """Whether it tells of everything from now on."""
         self._words[0] = all
 
-    def know(self, code: Any, calls_of_c: bool = False) -> None:
+    def ignore(self, code: Any, calls_of_c: bool = False) -> None:
         """Nothing is told any more of calls of this code, or of calls of C functions from it. It
         must not be freed while this works: another could come to lie in its place."""
         slot = id(code) >> 4 & _TABLE - 1
